@@ -10,8 +10,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -148,9 +149,17 @@ class Disk:
             os.close(descriptor)
 
 
+@cache
+def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
+    """None: the C library has none."""
+    found: Callable[[int, bytes, int, bytes, int], int] | None
+    found = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    return found
+
+
 def _renamed_new(old: str, old_folder: int, new: str, new_folder: int) -> bool:
     """By renameat2 (Linux 3.15, glibc 2.28). False: it is not there, or not for this file system."""
-    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    call = _renameat2()
     if call is None:
         return False
     if call(old_folder, os.fsencode(old), new_folder, os.fsencode(new), _NO_REPLACE) == 0:

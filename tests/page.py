@@ -1,4 +1,4 @@
-"""The tables of a page that describes bytes, as what they say: so the page is held against real bytes."""
+"""What pages of the documentation say: their tables of bytes, which are held against real bytes, and their programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+_FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
+
+
+def programs(path: Path) -> list[str]:
+    """The Python programs of a page, which stand between fences."""
+    return _FENCE.findall(path.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)

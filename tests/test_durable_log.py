@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import runpy
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from cyclonedds.idl import IdlStruct, types
 import rtmw
 from rtmw import Durability
 from tests.child import Spawn
+from tests.page import programs
 
 
 @dataclass
@@ -109,8 +109,7 @@ def test_the_program_of_the_document_does_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).parents[1] / "docs" / "log.md").read_text()
-    source = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0]
+    source = programs(Path(__file__).parents[1] / "docs" / "log.md")[0]
     (tmp_path / "program.py").write_text(source)
     runpy.run_path(str(tmp_path / "program.py"))
     lines = capsys.readouterr().out.splitlines()

@@ -12,18 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.child import Spawn
+from tests.page import programs
 
-ROOT = Path(__file__).parents[1]
-FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def readme() -> str:
-    return (ROOT / "README.md").read_text()
+README = Path(__file__).parents[1] / "README.md"
 
 
 def blocks(publisher: bool, subscriber: bool) -> list[str]:
     """Python blocks that make publishers, subscribers, both, or neither."""
-    found = FENCE.findall(readme())
+    found = programs(README)
     return [b for b in found if ("Publisher(" in b) == publisher and ("Subscriber(" in b) == subscriber]
 
 
@@ -47,4 +43,4 @@ def test_every_other_program_of_the_readme_runs(spawn: Spawn, tmp_path: Path, mo
 
 @pytest.mark.parametrize("command", ["make demo", "make test"])
 def test_the_readme_names_the_command(command: str) -> None:
-    assert re.search(rf"^[ $]*{command}\b", readme(), re.MULTILINE)
+    assert re.search(rf"^[ $]*{command}\b", README.read_text(), re.MULTILINE)

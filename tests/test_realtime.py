@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 import rtmw
 from rtmw import realtime
 from tests.child import Spawn
+from tests.page import programs
 
 NOBODY = 65534
 
@@ -96,8 +96,7 @@ def test_a_priority_that_is_not_allowed_is_an_error_with_how_to_allow_it(spawn: 
 
 
 def test_the_program_of_the_page_runs(spawn: Spawn, domain_id: int) -> None:
-    page = (Path(__file__).parents[1] / "docs" / "realtime.md").read_text()
-    (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (program,) = programs(Path(__file__).parents[1] / "docs" / "realtime.md")
     assert "rtmw.Domain(0)" in program
     child = spawn(program.replace("rtmw.Domain(0)", f"rtmw.Domain({domain_id})"))
     assert child.wait(60) == 0, child.stderr

@@ -124,9 +124,9 @@ def test_the_core_names_what_is_no_subscriber() -> None:
 
 
 def test_an_empty_set_sleeps_until_its_timeout() -> None:
-    used = time.thread_time()
+    began, used = time.monotonic(), time.thread_time()
     assert rtmw.WaitSet().wait(0.5) == []
-    assert time.thread_time() - used < 0.1, "seconds of processor time: it does not spin"
+    assert time.thread_time() - used < (time.monotonic() - began) / 5, "a share of the processor: it does not spin"
 
 
 def test_a_wait_lets_other_threads_run() -> None:

@@ -131,6 +131,22 @@ bool read_type_or_any(PyObject *given, rtmw_type *space, const rtmw_type **type)
 /* Bytes of a topic name; what the core could not tell apart from another name (a zero byte ends it there) is refused. */
 const char *topic_name(PyObject *self, PyObject *topic);
 
+/* Memory of an object that views may show; `exports` counts them. */
+struct viewed {
+    void *data;
+    size_t size;
+    bool is_readonly;
+    Py_ssize_t *exports;
+};
+
+/* For the buffer protocol, with the guard of `owner`. Not 0: an exception is set. */
+static inline int fill_view(PyObject *owner, struct viewed viewed, Py_buffer *view, int flags)
+{
+    int code = PyBuffer_FillInfo(view, owner, viewed.data, (Py_ssize_t)viewed.size, viewed.is_readonly, flags);
+    if (code == 0) ++*viewed.exports;
+    return code;
+}
+
 /* ---- Region ---- */
 
 static inline struct rtmw_region *region_of(PyObject *self) { return ((Region *)self)->core; }

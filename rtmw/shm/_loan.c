@@ -37,9 +37,8 @@ static void Loan_dealloc(PyObject *object)
 static int loan_lend(Loan *self, Py_buffer *view, int flags)
 {
     if (!loan_is_open(self)) return -1;
-    int code = PyBuffer_FillInfo(view, (PyObject *)self, self->core.data, (Py_ssize_t)self->core.size, 0, flags);
-    if (code == 0) self->exports++;
-    return code;
+    return fill_view((PyObject *)self, (struct viewed){self->core.data, self->core.size, false, &self->exports}, view,
+                     flags);
 }
 
 static int Loan_getbuffer(PyObject *object, Py_buffer *view, int flags)

@@ -74,10 +74,8 @@ static bool sample_is_held(Sample *self)
 static int sample_lend(Sample *self, Py_buffer *view, int flags)
 {
     if (!sample_is_held(self)) return -1;
-    int code =
-        PyBuffer_FillInfo(view, (PyObject *)self, (void *)self->core.data, (Py_ssize_t)self->core.size, 1, flags);
-    if (code == 0) self->exports++;
-    return code;
+    struct viewed payload = {(void *)self->core.data, self->core.size, true, &self->exports};
+    return fill_view((PyObject *)self, payload, view, flags);
 }
 
 static int Sample_getbuffer(PyObject *object, Py_buffer *view, int flags)

@@ -9,10 +9,10 @@ import rtmw
 from rtmw.net.settings import NODE
 from tests.child import Spawn
 from tests.net.hosts import PATIENCE, Host
+from tests.page import programs
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "node.md").read_text()
-FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ON_LOOPBACK = re.compile(r"`CYCLONEDDS_URI='(.*)'`")
 
 
@@ -21,14 +21,14 @@ def test_its_program_reads_what_the_publisher_of_the_readme_publishes(
 ) -> None:
     host = hosts[0]
     host.start()
-    (reading,), environment = FENCE.findall(TEXT), ON_LOOPBACK.search(TEXT)
+    (reading,), environment = programs(ROOT / "docs" / "node.md"), ON_LOOPBACK.search(TEXT)
     assert environment
     assert reading.count("DomainParticipant(0)") == 1
     assert reading.count("10_000_000_000") == 1
     reading = reading.replace("DomainParticipant(0)", f"DomainParticipant({host.dds_domain})")
     reading = reading.replace("10_000_000_000", "60_000_000_000")
     child = spawn(f"import os\nos.environ['CYCLONEDDS_URI'] = {environment[1]!r}\n{reading}")
-    publishing = next(block for block in FENCE.findall((ROOT / "README.md").read_text()) if "Publisher(" in block)
+    publishing = next(block for block in programs(ROOT / "README.md") if "Publisher(" in block)
     assert publishing.count("timeout=10)") == 1
     publisher = spawn(
         f"import os\nos.environ['RTMW_DOMAIN'] = '{host.number}'\n"

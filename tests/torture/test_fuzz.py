@@ -9,8 +9,6 @@ import mmap
 import os
 import random
 import re
-import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,9 +19,10 @@ import pytest
 import rtmw
 from rtmw import observe
 from tests.child import Spawn
+from tests.torture.makefile import Makefile
 
-FUZZ = Path(__file__).parent / "fuzz"
 LONG = 120.0
+RIG = Makefile(Path(__file__).parent / "fuzz")
 
 pytestmark = pytest.mark.timeout(600)
 """The fuzzer is compiled first; and in a damaged region much is tried in vain, so that some calls take milliseconds."""
@@ -32,21 +31,11 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the fuzzer and of what it is made of."""
-    if not (shutil.which("gcc") and shutil.which("make")):
-        pytest.skip("needs gcc and make")
-    out = tmp_path_factory.mktemp("fuzz")
-    made = make(out, "build")
-    assert made.returncode == 0, made.stderr
-    return out
-
-
-def make(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["make", "-s", "-j2", "-C", str(FUZZ), f"BUILD={out}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    return RIG.build(tmp_path_factory.mktemp("fuzz"), "build")
 
 
 def test_no_overwritten_word_makes_the_core_leave_its_mappings_or_go_on_for_ever(built: Path) -> None:
-    done = make(built, "fuzz", "SEED=1", "ROUNDS=100", "SECONDS=8")
+    done = RIG.make(built, "fuzz", "SEED=1", "ROUNDS=100", "SECONDS=8")
     assert done.returncode == 0, done.stdout + done.stderr
     told = re.search(r"(\d+) rounds, (\d+) operations, (\d+) words overwritten", done.stdout)
     assert told is not None
@@ -55,7 +44,7 @@ def test_no_overwritten_word_makes_the_core_leave_its_mappings_or_go_on_for_ever
 
 @pytest.mark.parametrize("bound", ["a block may lie beyond the pool", "a link may lead anywhere"])
 def test_the_fuzzer_sees_when_a_bound_is_missing(built: Path, bound: str) -> None:
-    done = make(built, "mutants", f"ONLY={bound}")
+    done = RIG.make(built, "mutants", f"ONLY={bound}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"mutant {bound}: found" in done.stdout
 

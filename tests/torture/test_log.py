@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-LOG = Path(__file__).parent / "log"
+from tests.torture.makefile import Makefile
+
+RIG = Makefile(Path(__file__).parent / "log")
 
 pytestmark = pytest.mark.timeout(600)
 """The rig is compiled first."""
@@ -17,21 +17,11 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not (shutil.which("gcc") and shutil.which("make")):
-        pytest.skip("needs gcc and make")
-    out = tmp_path_factory.mktemp("log")
-    made = make(out, "build")
-    assert made.returncode == 0, made.stderr
-    return out
-
-
-def make(out: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = ["make", "-s", "-j2", "-C", str(LOG), f"BUILD={out}", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    return RIG.build(tmp_path_factory.mktemp("log"), "build")
 
 
 def counts(out: Path, *words: str) -> list[int]:
-    done = make(out, "rig", *words)
+    done = RIG.make(out, "rig", *words)
     assert done.returncode == 0, done.stdout + done.stderr
     return [int(number) for number in re.findall(r"\d+", done.stdout)]
 
@@ -67,6 +57,6 @@ def test_whichever_bit_is_turned_the_right_records_are_read_or_the_log_is_refuse
     ],
 )
 def test_the_rig_sees_when_a_precaution_is_missing(mutant: str, built: Path) -> None:
-    done = make(built, "mutants", f"ONLY={mutant}")
+    done = RIG.make(built, "mutants", f"ONLY={mutant}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"mutant {mutant}: found" in done.stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -12,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.bus import eventually
+from tests.torture.makefile import Makefile
 
-LOG = Path(__file__).parent / "log"
 UNAVAILABLE = 77
 PATIENCE_S = 400
+RIG = Makefile(Path(__file__).parent / "log", patience=PATIENCE_S)
 
 pytestmark = pytest.mark.timeout(600)
 """The rig is compiled first."""
@@ -25,20 +25,11 @@ pytestmark = pytest.mark.timeout(600)
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if os.geteuid() != 0:
         pytest.skip("the power rig needs root, for mounts of its own")
-    if not (shutil.which("gcc") and shutil.which("make")):
-        pytest.skip("needs gcc and make")
-    out = tmp_path_factory.mktemp("power")
-    made = make(out, "build")
-    assert made.returncode == 0, made.stderr
+    out = RIG.build(tmp_path_factory.mktemp("power"), "build")
     tried = power(out, seed=1, cuts=0)
     if tried.returncode == UNAVAILABLE:
         pytest.skip(tried.stderr.removeprefix("UNAVAILABLE: ").strip())
     return out
-
-
-def make(out: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = ["make", "-s", "-j2", "-C", str(LOG), f"BUILD={out}", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def power(out: Path, *, seed: int, cuts: int) -> subprocess.CompletedProcess[str]:
@@ -73,7 +64,7 @@ def test_when_the_power_of_a_disk_is_cut_ext4_has_all_that_was_answered_and_noth
     ],
 )
 def test_the_power_rig_sees_when_a_precaution_is_missing(mutant: str, built: Path) -> None:
-    done = make(built, "mutants", "PARTS=power", f"ONLY={mutant}")
+    done = RIG.make(built, "mutants", "PARTS=power", f"ONLY={mutant}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"mutant {mutant}: found" in done.stdout
 

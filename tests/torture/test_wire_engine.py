@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,11 +20,12 @@ from rtmw import Reliability
 from tests.conftest import free_number
 from tests.net.cable import Cable, Faults, obstacle
 from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.torture.makefile import Makefile
 from tests.torture.wire.engine_damage import MARK, Damage
 from tests.whole import IS_WHOLE
 
-WIRE = Path(__file__).parent / "wire"
 SECONDS = 120.0 if IS_WHOLE else 4.0
+RIG = Makefile(Path(__file__).parent / "wire", "engine.mk")
 
 pytestmark = pytest.mark.timeout(900)
 """The fuzzer is compiled first."""
@@ -35,21 +34,11 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the fuzzer and of what it is made of."""
-    if not (shutil.which("gcc") and shutil.which("make")):
-        pytest.skip("needs gcc and make")
-    out = tmp_path_factory.mktemp("fuzz")
-    made = make(out, "build")
-    assert made.returncode == 0, made.stderr
-    return out
-
-
-def make(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["make", "-s", "-j2", "-C", str(WIRE), "-f", "engine.mk", f"BUILD={out}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    return RIG.build(tmp_path_factory.mktemp("fuzz"), "build")
 
 
 def test_no_sample_of_another_node_is_published_but_as_it_was_sent(built: Path) -> None:
-    done = make(built, "fuzz", "SEED=1", "SECONDS=6")
+    done = RIG.make(built, "fuzz", "SEED=1", "SECONDS=6")
     assert done.returncode == 0, done.stdout + done.stderr
     told = re.search(r"(\d+) rounds", done.stdout)
     assert told is not None
@@ -57,12 +46,12 @@ def test_no_sample_of_another_node_is_published_but_as_it_was_sent(built: Path) 
 
 
 def test_what_waits_and_what_is_paused_is_bounded_for_one_and_for_all(built: Path) -> None:
-    done = make(built, "limits")
+    done = RIG.make(built, "limits")
     assert (done.returncode, done.stdout) == (0, "limits hold\n"), done.stderr
 
 
 def test_each_gap_of_sequence_numbers_is_told_once_and_none_that_is_not_there(built: Path) -> None:
-    done = make(built, "gaps")
+    done = RIG.make(built, "gaps")
     assert (done.returncode, done.stdout) == (0, "gaps are counted as they are\n"), done.stderr
 
 
@@ -76,7 +65,7 @@ def test_each_gap_of_sequence_numbers_is_told_once_and_none_that_is_not_there(bu
     ],
 )
 def test_the_fuzzer_sees_when_a_check_is_missing(built: Path, check: str) -> None:
-    done = make(built, "mutants", f"ONLY={check}")
+    done = RIG.make(built, "mutants", f"ONLY={check}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"mutant {check}: found" in done.stdout
 

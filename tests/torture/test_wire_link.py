@@ -6,16 +6,16 @@ Here some seconds of it; `make torture-wire` goes on for minutes, and tries ever
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.torture.makefile import Makefile
 from tests.torture.wire.link_corpus import write
 from tests.torture.wire.link_fuzz import keys
 
-WIRE = Path(__file__).parent / "wire"
+RIG = Makefile(Path(__file__).parent / "wire", "link.mk")
 
 pytestmark = pytest.mark.timeout(900)
 """The programs are compiled first."""
@@ -24,17 +24,7 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the programs."""
-    if not (shutil.which("gcc") and shutil.which("make")):
-        pytest.skip("needs gcc and make")
-    out = tmp_path_factory.mktemp("link")
-    made = make(out, "build")
-    assert made.returncode == 0, made.stderr
-    return out
-
-
-def make(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["make", "-s", "-j2", "-C", str(WIRE), "-f", "link.mk", f"BUILD={out}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    return RIG.build(tmp_path_factory.mktemp("link"), "build")
 
 
 def counted(done: subprocess.CompletedProcess[str], what: str) -> int:
@@ -46,22 +36,22 @@ def counted(done: subprocess.CompletedProcess[str], what: str) -> int:
 
 
 def test_a_peer_that_keeps_no_rule_harms_nothing_and_ends_its_connections(built: Path) -> None:
-    assert counted(make(built, "fuzz", "SEED=1", "SECONDS=6"), "rounds") > 0
+    assert counted(RIG.make(built, "fuzz", "SEED=1", "SECONDS=6"), "rounds") > 0
 
 
 def test_what_real_lines_send_is_read_and_what_was_changed_of_it_harms_nothing(built: Path, tmp_path: Path) -> None:
     assert write(tmp_path) == 6
-    done = make(built, "inputs", "SEED=1", "ROUNDS=100", f"CORPUS={tmp_path}")
+    done = RIG.make(built, "inputs", "SEED=1", "ROUNDS=100", f"CORPUS={tmp_path}")
     assert counted(done, "inputs") == 106
 
 
 def test_a_cut_at_each_frame_loses_doubles_and_reorders_nothing(built: Path) -> None:
-    assert counted(make(built, "cuts", "SEED=1", "ROUNDS=300"), "frames, a cut at each") > 50
+    assert counted(RIG.make(built, "cuts", "SEED=1", "ROUNDS=300"), "frames, a cut at each") > 50
 
 
 @pytest.mark.parametrize("has_tls", [False, True])
 def test_no_two_threads_of_a_line_touch_a_word_without_an_order(built: Path, tmp_path: Path, has_tls: bool) -> None:
-    done = make(built, "threads", "SECONDS=4", f"KEYS={keys(tmp_path) if has_tls else ''}")
+    done = RIG.make(built, "threads", "SECONDS=4", f"KEYS={keys(tmp_path) if has_tls else ''}")
     assert counted(done, "messages came") > 100
 
 
@@ -77,6 +67,6 @@ def test_no_two_threads_of_a_line_touch_a_word_without_an_order(built: Path, tmp
     ],
 )
 def test_it_is_seen_when_a_rule_is_missing(built: Path, rule: str) -> None:
-    done = make(built, "mutants", f"ONLY={rule}")
+    done = RIG.make(built, "mutants", f"ONLY={rule}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"mutant {rule}: found" in done.stdout

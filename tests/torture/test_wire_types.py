@@ -6,16 +6,16 @@ Here some seconds of it; `make torture-wire` goes on for minutes. See wire/__mai
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.torture.makefile import Makefile
 from tests.torture.wire.__main__ import IN_C, IN_PYTHON, ROOT
 
-WIRE = ROOT / "tests/torture/wire"
+RIG = Makefile(ROOT / "tests/torture/wire")
 SECONDS = "5"
 
 pytestmark = pytest.mark.timeout(600)
@@ -24,12 +24,6 @@ pytestmark = pytest.mark.timeout(600)
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
-
-
-def make(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    if not (shutil.which("gcc") and shutil.which("make")):
-        pytest.skip("needs gcc and make")
-    return run("make", "-s", "-C", str(WIRE), f"BUILD={out}", *arguments)
 
 
 @pytest.mark.parametrize("part", IN_PYTHON)
@@ -43,7 +37,7 @@ def test_a_reader_answers_or_refuses_whatever_comes(part: str) -> None:
 
 @pytest.mark.parametrize("part", IN_C)
 def test_a_decoder_in_c_reads_inside_the_payload_only(part: str, tmp_path: Path) -> None:
-    done = make(tmp_path, "run", f"PART={part}", "SEED=1", f"SECONDS={SECONDS}")
+    done = RIG.make(tmp_path, "run", f"PART={part}", "SEED=1", f"SECONDS={SECONDS}")
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
 
 
@@ -67,6 +61,6 @@ def test_an_attack_sees_when_a_bound_is_missing(part: str, mutant: str) -> None:
     [("cdr_decode", "values without bytes have no end"), ("columns_decode", "a size may lead behind the payload")],
 )
 def test_a_fuzzer_sees_when_a_bound_is_missing(part: str, mutant: str, tmp_path: Path) -> None:
-    done = make(tmp_path, "mutants", f"PART={part}", f"ONLY={mutant}")
+    done = RIG.make(tmp_path, "mutants", f"PART={part}", f"ONLY={mutant}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"mutant {mutant}: found" in done.stdout

@@ -9,27 +9,26 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any, Final, TypedDict
+from functools import partial
+from typing import Any, Final
 
 import rtmw
 from rtmw.closing import Closing
 from rtmw.log import Label
-from rtmw.qos import check_priority, check_seconds
 from rtmw.transfer.address import Address
 from rtmw.transfer.client.bodies import packed
 from rtmw.transfer.client.chain import first_block, send_chain, send_chain_async
 from rtmw.transfer.client.group import Groups
 from rtmw.transfer.client.line import Line, new_life
+from rtmw.transfer.client.options import SendOptions, letter_header
 from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.transaction import Transaction
 from rtmw.transfer.client.transfer import Transfer
 from rtmw.transfer.frames import BLOCK
-from rtmw.transfer.header import Delivery, Header, Kind, Level
+from rtmw.transfer.header import Delivery, Header, Level
 from rtmw.transfer.messages import Ask, Join, Leave, Message, Moves, Send, Undone
 from rtmw.transfer.once import pack_once
-from rtmw.transfer.records import LARGEST_INLINE, AbortCause, TransferId, TransferState
-from rtmw.transfer.runs import is_plain
+from rtmw.transfer.records import AbortCause, TransferId, TransferState
 
 __all__ = ["Sender", "SenderStats", "TransferEvent"]
 
@@ -69,17 +68,6 @@ class TransferEvent:
     state: TransferState | None
     """None: it was undone."""
     cause: str
-
-
-class SendOptions(TypedDict):
-    """Keywords of `Sender.send`, all of them."""
-
-    delivery: Delivery
-    wait: Level
-    lifetime: float | None
-    timeout: float | None
-    priority: int
-    id: Label | None
 
 
 class Sender(Closing):
@@ -132,9 +120,7 @@ class Sender(Closing):
         TypeMismatch: nothing was sent. CoreNotRunning: there has been no core for ten seconds; what was sent before
         goes on when one is there.
         """
-        options = SendOptions(
-            delivery=delivery, wait=wait, lifetime=lifetime, timeout=timeout, priority=priority, id=id
-        )
+        options = SendOptions(delivery, wait, lifetime, timeout, priority, id)
         transfer, send, level = self._prepare(to, body, 0, options)
         self._wait_for_room(timeout)
         pending = self._begin(transfer, send)
@@ -158,12 +144,10 @@ class Sender(Closing):
     ) -> Transfer:
         """As `send`, for asyncio: the event loop goes on meanwhile. Cancelled, it may be sent or not."""
         if body.__class__ is bytes and lifetime is None and timeout is None and id is None:
-            made = _letter(to, len(body), wait, delivery, priority)
+            made = letter_header(to, len(body), wait, delivery, priority)
             if made is not None:
                 return await self._send_letter(made, body)
-        options = SendOptions(
-            delivery=delivery, wait=wait, lifetime=lifetime, timeout=timeout, priority=priority, id=id
-        )
+        options = SendOptions(delivery, wait, lifetime, timeout, priority, id)
         transfer, send, level = self._prepare(to, body, 0, options)
         while (pending := self._try_begin(transfer, send)) is None:
             await asyncio.sleep(_AGAIN_S)
@@ -193,23 +177,14 @@ class Sender(Closing):
         self._wait_for_room(None)
         pending = self._begin(transfer, send)
         if pending.is_chain:
-            send_chain(self._line, pending, send, options["timeout"])
+            send_chain(self._line, pending, send, options.timeout)
         return transfer
 
     def _prepare(self, to: str, body: Any, txn: int, options: SendOptions) -> tuple[Transfer, Send, Level]:
-        level, delivery, priority = options["wait"], options["delivery"], options["priority"]
-        lifetime, timeout, id = options["lifetime"], options["timeout"], options["id"]
-        check_priority(priority)
-        check_seconds("lifetime", lifetime, "above 0")
-        check_seconds("timeout", timeout)
+        options.check()
         kind, data, has_files = packed(body)
-        if delivery is Delivery.SMALL_RAW and len(data) > SMALL:
-            raise ValueError(f"a SMALL_RAW of {len(data)} bytes is not possible; it has {SMALL} at most: use NORMAL")
-        if delivery is Delivery.SMALL_RAW and has_files:
-            raise ValueError("a file is not sent as SMALL_RAW, which is not acknowledged; use NORMAL or LOG")
-        times = _ns(lifetime), _ns(timeout)
-        header = _header(to, kind, len(data), level, delivery, priority, *times)
-        once = b"" if id is None else pack_once(id, str(header.to), kind, data)
+        header = options.header(to, kind, len(data), has_files)
+        once = b"" if options.id is None else pack_once(options.id, str(header.to), kind, data)
         transfer = Transfer(self, header)
         transfer._has_files = has_files
         return transfer, Send(txn, header, once, data), header.level
@@ -343,23 +318,3 @@ class Sender(Closing):
 
     def __repr__(self) -> str:
         return f"<rtmw.Sender {self.name!r}{', closed' if self._closed else ''}>"
-
-
-@lru_cache(maxsize=1024)
-def _header(to: str, kind: Kind, length: int, level: int, delivery: int, priority: int, *times: int) -> Header:
-    """Remembered, because senders repeat themselves."""
-    return Header(Address.parse(to), kind, length, Level(level), Delivery(delivery), priority, *times)
-
-
-@lru_cache(maxsize=1024, typed=True)
-def _letter(to: str, length: int, level: Level, delivery: Delivery, priority: int) -> Header | None:
-    """Of a letter that may go out together with others; None: it goes out by itself."""
-    check_priority(priority)
-    if not 0 < length <= LARGEST_INLINE:
-        return None
-    header = _header(to, Kind.BUF, length, level, delivery, priority, 0, 0)
-    return header if is_plain(header) else None
-
-
-def _ns(seconds: float | None) -> int:
-    return 0 if seconds is None else max(1, round(seconds * 1e9))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from rtmw.transfer.client.options import SendOptions
 from rtmw.transfer.client.transfer import Transfer
 from rtmw.transfer.errors import TransactionAborted
 from rtmw.transfer.header import Delivery, Level
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rtmw.log import Label
     from rtmw.transfer.client.inbox import Inbox
     from rtmw.transfer.client.letter import Letter
-    from rtmw.transfer.client.sender import Sender, SendOptions
+    from rtmw.transfer.client.sender import Sender
 
 __all__ = ["Savepoint", "Transaction"]
 
@@ -87,10 +88,7 @@ class Transaction:
             raise ValueError("SMALL_RAW in a transaction is not possible, because it is not logged; use Delivery.LOG")
         if wait > Level.ACCEPTED:
             raise ValueError("nothing in a transaction goes anywhere before COMMIT; commit, and use Transfer.wait then")
-        options: SendOptions = {
-            "delivery": delivery, "wait": wait, "lifetime": lifetime, "timeout": timeout, "priority": priority,
-            "id": id,
-        }  # fmt: skip
+        options = SendOptions(delivery, wait, lifetime, timeout, priority, id)
         transfer = self._sender._send_in(self.number, to, body, options)
         self._sent.append(transfer)
         return transfer

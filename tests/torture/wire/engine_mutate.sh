@@ -6,7 +6,7 @@
 set -u
 folder=$1 build=$2 prefix=net
 shift 2
-. ./mutant.sh
+. ../mutant.sh
 
 run() { "$1" 1 20000 30; }
 

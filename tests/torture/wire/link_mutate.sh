@@ -6,7 +6,7 @@
 set -u
 folder=$1 build=$2 prefix=line
 shift 2
-. ./mutant.sh
+. ../mutant.sh
 
 run() { timeout 60 "$1" 1 1500 30; }
 

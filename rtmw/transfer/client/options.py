@@ -1,0 +1,64 @@
+"""What a program asks for when it sends: one set of keywords, checked and made into a header in one place."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from rtmw.log import Label
+from rtmw.qos import check_priority, check_seconds
+from rtmw.transfer.address import Address
+from rtmw.transfer.header import Delivery, Header, Kind, Level
+from rtmw.transfer.records import LARGEST_INLINE
+from rtmw.transfer.runs import is_plain
+
+__all__ = ["SMALL", "SendOptions", "letter_header"]
+
+SMALL: Final = 64 << 10
+"""Bytes of a SMALL_RAW at most."""
+
+
+class SendOptions(NamedTuple):
+    """The keywords of `Sender.send`, `Sender.send_async` and `Transaction.send`, in their order."""
+
+    delivery: Delivery
+    wait: Level
+    lifetime: float | None
+    timeout: float | None
+    priority: int
+    id: Label | None
+
+    def check(self) -> None:
+        """Raises ValueError, TypeError."""
+        check_priority(self.priority)
+        check_seconds("lifetime", self.lifetime, "above 0")
+        check_seconds("timeout", self.timeout)
+
+    def header(self, to: str, kind: Kind, length: int, has_files: bool) -> Header:
+        """Of a body. ValueError: it is none for this class of reliability, or `to` is no address."""
+        if self.delivery is Delivery.SMALL_RAW and length > SMALL:
+            raise ValueError(f"a SMALL_RAW of {length} bytes is not possible; it has {SMALL} at most: use NORMAL")
+        if self.delivery is Delivery.SMALL_RAW and has_files:
+            raise ValueError("a file is not sent as SMALL_RAW, which is not acknowledged; use NORMAL or LOG")
+        times = _ns(self.lifetime), _ns(self.timeout)
+        return _header(to, kind, length, self.wait, self.delivery, self.priority, *times)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def letter_header(to: str, length: int, level: Level, delivery: Delivery, priority: int) -> Header | None:
+    """Of a letter that may go out together with others; None: it goes out by itself."""
+    check_priority(priority)
+    if not 0 < length <= LARGEST_INLINE:
+        return None
+    header = _header(to, Kind.BUF, length, level, delivery, priority, 0, 0)
+    return header if is_plain(header) else None
+
+
+@lru_cache(maxsize=1024)
+def _header(to: str, kind: Kind, length: int, level: int, delivery: int, priority: int, *times: int) -> Header:
+    """Remembered, because senders repeat themselves."""
+    return Header(Address.parse(to), kind, length, Level(level), Delivery(delivery), priority, *times)
+
+
+def _ns(seconds: float | None) -> int:
+    return 0 if seconds is None else max(1, round(seconds * 1e9))
