@@ -25,7 +25,7 @@ deadline it looks after a quarter of that, if it is less."""
 
 
 class Awaited(Protocol[T]):
-    """What waiting needs of a subscriber."""
+    """The part of a subscriber that waiting needs."""
 
     _reader: Callable[[], Reader | None]
 

@@ -8,7 +8,7 @@ __all__ = ["claimed"]
 
 
 def claimed(name: str) -> socket.socket | None:
-    """Whoever holds the socket has the name; None: another process has it. Names begin with `rtmw-`."""
+    """The process that holds the socket has the name; None: another process has it. Names begin with `rtmw-`."""
     held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
     try:
         held.bind(f"\0{name}")

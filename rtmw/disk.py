@@ -56,7 +56,7 @@ class Disk:
         os.fdatasync(descriptor)
 
     def rename(self, old: str, old_folder: int | None, new: str, new_folder: int | None) -> None:
-        """What had the new name is replaced, at one moment."""
+        """A file that has the new name is replaced, atomically."""
         os.rename(old, new, src_dir_fd=old_folder, dst_dir_fd=new_folder)
 
     def rename_new(self, old: str, old_folder: int, new: str, new_folder: int) -> None:
@@ -127,7 +127,7 @@ class Disk:
             os.close(folder)
 
     def sync_file(self, path: Path) -> None:
-        """What programs have written to this file is on the disk when this returns; its name need not be."""
+        """All that programs have written to this file is on the disk when this returns; its name need not be."""
         self._sync_opened(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def sync_folder(self, path: Path) -> None:

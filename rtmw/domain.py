@@ -148,7 +148,7 @@ class Domain(Closing):
 
     @staticmethod
     def unlink(id: int) -> None:
-        """Remove a domain from the host. Who is attached goes on; who comes later meets in a new one.
+        """Remove a domain from the host. Attached programs go on; programs that come later meet in a new one.
 
         Errors: DomainNotFound, AccessDenied.
         """

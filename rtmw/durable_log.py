@@ -170,7 +170,7 @@ class Log(Closing, Generic[T]):
         return Appended(self, position, end, id)
 
     def _flushes(self, writer: Writer) -> Flushes:
-        """What the running loop waits for."""
+        """The appends that the running loop waits for."""
         from asyncio import get_running_loop
 
         loop = get_running_loop()
@@ -324,7 +324,7 @@ class Log(Closing, Generic[T]):
             return self._folder.bounds()[1] if self._writer is None else self._writer.durable
 
     def stats(self) -> LogStats:
-        """What the log is, and what was appended through this object."""
+        """The state of the log, and counters of this object."""
         with self._lock:
             self._check_open()
             earliest, end = self._folder.bounds()

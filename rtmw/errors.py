@@ -115,7 +115,7 @@ class NotPermitted(RtmwError, PermissionError):
 
 
 class NotInstalled(RtmwError, ImportError):
-    """What this part of rtmw needs is not on this machine; how to install it is said."""
+    """A package that this part of rtmw needs is not on this machine; the message says how to install it."""
 
 
 class DeadlineMissed(RtmwError):
@@ -159,7 +159,7 @@ class LogError(RtmwError):
 
 
 class LogDamaged(LogError):
-    """What was durable is not as it was written. Nothing is repaired by itself.
+    """Durable bytes are not as they were written. Nothing is repaired by itself.
 
     `path`: the file; `start`, `end`: the positions from which and up to which records are concerned.
     """

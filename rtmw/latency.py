@@ -60,7 +60,7 @@ class Latency:
         return None
 
     def since(self, earlier: Latency) -> Latency:
-        """What came after an earlier reading of the same subscriber."""
+        """The messages after an earlier reading of the same subscriber."""
         before = {low: count for low, _, count in earlier.buckets}
         return Latency.of((low, high, count - before.get(low, 0)) for low, high, count in self.buckets)
 

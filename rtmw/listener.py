@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Receiving(Protocol[T]):
-    """What a listener needs of a subscriber."""
+    """The part of a subscriber that a listener needs."""
 
     @property
     def topic(self) -> str: ...

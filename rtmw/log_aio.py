@@ -25,7 +25,7 @@ LOOK_AGAIN_S: Final = 0.01
 
 
 class Flushes:
-    """What one event loop waits for of one writer. Of the loop's thread, but for `end`."""
+    """The appends to one writer that one event loop waits for. Of the loop's thread, but for `end`."""
 
     def __init__(self, writer: Writer, loop: asyncio.AbstractEventLoop) -> None:
         self._writer = writer
@@ -124,7 +124,7 @@ class Flushes:
 class Commits:
     """Writes the commits of a cursor whose records a task reads, so that the loop does not wait for the disk.
 
-    One write at a time, a tenth of a second after the one before. What goes wrong is raised by the cursor's next call.
+    One write at a time, a tenth of a second after the one before. The cursor's next call raises an error of a write.
     """
 
     def __init__(self, cursor: HeldCursor, loop: asyncio.AbstractEventLoop) -> None:

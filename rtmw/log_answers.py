@@ -1,4 +1,4 @@
-"""What a log answers: what an append has come to, and what the log is."""
+"""Answers of a log: the outcome of an append, and the state of the log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Asked(Protocol):
 
 
 class Durability(Enum):
-    """What an append has come to. The log of one host gives BUFFERED and WRITTEN only.
+    """The outcome of an append. The log of one host gives BUFFERED and WRITTEN only.
 
     The other three are for logs that several hosts replicate, which this version does not have: a program that looks at
     all five needs no change for them.
@@ -41,7 +41,7 @@ class Durability(Enum):
 
 @dataclass(frozen=True)
 class PersistQueue:
-    """What was appended and is not on the disk yet."""
+    """Records that were appended and are not on the disk yet."""
 
     records: int
     bytes: int
@@ -52,7 +52,7 @@ class PersistQueue:
 
 @dataclass(frozen=True)
 class LogStats:
-    """What a log is, and what this object has appended to it."""
+    """State of a log, and counters of this object."""
 
     earliest: int
     """Position of the first record."""

@@ -31,7 +31,7 @@ _ALL: Final = RUN_DATA | RUN_KEYS | RUN_IDS
 
 @lru_cache(maxsize=1)
 def metadata() -> dict[str, pa.Field]:
-    """What each record has, as columns of Arrow. Keys and ids that are numbers are shown in digits, those of bytes in
+    """The columns of each record, in Arrow. Keys and ids that are numbers are shown in digits, those of bytes in
     hexadecimal digits."""
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""What a log is opened with."""
+"""The options with which a log is opened."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def agreed_type(path: Path, description: bytes, wanted: MessageType | None) -> M
 
 
 def not_bytes(path: Path, value: object) -> TypeMismatch:
-    """What an append raises that was given something else."""
+    """The error of an append that was given something else."""
     return TypeMismatch(
         f"{path}: a log of bytes was given {value!r:.80}; give bytes, bytearray or memoryview, or name a type"
     )

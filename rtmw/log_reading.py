@@ -39,7 +39,7 @@ class Start(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Origin(Generic[T]):
-    """What all that a reader gives has in common."""
+    """Common to all that a reader gives: records and batches."""
 
     decode: Callable[[bytes], T]
     cursor: HeldCursor | None
@@ -66,7 +66,7 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked of `Log.read`."""
+    """The arguments of `Log.read`."""
 
     start: Start | int | datetime
     cursor: str | None
@@ -92,7 +92,7 @@ class Reading(Closing, ABC, Generic[R, T]):
         self._in_a_row = 0
         self._awaits = False
         self._made: list[R] = []
-        """What is read ahead. `close` empties it from any thread, which ends `_next`, too."""
+        """Records that were read ahead. `close` empties it from any thread, which ends `_next`, too."""
         self._next = iter(self._made)
         self._commits: Commits | None = None
         self._cursor = None if asked.cursor is None else HeldCursor(folder, asked.cursor)
@@ -229,7 +229,7 @@ class Reading(Closing, ABC, Generic[R, T]):
         self._commits = Commits(self._cursor, get_running_loop())
 
     async def _give_way(self) -> None:
-        """What is there already is read without a wait, so other tasks have their turn now and then."""
+        """Records that are there already are read without a wait; so other tasks get a turn now and then."""
         self._in_a_row += 1
         if self._in_a_row >= _TURN:
             from asyncio import sleep
@@ -247,7 +247,7 @@ class Reading(Closing, ABC, Generic[R, T]):
 
     @abstractmethod
     def _make(self, end: int) -> list[R]:
-        """What is next below `end`; nothing: there is no record."""
+        """The next records below `end`; empty: there is none."""
 
     @abstractmethod
     def _place(self, made: R) -> int:

@@ -34,7 +34,7 @@ class Peer:
 
 
 def topic_life(region: shm.Region, topic: str) -> int | None:
-    """What rows of the region know a topic by: another one once it was given up and made again."""
+    """The identity of a topic in rows of the region: another one once the topic was given up and made again."""
     return next((row.life for row in shm.topics(region) if row.name == topic), None)
 
 

@@ -12,7 +12,8 @@ PRIORITIES = 8
 
 
 class Reliability(IntEnum):
-    """What gives way when a queue is full or the pool is empty (P5). The weaker of offer and request governs a pair."""
+    """Which messages give way when a queue is full or the pool is empty (P5). The weaker of offer and request governs
+    a pair."""
 
     TIMELY = 0
     """Never waits: the oldest of the lowest band goes, and each subscriber counts what it missed."""

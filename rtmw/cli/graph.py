@@ -104,7 +104,7 @@ def _elsewhere(member: dict[str, Any], here: str, names: dict[str, str]) -> Edge
     process = Process(member["pid"], member["program"], place)
     kind = str(names.get(member["type"].replace(".", "::"), member["type"]))
     reliability, mismatch = Reliability[member["reliability"]], member.get("apart", "")
-    return Edge(process, member["topic"], member["publishes"], reliability, kind, mismatch=mismatch)
+    return Edge(process, member["topic"], member["publishes"], reliability, kind, apart=mismatch)
 
 
 def _write(name: str, content: str) -> None:
@@ -126,7 +126,7 @@ def record(edge: Edge) -> dict[str, object]:
         "type": edge.type_name,
         "reliability": edge.reliability.name,
         "matched": edge.matched,
-        "apart": edge.mismatch or None,
+        "apart": edge.apart or None,
     }
 
 
@@ -138,7 +138,7 @@ def lines(graph: Graph, title: str) -> Iterator[str]:
         yield f"{topic.name}  ({', '.join(topic.types) or 'no type yet'}){crosses}"
         for edge in (*graph.edges_of(topic.name, True), *graph.edges_of(topic.name, False)):
             arrow = "<-" if edge.publishes else "->"
-            told = "" if edge.matched else f", meets nobody{f': {edge.mismatch}' if edge.mismatch else ''}"
+            told = "" if edge.matched else f", meets nobody{f': {edge.apart}' if edge.apart else ''}"
             place = f" on {edge.process.host}" if edge.process.host else ""
             who = f"{observe.program(edge.process.name)} ({edge.process.pid}){place}"
             yield f"  {arrow} {who}  {edge.reliability.name}{told}"

@@ -52,7 +52,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Drawing:
     """Where each card is."""
 
     columns: tuple[tuple[Card, ...], ...]
@@ -73,8 +73,8 @@ class Layout:
 
 def picture(graph: Graph, title: str) -> str:
     """The SVG document."""
-    layout = _layout(graph)
-    width, height = 2 * MARGIN + 3 * WIDTH + 2 * GAP, HEAD + layout.rows * ROW + FOOT
+    drawing = _drawing(graph)
+    width, height = 2 * MARGIN + 3 * WIDTH + 2 * GAP, HEAD + drawing.rows * ROW + FOOT
     counts = f"{counted(len(graph.topics), 'topic')}, {counted(len(graph.processes), 'process')}"
     hue = {topic.name: HUES[at % len(HUES)] for at, topic in enumerate(graph.topics)}
     parts = [
@@ -85,15 +85,15 @@ def picture(graph: Graph, title: str) -> str:
         f'<text class="title" x="{MARGIN:g}" y="32">{escape(title)}</text>',
         f'<text class="small" x="{width - MARGIN:g}" y="32" text-anchor="end">{counts}</text>',
         *_heads(),
-        *_curves(layout, hue),
-        *(_card(layout, card, hue) for cards in layout.columns for card in cards),
+        *_curves(drawing, hue),
+        *(_card(drawing, card, hue) for cards in drawing.columns for card in cards),
         *_legend(height - FOOT / 2 + 4, any(process.host for process in graph.processes)),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _layout(graph: Graph) -> Layout:
+def _drawing(graph: Graph) -> Drawing:
     topics = {topic.name: _topic_card(topic, topic.name in graph.crossing) for topic in graph.topics}
     sides: dict[tuple[bool, Process], Card] = {}
     for edge in graph.edges:
@@ -106,7 +106,7 @@ def _layout(graph: Graph) -> Layout:
     left = [card for (publishes, _), card in sides.items() if publishes]
     right = [card for (publishes, _), card in sides.items() if not publishes]
     columns = _untangled([left, list(topics.values()), right], links)
-    return Layout(columns, tuple(links), max(1, *(len(cards) for cards in columns)))
+    return Drawing(columns, tuple(links), max(1, *(len(cards) for cards in columns)))
 
 
 def _topic_card(topic: TopicView, crosses: bool) -> Card:
@@ -141,10 +141,10 @@ def _heads() -> Iterator[str]:
         yield f'<text class="head" x="{x:g}" y="62" text-anchor="middle">{head}</text>'
 
 
-def _curves(layout: Layout, hue: dict[str, str]) -> Iterator[str]:
-    for one, other, edge in layout.links:
-        x0, y0 = layout.left(one) + WIDTH, _port(layout, one, other, leaving=True)
-        x1, y1 = layout.left(other), _port(layout, other, one, leaving=False)
+def _curves(drawing: Drawing, hue: dict[str, str]) -> Iterator[str]:
+    for one, other, edge in drawing.links:
+        x0, y0 = drawing.left(one) + WIDTH, _port(drawing, one, other, leaving=True)
+        x1, y1 = drawing.left(other), _port(drawing, other, one, leaving=False)
         middle = (x0 + x1) / 2
         kind = edge.reliability.name if edge.matched else "unmatched"
         stroke = f' stroke="{hue[edge.topic]}"' if edge.matched else ""
@@ -157,15 +157,15 @@ def _curves(layout: Layout, hue: dict[str, str]) -> Iterator[str]:
         yield f'<path class="edge {kind}"{stroke} d="{path}"><title>{escape(told)}</title></path>'
 
 
-def _port(layout: Layout, card: Card, other: Card, leaving: bool) -> float:
+def _port(drawing: Drawing, card: Card, other: Card, leaving: bool) -> float:
     """Height at which the line between two cards touches the first: lines of one side stand apart, in order."""
-    others = {b if a == card else a for a, b, _ in layout.links if (a if leaving else b) == card}
-    ordered = sorted(others, key=layout.top)
-    return layout.top(card) + HEIGHT * (ordered.index(other) + 1) / (len(ordered) + 1)
+    others = {b if a == card else a for a, b, _ in drawing.links if (a if leaving else b) == card}
+    ordered = sorted(others, key=drawing.top)
+    return drawing.top(card) + HEIGHT * (ordered.index(other) + 1) / (len(ordered) + 1)
 
 
-def _card(layout: Layout, card: Card, hue: dict[str, str]) -> str:
-    x, y = layout.left(card), layout.top(card)
+def _card(drawing: Drawing, card: Card, hue: dict[str, str]) -> str:
+    x, y = drawing.left(card), drawing.top(card)
     is_topic = card.key[0] == "topic"
     corner = HEIGHT / 2 if is_topic else 8
     stroke = f' style="stroke: {hue[card.name]}; stroke-width: 2"' if is_topic else ""

@@ -33,7 +33,7 @@ class Missing:
 
 @dataclass
 class Checked:
-    """What a look at each byte of a log has found."""
+    """The findings of a check of each byte of a log."""
 
     path: str
     start: int = 0
@@ -57,7 +57,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Salvaged:
-    """What was written into a new log, and what is missing in it, by positions of the old one."""
+    """The records that were written into a new log, and those that are missing in it, by positions of the old one."""
 
     target: str
     records: int

@@ -118,7 +118,7 @@ class HeldCursor(Closing):
             self.flush()
 
     def flush(self) -> None:
-        """What was committed is on the disk. LogFailed: it is, or not."""
+        """Brings commits to the disk. LogFailed: they may be there or not."""
         self._check_owner()
         self.write()
         self._tell_failure()
@@ -159,7 +159,7 @@ class HeldCursor(Closing):
             raise error
 
     def close(self) -> None:
-        """What was committed goes to the disk; others may hold it. LogFailed: what was committed is there, or not."""
+        """Brings commits to the disk, and gives the cursor free. LogFailed: the commits may be there or not."""
         if self._owner != os.getpid():
             return  # the holder has closed its copy of the lock
         with self._writing:

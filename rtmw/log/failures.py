@@ -1,4 +1,4 @@
-"""What a code of the log means to a Python program: one table, one function."""
+"""Codes of the log as errors of Python: one table, one function."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Folder(Closing):
         return Holder(self.path, self.descriptor, to_write)
 
     def recover(self) -> None:
-        """What a writer that was killed has left is made whole, unless a writer lives, or this user may only read.
+        """Recovers the log after a writer that was killed, unless a writer lives, or this user may only read.
 
         LogDamaged, LogFailed.
         """
@@ -77,7 +77,7 @@ class Folder(Closing):
         return core.bounds(self.path, self.descriptor, self.uuid)
 
     def writer(self, most: int, window: int, retention: tuple[int, int, int, int] = KEEP_ALL) -> core.Writer:
-        """Whoever calls this holds the lock.
+        """The caller holds the lock.
 
         `most`: bytes of a segment; `window`: ids that are remembered; `retention`: see struct retention.
         """

@@ -25,7 +25,7 @@ RECOVERY_S = 60.0
 _NAMED_S = 0.1
 """A holder that was killed has left its name; whoever has taken the lock from it has mostly written another by then."""
 _NAMING_S = 5.0
-"""Whoever has just taken the lock has written its name by then, also on a machine that is busy."""
+"""A process that has just taken the lock has written its name by then, also on a busy machine."""
 _NAME_SIZE = 120
 _UNNAMED = "another process"
 _LOOK_S = 0.002
@@ -79,7 +79,7 @@ def _take(log: str, lock: FileLock, to_write: bool, told: str) -> None:
 
 
 def holder_of(folder: int, lock: str = LOCK) -> str | None:
-    """Who holds a lock: program and process id; None: nobody."""
+    """The holder of a lock: program and process id; None: there is none."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
     except OSError:

@@ -13,7 +13,7 @@ from typing import Final
 __all__ = ["LONGEST", "Label", "pack_labels", "unpack_labels"]
 
 Label = str | bytes | int
-"""What a key or an id may be."""
+"""The types of a key or an id."""
 
 LONGEST: Final = 4096
 _HEAD: Final = struct.Struct("<BBHHH")

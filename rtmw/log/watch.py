@@ -47,7 +47,7 @@ class Watch(Closing):
         self.drain()
 
     def drain(self) -> None:
-        """What has been told is known: the descriptor is not readable any more."""
+        """Takes the notices: the descriptor is not readable any more."""
         if self._descriptor >= 0:
             with suppress(BlockingIOError):
                 os.read(self._descriptor, 65536)

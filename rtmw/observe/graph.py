@@ -30,7 +30,7 @@ class Edge:
     type_name: str
     matched: bool = False
     """Whether there is anybody on the other side that it can meet, or nobody at all."""
-    mismatch: str = ""
+    apart: str = ""
     """On another host: why it can meet nobody here, as the node says; empty: nothing is known against it."""
 
 
@@ -92,7 +92,7 @@ def _edge(topic: str, view: PublisherView | SubscriberView, publishes: bool) -> 
 
 def matches(publisher: PublisherView | Edge, subscriber: SubscriberView | Edge) -> bool:
     """Does the subscriber get what the publisher publishes?"""
-    if any(isinstance(one, Edge) and one.mismatch for one in (publisher, subscriber)):
+    if any(isinstance(one, Edge) and one.apart for one in (publisher, subscriber)):
         return False
     if subscriber.type_name not in ("*", publisher.type_name):
         return False

@@ -1,4 +1,4 @@
-"""What a step wants done by who drives it. A step is a generator of these; it ends with its answer.
+"""Effects: a step asks its driver for them. A step is a generator of effects; it ends with its answer.
 
     steps = machine.step(event, now)
     effect = next(steps)            # Append: append its records in one batch, and send their LSNs into the generator
@@ -51,7 +51,7 @@ class Moved:
     state: TransferState | None
     cause: str = ""
     item: Item | None = field(default=None, compare=False, repr=False)
-    """What it is: for who tells its sender."""
+    """The transfer itself: for the code that tells its sender."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What happens to the transfers of a core: the input of `Machine.step`."""
+"""Events of the transfers of a core: the input of `Machine.step`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SendTransfer:
     id: TransferId | None = None
     """Of a transfer from another node; None: it begins here, and gets one."""
     request: Request | None = None
-    """What was asked for already is not done again: the answer is what it came to. Not in a transaction."""
+    """A request that was done already is not done again: the answer is its outcome. Not in a transaction."""
     once: bytes = b""
     """The id that its sender has chosen; with one that has come, nothing is done, and the answer is what it came to.
     TransferRefused: something else was sent with it."""
@@ -157,7 +157,7 @@ class ReceiverJoined:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverLeft:
-    """What it had taken goes back, its transactions are undone, and what was for it alone is a dead letter."""
+    """Its letters go back, its transactions are undone, and letters for it alone become dead letters."""
 
     life: Life
 

@@ -42,7 +42,7 @@ _HEAD: Final = Struct("<BBBBBBHQQQ")
 
 
 class Kind(IntEnum):
-    """What a body is."""
+    """The kind of a body."""
 
     BUF = 1
     FILE = 2
@@ -52,7 +52,7 @@ class Kind(IntEnum):
 
 
 class Level(IntEnum):
-    """What a sender waits for."""
+    """The level of acknowledgement that a sender waits for."""
 
     NONE = 0
     ACCEPTED = 1
@@ -101,7 +101,7 @@ Content: TypeAlias = bytes | File | tuple[bytes | File, ...]
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stands before a body."""
+    """The header before a body."""
 
     to: Address
     kind: Kind
@@ -164,7 +164,7 @@ def pack_sized_header(header: Header) -> bytes:
 
 
 def unpack_sized_header(fields: Fields) -> Header:
-    """What `pack_sized_header` made. Raises TransfersDamaged."""
+    """Reads a header of `pack_sized_header`. Raises TransfersDamaged."""
     return header_of(bytes(fields.bytes(fields.number(2))))
 
 
@@ -192,7 +192,7 @@ def kind_of(content: Content) -> Kind:
 
 
 def pack_body(content: Content) -> tuple[Kind, bytes]:
-    """What it is, and its bytes. Raises ValueError: it is empty, or has too many parts."""
+    """The kind of a body, and its bytes. Raises ValueError: it is empty, or has too many parts."""
     if not isinstance(content, tuple):
         return kind_of(content), _simple(content)
     if not 0 < len(content) <= MOST_PARTS:

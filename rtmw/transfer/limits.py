@@ -1,4 +1,4 @@
-"""What bounds the transfers of a core."""
+"""The limits of the transfers of a core."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ __all__ = ["Machine"]
 
 @dataclass(slots=True)
 class _Open:
-    """What the log does not say of a transaction."""
+    """State of a transaction that is not in the log."""
 
     owner: Life | None
     begun_ns: int
@@ -82,7 +82,7 @@ class Machine:
         self.carried: set[int] = set()
         """Numbers of transfers that another node may have: that says how they end, also when their time is over."""
         self._aborted: dict[int, AbortCause] = {}
-        """What to say to the owners of transactions that the core has undone; the last ones."""
+        """Messages to owners of transactions that the core has undone; the last ones."""
         self._deadlines = [
             (item.record.deadline_ns, lsn) for lsn, item in state.items.made.items() if item.record.deadline_ns
         ]
@@ -241,14 +241,14 @@ class Machine:
         return ids
 
     def _asked_before(self, request: Request) -> list[TransferId]:
-        """What was enqueued for it: what has not ended, and the last of those that have."""
+        """The transfers that this request enqueued: those that have not ended, and the last of those that have."""
         self.state.items.make_those_of(request)
         items: Iterable[Item] = self.state.items.made.values()
         going = [item.record.id for item in items if item.record.request == request]
         return going + [id for id, end in self.state.ends.items() if end.request == request]
 
     def _sent_before(self, txn: int, entry: OnceEntry) -> list[TransferId]:
-        """What was sent under the id. TransferRefused: in another transaction, which may be undone."""
+        """The transfers that were sent under the id. TransferRefused: in another transaction, which may be undone."""
         for item in filter(None, map(self.state.find, entry.ids)):
             if item.state is TransferState.HELD and item.txn != txn:
                 raise TransferRefused(
@@ -323,7 +323,7 @@ class Machine:
         return change.state
 
     def _change(self, item: Item, wanted: TransferState, cause: str) -> Change:
-        """What was given back too often is a dead letter."""
+        """A letter that was given back too often becomes a dead letter."""
         back = wanted is TransferState.ACCEPTED and item.state is TransferState.DELIVERED and item.taker is not None
         if back and item.deliveries >= self.limits.deliveries:
             cause = f"delivered {item.deliveries} times, and each time given back{': ' if cause else ''}{cause}"
@@ -379,7 +379,8 @@ class Machine:
         return carried
 
     def _expire(self, now: Now) -> Steps[list[int]]:
-        """What another node may have, and whose time is over. What cannot be logged expires at the next tick."""
+        """Expires transfers whose lifetime is over and that another node may have. One that cannot be logged expires
+        at the next tick."""
         later: list[tuple[int, int]] = []
         try:
             while self._deadlines and self._deadlines[0][0] <= now.wall_ns:

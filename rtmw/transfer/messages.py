@@ -65,7 +65,7 @@ class Join:
     """A sender (role 0) of this name, or an inbox (role 1) of this service. Answer: Done.
 
     `folder`: of an inbox, where files arrive; empty: it takes none. `held`: what an inbox was handed by the core
-    before, and has not settled. What else that core had taken for it never came.
+    before, and has not settled. Other letters that that core had taken for it never came.
     """
 
     role: int
@@ -165,7 +165,8 @@ class Untake:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """What was handed over becomes CONSUMED, REFUSED, or ACCEPTED (given back). Answer: Done with its state."""
+    """A letter that was handed over becomes CONSUMED, REFUSED, or ACCEPTED (given back). Answer: Done with its
+    state."""
 
     item: int
     state: int

@@ -1,4 +1,5 @@
-"""What senders have sent under ids of their own: with one id, a sender of one name sends once, as with `Log.append`.
+"""Transfers that senders have sent under ids of their own: with one id, a sender of one name sends once, as with
+`Log.append`.
 
 `once` is, in frames and records, a digest of what was sent (16 bytes), and behind it the id as the log has labels; no
 bytes where the sender has chosen no id.
@@ -35,7 +36,7 @@ class Ending(NamedTuple):
 
 @dataclass(slots=True)
 class OnceEntry:
-    """What was sent under an id."""
+    """The transfers that were sent under an id."""
 
     digest: bytes
     ids: dict[TransferId, Ending | None] = field(default_factory=dict[TransferId, Ending | None])
@@ -58,7 +59,7 @@ class Once:
         self.entries: dict[Key, OnceEntry] = {}
 
     def find(self, sender: str, once: bytes) -> OnceEntry | None:
-        """What was sent under this id. TransferRefused: it was something else."""
+        """The transfers that were sent under this id. TransferRefused: they had another body or address."""
         entry = self.entries.get((sender, once[DIGEST:]))
         if entry is not None and entry.digest != once[:DIGEST]:
             raise TransferRefused(

@@ -69,7 +69,7 @@ class Queue:
             heapq.heappush(places, (-priority, lsn))
 
     def first(self, life: Life | None, items: Mapping[int, Item]) -> Item | None:
-        """What this receiver may have first. It stays listed until it is not ACCEPTED any more."""
+        """The first letter that this receiver may have. It stays listed until it is not ACCEPTED any more."""
         heads = [head for one in {None, life} if (head := self._head(one, items)) is not None]
         return items[min(heads)[1]] if heads else None
 

@@ -53,7 +53,7 @@ LARGEST_PART: Final = 32 << 10
 
 
 class TransferState(IntEnum):
-    """What has become of a transfer; docs/design/transfer.md has the diagram."""
+    """The state of a transfer; docs/design/transfer.md has the diagram."""
 
     HELD = 0
     """Enqueued in a transaction that is open: invisible."""
@@ -85,7 +85,7 @@ ENDED: Final = frozenset(
 
 
 class Undone(IntEnum):
-    """What a CLR has undone."""
+    """The kind of record that a CLR has undone."""
 
     ENQUEUE = 1
     TAKE = 2
@@ -152,7 +152,7 @@ class Spooled:
 
 
 class Request(NamedTuple):
-    """What a program has asked for, so that a core knows it again when it is asked once more after a crash."""
+    """The number of a request of a program: a core recognizes the request by it when it comes again after a crash."""
 
     producer: Life
     number: int

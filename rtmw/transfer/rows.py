@@ -1,4 +1,4 @@
-"""What a core's queues and transactions are, as rows for people and tools."""
+"""Queues and transactions of a core, as rows for people and tools."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TransactionRow:
 
 @dataclass(frozen=True)
 class StoreStats:
-    """What a store has done since it was opened, and what it holds."""
+    """Counters of a store since it was opened, and its contents."""
 
     parked: int
     """Transfers that have not ended."""

@@ -80,7 +80,7 @@ class HighWater:
 
 
 class Requests:
-    """What the programs of this host have asked for, by producer. A producer that has ended is forgotten."""
+    """The requests that programs of this host have made, by producer. A producer that has ended is forgotten."""
 
     def __init__(self) -> None:
         self.marks: dict[Life, HighWater] = {}

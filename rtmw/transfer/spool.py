@@ -85,7 +85,7 @@ class Spool(Closing):
 
 
 class SpoolFile:
-    """A body that comes in pieces. What is not finished is abandoned."""
+    """A body that comes in pieces. A body that is not finished is abandoned."""
 
     def __init__(self, spool: Spool, descriptor: int, name: str, durable: bool) -> None:
         self._spool, self._descriptor, self.name, self._durable = spool, descriptor, name, durable

@@ -58,8 +58,8 @@ MOST_ENDS: Final = 4096
 
 
 def next_states(item: Item) -> frozenset[TransferState]:
-    """Which states may follow. What becomes of a transfer for another node says that node, and its reports may be
-    lost: any state may follow each that is no end."""
+    """The states that may follow. The state of a transfer for another node is told by that node, and its reports may
+    be lost: so any state may follow one that is no end."""
     if item.record.header.to.node and item.state in NEXT:
         return _LOGGED - {item.state}
     return NEXT.get(item.state, frozenset())
@@ -99,7 +99,7 @@ class State:
         self.once = Once()
 
     def apply(self, lsn: int, record: Record) -> list[Effect]:
-        """What the record has changed for others. Raises TransfersDamaged."""
+        """Applies a record; gives the effects for others. Raises TransfersDamaged."""
         row = self._row(lsn, record) if record.txn != NONE else None
         effects = list(self._change(lsn, record, row))
         if row is not None:
@@ -342,7 +342,7 @@ class State:
         row.items = row.bytes = 0
 
     def _undo(self, lsn: int, record: Clr, row: Transaction) -> Iterator[Effect]:
-        """What a record has done is taken back; UndoNxtLSN goes behind it."""
+        """Takes back a record; UndoNxtLSN goes behind it."""
         entry = row.undoable.get(record.undone)
         same = entry is not None and (entry.what is record.what or (entry.what, record.what) == _DEAD)
         if entry is None or not same or record.undone != row.undo_next or record.undo_next != entry.next:

@@ -8,9 +8,10 @@
     letter = store.take("ingest", life)
     store.settle(letter, TransferState.CONSUMED)
 
-Steps run one after the other under a lock, and hand their records to the log without waiting. Who needs them durable
-then waits outside of the lock, so that many threads share a sync. Nobody is given what is not durable: a step that
-shows anything to others, or takes anything, has its answer when all that was logged before it is on the disk.
+Steps run one after the other under a lock, and hand their records to the log without waiting. A thread that needs
+them durable then waits outside of the lock, so that many threads share a sync. No caller gets an answer that is not
+durable: a step that shows anything to others, or takes anything, has its answer when all that was logged before it is
+on the disk.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ RESERVE_SHARE: Final = 4
 """A checkpoint that is at most so large a share of a segment is made on a full disk, too: what lies before it is
 trimmed, which makes room. A larger one could use up the reserve, and have no room at last."""
 _NO_WAIT: Final = (BeginTransaction, SetSavepoint, RollBack, DestroySavepoint, AbortTransaction, ReceiverJoined)
-"""What shows nothing to others that was not shown: a crash undoes what of it was not durable."""
+"""Events that show nothing new to others: a crash undoes those that were not durable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,7 @@ class Store(Closing):
         return state
 
     def _bury_the_dead(self) -> None:
-        """What receivers had that have ended meanwhile goes back."""
+        """Letters of receivers that have ended meanwhile go back."""
         for life in sorted(self.machine.lives_named()):
             if not life.lives():
                 self.leave(life)
@@ -227,7 +228,7 @@ class Store(Closing):
         return [position for position, _ in places]
 
     def carry_out(self, notes: Iterable[Note]) -> None:
-        """Of what is durable: it is told, and bodies that nobody needs are removed."""
+        """Carries out notes whose records are durable: tells others, and removes bodies that are not needed."""
         for note in notes:
             if isinstance(note, Moved | Aborted):
                 if self._told is not None:
@@ -296,7 +297,7 @@ class Store(Closing):
         return lsn
 
     def rollback(self, txn: int, to: str | int) -> None:
-        """What came after the savepoint is undone; the savepoint stays."""
+        """Undoes all after the savepoint; the savepoint stays."""
         self.step(RollBack(txn, to))
 
     def release(self, txn: int, savepoint: str | int) -> None:

@@ -38,13 +38,13 @@ class SavepointEntry:
 
 
 class Undoable(NamedTuple):
-    """What undoing a record needs."""
+    """A record that can be undone."""
 
     what: Undone
     item: int
     """LSN of the ENQUEUE of the transfer; of a savepoint: of itself."""
     next: int
-    """What is to be undone next after it."""
+    """The record that is undone next after it."""
 
 
 @dataclass(slots=True)

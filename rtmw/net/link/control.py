@@ -6,7 +6,7 @@
     Answer                        ──►   messages flow once the engine of the other side has opened the route
 
 Both sides ask the rules when a route opens, and again for all when the rules have changed: neither trusts the other.
-No message passes here. What one side says, the other one hears in that order, each once (link.h: controls).
+No message passes here. The controls of one side reach the other in their order, each once (link.h: controls).
 """
 
 from __future__ import annotations
@@ -87,17 +87,17 @@ class Control:
         return self._side.taken()
 
     def freed(self, lane: Lane) -> list[do.Effect]:
-        """What came of a lane over a line before this one is on the bus now."""
+        """The messages of a lane that came over a line before this one are on the bus now."""
         self.incoming.freed(lane)
         return self._side.taken()
 
     def left(self, route: int, sent: int) -> list[do.Effect]:
-        """What LeaveOut or DropOut asked for is done: the route is closed. `sent`: how many messages went by it."""
+        """LeaveOut or DropOut is done: the route is closed. `sent`: how many messages went by it."""
         self.outgoing.left(route, sent)
         return self._side.taken()
 
     def drained(self, route: int) -> list[do.Effect]:
-        """What DrainIn asked for is done: all that the peer sent by the route is on the bus, or the lease is over."""
+        """DrainIn is done: all that the peer sent by the route is on the bus, or the lease is over."""
         self.incoming.drained(route)
         return self._side.taken()
 

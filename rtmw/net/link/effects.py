@@ -1,4 +1,4 @@
-"""What the control of a link wants done: `Control` says it, the node does it, in this order."""
+"""Effects of the control of a link: `Control` asks for them, the node carries them out in this order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class AdjustOut(NamedTuple):
 
 
 class LeaveOut(NamedTuple):
-    """What was published before is still sent, for the lease at most; then `Control.left` is to be called."""
+    """Messages that were published before are still sent, for the lease at most; then `Control.left` is to be
+    called."""
 
     route: int
 

@@ -36,7 +36,7 @@ class IncomingRoutes:
     def __init__(self, side: Side, is_taken: Callable[[Lane], bool]) -> None:
         self._side, self._is_taken = side, is_taken
         self._told: dict[str, tuple[Wanted, ...]] = {}
-        """What the peer knows to be wanted here."""
+        """The requests of this side that the peer knows."""
         self._denied: dict[str, Refusal] = {}
         """Topics that are wanted here, and that the peer does not let this side have."""
         self.last = 0
@@ -109,7 +109,7 @@ class IncomingRoutes:
             self._side.say(Answer(asked.route, "", ""))
 
     def hear_denied(self, denied: Denied) -> None:
-        """What the peer does not give; of topics that were not asked for it means nothing."""
+        """The peer refuses a topic. Without effect for a topic that was not asked for."""
         if denied.topic in self._told:
             self._side.explained.add(denied.topic)
             self._denied[denied.topic] = Refusal(denied.cause, f"the rules of the peer: {denied.why}")

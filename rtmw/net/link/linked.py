@@ -123,7 +123,7 @@ class Linked:
                     yield Refusal(ceiling.decode(), why)
 
     def see(self, topics: Mapping[str, LocalTopic], changed: Collection[str]) -> None:
-        """What the bus of this host shows now; `changed`: since it was last told, at the beginning all."""
+        """Tells the topics of the bus of this host; `changed`: since the last call, all at the beginning."""
         self._unseen.update(changed)
         while self._unseen and self.over is None and not self._mouth.is_behind:
             self._act(self.control.see(topics, [self._unseen.pop()]))
@@ -187,7 +187,7 @@ class Linked:
         return is_all_here and all(out.route.delivered() for out in self.out.values())
 
     def undelivered(self) -> Iterator[Undelivered]:
-        """What is still on its way, or waits for room here."""
+        """Messages that are still on their way, or wait for room here."""
         for out in self.out.values():
             if not out.route.delivered():
                 yield Undelivered(out.topic, "out", out.route.held(), (str(self),))

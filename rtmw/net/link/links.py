@@ -334,7 +334,7 @@ class Links:
         return not self._elders and all(session.linked.is_delivered() for session in self.sessions.values())
 
     def undelivered(self) -> Iterator[Undelivered]:
-        """What is still on its way."""
+        """Messages that are still on their way."""
         for session in self.sessions.values():
             yield from session.linked.undelivered()
         for elder, _ in self._elders.values():

@@ -15,7 +15,7 @@ ANY_NAME: Final = "*"
 
 
 class Lane(NamedTuple):
-    """What has a route of its own: publishers of one topic and type that offer the same."""
+    """A lane has a route of its own: publishers of one topic and type that offer the same."""
 
     topic: str
     type: int
@@ -27,7 +27,7 @@ class Lane(NamedTuple):
 
 @dataclass(frozen=True)
 class Offer:
-    """What the publishers of a lane offer, all of a node together."""
+    """The offer of all publishers of a node in a lane."""
 
     type: MessageType
     priority: int
@@ -37,7 +37,7 @@ class Offer:
 
 
 def wanted_of(subscribers: Iterable[Subscribing]) -> tuple[Wanted, ...]:
-    """What subscribers want, in a row for each type; of more types than an interest names, as if all wanted any."""
+    """The requests of subscribers, a row for each type; of more types than an interest names, as if all wanted any."""
     found = dict[int | None, Wanted]()
     for one in subscribers:
         row = _wanted(one)
@@ -55,7 +55,7 @@ def _wanted(one: Subscribing) -> Wanted:
 
 
 def _both(one: Wanted, other: Wanted) -> Wanted:
-    """What satisfies both."""
+    """The request that satisfies both."""
     return replace(
         one,
         reliability=max(one.reliability, other.reliability),
@@ -74,7 +74,7 @@ def _all(rows: Iterable[Wanted]) -> Wanted:
 
 
 def asked_of(wanted: Sequence[Wanted], type_: int) -> Wanted | None:
-    """What those want that take messages of this type; None: nobody does."""
+    """The request of the subscribers that take messages of this type; None: there is none."""
     found = [row for row in wanted if row.type in (None, type_)]
     return _all(found) if found else None
 

@@ -1,4 +1,4 @@
-"""What two nodes tell each other over a link about topics and routes: one JSON object a message, docs/link-control.md.
+"""Messages between two nodes of a link about topics and routes: one JSON object a message, docs/link-control.md.
 
 Whatever comes is read here, within bounds, before anything else looks at it. A field that is not known is passed over,
 and so is a message of a kind that is not known: both are of a newer version.
@@ -37,7 +37,7 @@ CHANGED: Final = "changed"
 
 @dataclass(frozen=True)
 class Hello:
-    """Who the node is; the first message of each side, and said once."""
+    """The identity of the node; the first message of each side, and said once."""
 
     node: UUID
     incarnation: int
@@ -49,7 +49,7 @@ class Hello:
     pid: int
     domain: int
     region: str
-    """What names the region of its domain (neighbours.origin): publishers of a node are told apart by it."""
+    """The name of the region of its domain (neighbours.origin): publishers of a node are told apart by it."""
     site: int
     """The number of its site, by which hubs will tell sites apart; 0: none."""
     hops: int
@@ -88,7 +88,7 @@ class Bye:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the subscribers of one topic and type want, all of a node together."""
+    """The request of all subscribers of a node for one topic and type."""
 
     type: int | None
     """The identity of the type; None: any."""
@@ -105,7 +105,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Interest:
-    """What the sender wants of a topic, in place of what it wanted before; nothing: `wanted` is empty."""
+    """The requests of the sender for a topic, in place of those before; none: `wanted` is empty."""
 
     topic: str
     wanted: tuple[Wanted, ...]
@@ -142,7 +142,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Close:
-    """The sender sends nothing more by this route. What it has sent may still be on its way."""
+    """The sender sends nothing more by this route. Messages may still be on their way."""
 
     route: int
     sent: int

@@ -1,4 +1,4 @@
-"""Controls that are to be said over a line, and wait until it takes them. What a peer may have wait is bounded."""
+"""Controls that wait until a line takes them. The bytes that may wait for a peer are bounded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNSAID_MOST: Final = 64 << 20
 """Bytes that may wait here. A peer for which so much waits takes no controls, and goes on to send some that need an
 answer: an honest one sends none when it stands still."""
 CONTROL_BYTES: Final = 100
-"""What a control takes in memory beside its bytes."""
+"""Memory of a control beside its bytes."""
 
 
 class Mouth:
@@ -39,7 +39,7 @@ class Mouth:
 
     @property
     def is_behind(self) -> bool:
-        """What can wait should not be said now."""
+        """True: controls that can wait should not be said now."""
         return len(self._waiting) >= CONTROLS_MOST
 
     @property

@@ -54,7 +54,7 @@ class OutgoingRoutes:
         yield from {*self._wanted, *self.routes.topics()}
 
     def wanted(self) -> Iterator[tuple[str, Wanted]]:
-        """What the peer wants, by topic."""
+        """The requests of the peer, by topic."""
         return ((topic, row) for topic, rows in self._wanted.items() for row in rows)
 
     def why_not(self, topic: str) -> Refusal | None:
@@ -104,7 +104,7 @@ class OutgoingRoutes:
             self._drop(answer.route, route)
 
     def hear_leaving(self, leaving: Leaving) -> None:
-        """The peer ends. What was taken of RELIABLE topics is still sent."""
+        """The peer ends. Messages that were taken of RELIABLE topics are still sent."""
         self._has_left = True
         for number, route in [*self.routes.items()]:
             if route.lane.reliability is Reliability.RELIABLE and not route.is_parting:

@@ -20,7 +20,7 @@ from rtmw.net.claim import NodeError
 
 BACKLOG: Final = 128
 _EVERYBODY: Final = 0o666
-"""Who may do what, the rules say; who reaches the file, the mode of its folder."""
+"""The rules say who may do what; the mode of its folder says who reaches the file."""
 
 
 class Listening:

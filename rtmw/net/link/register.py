@@ -20,8 +20,8 @@ OF_A_NAME: Final = 64
 """Nodes that one certificate may bring at a time."""
 
 PeerKey = tuple[str, UUID]
-"""Who a peer is: the name in its certificate (empty: it has none), and the UUID that it says. A UUID alone is nobody's:
-whoever has a certificate may say that of another node."""
+"""The identity of a peer: the name in its certificate (empty: it has none), and the UUID that it says. A UUID alone is
+nobody's: whoever has a certificate may say that of another node."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Register:
         return held.number if held else 0
 
     def over(self, peer: PeerKey) -> None:
-        """What `begin` began has come to its end, whatever became of it."""
+        """The attempt that `begin` began has ended, with or without a link."""
         self._greeted[peer] -= 1
         if not self._greeted[peer]:
             del self._greeted[peer]

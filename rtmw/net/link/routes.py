@@ -12,7 +12,7 @@ from rtmw.net.security.rules import Verdict
 from rtmw.qos import Reliability
 
 DROPPED: Final = ("lost", "expired", "malformed", "no_memory", "old", "priority", "size", "rate")
-"""What ends a message of an inbound route, beside `received`."""
+"""The ways in which a message of an inbound route ends, beside `received`."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Out:
     leave_by: float = 0.0
     """CLOCK_MONOTONIC, when it is closed at the latest; 0: it is to stay."""
     park_ns: int = 0
-    """What it has not taken from the bus by then is kept for the next route, for so long."""
+    """Messages that it has not taken from the bus by then are kept for the next route, for so long."""
 
     @property
     def topic(self) -> str:

@@ -68,11 +68,11 @@ class LinkService:
 
     @property
     def ended(self) -> Mapping[str, Ended]:
-        """What was counted of routes that are closed, by direction."""
+        """Counters of routes that are closed, by direction."""
         return self._ended
 
     def announced(self) -> dict[str, str]:
-        """What the node says of its links over DDS, so that other nodes know it again; nothing: it has none."""
+        """The announcement of its links over DDS, by which other nodes know this one again; empty: it has none."""
         if not self._settings.link.is_used:
             return {}
         said = {"link": self._uuid().hex, "link_name": self._identity.name if self._identity else ""}
@@ -133,7 +133,7 @@ class LinkService:
         return self._links is None or self._links.is_delivered()
 
     def undelivered(self) -> Iterator[Undelivered]:
-        """What is still on its way."""
+        """Messages that are still on their way."""
         return self._links.undelivered() if self._links is not None else iter(())
 
     def close(self, park_ns: int = 0) -> None:

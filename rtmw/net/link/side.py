@@ -1,4 +1,4 @@
-"""What both directions of a link share: who the peer is, what holds here, and where effects go."""
+"""Shared by both directions of a link: the peer, the settings of this side, and where effects go."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOBODY: Final = LocalTopic((), ())
 
 
 class Patterns(Protocol):
-    """What the settings say of topics, whoever the peer is."""
+    """The settings for topics, for any peer."""
 
     def leaves(self, topic: str) -> bool: ...
     def enters(self, topic: str) -> bool: ...
@@ -62,9 +62,9 @@ class Side:
         self.topics: Mapping[str, LocalTopic] = {}
         self.memory = Memory()
         self.explained: set[str] = set()
-        """Topics of which it may be another reason than before why they do not cross. Who looks empties it."""
+        """Topics whose reason for not crossing may have changed. The reader empties it."""
         self.changes = 0
-        """How often it has become another, what the peer wants or sends."""
+        """Number of changes of what the peer wants or sends."""
         self._effects: list[do.Effect] = []
 
     def topic(self, name: str) -> LocalTopic:
@@ -77,6 +77,6 @@ class Side:
         self._effects.append(do.Say(pack(message)))
 
     def taken(self) -> list[do.Effect]:
-        """What is to be done since it was asked last."""
+        """The effects since the last call."""
         effects, self._effects = self._effects, []
         return effects

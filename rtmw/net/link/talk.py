@@ -22,7 +22,7 @@ class Talk:
         is_unix = sock.family == socket.AF_UNIX
         try:
             self.user = user_of(sock) if is_unix else ""
-            """Who is at the other end, as the kernel says; empty: it does not."""
+            """The user at the other end, as the kernel says; empty: it does not."""
             self.connection = Connection(sock.fileno(), None if is_unix else context)
         finally:
             sock.close()

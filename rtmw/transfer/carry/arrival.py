@@ -1,4 +1,4 @@
-"""What comes of one transfer: bytes for its body, and for files below an inbox's folder, by position.
+"""One transfer that arrives: bytes for its body, and for files below an inbox's folder, by position.
 
 The body has the form in which a core keeps it (docs/transfer-format.md), and names files by where they are when they
 are visible. Its bytes go where they belong there, so no part is copied when all is whole.
@@ -106,7 +106,7 @@ class Arrival(Closing):
                 self._staged.write(extent.sink, at, part)
 
     def read(self, position: int, size: int) -> bytes:
-        """What has come; less, if less is there."""
+        """Bytes that have come; fewer, if fewer are there."""
         found: list[bytes] = []
         for extent, first, length in self._places(position, size):
             at = extent.offset + first - extent.start

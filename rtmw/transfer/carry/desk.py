@@ -1,4 +1,5 @@
-"""What a core does for what carries its transfers. All of it in the core's event loop; nothing of it blocks."""
+"""The interface of a core to the peers that carry its transfers. All of it in the core's event loop; nothing of it
+blocks."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ class Desk(Protocol):
         ...
 
     def freed(self, offer: Offer, cause: str) -> None:
-        """What has come of it was removed, because its node has left it."""
+        """The part that has come was removed, because the sending node has left it."""
         ...
 
     def take_raw(self, header: Header, body: bytes, sender: str) -> None:

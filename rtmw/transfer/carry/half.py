@@ -1,4 +1,4 @@
-"""What both halves need: work in turn for each transfer, and bytes for a stream in order."""
+"""Common to both halves: work in turn for each transfer, and bytes for a stream in order."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Turns:
         self._last: dict[TransferId, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.failed: BaseException | None = None
-        """What nobody expected; the core has to end with it."""
+        """An unexpected error; the core has to end with it."""
 
     def __contains__(self, id: TransferId) -> bool:
         """Is something of it to be done yet?"""

@@ -86,7 +86,8 @@ class Inbound:
         self._step(e.TryAgain())
 
     def left(self, wall_ns: int) -> dict[TransferId, Coming]:
-        """What its node has begun and does not send now; since when is noted. Call it now and then."""
+        """Transfers that their node has begun and does not send now; the journal keeps since when. Call it now and
+        then."""
         found: dict[TransferId, Coming] = {}
         for id, coming in list(self._journal.coming.items()):
             if id.node != self.node or coming.is_placed or id in self.turns:
@@ -100,7 +101,7 @@ class Inbound:
         return found
 
     def free(self, id: TransferId, cause: str) -> None:
-        """What has come of it is removed. If its node comes back, it begins anew."""
+        """Removes the part that has come. If the sending node comes back, it begins anew."""
         self._step(e.PutOff(id, cause))
         self.turns.add(id, self._free(id, cause))
 
@@ -171,7 +172,7 @@ class Inbound:
     # ---- one transfer ----
 
     def _begin_now(self, offer: Offer) -> None:
-        """What fits into memory waits for nothing, and so such transfers keep their order."""
+        """A transfer that fits into memory does not wait; so such transfers keep their order."""
         id, has_files = offer.id, any(part.kind is Kind.FILE for part in offer.parts)
         is_known = id in self.turns or id in self._journal.coming or self._desk.look(id) is not None
         if is_known or has_files or offer.size > LARGEST_INLINE:
@@ -227,7 +228,7 @@ class Inbound:
             raise
 
     async def _open(self, here: _Here, *, has_files: bool) -> Mark | None:
-        """How far it had come. None: it was put off. What is journaled names its folder."""
+        """The mark up to which it had come; None: it was put off. The journal names its folder."""
         offer, coming = here.offer, self._journal.coming.get(here.offer.id)
         if sum(other.arrival is not None for other in self._here.values()) >= _MOST_OPEN:
             raise OSError(f"{_MOST_OPEN} others are arriving")

@@ -1,4 +1,4 @@
-"""What a restart needs to go on with transfers between nodes: how far they are, and what their sources were.
+"""The journal, for a restart that goes on with transfers between nodes: how far they are, and their sources.
 
 A log of its own, whose loss costs bytes that are sent again, and never a transfer: that one is there, and that it has
 come, says the log of the core. docs/transfer-format.md has its records.
@@ -113,7 +113,7 @@ class Journal(Closing):
             self._put_or_defer(_DONE, id, b"")
 
     def keep_going(self, is_wanted: Callable[[TransferId], bool]) -> None:
-        """What is sent of others is forgotten: a core that died has not said that they were done."""
+        """Forgets the marks of all other transfers: a core that died has not said that they were done."""
         for id in [id for id in self.going if not is_wanted(id)]:
             self.done(id)
 
@@ -129,7 +129,7 @@ class Journal(Closing):
         return rtmw.Appended(self._log, *place)
 
     def _put_or_defer(self, kind: int, id: TransferId, content: bytes) -> None:
-        """It holds, also if it cannot be written now."""
+        """The record holds even if the disk is full: it is written later then."""
         try:
             self._put(kind, id, content)
         except LogFull:

@@ -56,7 +56,7 @@ class Peer:
 
     @property
     def failed(self) -> BaseException | None:
-        """What nobody expected; the core has to end with it."""
+        """An unexpected error; the core has to end with it."""
         return self._failed or self.outbound.turns.failed or self.inbound.turns.failed
 
     def _keep_failure(self, ended: Iterable[object]) -> None:

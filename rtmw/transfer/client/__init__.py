@@ -1,4 +1,4 @@
-"""What programs use: senders and inboxes, and the line from their process to the core.
+"""The API of programs: senders and inboxes, and the line from their process to the core.
 
 line        one a process and domain: frames to the core, and answers to who waits for them
 sender      `rtmw.Sender`, with transfer, transaction

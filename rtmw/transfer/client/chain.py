@@ -1,6 +1,6 @@
 """A body that is larger than a block goes out as a chain, under a window (T5): so it may be larger than the pool.
 
-Who sends it drives it, and begins anew when another core is there. What is to be done next is decided here, without
+The sender drives the chain, and begins it anew when another core is there. The next step is decided here, without
 waiting; `send_chain` and `send_chain_async` wait, asleep or in an event loop.
 """
 

@@ -94,7 +94,7 @@ class Group:
         return self.number <= number < self.number + len(self._states)
 
     def requests(self) -> Iterator[tuple[int, Message]]:
-        """What is asked, by numbers: all that has no answer."""
+        """The requests that have no answer, by their numbers."""
         at = 0
         for state, same in groupby(self._states):
             begin, at = at, at + len(list(same))
@@ -196,7 +196,7 @@ class Group:
             watched._tell()
 
     def woken(self) -> list[Future]:
-        """Who waits for an answer, and waits no more."""
+        """The futures that wait for an answer; they are not waited for any more."""
         waiting, self._waiting = self._waiting, []
         return waiting
 

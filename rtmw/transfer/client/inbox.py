@@ -45,7 +45,7 @@ class InboxStats:
     waiting: int
     """Letters that were handed to this process, and that it has not taken yet."""
     refused: int
-    """What the core did not accept: a letter that had ended meanwhile."""
+    """Answers to letters that the core did not accept: the letter had ended meanwhile."""
 
 
 def _checked(folder: str | os.PathLike[str]) -> str:
@@ -210,7 +210,7 @@ class Inbox(Closing):
         return InboxStats(self._received, self._bytes, self._redelivered, len(self._ready), self._refused)
 
     def close(self) -> None:
-        """What it has not consumed goes to other inboxes, or waits. Idempotent."""
+        """Letters that it has not consumed go to other inboxes, or wait. Idempotent."""
         if not self._closed:
             self._closed = True
             self._line.leave(self._life, Leave())
@@ -235,7 +235,8 @@ class Inbox(Closing):
         self._refused += isinstance(pending.answer, Failed)
 
     def _core_changed(self) -> None:
-        """What was handed over by the core before, and was not logged, is gone there; what was logged is still ours."""
+        """Letters of the core before that were not logged are gone; those that were logged still belong to this
+        inbox."""
 
     def __repr__(self) -> str:
         return f"<rtmw.Inbox {self.service!r}{', closed' if self._closed else ''}>"

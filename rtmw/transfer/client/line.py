@@ -57,7 +57,7 @@ class Member(Protocol):
         ...
 
     def _told(self, message: Message) -> None:
-        """What nobody has asked for. In the thread of the line."""
+        """A frame of the core that answers no request. In the thread of the line."""
         ...
 
     def _core_changed(self) -> None:

@@ -1,4 +1,4 @@
-"""What a program asks for when it sends: one set of keywords, checked and made into a header in one place."""
+"""The options of a send: one set of keywords, checked and made into a header in one place."""
 
 from __future__ import annotations
 

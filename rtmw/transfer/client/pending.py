@@ -16,7 +16,7 @@ _ERRORS: Final[tuple[type[Exception], ...]] = (TransferRefused, TransactionAbort
 
 
 def error_in(failed: Failed) -> Exception:
-    """What the core has answered, as programs get it."""
+    """The answer of the core, as programs get it."""
     return _ERRORS[min(failed.how, len(_ERRORS) - 1)](failed.message)
 
 
@@ -41,7 +41,7 @@ class Pending:
         self.is_done = False
         self.answer: Message | None = None
         self.first: list[Handed | Shown] = []
-        """What came before the answer itself."""
+        """Frames that came before the answer itself."""
         self.got = 0
         """Bytes of the body that the core has."""
         self.error: Exception | None = None

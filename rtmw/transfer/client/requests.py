@@ -1,4 +1,4 @@
-"""What a process asks of its core, in order: requests with their numbers, until they are answered."""
+"""Requests of a process to its core, in order, with their numbers, until they are answered."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Requests:
             return place
 
     def _send_soon(self) -> None:
-        """What was gathered goes out, or, if the queue of the core is full, a little later."""
+        """The gathered letters go out, or, if the queue of the core is full, a little later."""
         if not self.send_gathered():
             asyncio.get_running_loop().call_later(_AGAIN_S, self._send_soon)
 
@@ -169,7 +169,7 @@ class Requests:
         return queue.publish(pack_frame(Frame(life, self._slot, number, message)))
 
     def tell(self, life: Life, message: Message) -> None:
-        """What has no answer. A core that is not there need not hear it."""
+        """Sends a message that has no answer. If there is no core, it is lost."""
         self._queue.publish(pack_frame(Frame(life, self._slot, 0, message)))
 
     @property

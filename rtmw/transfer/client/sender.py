@@ -224,7 +224,7 @@ class Sender(Closing):
     # ---- what happens ----
 
     def events(self) -> Iterator[TransferEvent]:
-        """What went wrong with transfers of this sender, as it happens; it ends when the sender is closed.
+        """Transfers of this sender that went wrong, as it happens; it ends when the sender is closed.
 
         Refused, expired, cancelled, dead letters, unknown after a restart of the core, and transactions that were
         undone. The last 4,096 are kept.
@@ -244,7 +244,7 @@ class Sender(Closing):
             return SenderStats(*counted, self._line.requests.unanswered, self._lost)
 
     def close(self) -> None:
-        """What was accepted goes on; open transactions are undone. Idempotent."""
+        """Accepted transfers go on; open transactions are undone. Idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -254,7 +254,7 @@ class Sender(Closing):
     # ---- in the thread of the line ----
 
     def _told(self, message: Message) -> None:
-        """What nobody has asked for."""
+        """A frame of the core that answers no request."""
         if isinstance(message, Moves):
             for move in message.moves:
                 self._moved(move.id, move.state, move.cause)
@@ -299,7 +299,8 @@ class Sender(Closing):
                 self._lost += 1
 
     def _core_changed(self) -> None:
-        """What the core before it knew alone is unknown now; of what is logged, it is asked."""
+        """Another core is there: transfers that were not logged are UNKNOWN now; of logged ones, the new core is
+        asked."""
         for transaction in list(self._transactions.values()):
             transaction._core_changed()
         for id, transfer in list(self._followed.items()):

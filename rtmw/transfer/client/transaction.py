@@ -66,7 +66,7 @@ class Transaction:
             raise ValueError(f"transaction {self.number} has been committed or undone; begin a new one")
 
     def _core_changed(self) -> None:
-        """Of the sender, in the thread of its line. What was not committed is undone; a COMMIT is asked again."""
+        """Of the sender, in the thread of its line. A transaction without COMMIT is undone; a COMMIT is asked again."""
         self._is_lost = not self._is_over
 
     def send(

@@ -49,7 +49,7 @@ class Signal:
         self._waiting: dict[_Task | _Thread, None] = {}
 
     def notify(self, all: bool = False) -> None:
-        """Who waits for what is met goes on; `all`: so does who waits for anything else. What has changed was written
+        """Wakes the callers whose condition is met; `all`: every caller. The change that meets a condition was written
         before."""
         with self._lock:
             ready = [one for one in self._waiting if all or one.met()]

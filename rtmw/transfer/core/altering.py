@@ -1,4 +1,4 @@
-"""What people and senders change of a transfer: it is cancelled, or a dead letter is tried again.
+"""Changes of a transfer by people and senders: it is cancelled, or a dead letter is tried again.
 
 What may be at another node already is not called cancelled before that node says so: who asks waits for its report.
 Who cancels is answered behind the frame that tells senders of it, so a sender that has the answer knows its transfer's
@@ -44,7 +44,7 @@ class Altering:
 
     def __init__(self) -> None:
         self._asked: dict[TransferId, list[Frame]] = {}
-        """Who waits to hear whether a transfer could be cancelled."""
+        """Requests that wait for the answer whether a transfer could be cancelled."""
 
     def alter(self, frame: Frame, item: Item, state: TransferState, nodes: Elsewhere) -> Steps:
         """Raises TransferRefused."""

@@ -1,4 +1,4 @@
-"""What a core says to whoever watches (T11): its errors as events on a topic, and its counters on another."""
+"""Statements of a core for tools that watch (T11): its errors as events on a topic, and its counters on another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a core does for the peers that carry its transfers: `CoreDesk` for all, and `NodeDesk` as one of them sees it.
+"""The work of a core for the peers that carry its transfers: `CoreDesk` for all, and `NodeDesk` as one of them sees it.
 
 What comes from another node is told to that node as it is on the disk: `_told` has, of each such transfer, the state
 that is durable. What is for another node waits in `_new` until its peer asks for it; from then on that node says how it
@@ -61,12 +61,12 @@ class Host(Protocol):
         ...
 
     def freed(self, offer: Offer, cause: str) -> None:
-        """What has come of a transfer was removed, because its node has left it."""
+        """The part of a transfer that has come was removed, because the sending node has left it."""
         ...
 
 
 class Carries(Protocol):
-    """What is told of that which has moved, when that is durable."""
+    """Told of each transfer that has moved, when the move is durable."""
 
     def ready(self, node: str) -> None: ...
 
@@ -226,7 +226,7 @@ class CoreDesk:
     # ---- what has moved ----
 
     def moved(self, note: Moved) -> Callable[[Carries], None] | None:
-        """What is to be said to peers when it is durable; None: nothing."""
+        """The call that tells peers when it is durable; None: nothing is told."""
         item, id = note.item, note.id
         if item is None:
             return None
@@ -274,7 +274,7 @@ class CoreDesk:
 
 
 class NodeDesk:
-    """What the core does for one peer (carry/desk.py). `may`: raises TransferRefused for what the peer has no right
+    """The work of the core for one peer (carry/desk.py). `may`: raises TransferRefused for what the peer has no right
     to send. `is_self`: the peer is this core."""
 
     def __init__(self, core: CoreDesk, may: Callable[[Header, int], None], *, is_self: bool) -> None:

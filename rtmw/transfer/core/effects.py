@@ -1,4 +1,4 @@
-"""What happens to a core, and what its steps want done: input and output of `Service.step`."""
+"""Events of a core, and effects of its steps: input and output of `Service.step`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """What a step of one of the machines has told. `logged`: that with the log."""
+    """Notes of a step of one of the machines. `logged`: that with the log."""
 
     notes: tuple[Moved | Aborted | Came, ...]
     logged: bool

@@ -1,4 +1,4 @@
-"""What a receiver is handed next, of both machines, and as it is handed over."""
+"""The letter that a receiver is handed next, of both machines, and its form as it is handed over."""
 
 from __future__ import annotations
 

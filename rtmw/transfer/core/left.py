@@ -15,7 +15,7 @@ __all__ = ["Left", "too_much"]
 
 
 class Left(NamedTuple):
-    """What one node has begun and does not send now."""
+    """Transfers that one node has begun and does not send now."""
 
     peer: Peer
     id: TransferId

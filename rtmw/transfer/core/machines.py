@@ -17,7 +17,7 @@ __all__ = ["Machines"]
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """What the steps look at; only their `Do` changes it."""
+    """The state that steps read; only their `Do` changes it."""
 
     logged: Machine
     volatile: Machine

@@ -1,4 +1,4 @@
-"""What the settings file says of a core's network: where it meets other cores, its keys, and what these may send."""
+"""The network settings of a core: where it meets other cores, its keys, and what these may send."""
 
 from __future__ import annotations
 

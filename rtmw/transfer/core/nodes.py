@@ -280,7 +280,8 @@ class Nodes:
         return content.fingerprints
 
     def accepted(self, id: TransferId, sources: tuple[Fingerprint, ...]) -> None:
-        """What was accepted names these files. A crash before this is on the disk takes them as they are then."""
+        """Accepted transfers name these files. After a crash before this is on the disk, the files are taken as they
+        are then."""
         journal = self._opened()
         if id not in journal.going:
             journal.source(id, sources)
@@ -343,7 +344,7 @@ class Nodes:
         return progress_of(item, held, entry.peer if entry is not None else None, self._journal)
 
     def arriving(self) -> list[dict[str, Any]]:
-        """What has come in part from other nodes."""
+        """Transfers that have come in part from other nodes."""
         peers = [entry.peer for node, entry in self._peers.items() if node != self._node]
         rows = [one for peer in peers for one in coming_from(peer)]
         return rows + left_behind(peers, self._journal, self._node)
@@ -360,7 +361,7 @@ class Nodes:
             self._dial_all(self._carrier)
 
     def failure(self) -> BaseException | None:
-        """What nobody expected; the core has to end with it."""
+        """An unexpected error; the core has to end with it."""
         return next((entry.peer.failed for entry in self._peers.values() if entry.peer.failed), self._failure)
 
     async def __aexit__(self, *_: object) -> None:

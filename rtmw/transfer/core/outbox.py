@@ -1,4 +1,4 @@
-"""What a core says to its programs: in order, when it is durable, and without ever waiting for a program."""
+"""Frames of a core to its programs: in order, when they are durable, and without ever waiting for a program."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Outbox:
         return bool(self._frames) and self._publisher.subscribers > 0
 
     def send(self, durable: int) -> bool:
-        """What may go goes. False: the program's queue is full, so look again."""
+        """Sends the frames that may go. False: the program's queue is full, so look again."""
         frames = self._frames
         while frames and frames[0][0] <= durable:
             with suppress(rtmw.MessageTooLarge):

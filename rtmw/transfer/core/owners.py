@@ -49,7 +49,7 @@ class Owners:
 
 
 def transaction_event(frame: Frame) -> Event:
-    """What a program asks of its transaction. Raises ValueError: it asks nothing."""
+    """The event that a program asks for of its transaction. Raises ValueError: it asks for none."""
     match frame.message:
         case messages.Savepoint(txn=txn, name=name):
             return SetSavepoint(txn, name or None)

@@ -108,7 +108,7 @@ class Process:
         self._last: rtmw.Appended | None = None
         self._dirty = asyncio.Event()
         self._after: deque[tuple[int, Callable[[], object]]] = deque()
-        """What is done when a position is durable."""
+        """Actions to run when a position is durable."""
         self._outboxes: dict[int, Outbox] = {}
         self._is_full = self._has_no_room = False
         self._happened: deque[Asked] = deque()
@@ -334,11 +334,11 @@ class Process:
         return None
 
     def freed(self, offer: Offer, cause: str) -> None:
-        """What has come of a transfer was removed, because its node has left it."""
+        """The part of a transfer that has come was removed, because the sending node has left it."""
         self._board.tell(self._service.events.of_part(offer, cause, _now().wall_ns))
 
     def _follow(self, done: Submitted, logged: bool) -> Any:
-        """What a step of a machine has come to."""
+        """Carries out the notes of a step, and gives its answer."""
         if done.last is not None:
             self._last, self._logged = done.last, done.last.position
         for note in done.notes:

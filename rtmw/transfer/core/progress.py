@@ -47,12 +47,12 @@ def progress_of(item: Item, body: bytes | Path, peer: Peer | None, journal: Jour
 
 
 def coming_from(peer: Peer) -> list[dict[str, Any]]:
-    """What has come in part from this node, in this life of the core."""
+    """Transfers that have come in part from this node, in this life of the core."""
     return [_coming_row(one.offer, one.received, one.ref != 0) for one in peer.inbound.machine.arriving.values()]
 
 
 def left_behind(peers: list[Peer], journal: Journal | None, own: str) -> list[dict[str, Any]]:
-    """What had come in part before, of nodes that have not gone on with it. `own`: this node."""
+    """Transfers that had come in part before, of nodes that have not gone on with them. `own`: this node."""
     here = {id for peer in peers for id in peer.inbound.machine.arriving}
     coming = journal.coming.items() if journal is not None else ()
     return [_coming_row(c.offer, c.mark.position, False) for id, c in coming if id not in here and id.node != own]

@@ -1,4 +1,4 @@
-"""What inboxes take of a core, and what they say has become of it."""
+"""Inboxes take letters of a core, and settle them."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class Receiving:
                 yield tell(one, Done(0))
 
     def _hand(self, frame: Frame, take: Take) -> Generator[Any, Any, int]:
-        """How many were handed over. What comes again comes alone: what follows must not share the fate of a letter
-        that ends its receiver. Raises LogFull: a full disk lets none be taken."""
+        """The number of letters handed over. A letter that comes again comes alone: letters behind it must not share
+        its fate if it ends its receiver. Raises LogFull: a full disk lets none be taken."""
         service, count = self._members[frame.life].name, 0
         while count < take.most and (head := self._handing.head(service, frame.life, take.txn)) is not None:
             if count and head.deliveries:
@@ -116,7 +116,8 @@ class Receiving:
             yield from self.serve(service)
 
     def settle(self, frame: Frame, settle: Settle) -> Steps:
-        """What is gone was settled before a crash that kept the answer: nobody else can have had it meanwhile."""
+        """A letter that is gone was settled before a crash that lost the answer: no other receiver can have had it
+        meanwhile."""
         logged = not is_volatile(settle.item)
         state = TransferState(settle.state)
         if settle.item in self._machines.of(settle.item).state.items:

@@ -1,4 +1,4 @@
-"""What programs ask of their core, without I/O: `step(event)` is a generator of effects.
+"""Requests of programs to their core, without I/O: `step(event)` is a generator of effects.
 
 Two machines have the transfers: one with the log (class LOG, and all that is part of a transaction), and one without.
 A step asks them with `Do`, and tells programs with `Tell`, which goes out when what it says is durable.
@@ -120,7 +120,7 @@ class Service:
         return self._receiving.redelivered
 
     def owner(self, txn: int) -> Member | None:
-        """Who has begun this transaction."""
+        """The program that has begun this transaction."""
         life = self._owners.of(txn)
         return self.members.get(life) if life is not None else None
 
@@ -333,7 +333,7 @@ class Service:
         yield from self._altering.alter(frame, item, state, self.nodes)
 
     def _ask(self, frame: Frame, id: TransferId) -> Steps:
-        """What was gathered is told first: it is older than the answer."""
+        """Tells the gathered moves first: they are older than the answer."""
         yield from self._telling.tell()
         item = self.machines.find(id)
         if item is not None:

@@ -1,4 +1,4 @@
-"""What a core shows to people and tools: transfers under the paper's names, queues, counters; as JSON in pieces."""
+"""The view of a core for people and tools: transfers under the paper's names, queues, counters; as JSON in pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What senders are told of their transfers: gathered over a batch of frames, so that many moves are one frame."""
+"""Moves of transfers, told to their senders: gathered over a batch of frames, so that many moves are one frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to be done although nobody waits for it: what a full disk has put off is tried again until it is done."""
+"""Work that must be done although no caller waits for it: a full disk puts it off, and it is tried again until done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a core remembers and counts for people who watch (T11): the last errors as events, and eight numbers."""
+"""Memory and counters of a core for people who watch (T11): the last errors as events, and eight numbers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Events:
         return self._add(Happening(wall_ns, "UNDONE", str(txn), "", sender, cause.name))
 
     def of_part(self, offer: Offer, cause: str, wall_ns: int) -> Happening:
-        """What has come of a transfer was removed."""
+        """The part of a transfer that has come was removed."""
         return self._add(Happening(wall_ns, "FREED", str(offer.id), str(offer.header.to), offer.sender, cause))
 
     def of_disk(self, cause: str, wall_ns: int) -> Happening:

@@ -47,7 +47,7 @@ class Folder(Closing):
             raise TransferRefused(f"the receiver's folder {self.path} cannot be used: {error.strerror}") from None
 
     def staging(self) -> int:
-        """A descriptor of the folder for what has not arrived whole; the caller closes it."""
+        """A descriptor of the folder for files that have not arrived whole; the caller closes it."""
         with suppress(FileExistsError):
             self.disk.make_folder(STAGING, self.descriptor, 0o700)
         self.disk.sync(self.descriptor)
@@ -59,7 +59,7 @@ class Folder(Closing):
         return found.f_bavail * found.f_frsize
 
     def sweep(self, keep: set[str]) -> int:
-        """Removes what no transfer of these names needs any more, as a crash may leave it; gives how many."""
+        """Removes files that a crash has left, and that no transfer of these names needs; gives how many."""
         try:
             staging = open_folder(self.descriptor, (STAGING,))
         except FileNotFoundError:
@@ -127,7 +127,7 @@ class StagedFiles(Closing):
         self._disk.write_all(self._file, (data,), position)
 
     def read(self, index: int, position: int, size: int) -> bytes:
-        """What was written, to compare it with what was said of it; less, if less is there."""
+        """Bytes that were written, for a comparison with the sender's hash; fewer, if fewer are there."""
         self._turn_to(index)
         return os.pread(self._file, size, position)
 
@@ -144,7 +144,7 @@ class StagedFiles(Closing):
         self._new.clear()
 
     def cut(self, index: int, size: int) -> None:
-        """What lies behind this place was not durable, and is dropped."""
+        """Drops the bytes behind this position: they were not durable."""
         self._turn_to(index)
         self._disk.cut(self._file, size)
 
@@ -235,7 +235,7 @@ class StagedFiles(Closing):
         return True
 
     def discard(self) -> None:
-        """What has arrived is removed; nothing was visible of it."""
+        """Removes the files; nothing of them was visible."""
         file, self._file, self._index = self._file, -1, -1
         if file >= 0:
             os.close(file)

@@ -1,4 +1,4 @@
-"""What goes into the two halves of the protocol, and what comes out: `step(event, now) -> list[Effect]`.
+"""Events and effects of the two halves of the protocol: `step(event, now) -> list[Effect]`.
 
 Effects are carried out in their order. Those that say so are answered, later, by an event with the same id.
 """
@@ -183,7 +183,7 @@ class StateFound(NamedTuple):
 
 
 class PutOff(NamedTuple):
-    """Answer of Begin, Complete; also unasked, when bytes could not be written: not now. What is durable stays."""
+    """Answer of Begin, Complete; also unasked, when bytes could not be written: not now. Durable bytes stay."""
 
     id: TransferId
     cause: str
@@ -198,7 +198,7 @@ class Marked(NamedTuple):
 
 
 class TryAgain(NamedTuple):
-    """What was put off may be offered again."""
+    """Transfers that were put off may be offered again."""
 
 
 ReceivingEvent: TypeAlias = Opened | Lost | Heard | Begun | StateFound | PutOff | Marked | TryAgain
@@ -229,7 +229,7 @@ class MarkAt(NamedTuple):
 
 
 class Rewind(NamedTuple):
-    """What came of it is dropped; bytes follow from 0 on."""
+    """Drops the bytes that came; bytes follow from 0 on."""
 
     id: TransferId
 
@@ -241,13 +241,14 @@ class Complete(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """Its sender does not want it: what came of it goes, and it too, if nobody has taken it. Answered by StateFound."""
+    """Its sender does not want it: the part that came is dropped, and the transfer, too, if no receiver has taken it.
+    Answered by StateFound."""
 
     id: TransferId
 
 
 class Look(NamedTuple):
-    """What has become of it? Answered by StateFound."""
+    """Asks for the state of a transfer. Answered by StateFound."""
 
     id: TransferId
 

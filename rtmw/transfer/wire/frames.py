@@ -62,7 +62,7 @@ class Offer(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """What has become of a transfer that the receiver had? A REPORT answers."""
+    """Asks for the state of a transfer that the receiver had. A REPORT answers."""
 
     id: TransferId
 
@@ -141,7 +141,7 @@ class Later(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """What could not be taken may be taken now."""
+    """Transfers that could not be taken may be taken now."""
 
 
 Frame: TypeAlias = (

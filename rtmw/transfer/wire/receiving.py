@@ -1,4 +1,4 @@
-"""Who receives transfers of one peer, without I/O: over any number of streams, one after the other.
+"""The receiving half of the protocol with one peer, without I/O: over any number of streams, one after the other.
 
     BEGINNING ──Begun──► ARRIVING ──WHOLE──► COMPLETING ──StateFound──► it is here, and not of this half any more
         │ PutOff, StateFound │ PutOff             │ PutOff
@@ -45,13 +45,13 @@ class Arriving:
     marked: int = 0
     """Position of the last mark that is on its way to the disk."""
     told: int = 0
-    """What the last ACK said of `received`."""
+    """The value of `received` in the last ACK."""
     run: int = 0
     """How often it has begun with its first byte."""
     is_asked: bool = False
     """Before Begun."""
     early: list[f.Piece | f.Whole] = field(default_factory=list[f.Piece | f.Whole])
-    """What came before Begun."""
+    """Bytes that came before Begun."""
 
     @property
     def received(self) -> int:
@@ -72,7 +72,8 @@ class Receiving:
         """Something on this stream was."""
 
     def step(self, event: e.ReceivingEvent, now: float) -> list[e.ReceivingEffect]:
-        """What is to be done now. Raises TransfersDamaged: the peer breaks a rule; reset the stream, and say Lost."""
+        """Gives the effects of an event. Raises TransfersDamaged: the peer breaks a rule; reset the stream, and say
+        Lost."""
         try:
             self._EVENTS[type(event)](self, event)
             return self._out.copy()
@@ -209,7 +210,7 @@ class Receiving:
     # ---- bytes ----
 
     def _check_ref(self, ref: int) -> None:
-        """What was put off or has come already may be on its way still."""
+        """Bytes of a transfer that was put off or has come already may still be on their way."""
         if ref > self._last_ref:
             self._wrong(f"the ref {ref} was not offered")
 

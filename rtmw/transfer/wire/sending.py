@@ -1,4 +1,4 @@
-"""Who sends transfers to one peer, without I/O: over any number of streams, one after the other.
+"""The sending half of the protocol with one peer, without I/O: over any number of streams, one after the other.
 
 The phases of a transfer stand in outgoing.py.
 """
@@ -41,7 +41,8 @@ class Sending:
         self._now = 0.0
 
     def step(self, event: e.SendingEvent, now: float) -> list[e.SendingEffect]:
-        """What is to be done now. Raises TransfersDamaged: the peer breaks a rule; reset the stream, and say Lost."""
+        """Gives the effects of an event. Raises TransfersDamaged: the peer breaks a rule; reset the stream, and say
+        Lost."""
         self._now = now
         self._EVENTS[type(event)](self, event)
         self._offer_next()
@@ -333,7 +334,7 @@ class Sending:
         self._out.append(e.Reached(id, state, frame.cause))
 
     def _is_not_there(self, one: Outgoing) -> None:
-        """Of one that the peer was asked for. What is withdrawn has ended; else it is sent as if it were new."""
+        """The peer does not have it. A transfer that is withdrawn has ended; any other is sent as if it were new."""
         if one.withdrawn:
             one.phase = Phase.ENDED
             self._out.append(e.Reached(one.add.id, TransferState.CANCELLED, ""))
