@@ -1,7 +1,7 @@
 """How long an alarm takes behind a RELIABLE flood over a link, beside DDS and `max_rate`. Needs root.
 
-`python -m tests.net.link.alarm_delays [SECONDS]`. The slow part of the way lies behind a switch, with a queue of
-half a second, where no buffer of the sender shows it. The hosts use one congestion control and then another.
+`python -m tests.net.link.alarm_delays [SECONDS [PICTURE.svg]]`. The slow part of the way lies behind a switch, with a
+queue of half a second, where no buffer of the sender shows it. The hosts use one congestion control and then another.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import rtmw
 from rtmw import Reliability
@@ -142,17 +144,48 @@ def measure(here: Host, there: Host, bits_per_second: int, seconds: float) -> Me
     return Measured(delays, brought / bits_per_second)
 
 
-def main(seconds: float) -> None:
-    rows: list[tuple[str, ...]] = []
+def line(rate: int) -> str:
+    return f"{rate / 1e6:g} Mbit/s"
+
+
+def measure_all(seconds: float) -> dict[tuple[int, str], Measured]:
+    """By lines and ways."""
+    found: dict[tuple[int, str], Measured] = {}
     for rate in RATES:
         for way in WAYS:
             with pair(way, rate) as hosts:
-                found = measure(*hosts, rate, seconds)
-            delays = (f"{found.at(quantile):.1f}" for quantile in (0.5, 0.99, 1.0))
-            rows.append((f"{rate / 1e6:g} Mbit/s", way.name, *delays, f"{100 * found.share:.0f} %"))
-            print(rows[-1], file=sys.stderr, flush=True)
+                found[rate, way.name] = measure(*hosts, rate, seconds)
+            print(row(rate, way.name, found[rate, way.name]), file=sys.stderr, flush=True)
+    return found
+
+
+def row(rate: int, way: str, found: Measured) -> tuple[str, ...]:
+    delays = (f"{found.at(quantile):.1f}" for quantile in (0.5, 0.99, 1.0))
+    return line(rate), way, *delays, f"{100 * found.share:.0f} %"
+
+
+def draw(found: dict[tuple[int, str], Measured], path: Path) -> None:
+    """Which share of the alarms has arrived after how long: a panel a line, a curve a way."""
+    figure: Any = import_module("matplotlib.figure").Figure(figsize=(11, 4), layout="constrained")
+    panels = figure.subplots(1, len(RATES), sharey=True)
+    for axes, rate in zip(panels, RATES, strict=True):
+        for way in WAYS:
+            axes.ecdf(found[rate, way.name].delays, label=way.name)
+        axes.set(xscale="log", xlabel="milliseconds from publish to take", title=f"Behind a flood, {line(rate)}")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.grid(color="#dddddd")
+    panels[0].set_ylabel("share of the alarms that have arrived")
+    panels[0].legend(frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main(seconds: float, picture: Path | None) -> None:
+    found = measure_all(seconds)
+    rows = [row(*key, one) for key, one in found.items()]
     show(Table("Alarms behind a flood", ("line", "way", "p50, ms", "p99", "most", "flood, of the line"), rows))
+    if picture is not None:
+        draw(found, picture)
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 10.0)
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 10.0, Path(sys.argv[2]) if len(sys.argv) > 2 else None)
