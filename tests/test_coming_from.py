@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.child import Spawn
-from tests.test_readme import FENCE
+from tests.page import programs
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[1] / "docs"
     [("from-ros2", "1500.0"), ("from-zenoh", "plant/pump 7 b'stop'"), ("from-mqtt", "b'running'")],
 )
 def test_the_program_of_the_page_prints_what_it_received(page: str, printed: str, spawn: Spawn) -> None:
-    (source,) = FENCE.findall((DOCS / f"{page}.md").read_text())
+    (source,) = programs(DOCS / f"{page}.md")
     child = spawn(source)
     assert child.line() == printed
     assert child.wait() == 0, child.stderr
