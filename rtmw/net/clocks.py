@@ -19,7 +19,7 @@ _Name = TypeVar("_Name")
 _Named = TypeVar("_Named")
 
 NOTICED_NS = 10_000_000
-"""What ordinary NTP keeps in a local network; less is nobody's fault."""
+"""Largest offset that ordinary NTP leaves in a local network; a smaller one is nobody's fault."""
 SHARE = 10
 """An offset may be one part in so many of the shortest lifetime."""
 ASSUMED_NS = 1_000_000_000
@@ -56,7 +56,7 @@ def _once(pairs: Iterable[tuple[_Name, _Named]]) -> dict[_Name, _Named]:
 
 
 def disagreement(peer: Peer, shortest_ns: int | None) -> str | None:
-    """What to say of a peer's clock; None while there is nothing to say.
+    """The warning about a peer's clock; None while there is nothing to say.
 
     Half of the way there and back is what the measurement may be wrong by, so that a busy machine is not accused.
     """

@@ -29,8 +29,9 @@ class Ending:
         self._engine, self._bridge, self._keeper, self._links = engine, bridge, keeper, links
 
     async def hand_over(self, handover: float, refusals: Refusals) -> None:
-        """What was published before the end is still delivered, if it can be within END_S; of RELIABLE topics, if it
-        can be within TAKE_S, and the rest is left to the next node. What others sent of these comes to its end."""
+        """Messages published before the end are still delivered, if they can be within END_S; those of RELIABLE topics,
+        if they can be within TAKE_S, and the rest is left to the next node. Messages of RELIABLE topics that others
+        sent are received to their end."""
         begun = CLOCK.monotonic()
         self._engine.finish()  # a publisher that goes on would keep it for ever
         self._keeper.leave(handover)
@@ -50,7 +51,7 @@ class Ending:
         return self._bridge.is_delivered() and self._keeper.is_over and self._links.is_delivered()
 
     def left(self) -> list[Undelivered]:
-        """What the node takes with it; said in the log."""
+        """Messages that the node has not delivered; the log names them."""
         found = [*undelivered(self._bridge), *self._links.undelivered()]
         if found:
             log.warning("ended with messages that are not delivered: %s", words(found))

@@ -1,6 +1,6 @@
-"""What a node needs before it can join a DDS domain: an interface with an address, and the addresses of its peers.
+"""The needs of a node before it can join a DDS domain: an interface with an address, and the addresses of its peers.
 
-What is not there yet is waited for. Meanwhile the node says on its bus why nothing crosses.
+The node waits for those that are not there yet. Meanwhile it says on its bus why nothing crosses.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Joining:
     ends_within: Callable[[float], Awaitable[bool]]
     """Is the node to end within so many seconds? Raises NetworkChanged where it is to begin anew."""
     undelivered: list[dict[str, Any]]
-    """What nodes before it took with them."""
+    """Messages that nodes before it have not delivered."""
 
     async def line(self) -> Line | None:
         """Wait until there is an interface to use. None: the node is to end."""

@@ -1,4 +1,4 @@
-"""What the bus of this host shows: who publishes and subscribes to which topic, but for this node itself."""
+"""The publishers and subscribers that the bus of this host shows, by topic, but for those of this node itself."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ _type_of = lru_cache(maxsize=4096)(from_description)
 
 
 class _Kinds:
-    """What types of a region are, by their number there."""
+    """The types of a region, by their number there."""
 
     def __init__(self, types: Types) -> None:
         self._types = types
         self.strange: dict[str, None] = {}
-        """What could not be read, in the order it was met."""
+        """Types that could not be read, in the order in which they were met."""
 
     def __call__(self, index: int) -> MessageType | AnyType | None:
         if index in (shm.TYPE_ANY, shm.TYPE_RAW):
@@ -131,7 +131,7 @@ def on_bus(domain: Domain, topic: str) -> dict[int, int]:
 
 
 def origin(domain: Domain) -> str:
-    """What names the region of a domain, among all of all hosts, for as long as it exists."""
+    """The name of the region of a domain, unique among those of all hosts for as long as it exists."""
     return f"rtmw bus {domain.region.nonce:016x}"
 
 

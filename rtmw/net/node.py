@@ -84,7 +84,7 @@ class Node:
         self._topics: dict[str, LocalTopic] = {}
         """Those of the bus, as it was seen last."""
         self._left: list[Undelivered] = []
-        """What nodes that ended before took with them; at last, this one too."""
+        """Messages that nodes which ended before have not delivered; at last, those of this one too."""
         self._warned: dict[int, str] = {}
         """Nodes whose clock was said to be wrong, and of which host each is."""
 
@@ -264,7 +264,8 @@ class Node:
         self._is_news = False
 
     def _see_region(self, domain: int) -> None:
-        """Who comes after the domain was removed meets in another one, which is to be carried instead."""
+        """Raises NodeError if the domain was removed: programs that come after that meet in another region, which is
+        to be carried instead."""
         if region_of(domain) != self._region:
             raise NodeError(
                 f"domain {domain} was removed from this host; start the node again for the one that follows"

@@ -1,4 +1,4 @@
-"""What strangers sent that cannot be used, and what befell one topic or one step: counted by cause, and said once.
+"""Data of strangers that cannot be used, and failures of one topic or one step: counted by cause, and said once.
 
 Anybody who reaches the ports of a node may send it anything. So each sample is read by itself, by one reader that
 raises Refused, inside a `barrier`: whatever is wrong with it costs nobody but its sender.
@@ -23,7 +23,7 @@ _WINDOW_S = 60.0
 
 
 class Refused(RtmwError):
-    """What somebody sent is not what it should be; the message says why."""
+    """Data that somebody sent are not what they should be; the message says why."""
 
 
 class Refusals:

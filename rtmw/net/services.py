@@ -41,7 +41,7 @@ class Service:
     """None: it is not running."""
     starts: int = 0
     why: str = ""
-    """What its last process has said at its end."""
+    """The reason that its last process gave at its end."""
 
 
 class Services:

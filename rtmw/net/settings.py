@@ -1,4 +1,4 @@
-"""What a node is told: NODE declares it (rtmw.settings), and docs/node.md has it as a table.
+"""The settings of a node: NODE declares them (rtmw.settings), and docs/node.md has them as a table.
 
 The tables [link], [transfer] and [[allow]] of the file are read by rtmw.net.security (tables.py).
 """
@@ -26,7 +26,7 @@ LOOPBACK: Final = "lo"
 STATUS_TOPIC: Final = OWN_PREFIX + "node"
 """Where a node says once a second how it is: JSON, kept for late subscribers."""
 SERVICES: Final = ("transfer",)
-"""What a node can host."""
+"""The services that a node can host."""
 WITH_NODES: Final = "nodes"
 WITH_PLAIN: Final = "plain programs"
 """With whom a topic crosses: `with` in the rows of that document. Nodes that know no partitions (partitions.py) are

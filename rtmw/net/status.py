@@ -30,7 +30,7 @@ from rtmw.net.settings import WITH_NODES, WITH_PLAIN, Settings
 from rtmw.qos import Reliability
 
 NODE_PROGRAM: Final = "rtmw node"
-"""What stands for the programs of a host that is met over a link."""
+"""The name that stands for the programs of a host that is met over a link."""
 CARRIED: Final = {"out": "sent", "in": "received"}
 ENDS: Final = {"out": "readers", "in": "writers"}
 WAITS: Final = ("blocked", "delayed", "lapses")
@@ -43,13 +43,13 @@ INSTANCES: Final = ("disposed", "unregistered", "hashed")
 
 
 def drops(row: dict[str, Any]) -> dict[str, int]:
-    """What a topic has dropped in one direction, by cause; of a row of `out` or `in`."""
+    """Messages of a topic that were dropped in one direction, by cause; of a row of `out` or `in`."""
     others = {"bytes", *HOW, *INSTANCES, *CARRIED.values(), *ENDS.values(), *WAITS}
     return {name: value for name, value in row.items() if isinstance(value, int) and name not in others}
 
 
 class Status:
-    """The document, but for what only the node knows. What has not changed is not made again.
+    """The document, but for what only the node knows. Parts that have not changed are not made again.
 
     Not for several threads.
     """
@@ -149,7 +149,7 @@ class Status:
             self._untold["apart_untold"] = self._told_unmatched.fill(chain.from_iterable(self._unmatched.values()))
 
     def _see_elsewhere(self) -> None:
-        """Who publishes and subscribes elsewhere, of topics that may cross here."""
+        """Look for the publishers and subscribers elsewhere, of topics that may cross here."""
         changes = self._rosters.look()
         seen = (self._bridge.discovery.changes, changes, self._unmatched_changes, self._links.changes)
         if seen == self._seen:

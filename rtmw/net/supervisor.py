@@ -1,4 +1,4 @@
-"""What the node tells the program that runs it: systemd's notifications (sd_notify), without its library."""
+"""Notifications of the node to the program that runs it, as systemd has them (sd_notify), without its library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a code of the core means to a Python program: one table, one function."""
+"""The meaning of a code of the core to a Python program: one table, one function."""
 
 from __future__ import annotations
 

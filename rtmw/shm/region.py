@@ -102,7 +102,7 @@ def denied(domain: int) -> str:
 
 
 def domain_bytes(pool_bytes: int) -> int:
-    """What a domain with a pool of this size takes of /dev/shm: the pool, and tables that grow with it."""
+    """Bytes of /dev/shm that a domain with a pool of this size takes: the pool, and tables that grow with it."""
     return pool_bytes + _core.control_bytes(pool_bytes)
 
 
@@ -195,7 +195,7 @@ def unlink(domain: int) -> list[str]:
 
 
 def region_of(domain: int) -> int | None:
-    """What tells the region that has a domain's number now from one that had it before. None: there is none."""
+    """A number that tells the region a domain's number has now from one that it had before. None: there is none."""
     control, _ = _core.names(domain, 0)
     try:
         return os.stat(SHM + control).st_ino

@@ -9,7 +9,7 @@ from rtmw.shm._core import Region
 
 class TopicRow(NamedTuple):
     life: int
-    """What other rows know the topic by: another one once it was given up and made again."""
+    """The number by which other rows know the topic: another one once the topic was given up and made again."""
     name: str
     retired_bytes: int
     """Payload bytes of publishers that are gone."""

@@ -33,7 +33,7 @@ from rtmw.net.refusals import Refusals, Refused
 _TOPIC = "rtmw/node"
 _NAMED_MOST = 16
 _DRIFT_NS = 10_000_000
-"""What two clocks that nobody sets may differ by between two measurements of a minute."""
+"""Drift of two clocks that nobody sets, at most, between two measurements of a minute."""
 _RATES = 1000
 """One part in so many is what rates of two clocks may differ by: adjtime(3) and NTP slew each by 500 ppm at most."""
 _THERE_MOST_NS = 10_000_000_000
@@ -155,7 +155,7 @@ class Beacons:
         self._channel.write(Beacon(self.node, *self._own, sent_ns, echoes))
 
     def close(self) -> None:
-        """What still comes is nobody's."""
+        """Beacons that still come are not read."""
         self._loop.remove_reader(self._data_event.fileno())
         self._data_event.close()
 

@@ -62,11 +62,11 @@ class Bridge:
         self.peer_rates.set(settings.peer_rates)
         self.outgoing, self.incoming = ByTopic[OutKey, Outgoing](), ByTopic[InKey, Incoming]()
         self._newest: dict[InKey, bytes] = {}
-        """What lanes that keep messages have brought to the bus, which keeps it though the route is closed."""
+        """How far lanes that keep messages have brought them to the bus; it keeps them though the route is closed."""
         self.ended = {"out": Ended(), "in": Ended()}
-        """What was counted of routes that are closed, by direction."""
+        """Counters of routes that are closed, by direction."""
         self._refused: dict[tuple[str, str], str] = {}
-        """What cannot be done with a topic, by topic and what it is, and why."""
+        """Reasons of steps that failed, by topic and step."""
         self._tried: set[tuple[str, str]] = set()
         """In this step."""
         self._look_again: set[str] = set()
@@ -126,7 +126,7 @@ class Bridge:
 
     @property
     def refused(self) -> dict[str, str]:
-        """What cannot cross, by topic, and why."""
+        """Topics that cannot cross, each with the reason."""
         return {topic: reason for (topic, _), reason in self._refused.items()}
 
     def is_delivered(self) -> bool:
@@ -160,7 +160,7 @@ class Bridge:
         self._ended_before = ended
 
     def close(self) -> None:
-        """What is published from now on is kept for the next node, for `handover` at most."""
+        """Messages published from now on are kept for the next node, for `handover` at most."""
         for out, _ in [*self.outgoing.items()]:
             self._try(out[0], "closed", self._end_outgoing, out, int(self.settings.handover * 1e9))
         for into, _ in [*self.incoming.items()]:
@@ -298,7 +298,7 @@ class Bridge:
         self.incoming.put(key[0], key, made)
 
     def _on_bus(self, key: InKey) -> dict[int, int]:
-        """What a node that ran before this one has brought; later, the routes themselves know it better."""
+        """How far a node that ran before this one has brought the lane; later, the routes themselves know it better."""
         return on_bus(self._domain, key[0]) if key[2].keeps and key not in self._newest else {}
 
     def _end_incoming(self, key: InKey) -> None:
@@ -313,7 +313,8 @@ class Bridge:
         self.ended["in"].add(key[0], route.close())
 
     def _readers(self, topic: str, is_plain: bool) -> list[Endpoint]:
-        """Who reads it, but for what nodes have for plain programs: in the default partition, or in that of nodes."""
+        """Readers of the topic in the default partition, or in that of nodes, but for those that nodes have for plain
+        programs."""
         partition = DEFAULT if is_plain else NODES
         readers = self.discovery.readers.of(self._names.topic(topic))
         served = (one for one in readers if not one.is_for_plain and not self._crosses_by_link(one))
@@ -354,7 +355,7 @@ class Bridge:
     # ---- both ----
 
     def _try(self, topic: str, what: str, act: Callable[..., None], *arguments: Any) -> None:
-        """Whatever goes wrong with one topic is said once, and costs no other; it is tried again by the next step."""
+        """A failure with one topic is said once, and costs no other topic; the next step tries again."""
         self._tried.add((topic, what))
         try:
             act(*arguments)
@@ -390,7 +391,7 @@ def _request(lane: Lane, takers: list[Subscribing], writers: list[Endpoint], bef
 
 
 def _offered(lane: Lane, writers: list[Endpoint]) -> Offer:
-    """What the node's publisher here offers: what its lane does."""
+    """The offer of the node's publisher here: that of its lane."""
     return Offer(lane.reliability, max(one.priority for one in writers), 64, max(one.history for one in writers))
 
 

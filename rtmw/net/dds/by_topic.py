@@ -24,7 +24,7 @@ class ByTopic(Generic[Key, Value]):
         self._of.setdefault(topic, {})[key] = value
 
     def pop(self, key: Key) -> Value | None:
-        """What had the key; None: nothing had it."""
+        """Remove the value that has the key and return it; None: no value had it."""
         topic = self._topic.pop(key, None)
         if topic is None:
             return None
@@ -37,7 +37,7 @@ class ByTopic(Generic[Key, Value]):
         return self._all.get(key)
 
     def at(self, key: Key) -> Value:
-        """What has the key. Raises KeyError."""
+        """The value that has the key. Raises KeyError."""
         return self._all[key]
 
     def has_key(self, key: Key) -> bool:

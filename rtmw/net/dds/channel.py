@@ -60,7 +60,7 @@ class Channel:
 
     def read(self, act: Callable[[int, Any, int], None], most: int = _KEPT) -> None:
         """Call `act` with the handle of the writer and the value of each sample that has come, and how many came after
-        it. What cannot be read, and what `act` refuses, is counted."""
+        it. Samples that cannot be read, and those that `act` refuses, are counted."""
         samples = take_payloads(self._reader, most) if most else []
         for after, (payload, info) in zip(reversed(range(len(samples))), samples, strict=True):
             if info.valid_data:

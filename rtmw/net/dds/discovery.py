@@ -1,4 +1,4 @@
-"""What the DDS domain shows: who writes and reads which topic, far away and near, but for what is this node's own."""
+"""The writers and readers that the DDS domain shows, by topic, far away and near, but for those of this node itself."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Endpoint:
     type_id: bytes | None
     """Its complete TypeIdentifier of XTypes, in XCDR2; None where the other side does not tell its types."""
     description: bytes | None
-    """What a node's endpoint says of itself (user_data.py); None for plain DDS programs, and what is there for them."""
+    """User data of a node's endpoint (user_data.py); None for plain DDS programs, and endpoints that serve them."""
     is_for_plain: bool
     """A node's endpoint that is there for plain DDS programs, and for no other node."""
     policies: Policies
@@ -123,7 +123,7 @@ def _description(data: bytes | None) -> bytes | None:
 
 
 def _partitions(given: tuple[bytes | None, ...] | None) -> tuple[str, ...]:
-    """What is not UTF-8 meets no partition of ours, and is kept to be shown."""
+    """A name that is not UTF-8 meets no partition of ours, and is kept to be shown."""
     if given is None or any(name is None or len(name) > _PARTITION_MOST for name in given):
         raise Refused("an endpoint: it has too many partitions, or one with too long a name")
     return tuple((name or b"").decode(errors="replace") for name in given)
@@ -162,7 +162,7 @@ class Program:
 
     @classmethod
     def of(cls, row: ParticipantRow) -> Program:
-        """What is not understood is left out: a program need not say anything of itself."""
+        """Fields that are not understood are left out: a program need not say anything of itself."""
         data, (host, pid, name, places) = row[1], (_shown(text) for text in row[2:])
         udp = [place for place in places.split(",") if place.startswith(("udp/", "udp6/"))]
         address = udp[-1].partition("/")[2].partition("@")[0] if udp else ""
@@ -193,7 +193,7 @@ class Program:
 
 
 def printable(text: str) -> str:
-    """What others call themselves, without what would move the cursor of a terminal."""
+    """A name that others gave themselves, without characters that would move the cursor of a terminal."""
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
@@ -202,7 +202,7 @@ def _shown(text: bytes | None) -> str:
 
 
 def describe_node(host: str, pid: int, domain: int, region: str, link: Mapping[str, str] | None = None) -> bytes:
-    """What a node says of itself in the user data of its participant. `link`: what it says of its links."""
+    """The description of a node in the user data of its participant. `link`: the description of its links."""
     return json.dumps(
         {
             "host": host,
@@ -288,7 +288,7 @@ class Discovery:
         self.is_behind = True
 
     def _put(self, kept: ByTopic[str, Endpoint], row: EndpointRow) -> None:
-        """What cannot be read is not kept as what it was before, either."""
+        """An endpoint that cannot be read is not kept as it was before, either."""
         self._drop(kept, row[0].hex())
         if row[1].hex() != self._own:
             endpoint = endpoint_of(row)

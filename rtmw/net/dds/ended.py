@@ -1,4 +1,4 @@
-"""What was counted of topics that no longer cross: of the last ones each, and of all before those in one sum.
+"""Counters of topics that no longer cross: of the last ones each, and of all before those in one sum.
 
 Of a topic of which nothing was counted nothing is kept: a crowd of silent topics leaves no objects behind, among which
 the memory of all others could not be returned.
@@ -14,7 +14,7 @@ from typing import Any, Final
 MOST: Final = 1000
 """Topics that are told apart."""
 OTHERS: Final = "(others)"
-"""What the sum of the rest goes by: no topic has such a name."""
+"""The name of the sum of the rest: no topic has such a name."""
 
 
 class Ended:

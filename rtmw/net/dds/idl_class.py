@@ -1,7 +1,7 @@
 """From a message type to the class that cyclonedds makes a DDS type of.
 
-A node knows types by their descriptions; cyclonedds wants a class. What is made here has the same structure, names and
-annotations as the class that the description was made from, so that DDS sees the same type.
+A node knows types by their descriptions; cyclonedds wants a class. The class made here has the same structure, names
+and annotations as the class that the description was made from, so that DDS sees the same type.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A topic crosses in lanes: one for each reliability that somebody offers, so that none is weakened by another; and of
-what comes in, writers that keep messages have another lane than those that do not. What crosses between nodes has other
-lanes than what crosses from and to plain programs (partitions.py). Each lane has DDS endpoints of its
+what comes in, writers that keep messages have another lane than those that do not. Messages between nodes have other
+lanes than messages from and to plain programs (partitions.py). Each lane has DDS endpoints of its
 own, and of a sample that several readers of a node receive, only the one of its lane makes a message.
 """
 
@@ -22,7 +22,7 @@ _LETTERS = {b"T": Reliability.TIMELY, b"A": Reliability.ADAPTIVE, b"R": Reliabil
 
 @dataclass(frozen=True)
 class Lane:
-    """Who offers the same."""
+    """Publishers or writers that offer the same."""
 
     reliability: Reliability
     keeps: bool

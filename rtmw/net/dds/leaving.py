@@ -107,7 +107,7 @@ class Keeper:
         self._seek()
 
     def _seek(self) -> None:
-        """Who sends to this node may have begun after it was told to end."""
+        """Look for senders again: one that sends to this node may have begun after the node was told to end."""
         found: dict[tuple[int, str], list[Incoming]] = {}
         for (name, _, lane), route in self._bridge.incoming.items() if self._for_ns else ():
             if lane.reliability is Reliability.RELIABLE and not lane.is_plain:

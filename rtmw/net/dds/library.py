@@ -25,7 +25,7 @@ KNOWS_DATAGRAMS = version("cyclonedds").startswith(f"{MADE_FOR}.")
 
 
 def misfit(what: str) -> RtmwError:
-    """What to raise when the DDS library is not the one that the engine was made for."""
+    """The error to raise when the DDS library is not the one that the engine was made for."""
     return RtmwError(
         f"the node's engine is made for cyclonedds {MADE_FOR} and does not fit {version('cyclonedds')}, which is "
         f"installed: {what}; install {MADE_FOR}"

@@ -16,7 +16,7 @@ from rtmw.types import MessageType, resolve
 _WAIT_NS = 1_000_000_000
 """For one answer."""
 _RETRY_S = 5.0
-"""What was not told is asked for again after so long."""
+"""A type that was not told is asked for again after so long."""
 _MOST = 1000
 """Types that are known at a time."""
 

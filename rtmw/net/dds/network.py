@@ -42,7 +42,7 @@ class NetworkChanged(RtmwError):
 
 @dataclass(frozen=True)
 class Line:
-    """What DDS is to use."""
+    """The interfaces that DDS is to use."""
 
     names: tuple[str, ...]
     """Of interfaces; none: the DDS library chooses."""
@@ -50,7 +50,7 @@ class Line:
 
 
 def choose(settings: Settings) -> Line | None:
-    """What there is to use now. None: no interface that may be used has an address."""
+    """The interfaces to use now. None: no interface that may be used has an address."""
     if are_named_by_experts():
         return Line(())
     wanted = settings.wire_interfaces
@@ -134,7 +134,7 @@ class Network:
         self._peers: tuple[str, ...] = ()
 
     def joined(self, peers: tuple[str, ...]) -> None:
-        """What the DDS library is bound to now is what is used. `peers`: their addresses."""
+        """The addresses that the DDS library is bound to now are those in use. `peers`: their addresses."""
         self._used, self._peers = dict(bound()), peers
 
     def has_news(self) -> bool:
@@ -156,7 +156,7 @@ class Network:
         return news
 
     def lost(self) -> str | None:
-        """What to say of addresses that are gone; None: all that are used are there."""
+        """The words about addresses that are gone; None: all that are used are there."""
         if not self._lost:
             return None
         gone = ", ".join(f"{address} of {name}" for address, name in self._lost.items())

@@ -52,7 +52,7 @@ class Mismatch:
     asked: str
 
     def of_reader(self) -> str:
-        """What to say of a reader elsewhere."""
+        """The mismatch in words, of a reader elsewhere."""
         if self.policy == "reliability":
             return "asks for RELIABLE; what is published here is TIMELY"
         if (self.policy, self.asked) == ("durability", "TRANSIENT_LOCAL"):
@@ -60,7 +60,7 @@ class Mismatch:
         return f"asks for {self.policy} {self.asked}; {self.offered} is offered here"
 
     def of_writer(self) -> str:
-        """What to say of a writer elsewhere."""
+        """The mismatch in words, of a writer elsewhere."""
         return f"offers {self.policy} {self.offered}; {self.asked} is asked for here"
 
 

@@ -1,8 +1,8 @@
 """A node that was killed leaves a DDS participant behind, which others believe alive until its lease is over: so long
 a RELIABLE topic that it read stands still. The next node of the same domains says in its place that it has left.
 
-What it says is what DDS itself says when a participant is deleted (RTPS 2.5, section 8.5.3 and table 9.18): a sample of
-the participant's own topic, which disposes and unregisters it. So each DDS program understands it, and older nodes too.
+It sends what DDS itself sends when a participant is deleted (RTPS 2.5, section 8.5.3 and table 9.18): a sample of the
+participant's own topic, which disposes and unregisters it. So each DDS program understands it, and older nodes too.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _IS_GONE = bytes([0, 0, 0, 3])
 
 
 def last_documents(domain: Domain, settings: Settings) -> list[dict[str, Any]]:
-    """What nodes of the same two domains said that have ended, as far as the bus knows it; the newest one is the last.
-    Any program may have written it."""
+    """Documents of nodes of the same two domains that have ended, as far as the bus keeps them; the newest one is the
+    last. Any program may have written them."""
     domain.region.sweep()
     alive = {domain.region.identity(row.identity) for row in shm.publishers(domain.region)}
     found: list[dict[str, Any]] = []
@@ -96,8 +96,8 @@ class Farewells:
                 self._told[guid] += self._send(program.address)
 
     def _send(self, address: str) -> bool:
-        """What cannot be sent is as any datagram that is lost. False: what a stranger calls its address is none, so
-        that nobody was told."""
+        """Send to one address. A datagram that cannot be sent is as any that is lost. False: the address that a
+        stranger gave is none, so nobody was told."""
         try:
             family, place = place_of(address)
         except ValueError:

@@ -33,8 +33,8 @@ _TOPIC = "rtmw/members"
 _OLD_TOPIC = "rtmw/roster"
 """On which nodes of older versions tell it once a second, and read it; it is told there while there are such."""
 _AGAIN_S, _AGAIN_RATE = 10.0, 100.0
-"""What has not changed is told again after so many seconds, and at no more than so many bytes a second: a node that had
-no room for it may have room now."""
+"""A roster that has not changed is told again after so many seconds, and at no more than so many bytes a second: a
+node that had no room for it may have room now."""
 _LONGEST = 1 << 20
 """Bytes of what a node tells."""
 _MEMBERS_MOST = 5000
@@ -45,7 +45,7 @@ _TEXT_LONGEST = 1000
 
 _PID_LARGEST = 0xFFFFFFFF
 _ROW = (("pid", int), ("program", str), ("topic", str), ("direction", bool), ("type", str), ("reliability", str))
-"""What a member is told by, in this order: a list in JSON, in a list of all."""
+"""The fields of a member, in this order: a list in JSON, in a list of all."""
 
 Roster: Any = make_idl_struct("Roster", "rtmw::Roster", {"host": str, "domain": idl.uint32, "members": str})
 
@@ -131,7 +131,7 @@ class Rosters:
 
 
 def read_roster(roster: Any) -> tuple[Member, ...]:
-    """What a node tells. Rows of newer nodes may go on behind what is known here. Raises Refused."""
+    """The members that a node tells. Rows of newer nodes may go on behind what is known here. Raises Refused."""
     if len(roster.host) > _NAME_LONGEST:
         raise Refused(f"a host's name has {len(roster.host)} letters; at most {_NAME_LONGEST} are read")
     try:

@@ -80,7 +80,7 @@ class Outgoing(_Ending):
         self._matched: dict[int, tuple[tuple[int, ...], tuple[Endpoint, ...]]] = {}
         """Of writers: the handles of their readers, and what those are, as far as it was looked up."""
         self._before: Counter[str] = Counter()
-        """What routes counted that have been closed since."""
+        """Counters of routes that have been closed since."""
         self._told_missed = 0
         self._total = -1
         self._kept: dict[str, tuple[str, int]] = {}
@@ -110,7 +110,7 @@ class Outgoing(_Ending):
 
     @property
     def number(self) -> int:
-        """What nodes call its topic and type among themselves; 0: nothing is sent."""
+        """The number of its topic and type among nodes; 0: nothing is sent."""
         return self._route.number() if self._route is not None else 0
 
     @property
@@ -147,7 +147,7 @@ class Outgoing(_Ending):
     ) -> None:
         """Open the route when somebody reads, thin as far as all readers wish, and close it when the last has gone.
 
-        `may_pack`: all that may read the topic know packs (pack.h). What is kept for later readers is not packed.
+        `may_pack`: all that may read the topic know packs (pack.h). Messages kept for later readers are not packed.
         `may_check`, `may_date`: they know CRCs, and lifetimes that say when they were sent (trailer.h).
         `is_news`: what DDS shows has changed, such as what a reader asks for. `region_of`: that of a reader's node.
         """
@@ -198,7 +198,7 @@ class Outgoing(_Ending):
         self._writer, self.offer, self.readers, self._heir = heir, offer, readers, None
 
     def _stop(self) -> None:
-        """What is kept is the bus' again: the next reader gets it from there."""
+        """Messages are kept by the bus alone again: the next reader gets them from there."""
         self._close_route()
         self._keeping = []
         if self.offer.history:
@@ -273,7 +273,7 @@ class Outgoing(_Ending):
         self._told_missed = missed
 
     def close(self, park_ns: int = 0) -> dict[str, int]:
-        """What was counted in all. `park_ns`: for so long what is not taken is kept for the next node."""
+        """Returns all that was counted. `park_ns`: for so long, messages not yet taken are kept for the next node."""
         self._close_route(park_ns)
         counted = self.counters()
         del self._route, self._writer, self._heir, self._keeping, self._entity
@@ -353,7 +353,7 @@ class Incoming(_Ending):
 
     @property
     def number(self) -> int:
-        """What nodes call its topic and type among themselves."""
+        """The number of its topic and type among nodes."""
         return self._route.number()
 
     def has(self, participant: str, sequence: int, is_acknowledged: bool) -> bool:
@@ -361,7 +361,7 @@ class Incoming(_Ending):
         return self._route.has(bytes.fromhex(participant), sequence, is_acknowledged)
 
     def newest(self) -> bytes:
-        """What its lane has brought; for the route that comes after it."""
+        """How far the writers of its lane have been brought to the bus; for the route that comes after it."""
         return self._route.newest()
 
     def heard(self) -> set[str]:
@@ -392,7 +392,7 @@ class Incoming(_Ending):
         return self._heir is None and not self._close_by
 
     def close(self) -> dict[str, int]:
-        """What was counted in all."""
+        """Returns all that was counted."""
         counted = self.counters()
         self._route.close()
         del self._route, self._reader, self._heir, self._entity

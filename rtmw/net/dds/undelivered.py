@@ -1,4 +1,5 @@
-"""What a node takes with it that ends and can wait no longer: for its log, and for what it and later nodes show."""
+"""Messages that a node has not delivered when it ends and can wait no longer: for its log, and for what it and later
+nodes show."""
 
 from __future__ import annotations
 
@@ -23,10 +24,10 @@ class Undelivered:
     direction: str
     """`out` or `in`."""
     messages: int
-    """`out`: taken from the bus and not sent. `in`: samples that came and found no room on the bus. What was sent and
-    not acknowledged is not counted: DDS does not tell how many those are."""
+    """`out`: taken from the bus and not sent. `in`: samples that came and found no room on the bus. Samples sent and
+    not acknowledged are not counted: DDS does not tell how many those are."""
     unacknowledged_by: tuple[str, ...] = ()
-    """Who has not acknowledged what was sent last."""
+    """Readers that have not acknowledged what was sent last."""
 
     def __str__(self) -> str:
         if self.direction == "in":
@@ -38,7 +39,7 @@ class Undelivered:
 
 
 def undelivered(bridge: Bridge) -> list[Undelivered]:
-    """What the node has now and has not handed over."""
+    """Messages that the node has now and has not handed over."""
     return [*_outgoing(bridge), *_incoming(bridge)]
 
 
@@ -65,7 +66,7 @@ def rows_of(found: Iterable[Undelivered]) -> list[dict[str, Any]]:
 
 
 def read_rows(rows: Any) -> list[Undelivered]:
-    """What `rows_of` gave, from a document that any program may have written: what is none is left out."""
+    """Inverse of `rows_of`, for a document that any program may have written: a row that is none is left out."""
     listed = cast("list[Any]", rows) if isinstance(rows, list | tuple) else []
     return [one for one in map(_read, listed[:_KEPT_MOST]) if one is not None]
 

@@ -1,4 +1,4 @@
-"""What a node's endpoint says of itself, in the user data of DDS: its lane, and the type as rtmw describes it.
+"""The description of a node's endpoint in the user data of DDS: its lane, and the type as rtmw describes it.
 
 So a node needs no type lookup for what comes from another node, and numpy arrays keep their type.
 """

@@ -65,8 +65,9 @@ dds.dds_qset_writer_batching.argtypes = [ctypes.c_void_p, ctypes.c_bool]
 
 def configuration(settings: Settings, line: Line) -> str:
     """Cyclone DDS' settings. Datagrams are as large as UDP allows: fewer of them is what makes a loopback or a link
-    with jumbo frames fast, and IP divides them where it must. What is not acknowledged yet fits, with one large
-    message more, a receive buffer of 4 MiB, of which the kernel makes 8: what does not is lost, and sent anew."""
+    with jumbo frames fast, and IP divides them where it must. Data not acknowledged yet fit, with one large
+    message more, into a receive buffer of 4 MiB, of which the kernel makes 8: data that do not fit are lost, and sent
+    anew."""
     named = "".join(map(_interface, line.names))
     interfaces = f"<Interfaces>{named}</Interfaces>" if named else ""
     interfaces += "<RedundantNetworking>true</RedundantNetworking>" if len(line.names) > 1 else ""
@@ -145,7 +146,7 @@ class Endpoints:
 
 @dataclass(frozen=True)
 class Offer:
-    """What the writer of a topic offers: the most that any of its publishers here does."""
+    """The offer of the writer of a topic: the most that any of its publishers here offers."""
 
     reliability: Reliability
     priority: int
@@ -158,11 +159,11 @@ class Offer:
 
     @property
     def fixed(self) -> tuple[int, ...]:
-        """What DDS cannot change of a writer."""
+        """Fields that DDS cannot change of a writer."""
         return (self.reliability, self.depth, self.history, self.deadline_ns)
 
     def changeable(self) -> Any:
-        """What DDS can change of it."""
+        """Policies that DDS can change of it."""
         return Qos(Policy.TransportPriority(self.priority), Policy.Lifespan(self.lifetime_ns or FOR_EVER_NS))
 
     def policies(self, is_plain: bool) -> Policies:
@@ -199,7 +200,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Request:
-    """What the reader of a topic asks for: enough for each subscriber here."""
+    """The request of the reader of a topic: enough for each subscriber here."""
 
     reliable: bool
     depth: int
@@ -209,11 +210,11 @@ class Request:
 
     @property
     def fixed(self) -> tuple[int, ...]:
-        """What DDS cannot change of a reader. The depth need not be right: a subscriber has its own."""
+        """Fields that DDS cannot change of a reader. The depth need not be right: a subscriber has its own."""
         return (self.reliable, self.history > 0, self.deadline_ns)
 
     def changeable(self) -> Any:
-        """What DDS can change of it. It may not be longer than the deadline."""
+        """The policy that DDS can change of it. The interval may not be longer than the deadline."""
         return Qos(Policy.TimeBasedFilter(min(self.min_interval_ns, self.deadline_ns or FOR_EVER_NS)))
 
     def policies(self, is_plain: bool) -> Policies:

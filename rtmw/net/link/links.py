@@ -94,7 +94,7 @@ class Links:
         self._doors: dict[str, tuple[Door, Listening]] = {}
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._said: dict[str, str] = {}
-        """What the log has said last, by address."""
+        """The last warning in the log about an address."""
         self.ports: dict[str, int] = {}
         """By a place of `listen`; 0: it is a Unix socket."""
         self._use(identity)
@@ -354,8 +354,8 @@ class Links:
 
 
 def _park_key(who: Greeted) -> int:
-    """What RELIABLE topics are kept under for the next line with the peer. By its name, so that no other takes them; a
-    user may have many nodes."""
+    """The key under which RELIABLE topics are kept for the next line with the peer. It is made of the peer's name, so
+    that no other peer takes them; a user may have many nodes."""
     if who.certificate is None:
         return crc32(who.name.encode(), who.hello.node.int & 0xFFFFFFFF) & 0x7FFF
     return crc32(who.name.encode()) & 0x7FFF

@@ -1,7 +1,7 @@
 """Messages between two nodes of a link about topics and routes: one JSON object a message, docs/link-control.md.
 
-Whatever comes is read here, within bounds, before anything else looks at it. A field that is not known is passed over,
-and so is a message of a kind that is not known: both are of a newer version.
+Each message that comes is read here, within bounds, before any other code looks at it. A field that is not known is
+passed over, and so is a message of a kind that is not known: both are of a newer version.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ class LinkService:
         return tuple((_key_of(one), one.linked.number, one.linked.control.changes) for one in sessions)
 
     def members(self) -> Iterator[tuple[Peer, str, bool, str, str]]:
-        """What peers publish and want: who it is, topic, whether it publishes it, type (`*`: any) and reliability."""
+        """Publications and requests of peers: peer, topic, whether it publishes it, type (`*`: any), reliability."""
         for session in self._links.sessions.values() if self._links else ():
             hello, control = session.who.hello, session.linked.control
             peer = Peer(printable(session.linked.name or hello.host), printable(hello.host), hello.domain, hello.pid)

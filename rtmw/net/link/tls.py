@@ -1,4 +1,5 @@
-"""What OpenSSL has said to C, as the error that Python's ssl has for it: tls_errors.py has the words."""
+"""Errors that OpenSSL has reported to C, as the exceptions that Python's ssl has for them: tls_errors.py has the
+words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who a node is, whom it trusts, and what a peer may do: certificates, a folder of keys, and one table of rights.
+"""Identity of a node, trust, and rights of peers: certificates, a folder of keys, and one table of rights.
 
 Three entry points:
 

@@ -42,7 +42,7 @@ Key = ec.EllipticCurvePrivateKey
 
 @dataclass(frozen=True)
 class Facts:
-    """What people and metrics are told of a certificate; times in seconds since the epoch."""
+    """The facts of a certificate that people and metrics are told; times in seconds since the epoch."""
 
     name: str
     """Of a node, `rtmw://site/node`; of an authority, its common name."""
@@ -190,7 +190,7 @@ def site_of(authority: Certificate) -> str | None:
 
 
 def make_request(name: Name, key: Key) -> x509.CertificateSigningRequest:
-    """What a node asks an authority to sign; it holds no secret."""
+    """The request that a node asks an authority to sign; it holds no secret."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name.node)])
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
     return builder.add_extension(_uri(name), critical=False).sign(key, hashes.SHA256())

@@ -1,4 +1,4 @@
-"""What can go wrong with keys, peers and rules.
+"""Errors about keys, peers and rules.
 
 RtmwError
 └── SecurityError

@@ -26,7 +26,7 @@ from rtmw.net.security.names import parse_name
 
 @dataclass(frozen=True)
 class Peer:
-    """Who is at the other end of a session."""
+    """The peer at the other end of a session."""
 
     name: str
     """`rtmw://site/node`."""
@@ -111,7 +111,7 @@ class Identity:
         return context
 
     def material(self) -> tuple[bytes, list[bytes]]:
-        """What an OpenSSL outside of Python is told: the key and certificate of `node.pem`, and the authorities in DER.
+        """The input of an OpenSSL outside of Python: the key and certificate of `node.pem`, and the authorities in DER.
         Raises KeysError, as `server_context` does."""
         path = self.folder / NODE
         read_key(path)

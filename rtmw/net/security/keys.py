@@ -1,4 +1,4 @@
-"""What is done with keys of nodes: made, requested, signed, installed, renewed, shown. `rtmw node keys` says it.
+"""Commands on keys of nodes: make, request, sign, install, renew, show. `rtmw node keys` says it.
 
 A private key never leaves its host. Each change of a folder is one rename, or a sequence that can be run again after
 a crash at any place: the certificate that was valid stays valid until another one has its name.
@@ -52,7 +52,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Signed:
-    """What `sign` has done."""
+    """The result of `sign`."""
 
     name: str
     key_fingerprint: str
@@ -108,8 +108,8 @@ def install(folder: Path, path: Path, now: float, *, trust: bool = False) -> lis
     """Take in what `sign` has written: the certificate of the key that waits here, and the authorities to trust in
     place of those before. `trust`: also authorities that are not trusted yet, although this folder trusts some.
 
-    What is in the folder now. A file with authorities only changes nothing but trust. Raises KeysError, and then
-    nothing has changed.
+    Returns the certificates that are in the folder now. A file with authorities only changes nothing but trust. Raises
+    KeysError, and then nothing has changed.
     """
     files.check_folder(folder)
     found = files.read_certificates(path)
@@ -241,7 +241,7 @@ def _check_trust(folder: Path, path: Path, authorities: list[Certificate], trust
 
 
 def _combined(folder: Path, path: Path, own: Certificate, authorities: list[Certificate], now: float) -> bytes:
-    """What NODE is to hold. Raises KeysError where this certificate cannot be used here."""
+    """The content that NODE is to hold. Raises KeysError where this certificate cannot be used here."""
     waiting = folder / files.PENDING_KEY
     if not waiting.exists():
         raise KeysError(f"no key waits in {folder} for a certificate: rtmw node keys request, or renew")

@@ -18,7 +18,7 @@ OTHERS: Final = "others"
 
 
 class Route(NamedTuple):
-    """What a peer has open: the arguments of a verdict."""
+    """A route that a peer has open: the arguments of a verdict."""
 
     peer: str
     verb: str

@@ -1,4 +1,4 @@
-"""What peers may do: one table of rules, as it was read from a file. Denied by default, and `deny` wins.
+"""The rights of peers: one table of rules, as it was read from a file. Denied by default, and `deny` wins.
 
     [[allow]]
     peer = "rtmw://plant/press-*"      # a pattern of names in certificates, or a list of them
@@ -38,7 +38,7 @@ VERBS: Final[dict[str, str]] = {
     "append": "logs",
     "serve": "services",
 }
-"""What a peer may do here, and to what: `publish` brings messages in, `subscribe` takes messages of this host."""
+"""Verbs of a peer here, and their subjects: `publish` brings messages in, `subscribe` takes messages of this host."""
 TOPIC_VERBS: Final = frozenset({"publish", "subscribe"})
 CAUSES: Final = {
     "peer": "no rule is for this peer",
@@ -81,13 +81,13 @@ class Rule:
         return _fits(subject, self.allows.get(verb, ()), node)
 
     def denies(self, subject: str, node: str | None) -> bool:
-        """Whatever other rules allow."""
+        """Also where other rules allow it."""
         return _fits(subject, self.deny, node)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the table says of one peer, verb and subject. A value; it holds for the table with this `version`."""
+    """The judgement of the table on one peer, verb and subject. A value; it holds for the table with this `version`."""
 
     allowed: bool
     cause: str

@@ -1,4 +1,4 @@
-"""What the program asks of a session. Each function takes the event of its name; misuse raises and changes nothing."""
+"""Requests of a program to a session. Each function takes the event of its name; misuse raises and changes nothing."""
 
 from __future__ import annotations
 

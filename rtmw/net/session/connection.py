@@ -1,4 +1,4 @@
-"""What of a session belongs to the connection that carries it: the reader, the room, the order in which frames go."""
+"""The part of a session that belongs to the connection under it: reader, room, and the order in which frames go."""
 
 from __future__ import annotations
 

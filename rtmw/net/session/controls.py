@@ -17,7 +17,7 @@ class Control(NamedTuple):
 
 
 class Controls:
-    """What this side has to say, in order. The position in this order is the count that the peer acknowledges."""
+    """Controls of this side, in order. The position in this order is the count that the peer acknowledges."""
 
     def __init__(self) -> None:
         self._kept: deque[Control] = deque()

@@ -1,7 +1,7 @@
 """One session without I/O: `step(event, now) -> effects`. No clock, no socket and no thread inside.
 
 A session outlives its connections: Attached brings one, Detached takes it. Between two the session waits, within its
-lease. What the state consists of:
+lease. The state consists of:
 
     controls     counted frames that open and end streams          sent again from the peer's count on
     streams      bytes by position, kept until acknowledged        sent again from the peer's position on
@@ -40,7 +40,8 @@ class Core:
         """The peer has sent a frame: it knows the session."""
 
     def step(self, event: e.Event, now: float) -> list[e.Effect]:
-        """What is to be done now. What a program may not ask raises SessionError or ValueError and changes nothing."""
+        """The effects to carry out now. An event that a program may not ask for raises SessionError or ValueError and
+        changes nothing."""
         if self.is_closed:
             return []
         try:

@@ -1,4 +1,4 @@
-"""What goes into the core of a session, and what comes out of it: `Core.step(event, now) -> list[Effect]`."""
+"""Events, which go into the core of a session, and effects, which come out: `Core.step(event, now) -> list[Effect]`."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class Ended(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """What the peer has received, and what of it is durable there."""
+    """How far the peer has received a stream, and how far it is durable there."""
 
     stream: int
     received: int

@@ -101,11 +101,11 @@ class Frame:
         return BODIES[self.kind][0].unpack_from(self.body)
 
     def rest(self) -> memoryview:
-        """What follows the fixed part."""
+        """The bytes behind the fixed part."""
         return self.body[BODIES[self.kind][0].size :]
 
     def words(self) -> str:
-        """What follows the fixed part, as text. Raises Violation."""
+        """The bytes behind the fixed part, as text. Raises Violation."""
         try:
             return str(self.rest(), "utf-8")
         except UnicodeDecodeError as error:

@@ -78,7 +78,7 @@ class Sending:
         return parts
 
     def acknowledge(self, received: int, durable: int, limit: int) -> bool:
-        """What an ACK says: older ones say less and change nothing. Is anything new? Raises Violation."""
+        """Take in an ACK: an older one says less and changes nothing. Is anything new? Raises Violation."""
         if not self.start <= durable <= received <= self.sent:
             raise Violation(
                 f"ACK of {received}, durable {durable}, of a stream that was sent from {self.start} to {self.sent}"
@@ -110,7 +110,7 @@ class Sending:
 
 
 class Receiving:
-    """What has come of a stream, and how much more may come."""
+    """The bytes of a stream that have come, and how many more may come."""
 
     def __init__(self, window: int) -> None:
         self.window = window
@@ -119,7 +119,7 @@ class Receiving:
         self.received = self.durable = self.consumed = 0
         self.end: int | None = None
         self.told = self.told_durable = self.told_limit = 0
-        """What the last ACK said."""
+        """The values of the last ACK."""
         self.sent_done = False
 
     def begin(self, start: int) -> None:

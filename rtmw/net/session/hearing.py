@@ -1,4 +1,4 @@
-"""What the frames of the peer do. Each function takes the frame of its name, and raises Violation for a broken rule."""
+"""Takes in the frames of the peer. Each function takes the frame of its name; raises Violation for a broken rule."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ MOST_CAPABILITIES: Final = 1024
 
 @dataclass(frozen=True)
 class Hello:
-    """What a node says of itself when a connection begins."""
+    """The description that a node gives of itself when a connection begins."""
 
     node: UUID
     incarnation: int
@@ -50,7 +50,7 @@ class Hello:
     crc: bool = False
     """Each frame carries a CRC: so on connections without TLS."""
     capabilities: frozenset[str] = frozenset()
-    """What it can do beyond version 1, as words; one that is not known is passed over."""
+    """Its abilities beyond version 1, as words; a word that is not known is passed over."""
 
     def packed(self) -> bytes:
         """The hello as bytes. Raises ValueError for a number or a word that has no room."""

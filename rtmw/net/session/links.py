@@ -1,4 +1,4 @@
-"""What Meetings goes by: connections and peers, its events and its effects."""
+"""Data types of Meetings: connections and peers, its events and its effects."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Link:
     def __init__(self, event: Connected) -> None:
         self.number, self.is_dialler, self.name, self.crc = event
         self.begun = bytearray()
-        """What has come of the hello."""
+        """The bytes of the hello that have come."""
         self.hello: Hello | None = None
         self.peer: Peer | None = None
         self.version = 0

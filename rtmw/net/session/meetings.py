@@ -68,9 +68,9 @@ class Meetings:
         self._out: list[Effect] = []
 
     def step(self, event: Event, now: float) -> list[Effect]:
-        """What is to be done now, in this order, and before the effects of the next step.
+        """The effects to carry out now, in this order, and before the effects of the next step.
 
-        Raises SessionError or ValueError for what a program may not ask.
+        Raises SessionError or ValueError for an event that a program may not ask for.
         """
         if isinstance(event, Ask):
             peer = self._sessions.get(event.session)

@@ -1,4 +1,4 @@
-"""What a session knows apart from its connection and its times: streams, controls, credit."""
+"""The state of a session apart from its connection and its times: streams, controls, credit."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Stream:
         return data
 
     def acknowledge(self, position: int) -> None:
-        """All bytes of the peer before `position` are durable here. What is received is acknowledged without a call."""
+        """All bytes of the peer before `position` are durable here. Received bytes are acknowledged without a call."""
         self._check()
         self.session.ask(e.Durable(self.number, position))
 
@@ -144,7 +144,7 @@ class Stream:
         self._changed.clear()
         await self._changed.wait()
 
-    # What the session tells.
+    # Called by the session.
 
     def opened(self) -> None:
         """This side has opened it: nothing is to be accepted."""

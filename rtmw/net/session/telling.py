@@ -1,4 +1,4 @@
-"""What a session sends next: controls, then credit and acknowledgements, then data of the highest priority."""
+"""The next frame of a session: controls, then credit and acknowledgements, then data of the highest priority."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Parts = list[bytes | memoryview]
 
 
 def resume_frame(state: State, *, crc: bool) -> bytes:
-    """What has been received of each stream. All that was ever said of credit is then said again."""
+    """The frame that says how far each stream has been received. All credit that was ever given is then told again."""
     places: list[tuple[int, int]] = []
     for stream in state.streams.values():
         receiving = stream.receiving

@@ -1,4 +1,4 @@
-"""What a session is allowed: credit, buffers, lease."""
+"""The limits of a session: credit, buffers, lease."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_STREAMS = 512
 
 @dataclass(frozen=True)
 class Terms:
-    """What this node asks of its sessions and gives them. Sizes in bytes, times in seconds."""
+    """The limits that this node sets for its sessions. Sizes in bytes, times in seconds."""
 
     lease: float = 10.0
     """A peer of which nothing is heard for so long is dead, and the session with it. The shorter one of both counts."""
@@ -41,7 +41,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Agreed:
-    """What both hellos together say of one session."""
+    """The terms of one session, as they follow from both hellos."""
 
     is_first: bool
     """This side has the smaller uuid: it opens streams with odd numbers, and chooses the connection."""
