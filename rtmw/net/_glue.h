@@ -1,4 +1,4 @@
-/* What the glue of the engine and that of lines share. */
+/* Functions that the glue of the engine and that of lines share. */
 #ifndef RTMW_GLUE_H
 #define RTMW_GLUE_H
 

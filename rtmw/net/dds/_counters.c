@@ -1,7 +1,7 @@
-/* What routes have counted, for Python. */
+/* Counters of routes, for Python. */
 #include "_engine.h"
 
-/* What the bus dropped before the engine took it counts like what the engine dropped itself. */
+/* A message that the bus dropped before the engine took it counts like one that the engine dropped itself. */
 PyObject *outbound_counters(struct outbound *o)
 {
     rtmw_subscriber_counters bus;

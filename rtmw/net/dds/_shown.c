@@ -1,4 +1,4 @@
-/* What DDS shows of others, as plain rows: bytes and numbers, which discovery.py reads. Nothing is decoded here, for
+/* Rows of what DDS shows of others: plain bytes and numbers, which discovery.py reads. Nothing is decoded here, for
  * anybody may announce anything: text that is none must not cost the news of others that comes with it. */
 #include "_engine.h"
 

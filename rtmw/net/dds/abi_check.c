@@ -4,13 +4,13 @@
  * A sample that the library made is only read through dds.h's struct, so a layout that differs is found, and nothing is
  * overwritten. Samples of rtmw (zero_copy_send.c) bring a table of functions: the check makes one with a table whose
  * functions say only that they were called, and looks whether the library calls the expected one. Types of the library
- * get another table (watch.c). What a library of another layout can still do, write_cdr.c finds out.
+ * get another table (watch.c). write_cdr.c finds out what a library of another layout can still do.
  */
 #include "engine.h"
 
 static int called; /* the place in the table of what was called last */
 
-/* What it returns has to arrive where a sample is returned. */
+/* Its return value has to arrive where a sample is returned. */
 #define FUNCTION(n)                     \
     static uintptr_t function_##n(void) \
     {                                   \

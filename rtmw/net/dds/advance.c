@@ -1,11 +1,12 @@
 /* How much a route takes from the bus in advance, and how much of a TIMELY topic waits for it there.
  *
- * What a route has taken is in this process alone. It is lost if it is not sent before the node ends, or before a node that
- * ends and that it is kept for has gone (leaving.c). So a RELIABLE route takes no more than leaves in AHEAD_PARTS / 100 of a
- * second, which is less than both wait; one message at least. Routes that have something share the line, and limits of the
- * line and of hosts. Where neither line nor limit is slow, that is more than LOOKAHEAD_BYTES, and nothing changes.
+ * Messages that a route has taken are in this process alone. They are lost if they are not sent before the node ends, or
+ * before a node that ends and that they are kept for has gone (leaving.c). So a RELIABLE route takes no more than leaves
+ * in AHEAD_PARTS / 100 of a second, which is less than both wait; one message at least. Routes that have something share
+ * the line, and limits of the line and of hosts. Where neither line nor limit is slow, that is more than LOOKAHEAD_BYTES,
+ * and nothing changes.
  *
- * What is left: a single message that takes longer, more routes with a message each than leave in that time, and a line that
+ * Not covered: a single message that takes longer, more routes with a message each than leave in that time, and a line that
  * becomes slower, or is cut, while they are taken. Those are told by undelivered.py, and counted as lost by who did not get
  * them.
  *

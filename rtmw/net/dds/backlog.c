@@ -1,4 +1,4 @@
-/* What came from other hosts and waits for room on the bus.
+/* Samples that came from other hosts and wait for room on the bus.
  *
  * A node that is asked to pause sends little more; so much may come that others on its way see no limit. One that does not
  * heed it, and many that are none, take so much memory and no more.

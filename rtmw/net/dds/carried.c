@@ -6,21 +6,22 @@
  * The table lies in a file in shared memory, which is named after the region and goes with it. A route writes its entry
  * as it sends or publishes. A node that follows finds it:
  *
- *   outbound  A route's subscriber begins behind a message with a number, in each band. What lies between number[] and
- *             that one, no node has sent. The sequence of the first sample leaves as much out, and goes on where that of the
- *             last node ended. What the bus could not keep since then, the subscriber has counted as missed.
- *   inbound   The first sample of a DDS writer has a sequence. What lies between it and `sequence`, nobody has brought.
+ *   outbound  A route's subscriber begins behind a message with a number, in each band. No node has sent the messages
+ *             between number[] and that one. The sequence of the first sample leaves as much out, and goes on where that
+ *             of the last node ended. Messages that the bus could not keep since then, the subscriber has counted as
+ *             missed.
+ *   inbound   The first sample of a DDS writer has a sequence. Nobody has brought the messages between it and `sequence`.
  *
  * The gap is counted as lost if anybody here would have got it, and each RELIABLE subscriber that was open when the last
- * sample came counts it as missed. What expired on the bus while no node lived is in the gap, too. A node that is killed
- * between writing a sample and its entry leaves a gap of at most BURST messages more than there was.
+ * sample came counts it as missed. Messages that expired on the bus while no node lived are in the gap, too. A node that
+ * is killed between writing a sample and its entry leaves a gap of at most BURST messages more than there was.
  *
  * A node that ends in order leaves no gap: its subscribers are parked (rtmw_subscriber_park), and those of the next node
  * begin where they ended.
  *
  * An entry is found by its key in the WINDOW places from that of its hash. Where all are taken, the one that was used
- * longest ago gives way, and of its lane no gap is told. Who takes a place makes its key UNSET first: who dies there leaves
- * no key beside the words of another lane.
+ * longest ago gives way, and of its lane no gap is told. A route that takes a place makes its key UNSET first: a node
+ * that dies there leaves no key beside the words of another lane.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -94,8 +95,8 @@ struct carried *carried_at(const struct carried_place *place)
 
 /* ---- outbound ---- */
 
-/* What no node has sent of a band before this route's subscriber begins. The table learns of a band that it does not have
- * yet; but where the subscriber begins in the past, not before a message of the band has left. */
+/* Messages of a band that no node has sent before this route's subscriber begins. The table learns of a band that it does
+ * not have yet; but where the subscriber begins in the past, not before a message of the band has left. */
 static uint32_t gap_of(struct outbound *o, struct carried *c, uint32_t band)
 {
     uint32_t begins = rtmw_subscriber_number(o->subscriber, (uint8_t)band);
@@ -118,7 +119,7 @@ void carried_begin(struct outbound *o)
     for (uint32_t band = 0; band < BANDS; band++) o->ahead += gap_of(o, c, band);
 }
 
-/* What was published while no node lived is not old to those who read the lane before. */
+/* A message that was published while no node lived is not old to those who read the lane before. */
 static void renew(const struct outbound *o, const struct carried *c, rtmw_message *m)
 {
     int32_t further = (int32_t)(m->number - load_relaxed(&c->number[m->priority]));
@@ -140,8 +141,8 @@ void carried_take(struct outbound *o, rtmw_message *m)
     if (o->reliable) count_missed(o);
 }
 
-/* What expired on the bus, or was thinned there, is to be missed by nobody. The sequence is written first: who dies in
- * between has told more, not less. */
+/* Messages that expired on the bus, or were thinned there, are to be missed by nobody. The sequence is written first: a
+ * node that dies in between has told more, not less. */
 void carried_reached(struct outbound *o)
 {
     struct carried *c = carried_at(&o->carried);
@@ -183,9 +184,9 @@ static void count_lost(uint64_t *counter, uint64_t by)
     count_up(counter, by < most ? by : most);
 }
 
-/* What a node sent between its last sample and this one never came: DDS had less room for it, the link lost it, or a node
- * died with it. Subscribers know it before they get this one. What was meant for nobody who is here is not lost. It is
- * counted once, whatever becomes of this sample: also when that waits for room, and is dropped then. */
+/* Messages that a node sent between its last sample and this one never came: DDS had less room for them, the link lost
+ * them, or a node died with them. Subscribers know it before they get this one. Messages meant for nobody here are not
+ * lost. They are counted once, whatever becomes of this sample: also when that waits for room, and is dropped then. */
 void carried_gap(struct inbound *i, struct source *s, const struct trailer *trailer)
 {
     uint64_t lost = s->is_node ? sequence_gap(s, trailer) : 0;

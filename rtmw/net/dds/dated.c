@@ -1,4 +1,4 @@
-/* What a message's way took is taken off its lifetime: as far as it is known, and never more.
+/* The time that a message was on its way is taken off its lifetime: as far as it is known, and never more.
  *
  *   sent, on the sender's clock ── way ──► published here      way = now + how far its clock is ahead − sent − unsure
  *

@@ -1,6 +1,6 @@
-/* What the node calls of Cyclone DDS' C library, in our own words: the wheel brings the library and no headers.
+/* The part of Cyclone DDS' C library that the node calls, in our own words: the wheel brings the library and no headers.
  *
- * The library is loaded, and its names made global, before this extension (library.py). What is declared here is public
+ * The library is loaded, and its names made global, before this extension (library.py). All declared here is public
  * and stable in Cyclone DDS 11, but for three things:
  *   1. `struct ddsi_serdata` and its table of functions. The engine sets the time stamp of samples, makes samples of its
  *      own (zero_copy_send.c, zero_copy_receive.c), and puts functions of its own into the tables of types (watch.c). With
@@ -107,7 +107,7 @@ struct ddsi_rdata {
     uint16_t submessage, payload, keyhash;
 };
 
-/* What a sample is asked for. Those that are left out are of use to samples of other kinds. */
+/* Functions of a sample. Those that are left out are of use to samples of other kinds. */
 struct ddsi_serdata_ops {
     bool (*eqkey)(const struct ddsi_serdata *, const struct ddsi_serdata *);
     uint32_t (*get_size)(const struct ddsi_serdata *);

@@ -3,9 +3,9 @@
  *   bus ─ take ─► outbound: a queue a band ─ highest band of all topics first ─► DDS writer      (the sender thread)
  *   DDS reader ─ listener, in the thread that received ─► inbound ─ publish ─► bus
  *
- * A route is one topic in one direction. What cannot go on (a RELIABLE reader far away, or one here, is full) waits in
- * its route and delays no other; the sender thread tries again soon. What waits here is little, for a node
- * tells the others to pause the topic meanwhile (flow.c).
+ * A route is one topic in one direction. A message that cannot go on (a RELIABLE reader far away, or one here, is full)
+ * waits in its route and delays no other; the sender thread tries again soon. Little waits here, for a node tells the
+ * others to pause the topic meanwhile (flow.c).
  *
  * Each topic has a lane for each reliability that is offered, so that none is weakened by another, and for writers that
  * keep messages another than for those that do not. A lane has DDS endpoints of its own, in each direction.
@@ -43,7 +43,7 @@ enum {
     HAND_OVER_NS = 400000000, /* a route's wait for acknowledgements, which come every 100 ms */
 };
 
-/* What waits in backlogs. */
+/* Samples that wait in backlogs. */
 struct share {
     uint64_t count, bytes;
 };

@@ -109,7 +109,7 @@ static void expect(struct inbound *i, dds_entity_t heir)
     for (uint32_t n = 0; n < i->source_count; n++) i->sources[n].is_joined = false;
 }
 
-/* Lock held. What waits for room on the bus goes first, or the order would be lost. */
+/* Lock held. Samples that wait for room on the bus go first, or the order would be lost. */
 static bool is_time(struct inbound *i, bool at_once)
 {
     inbound_move(i);

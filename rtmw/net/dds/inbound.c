@@ -160,7 +160,7 @@ static bool open_single(const struct inbound *i, struct sample *sample, bool is_
     return sample->is_sound || !is_node;
 }
 
-/* What is on the bus already is passed over: it was tried before, and the bus was full in the middle of the pack. */
+/* Messages on the bus already are passed over: the pack was tried before, and the bus was full in the middle of it. */
 static bool publish_pack(struct inbound *i, struct sample *sample, struct source *s, const struct trailer *trailer,
                          struct pack *pack)
 {

@@ -5,7 +5,7 @@
  * taken yet, in the state that it gives for all of these. Samples of an instance come one behind the other; so what the
  * last of them says counts, once, whether or not they were taken in several calls.
  *
- * What nodes write has no instances: their writers let go of all that they have registered when a route closes.
+ * Samples of nodes have no instances: their writers let go of all that they have registered when a route closes.
  */
 #include "engine.h"
 

@@ -5,8 +5,9 @@
  *   inbound_has: all of it came  ◄── the sequence of the last sample that the route sent
  *   ends; its successor reads    ──► outbound_keep with 0: the route goes on
  *
- * What the route has taken would be lost if this node ended, too, before the successor comes, so it is sent to the node that
- * ends. That waits for the answer for a bounded time: a line on which DRAIN_NS is too short keeps the rest in the route.
+ * Messages that the route has taken would be lost if this node ended, too, before the successor comes, so they are sent
+ * to the node that ends. That waits for the answer for a bounded time: a line on which DRAIN_NS is too short keeps the
+ * rest in the route.
  */
 #include "engine.h"
 

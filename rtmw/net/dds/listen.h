@@ -1,4 +1,4 @@
-/* What the DDS library calls when a reader has data. */
+/* The callback of the DDS library when a reader has data. */
 #ifndef RTMW_NET_LISTEN_H
 #define RTMW_NET_LISTEN_H
 

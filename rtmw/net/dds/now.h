@@ -1,4 +1,4 @@
-/* What time it is, in nanoseconds. Any thread; never blocks. */
+/* The time now, in nanoseconds. Any thread; never blocks. */
 #ifndef RTMW_NET_NOW_H
 #define RTMW_NET_NOW_H
 

@@ -22,11 +22,11 @@ enum {
     TIMELY_MOST = 1024, /* as many as fit outbound_timely_bytes, and at most so many */
 };
 
-/* What has come from another host is not sent back to others: they have it from there. */
+/* A message that has come from another host is not sent back to others: they have it from there. */
 static bool is_from_afar(const rtmw_message *m) { return (m->publisher & RTMW_REMOTE) != 0; }
 
-/* A TIMELY burst of small messages waits for the sender, which wakes when the burst is over. Who asks for less than the
- * usual depth wants the newest alone. */
+/* A TIMELY burst of small messages waits for the sender, which wakes when the burst is over. A reader that asks for less
+ * than the usual depth wants the newest alone. */
 static uint32_t timely_depth(const struct outbound *o, uint32_t depth)
 {
     uint64_t more = o->weight ? outbound_timely_bytes(o) / o->weight : 0;
@@ -77,7 +77,7 @@ void outbound_adjust(struct outbound *o, uint32_t depth, uint64_t min_interval_n
     rtmw_subscriber_wake(o->subscriber);
 }
 
-/* What it has not taken is for another time, or for the next node. */
+/* Messages that it has not taken are for another time, or for the next node. */
 static bool leaves_all(const struct outbound *o)
 {
     return o->reliable && (load_relaxed(&o->engine->leaves_all) || load_relaxed(&o->kept_until_ns));

@@ -32,7 +32,7 @@ struct outbound {
     uint32_t history;             /* messages from before it came that it asks the bus for */
     uint16_t key;                 /* of its subscriber, when that is parked */
     uint64_t park_ns;             /* not 0: that is parked for so long when the route closes */
-    uint32_t depth, adjusted;     /* adjusted: 1, these are to be `subscriber`'s. Whoever adjusts them; any thread */
+    uint32_t depth, adjusted;     /* adjusted: 1, these are to be `subscriber`'s. Any thread that adjusts them */
     uint64_t min_interval_ns;
     uint32_t depth_now; /* it has, for messages of `weight` bytes. The sender only, as the weight */
     uint64_t weight;

@@ -14,8 +14,8 @@
  *
  * A line that is slow further on, behind a switch, fills no buffer here. There only max_rate helps.
  *
- * Each band has a code point (DSCP, RFC 4594) on its datagrams, for switches that heed them. What DDS sends from threads
- * of its own, such as acknowledgements, has the one that was set last.
+ * Each band has a code point (DSCP, RFC 4594) on its datagrams, for switches that heed them. Datagrams that DDS sends
+ * from threads of its own, such as acknowledgements, have the code point that was set last.
  */
 #include <fcntl.h>
 #include <linux/sockios.h>
@@ -61,7 +61,8 @@ void pacing_close(struct engine *e)
     while (e->pacing.count) close(e->pacing.socket[--e->pacing.count]);
 }
 
-/* Of what a socket has queued, what waits for the line. Who waits sees it drain, for nothing is added. */
+/* Of the bytes that a socket has queued, those that wait for the line. A thread that waits sees them drain, for nothing
+ * is added. */
 static uint64_t moving(struct pacing *p, uint32_t n, uint64_t bytes, uint64_t now, bool *is_stuck)
 {
     if (!p->has_waited || bytes < p->held[n] || bytes <= p->stuck[n]) p->moved_ns[n] = now;
@@ -89,9 +90,9 @@ static uint64_t faster(uint64_t rate) { return rate + rate / 8; }
 
 static uint64_t least(uint64_t one, uint64_t other) { return one < other ? one : other; }
 
-/* What has drained while nothing was sent says how fast the line is; if all has, how fast it is at least. A line that has
- * nothing queued right after something was sent may be faster than it was thought to be. Where nothing was sent, nothing
- * is known. */
+/* The bytes that drained while nothing was sent say how fast the line is; if all have, how fast it is at least. A line
+ * that has nothing queued right after something was sent may be faster than it was thought to be. Where nothing was sent,
+ * nothing is known. */
 static void learn(struct pacing *p, uint64_t left, uint64_t now)
 {
     uint64_t drained = p->has_waited && left <= p->queued ? p->queued - left : 0;

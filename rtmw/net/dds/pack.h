@@ -3,9 +3,8 @@
  *
  *   | the first, as it travels alone | payload of the second | … | struct packed, for each | 0 to 3 zero bytes | trailer |
  *
- * A plain DDS program would find the first message and miss the others; so a pack is sent only where every reader of
- * the topic is a node that has said it knows packs (packing.c). What is packed waits already: no message waits for a
- * pack.
+ * A plain DDS program would find the first message and miss the others; so a pack is sent only where every reader of the
+ * topic is a node that has said it knows packs (packing.c). Messages of a pack wait already: none waits for a pack.
  */
 #ifndef RTMW_NET_PACK_H
 #define RTMW_NET_PACK_H

@@ -1,4 +1,4 @@
-/* What leaves towards single hosts: see peer_rates.h. */
+/* Limits of bytes towards single hosts: see peer_rates.h. */
 #include "peer_rates.h"
 
 /* The number of the lowest bit, which is cleared. */

@@ -1,5 +1,5 @@
-/* A limit of bytes a second: of the link, of a lane, or of what leaves towards a host. What was sent is a debt until it would
- * have left at that rate. All functions: with the engine's lock. */
+/* A limit of bytes a second: of the link, of a lane, or of what leaves towards a host. Bytes sent are a debt until they
+ * would have left at that rate. All functions: with the engine's lock. */
 #ifndef RTMW_NET_RATE_LIMIT_H
 #define RTMW_NET_RATE_LIMIT_H
 

@@ -1,4 +1,4 @@
-/* What routes in both directions have: how a payload lies in a sample, lanes, and how far a lane was carried. */
+/* Common parts of routes in both directions: how a payload lies in a sample, lanes, and how far a lane was carried. */
 #ifndef RTMW_NET_ROUTE_H
 #define RTMW_NET_ROUTE_H
 

@@ -219,8 +219,8 @@ static void *run(void *argument)
     return NULL;
 }
 
-/* What the DDS library allocates for a large message is given back when the message is through. Without this it goes to
- * the system each time, and comes back as pages that are to be cleared and mapped anew. */
+/* Memory that the DDS library allocates for a large message is given back when the message is through. Without this it
+ * goes to the system each time, and comes back as pages that are to be cleared and mapped anew. */
 static void keep_large_blocks(void)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the most there can be */

@@ -15,7 +15,7 @@ static const char for_plain[] = "plain rtmw"; /* is the user data of one that re
 static const char nodes[] = "rtmw nodes";     /* the partition of nodes */
 static const char origin[] = ORIGIN;          /* begins its name, which is that of its host's region */
 
-/* What a writer's user data says: of a node's, the letter of its lane (lanes.py), else 0. */
+/* From a writer's user data: of a node's, the letter of its lane (lanes.py), else 0. */
 static uint8_t letter_of(const dds_qos_t *qos, bool *repeats)
 {
     void *bytes = NULL;
@@ -100,7 +100,7 @@ bool is_matched(dds_entity_t reader, dds_instance_handle_t publication)
     return endpoint != NULL;
 }
 
-/* Who has left is still to be known by what waits. */
+/* A writer that has left must still be known to samples that wait. */
 static void forget_the_gone(struct inbound *i)
 {
     uint32_t kept = 0;

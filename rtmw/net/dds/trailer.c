@@ -6,7 +6,7 @@
 
 enum { PRIORITIES = 8 };
 
-/* What a pack says for each message it does not say for all, and no field is there that nobody reads. */
+/* Fields that a pack has for each message are not set for all, and a field is set only where somebody reads it. */
 static bool is_consistent(const struct trailer *t)
 {
     if (t->lifetime_ns > INT64_MAX) return false;

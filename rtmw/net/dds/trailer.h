@@ -1,4 +1,4 @@
-/* What a node adds to a message of the bus, behind its CDR bytes: what DDS has no place for.
+/* The trailer that a node adds to a message of the bus, behind its CDR bytes: fields for which DDS has no place.
  *
  *   | CDR header and data | 0 to 3 zero bytes | CRC-32C | struct trailer |          the CRC only where `magic` says so
  *
@@ -8,7 +8,7 @@
  * The CRC is that of all other bytes of the sample. UDP's own sum is 16 bits wide, and is all that there is below.
  * Versions live together so: a node says in the user data of its participant that it reads CRCs (discovery.py), and a
  * node sends them while every reader of the topic has said so. A node that does not know them refuses such a sample,
- * and counts it as malformed: that can come only of messages that were kept before such a node joined. What comes without
+ * and counts it as malformed: that can come only of messages that were kept before such a node joined. A sample without
  * a CRC is taken, and counted as unchecked. A damaged trailer never passes for one without a CRC: that has another magic.
  */
 #ifndef RTMW_NET_TRAILER_H
@@ -62,7 +62,7 @@ static inline uint64_t lifetime_sent_ns(uint64_t lifetime, uint64_t near_ns)
     return (is_before ? near + ahead - LIFETIME_DATE_MASK - 1 : near + ahead) << LIFETIME_DATE_UNIT;
 }
 
-/* What is left of a lifetime with a date when it is `there_ns` on the sender's clock, which may be wrong by `unsure_ns`; never
+/* The rest of a lifetime with a date when it is `there_ns` on the sender's clock, which may be wrong by `unsure_ns`; never
  * too little. 0: it is over. */
 static inline uint64_t lifetime_after_way(uint64_t lifetime, uint64_t there_ns, uint64_t unsure_ns)
 {

@@ -115,7 +115,7 @@ struct octets {
 
 _Static_assert(sizeof(struct octets) == OCTETS_HEADER, "as outbound.c writes it");
 
-/* What precedes and follows the single message of a node's sample. */
+/* The bytes before and behind the single message of a node's sample. */
 struct heading {
     struct octets octets;
     struct trailer trailer;
@@ -156,8 +156,8 @@ static bool fill(struct loan_sample *s, const struct ddsi_rdata *parts, size_t s
     return trailer_fits(crc32c(crc, s->tail, h->trailer.padding), s->tail + s->tail_size);
 }
 
-/* The sample takes over the reference to `l`. NULL: no memory, no room, or damaged; the reference is ended. What was damaged
- * is counted when the library's sample of it is taken. */
+/* The sample takes over the reference to `l`. NULL: no memory, no room, or damaged; the reference is ended. A damaged
+ * sample is counted when the library's sample of it is taken. */
 static struct ddsi_serdata *make(struct loan_receiver *l, const struct ddsi_rdata *parts, size_t size,
                                  const struct heading *h)
 {

@@ -151,7 +151,7 @@ static PyObject *Route_close(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* What the bus dropped before the route took it counts like what the route dropped itself. */
+/* A message that the bus dropped before the route took it counts like one that the route dropped itself. */
 static PyObject *out_counters(struct out *o)
 {
     rtmw_subscriber_counters bus;

@@ -41,7 +41,7 @@ struct channel {
     pthread_mutex_t lock;     /* of `tls` while reader and writer are two threads */
     bool may_read, may_write; /* as far as was told; may_read: the reader's, may_write: under the lock of the line */
     uint64_t heard_ns, pinged_ns; /* CLOCK_MONOTONIC. Of who reads */
-    uint64_t read;                /* bytes. Who reads writes it; any thread reads it, with load_relaxed */
+    uint64_t read;                /* bytes. The reader writes it; any thread reads it, with load_relaxed */
     uint64_t written;             /* bytes. Under the lock of the line */
     uint64_t rate, carried;       /* of pacing, bytes a second: that are allowed, 0: all; that the way has carried */
     struct rate_limit limit;      /* of a Unix socket, for which the kernel keeps no rate. Under the lock of the line */

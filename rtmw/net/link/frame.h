@@ -70,7 +70,7 @@ _Static_assert(sizeof(struct frame_header) == 8 && sizeof(struct frame_ack) == 7
                    sizeof(struct frame_drop) == 16 && sizeof(struct frame_pong) == 16,
                "they travel");
 
-/* What a message counts of a route's room: its bytes, and what each costs besides. */
+/* Cost of a message in a route's room, besides its bytes. */
 enum { FRAME_COST = 64 };
 
 /* A frame that has come whole: header and body. */

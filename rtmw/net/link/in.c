@@ -22,7 +22,7 @@ static bool refuse(struct in *i, enum refusal why)
     return false;
 }
 
-/* What a second of the rate allows may come at once. */
+/* As many bytes as a second of the rate allows may come at once. */
 static bool is_too_fast(struct in *i, uint64_t size, uint64_t now)
 {
     if (rate_limit_free_ns(&i->rate, now) > now + SECOND_NS) return true;
@@ -218,7 +218,7 @@ struct frame_ack in_ack(struct in *i)
 
 /* ---- from opening to closing ---- */
 
-/* What is over the ceilings from now on is told again. */
+/* Sets the ceilings; refusals are told anew from now on. */
 void in_limit(struct in *i, struct ceilings ceilings)
 {
     lock(&i->line->arriving, LOCK_ROUTE);

@@ -7,10 +7,10 @@
  * Two threads a line, from line_start to line_stop:
  *   sender     sleeps until the bus has something for a route, and pumps
  *   receiver   sleeps until a channel can be read or written; reads, publishes, pumps, and ends channels
- * Who pumps (pump.c) takes messages of the bus and writes frames, under the lock of the line.
+ * A thread that pumps (pump.c) takes messages of the bus and writes frames, under the lock of the line.
  *
- * What outlives a cut of the connections: routes, what they keep (kept.h), numbers, and controls. What does not: outboxes,
- * inboxes, and messages that had come in part, which are sent again from their beginning.
+ * Routes, what they keep (kept.h), numbers, and controls outlive a cut of the connections. Outboxes, inboxes, and messages
+ * that had come in part do not; such messages are sent again from their beginning.
  *
  * Locks (../dds/locks.h): `lock` has rank LOCK_ENGINE, `arriving` LOCK_ROUTE, `news` and those of channels LOCK_LEAF. The
  * bus is called under the first two, and never waited for.
@@ -48,7 +48,7 @@ enum {
 
 enum refusal { REFUSED_PRIORITY, REFUSED_SIZE, REFUSED_RATE, REFUSALS };
 
-/* What the rules allow of a topic: priority, bytes of a message and bytes a second; 0 in the last two: no limit. */
+/* Ceilings of the rules for a topic: priority, bytes of a message and bytes a second; 0 in the last two: no limit. */
 struct ceilings {
     uint64_t max_priority, max_size, max_rate;
 };
@@ -157,7 +157,7 @@ struct incoming {
 /* in.c. Open, close: any thread without a lock. The others: under `arriving` */
 bool in_open(struct in *); /* false: its number is not above all before */
 void in_limit(struct in *, struct ceilings);
-/* What waits for room is lost: it is counted, and subscribers of a RELIABLE topic are told. */
+/* Messages that wait for room are lost: they are counted, and subscribers of a RELIABLE topic are told. */
 void in_abandon(struct in *);
 uint32_t in_held(struct in *); /* messages that wait for room */
 void in_close(struct in *);
@@ -298,7 +298,7 @@ uint64_t line_next_try(const struct line *, uint64_t now); /* when to pump again
 void line_pace(struct line *);
 void line_steer(struct line *, uint64_t now);
 bool is_ahead(const struct channel *, uint64_t now); /* as much is sent as leaves soon at the channel's rate */
-/* What a connection may send a second after it has brought `delivered` and so much was queued on the way; 0: all. */
+/* Bytes a second that a connection may send after it brought `delivered` and so much was queued on the way; 0: all. */
 uint64_t steered(uint64_t rate, uint64_t delivered, uint64_t queue_us);
 
 /* fill.c: under the lock: fills an outbox that is empty */

@@ -1,5 +1,5 @@
-/* What links call of OpenSSL, in our own words: it is bound by name at run time, for no headers of it are needed to build,
- * and one that Python has loaded is used in place of a second one. All of it is public in OpenSSL 3.
+/* The part of OpenSSL that links call, in our own words: it is bound by name at run time, for no headers of it are needed
+ * to build, and one that Python has loaded is used in place of a second one. All of it is public in OpenSSL 3.
  */
 #ifndef RTMW_LINK_OPENSSL_H
 #define RTMW_LINK_OPENSSL_H

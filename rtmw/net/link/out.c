@@ -2,8 +2,8 @@
  *
  *   bus ─ out_gather ─► queue of its band ─ out_next ─► kept ─ acknowledged ─► gone
  *             │ room of the peer               │ a number, from 1 on
- * What was lost on the bus before a message takes numbers, too: the peer counts the step. What expires before it is begun
- * takes none.
+ * Messages that were lost on the bus before a message take numbers, too: the peer counts the step. A message that expires
+ * before it is begun takes none.
  */
 #include <string.h>
 
@@ -26,7 +26,7 @@ bool out_may_take(const struct out *o)
 
 bool out_is_behind(const struct out *o) { return o->lookahead.taken || (o->reliable && !(o->is_open && has_room(o))); }
 
-/* What the bus could not keep for this route since it was looked last, is missing before this message. */
+/* Messages that the bus could not keep for this route since the last look are missing before this message. */
 static void count_missed(struct out *o, uint32_t band)
 {
     rtmw_subscriber_counters bus;

@@ -1,11 +1,11 @@
 /* Pacing: no more is sent than the way carries, so that what is urgent does not wait behind what is large on it.
  *
- * What lies in the queue of a switch or router cannot be overtaken. With max_rate the kernel spreads what is sent at that rate;
- * at a Unix socket, of which the kernel keeps none, what was sent is a debt (rate_limit.h).
- * Without it, the rate follows from what TCP knows, LOOK_NS apart: a round trip takes longer than the shortest one by as much
- * as is queued on the way. While more is queued than QUEUE_US, and this connection has its part in that, it sends less than
- * what arrives at the peer, which is what the way carries then; while less is, a little more each time. TCP's own
- * tcpi_delivery_rate does not say what arrives: it stands still while room of routes, and not TCP, limits what is sent.
+ * Data in the queue of a switch or router cannot be overtaken. With max_rate the kernel spreads what is sent at that
+ * rate; at a Unix socket, of which the kernel keeps none, what was sent is a debt (rate_limit.h). Without it, the rate
+ * follows from what TCP knows, LOOK_NS apart: a round trip takes longer than the shortest one by as much as is queued on
+ * the way. While more is queued than QUEUE_US, and this connection has its part in that, it sends less than what arrives
+ * at the peer, which is what the way carries then; while less is, a little more each time. TCP's own tcpi_delivery_rate
+ * does not say what arrives: it stands still while room of routes, and not TCP, limits what is sent.
  *
  * Ways that are faster than FASTEST queue for no time that matters; there a round trip says more about processors that are
  * busy, as it does on loopback. A peer that sends at the same time through the same queue gives way just so, if it is a line;

@@ -95,7 +95,7 @@ bool tls_open(struct tls *t, const struct tls_context *c, int descriptor)
     return true;
 }
 
-/* What a call means that has returned `result`, not above 0. */
+/* The state after a call that has returned `result`, not above 0. */
 static enum tls_state state_of(struct tls *t, int result, struct tls_fault *fault)
 {
     const struct openssl *o = t->library;
