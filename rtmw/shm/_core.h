@@ -1,4 +1,4 @@
-/* What the files share that know Python. Each holds one type, or what is done with it, and no algorithm: it reads
+/* Shared by the files that know Python. Each holds one type, or what is done with it, and no algorithm: it reads
  * arguments, calls one core function, maps the code, builds the result.
  *
  *   _core.c        the module, and what all of them need: errors, times, names, lists
@@ -41,7 +41,7 @@ typedef struct {
     PyTypeObject *loan_type;
 } Publisher;
 
-/* What the samples of one subscriber need, and the subscriber itself does not keep alive. Nothing in it changes. */
+/* Objects that the samples of one subscriber need and the subscriber does not keep alive. Nothing in it changes. */
 typedef struct {
     PyObject_HEAD
     Region *region; /* attached while a sample lives: its memory lies there */
@@ -115,7 +115,7 @@ static inline int append_new(PyObject *list, PyObject *item)
     return result;
 }
 
-/* What was filled step by step: the list or dict, or NULL in its place. */
+/* The list or dict that was filled step by step, or NULL in its place. */
 static inline PyObject *finished(PyObject *filled, int failed)
 {
     if (!failed) return filled;

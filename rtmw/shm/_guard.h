@@ -1,5 +1,5 @@
-/* What the GIL does for an object of the glue, on a Python without one: one thread at a time is in its methods, and another
- * one only while that waits or runs Python code.
+/* The protection of an object of the glue that the GIL gives, on a Python without one: one thread at a time is in its
+ * methods, and another one only while that waits or runs Python code.
  *
  * Py_GIL_DISABLED: a critical section of the object. The interpreter suspends it where a thread would give up the GIL, so
  * what a method may believe is the same on both: that nothing of its object changes until it waits or runs Python code,

@@ -1,4 +1,4 @@
-/* Publisher: an endpoint from its opening to its close. What it publishes goes through _publish.c and _loan.c. */
+/* Publisher: an endpoint from its opening to its close. Its messages go through _publish.c and _loan.c. */
 #include "_core.h"
 
 static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)

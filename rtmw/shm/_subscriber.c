@@ -1,4 +1,4 @@
-/* Subscriber: an endpoint from its opening to its close. What it takes comes through _take.c. */
+/* Subscriber: an endpoint from its opening to its close. Its messages come through _take.c. */
 #include <errno.h>
 
 #include "_core.h"

@@ -29,8 +29,8 @@ static int take_or_look_on(Subscriber *self, rtmw_message *messages, uint32_t mo
     return code;
 }
 
-/* false: an exception is set. What was taken is in `messages` also then. When there is nothing, fileno() is not readable
- * until there is. */
+/* false: an exception is set. Messages that were taken are in `messages` also then. When there is nothing, fileno() is not
+ * readable until there is. */
 static bool take_messages(Subscriber *self, rtmw_message *messages, uint32_t most, uint32_t *count)
 {
     int code = take_or_look_on(self, messages, most, count);

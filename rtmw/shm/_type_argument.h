@@ -8,7 +8,7 @@
 
 #include "rtmw.h"
 
-/* A type as (name, identity, description), or None for raw bytes: NULL. What it points to lives as long as `given`.
+/* A type as (name, identity, description), or None for raw bytes: NULL. The target lives as long as `given`.
  * false: a Python error is set. */
 static inline bool read_type(PyObject *given, rtmw_type *space, const rtmw_type **type)
 {

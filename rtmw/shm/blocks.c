@@ -24,7 +24,7 @@
 
 enum { MOST_ROOMY = 16 }; /* GRANULAR pages that are tried before another one is split */
 
-/* What a band may claim is searched in two stretches: what is common, and then the reserve as far as it is open. */
+/* Pages that a band may claim are searched in two stretches: the common pages, then the reserve as far as it is open. */
 struct stretch {
     uint32_t first, end; /* pages */
     uint32_t *below;     /* a count of granules: the page below which the next search begins; 0: at the end */
@@ -155,7 +155,8 @@ static bool allocate_pages(struct rtmw_region *r, uint32_t index, uint32_t pages
     return run_between(r, index, pages, common, all) || (open < common && run_between(r, index, pages, open, all));
 }
 
-/* What was claimed of the page is free again. It was mine for a moment, in which somebody may have cleared its hints. */
+/* The granules claimed of the page are free again. They were mine for a moment, in which somebody may have cleared
+ * hints. */
 static bool give_up(struct rtmw_region *r, struct descriptor *d, uint32_t page)
 {
     begin_tag(d);

@@ -14,7 +14,7 @@
 
 enum { LOOKS = 4, PAUSE_NS = 2000000 };
 
-/* What one look found: a set of hashes of complaints, so that the next look can confirm them. */
+/* Findings of one look: a set of hashes of complaints, so that the next look can confirm them. */
 struct look {
     struct rtmw_region *region;
     struct books *books;

@@ -1,4 +1,4 @@
-/* What `rtmw doctor` proves; see books.c. */
+/* The checks of `rtmw doctor`; see books.c. */
 #ifndef RTMW_BOOKS_H
 #define RTMW_BOOKS_H
 

@@ -1,4 +1,4 @@
-/* What lies in the queues of a topic: how many messages, of which types, and how much of the pool they have.
+/* Contents of the queues of a topic: how many messages, of which types, and how much of the pool they have.
  *
  * A queue is read without holding its messages, so that no publisher finds one held by an observer. A field that was
  * read belongs to the message if and only if head has not passed the sequence of the message after the read.

@@ -1,4 +1,4 @@
-/* What lies in the queues of a topic, counted; see contents.c. */
+/* Contents of the queues of a topic, counted; see contents.c. */
 #ifndef RTMW_CONTENTS_H
 #define RTMW_CONTENTS_H
 

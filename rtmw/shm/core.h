@@ -1,11 +1,11 @@
-/* What the files of the core share inside one process. Nothing here lies in shared memory (see layout.h).
+/* Shared by the files of the core inside one process. Nothing here lies in shared memory (see layout.h).
  *
  *   atomics.h ← layout.h ← core.h ← life · participants · descriptors · blocks · queue · peek · topics · retire · slots
  *               bitmap.h              wait · datagrams · spin · standing · unread · room · retention · thinning · within
  *                                   · eviction ← publisher · publish · subscriber · take · parked · books · describe
  *                                   ← rtmw.h ← _*.c (Python)
  *
- * What fewer files share has a header of its own: topics.h, waiting.h, trace.h, standing.h, unread.h, retention.h, cursor.h.
+ * Headers that fewer files share: topics.h, waiting.h, trace.h, standing.h, unread.h, retention.h, cursor.h.
  */
 #ifndef RTMW_CORE_H
 #define RTMW_CORE_H
@@ -188,7 +188,7 @@ static inline struct descriptor *descriptor_at(struct rtmw_region *r, uint32_t i
     return index < r->header->descriptors ? &r->descriptors[index] : NULL;
 }
 
-/* What samples and tools know a publisher or subscriber by: pid, life of its slot, slot. */
+/* The number by which samples and tools know a publisher or subscriber: pid, life of its slot, slot. */
 static inline uint64_t endpoint_identity(uint64_t participant, uint64_t word, uint32_t slot)
 {
     return (uint64_t)participant_pid(participant) << 32 | (slot_generation(word) & 0xFFFF) << 16 | (slot & 0xFFFF);
@@ -347,7 +347,7 @@ uint32_t inherit_last(struct rtmw_publisher *, uint32_t band, uint64_t size);
 void evictable_mark(struct rtmw_region *, uint32_t topic, uint32_t band);
 void evictable_recount(struct rtmw_region *);
 void topic_unpin(struct rtmw_region *, uint32_t topic); /* a subscriber moved on, or is gone */
-/* What the band holds may go again, or RELIABLE subscribers need all of it. */
+/* Messages of the band may go again, or RELIABLE subscribers need all of them. */
 static inline void evictable_appended(struct rtmw_region *r, uint32_t topic, uint32_t band)
 {
     if (!(load_seq(&r->topics[topic].evictable) & (1u << band))) evictable_mark(r, topic, band);

@@ -5,8 +5,8 @@
  * a · x^(bits of b and c) + b · x^(bits of c) + c. A product of polynomials is PCLMULQDQ; the instruction brings it back to 32
  * bits, and multiplies by x^32 while it does, and reflected operands by x once more: so the factors are of 33 bits less.
  *
- * What another processor has written comes slowly. Blocks are so short, and lines are asked for so early, that it comes
- * three times as fast as with blocks of 1 KiB, on which the processor does not see what will be read.
+ * Data that another processor has written come slowly. Blocks are so short, and lines are asked for so early, that they
+ * come three times as fast as with blocks of 1 KiB, on which the processor does not see what will be read.
  */
 #include <stdbool.h>
 #include <string.h>

@@ -21,8 +21,8 @@ static inline uint32_t taken_at(rtmw_subscriber *s, uint32_t band, const struct 
     return __builtin_expect(all, 1) ? (uint32_t)s->sequence[band] - s->beside[band] : cursor_count(s, band, d);
 }
 
-/* What it has taken, then where it is: see needs_behind in retention.c. Of a RELIABLE one before it looks whether somebody
- * waits for it to move, or has found that nothing may go before it does: see moved_on in take.c. */
+/* Publishes its count of taken messages, then its position: see needs_behind in retention.c. Of a RELIABLE one before it
+ * looks whether somebody waits for it to move, or has found that nothing may go before it does: see moved_on in take.c. */
 static inline void set_cursor(rtmw_subscriber *s, uint32_t band)
 {
     uint64_t word = link_make(s->sequence[band] & TAG_MASK, s->index[band]);

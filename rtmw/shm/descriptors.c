@@ -114,7 +114,7 @@ static inline bool has_holders(struct descriptor *d)
 
 bool descriptor_is_held(struct descriptor *d) { return has_holders(d); }
 
-/* What is asked for: for a message of this band, with so many granules. */
+/* A descriptor that is asked for: for a message of this band, with so many granules. */
 struct want {
     uint32_t granules, band;
 };
@@ -261,7 +261,7 @@ uint32_t reclaim_passed(struct rtmw_region *r)
     return freed;
 }
 
-/* What somebody said may be passed. The holder of one that is held says so again when it lets go. */
+/* Reclaims descriptors that somebody said may be passed. The holder of one that is held says so again when it lets go. */
 uint32_t reclaim_hinted(struct rtmw_region *r)
 {
     uint32_t freed = 0, looked = 0;
@@ -325,9 +325,9 @@ static bool finish_emptying(struct rtmw_region *r, struct descriptor *d, uint64_
     return !held;
 }
 
-/* Take the block from a queued message that all have read, and that stays only because a queue is never empty. Who asks has
- * seen that nobody holds it, after the cursors said that all have read it: one whose cursor says so may be about to look at
- * the state, and holds the message since before it said so. */
+/* Take the block from a queued message that all have read, and that stays only because a queue is never empty. The caller
+ * has seen that nobody holds it, after the cursors said that all have read it: a reader whose cursor says so may be about
+ * to look at the state, and holds the message since before its cursor said so. */
 bool descriptor_empty(struct rtmw_region *r, struct descriptor *d, uint64_t state, uint32_t heir)
 {
     uint64_t mine = state_make(state_generation(state), EMPTIED, r->me);

@@ -1,4 +1,4 @@
-/* What gives way when descriptors or pages run short, over all topics (requirements P2, P3, P5).
+/* Messages that give way when descriptors or pages run short, over all topics (requirements P2, P3, P5).
  *
  *   1  passed messages whose memory nobody has used again
  *   2  what is spare: expired, read by all, or beyond the depth of the subscribers that have not; of any band
@@ -17,8 +17,8 @@
  *                bitmap's bit, then the topic's; looks again, and sets both when something may go
  *   subscriber   moves its cursor or leaves, then looks at `pinned`; if it is set: clears it, and sets both bits
  *
- * Whoever changes something sets bits after the change, and the evictor looks after it has cleared them: one of the two
- * sees the other (all are sequentially consistent). A death in between is mended by the sweep, which sets them all.
+ * A process that changes something sets bits after the change, and the evictor looks after it has cleared them: one of the
+ * two sees the other (all are sequentially consistent). A death in between is mended by the sweep, which sets them all.
  *
  * An evictor that is stopped while it clears leaves the bitmap's bit clear and the topic's set; a subscriber that is stopped
  * between its two steps leaves `pinned`. So a publisher that is refused repairs some of both, in turn.
@@ -98,7 +98,7 @@ void evictable_repair(struct rtmw_region *r)
 
 static bool is_all_kept(const struct outlook *o) { return o->kept <= (o->history ? o->history : 1); }
 
-/* What a band holds of that which is short, and may have to give. */
+/* Pages or descriptors, whichever are short, that a band holds and may have to give. */
 static uint64_t share_of(const struct rtmw_region *r, const struct outlook *o)
 {
     if (r->short_of_pages) return (o->newest.granules - o->passed.granules) & PLACE_GRANULES_MASK;
@@ -111,7 +111,7 @@ static bool has_block_to_give(struct rtmw_region *r, const struct outlook *o, co
     return o->kept == 1 && !o->history && load_relaxed(&r->descriptors[last->index].block_granules);
 }
 
-/* Who holds the last message tells nobody when it lets go: so that one is looked at again. */
+/* The holder of the last message tells nobody when it lets go: so that message is looked at again. */
 static bool may_be_emptied(struct rtmw_region *r, const struct outlook *o, const struct glimpse *last)
 {
     return has_block_to_give(r, o, last) && !descriptor_is_held(&r->descriptors[last->index]);
@@ -220,8 +220,8 @@ static bool give_way(struct search *s, const struct outlook *o)
     return true;
 }
 
-/* Who gave way last in this call does so again, while it holds about as much as the next one: its subscribers are asked
- * once. They only move forward, so an old answer errs on the side of keeping. */
+/* The band that gave way last in this call does so again, while it holds about as much as the next one: its subscribers
+ * are asked once. They only move forward, so an old answer errs on the side of keeping. */
 static bool gives_more(struct search *s, struct victim *v)
 {
     if (!v->share) return false;
@@ -253,7 +253,7 @@ static bool search_bands(struct search *s, uint32_t highest, enum look look, str
 
 /* ---- within queues ---- */
 
-/* What of a band may go: unread messages, where those at its head may; else what is spare. */
+/* The messages of a band that may go: unread ones, where those at its head may; else what is spare. */
 static enum look look_within(struct search *s, struct outlook *o)
 {
     o->look = LOOK_UNREAD;

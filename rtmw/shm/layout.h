@@ -29,7 +29,7 @@
  *   place              {granules:40 | topic:16 | band:8}  granules of this message and of all before it in the band
  *   offers             OFFERS × {used:1 | reliability:2 | type:16}  an offer is what matching depends on
  *
- * What always holds:
+ * Invariants:
  *   - head.sequence ≤ tail.sequence, and both only grow; the sequence in a band is dense.
  *   - A descriptor that tail has passed is QUEUED: whoever moves tail sees to that first.
  *   - QUEUED or EMPTIED, without owner, passed by head and without holders *is* free: anyone may claim it by CAS.
@@ -181,7 +181,7 @@ static inline uint64_t offer_at(uint64_t offers, uint32_t i)
 static inline uint32_t offer_type(uint64_t offer) { return (uint32_t)offer & 0xFFFF; }
 static inline uint32_t offer_reliability(uint64_t offer) { return (uint32_t)(offer >> 16) & 3; }
 
-/* Written once, by the creator. Whoever attaches checks a copy of its own, and looks at this one never again. */
+/* Written once, by the creator. A process that attaches checks a copy of its own, and never looks at this one again. */
 struct header {
     uint64_t magic;   /* written last by the creator, before the object gets its name */
     uint32_t version; /* RTMW_LAYOUT_VERSION */
@@ -230,7 +230,7 @@ struct type_entry {
 
 struct band {
     uint64_t head;   /* oldest message kept. Evictors, by CAS forward. Index NIL: nothing published yet */
-    uint64_t offers; /* of its messages. Who appends the first of an offer, by CAS, before the link; they stay */
+    uint64_t offers; /* of its messages. The appender of the first of an offer, by CAS, before the link; they stay */
     uint64_t
         origin; /* last sequence before this life of the topic: older ones are another's. Its maker, before ACTIVE */
     uint8_t pad0[LINE - 24];
@@ -317,7 +317,7 @@ struct histogram {
     uint64_t count[HISTOGRAM_BUCKETS]; /* the owner of the subscriber's slot only */
 };
 
-/* What happened to a message. The drops are those of subscriber_block and publisher_block, by the same names. */
+/* Events of a message. The drops are those of subscriber_block and publisher_block, by the same names. */
 enum trace_kind {
     TRACE_PUBLISHED,
     TRACE_TAKEN,
@@ -349,7 +349,7 @@ static inline uint32_t what_band(uint64_t what) { return (uint32_t)(what >> 40) 
 static inline uint32_t what_kind(uint64_t what) { return (uint32_t)(what >> 32) & 255; }
 static inline uint32_t what_count(uint64_t what) { return (uint32_t)what; }
 
-/* An event. Who claims the entry writes it, and nobody else before it is DONE, or its writer was swept after. */
+/* An event. The claimer of the entry writes it, and nobody else before it is DONE, or its writer was swept after. */
 struct trace_entry {
     uint64_t turn;         /* by CAS from an older one's to WRITING; then DONE by its writer, or VOID by a sweep */
     uint64_t what;         /* see what_make; count: how many messages it stands for, the last of them named here */

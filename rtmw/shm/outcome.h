@@ -1,4 +1,4 @@
-/* What came of a message for a subscriber: taken, skipped, or missed. It is counted once, by its cause, and traced. */
+/* The outcome of a message for a subscriber: taken, skipped, or missed. It is counted once, by its cause, and traced. */
 #ifndef RTMW_OUTCOME_H
 #define RTMW_OUTCOME_H
 

@@ -8,16 +8,16 @@
  *                             │
  *                             └── its time is over ──► FREE
  *
- * What holds of a parked subscriber:
+ * Invariants of a parked subscriber:
  *   - It counts as any other one: publishers wait when it has `depth` unread messages, and nothing behind its cursors is
  *     evicted.
  *   - Its cursors hold no descriptor, so a sweep has nothing to do for it, and does not find it: no participant owns it.
  *   - Once its time is over nobody counts on it (next_subscriber). A sweep, or a publisher that waits, frees its slot.
  *
- * The subscriber that resumes leaves the slot that it was opened in, and has the parked one from then on. The cursors of that
- * slot never move forward meanwhile: a publisher that looks at all slots one after the other must not find the messages
- * unneeded in both. The CAS gives the slot another generation, so who has read `parked_until_ns` before frees nothing.
- * Who dies before the CAS leaves the slot parked; who dies after it is swept, and so is the slot.
+ * The subscriber that resumes leaves the slot that it was opened in, and has the parked one from then on. The cursors of
+ * that slot never move forward meanwhile: a publisher that looks at all slots one after the other must not find the
+ * messages unneeded in both. The CAS gives the slot another generation, so who has read `parked_until_ns` before frees
+ * nothing. A process that dies before the CAS leaves the slot parked; one that dies after it is swept, and so is the slot.
  */
 #include <stdlib.h>
 
@@ -98,8 +98,8 @@ static bool is_like(const rtmw_subscriber *s, const struct subscriber_block *blo
            load_relaxed(&block->exact) == (uint8_t)s->exact;
 }
 
-/* Its place in a band is the earlier one: its own, which it asked for with `history`, or the parked one. What lies behind the
- * parked one is not old: it would have come to that, had it been there. */
+/* Its place in a band is the earlier one: its own, which it asked for with `history`, or the parked one. Messages behind
+ * the parked one are not old: they would have come to that, had it been there. */
 static void move_back(rtmw_subscriber *s, uint32_t band, const struct subscriber_block *parked)
 {
     uint64_t newest = band_tail_sequence(s->region, &s->topic->band[band]);

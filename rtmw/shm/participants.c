@@ -1,8 +1,8 @@
 /* Participants: attached processes, and what is done after they die.
  *
  * A participant is its slot's word: {generation, pid, state}, claimed by one CAS under the lock that says that it lives
- * (life.c). Whatever it claims elsewhere names its slot, so cleaning up after it is a sweep over the region that anyone may
- * run, repeat, or die in. The pid is for people.
+ * (life.c). All that it claims elsewhere names its slot, so cleaning up after it is a sweep over the region that anyone
+ * may run, repeat, or die in. The pid is for people.
  *
  * The lock is taken before the word says PRESENT and given up after it says ABSENT. So a word that says PRESENT or LEAVING
  * and whose lock is free afterwards is a dead one's; a claimer that dies between lock and word leaves nothing.

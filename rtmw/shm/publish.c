@@ -12,7 +12,7 @@
 
 enum { BATCH_MOST = 32 };
 
-/* What messages that are published together have in common. */
+/* Fields that messages published together have in common. */
 struct stamp {
     uint64_t now, real, expires, publisher;
 };

@@ -1,4 +1,4 @@
-/* Publishers: open and close, and wait for room. What they publish is in publish.c. */
+/* Publishers: open and close, and wait for room. publish.c has the publishing. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +125,7 @@ static bool is_full(rtmw_publisher *p)
     return full;
 }
 
-/* Who moves on in a queue wakes; who lets memory go tells nobody, so that is looked for. */
+/* A subscriber that moves on in a queue wakes; a process that lets memory go tells nobody, so that is looked for. */
 int publisher_wait(rtmw_publisher *p, uint64_t end)
 {
     int state = region_state(p->region);

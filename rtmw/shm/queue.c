@@ -6,7 +6,7 @@
  *
  * Append: read tail T, its standing and its `next`; see tail unchanged, so T was tail all the while. Write the own
  *   standing (the sequence is a part of it) and the predecessor, APPENDING, CAS T.next from T's own NIL. T's NIL carries T's generation: a T that began another life is never linked
- *   to. Whoever finds tail behind makes the successor QUEUED first and then moves tail.
+ *   to. A process that finds tail behind makes the successor QUEUED first and then moves tail.
  * Evict: walk from head, CAS head forward. When that succeeds head never moved, so nothing walked over had been passed.
  * Hold: set my bit, then see that head has not passed the sequence I expect. Free to claim = passed, then no bits.
  *   Sequentially consistent: either the holder sees that it is passed, or the claimer sees the bit.

@@ -1,8 +1,8 @@
 /* The region as a whole: laid out by its creator, attached to by everybody, left in peace or by death.
  *
  * The creator formats both objects while they have no public name, and then names them; so nobody ever attaches to a
- * half-made region. What is checked here at attach catches truncated files, other versions, and a header that somebody
- * has written over. It is read once, into private memory, and what was checked there is what counts from then on.
+ * half-made region. The checks here at attach catch truncated files, other versions, and a header that somebody has
+ * written over. It is read once, into private memory, and what was checked there is what counts from then on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -282,7 +282,7 @@ static void unmap(struct rtmw_region *r)
     free(r);
 }
 
-/* What a participant has, and who looks on does not: a slot, and a place to look for free memory. */
+/* A participant has a slot, and a place to look for free memory; a process that only looks on has neither. */
 static int take_part(struct rtmw_region *r)
 {
     r->refs = calloc(r->header->descriptors, sizeof *r->refs);

@@ -8,7 +8,7 @@
 #define REGION_BLOCKS     "/rtmw.%u.blocks.%016llx"
 #define REGION_UNFINISHED "/rtmw.%u.new.%d.%016llx"
 
-/* What a region is made for. */
+/* The parameters of a region to be made. */
 struct pool {
     uint64_t bytes;   /* whole pages */
     uint32_t reserve; /* 1024ths of it that are for urgent messages */

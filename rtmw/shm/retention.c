@@ -1,4 +1,4 @@
-/* What a topic keeps for its subscribers, and what may be passed over (requirement P5).
+/* The messages that a topic keeps for its subscribers, and those that may be passed over (requirement P5).
  *
  *   subscriber    its unread messages are kept                              evicted unread
  *   RELIABLE      all; the publisher waits when there are `depth` of them   never, unless they have expired
@@ -7,7 +7,7 @@
  *
  * A publisher asks who has read what only when its queue has grown by a quarter since it last asked: publishing does
  * not cost more with more subscribers. It asks before it appends: asked after it, a SIGNAL would keep one message less.
- * What it remembers is void when `epoch` changes: a subscriber has joined.
+ * The answer that it remembers is void when `epoch` changes: a subscriber has joined.
  * Cursors only move forward, so an old answer errs on the side of keeping.
  */
 #include "retention.h"
@@ -15,7 +15,7 @@
 
 enum { LEEWAY = 32, READ_LEEWAY = 8 };
 
-/* What this subscriber needs of the band is behind the sequence that is answered; the newest: it needs nothing. */
+/* The messages that this subscriber needs of the band are behind the sequence returned; the newest: it needs nothing. */
 static uint64_t needs_behind(const struct outlook *o, struct subscriber_block *block, uint32_t wanted)
 {
     uint64_t cursor = sequence_near(link_tag(load_seq(&block->cursor[o->band])), o->newest.sequence); /* before taken */
@@ -115,8 +115,9 @@ bool outlook_empty_last(struct rtmw_region *r, const struct outlook *o, uint64_t
     return last && descriptor_empty(r, last, state, NIL);
 }
 
-/* So that a stream of large messages that are read at once goes through one block, which stays in the cache. What is
- * before the last one is passed over first, if nobody needs it: `place` counts an emptied message while it is behind head's. */
+/* So that a stream of large messages that are read at once goes through one block, which stays in the cache. Messages
+ * before the last one are passed over first, if nobody needs them: `place` counts an emptied message while it is behind
+ * head's. */
 uint32_t inherit_last(struct rtmw_publisher *p, uint32_t band, uint64_t size)
 {
     uint64_t state;

@@ -7,8 +7,8 @@
  *                               └────────────────────────────────────────────────────────────────┘ nobody does
  *
  * A topic is idle if and only if: (1) no endpoint's slot names it, whatever the state of that slot; (2) nobody traces it;
- * (3) no publisher promised `history`, or its queues hold no message that has not expired. What they hold else was promised
- * to nobody: it is kept while memory and slots are plenty.
+ * (3) no publisher promised `history`, or its queues hold no message that has not expired. Their other messages were
+ * promised to nobody: they are kept while memory and slots are plenty.
  *
  * Two looks: the retirer makes the word RETIRING and then looks for users; a user claims its endpoint (or sets its tracer
  * bit) and then looks at the word. One of the two sees the other. A user that finds the word RETIRING makes it ACTIVE
@@ -16,10 +16,11 @@
  * for a retirer, which may be stopped or dead: it keeps the one slot that it has CLAIMED. The word carries its owner, so that
  * the last CAS never meets the RETIRING of another process.
  *
- * A topic that is FREE keeps its queues, each with its last message. Who has the slot CLAIMED resets what belongs to a life
- * (topic_reset): the retirer, and again the next maker, because the retirer may have died in it. The last sequence of each
- * band becomes its `origin`: what is not newer is not of the next topic. So sequences go on, and head, tail and cursor words
- * never repeat; whoever still evicts, sweeps or looks at old messages does to them what it would have done before.
+ * A topic that is FREE keeps its queues, each with its last message. A process that has the slot CLAIMED resets what
+ * belongs to a life (topic_reset): the retirer, and again the next maker, because the retirer may have died in it. The
+ * last sequence of each band becomes its `origin`: what is not newer is not of the next topic. So sequences go on, and
+ * head, tail and cursor words never repeat; whoever still evicts, sweeps or looks at old messages does to them what it
+ * would have done before.
  */
 #include <string.h>
 
@@ -86,7 +87,7 @@ static bool begin_to_retire(struct rtmw_region *r, uint32_t topic, const struct 
     return cas64(word, seen, slot_make(slot_generation(seen), 0, r->me, SLOT_RETIRING));
 }
 
-/* What the topic had is dropped at once, by one who has the slot to itself. */
+/* The state of the topic is dropped at once, by a process that has the slot to itself. */
 static void give_back(struct rtmw_region *r, uint32_t topic, uint64_t mine)
 {
     topic_reset(r, topic);

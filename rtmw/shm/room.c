@@ -98,8 +98,8 @@ uint32_t room_for_reliable(struct rtmw_publisher *p, uint32_t band)
     return (uint32_t)room;
 }
 
-/* What `stall` says after a look at a subscriber by a publisher that waits for it. Time counts between two looks of which
- * the later one still belongs to the same waiting, or to that of another publisher. So a lease does not run while no
+/* The value of `stall` after a look at a subscriber by a publisher that waits for it. Time counts between two looks of
+ * which the later one still belongs to the same waiting, or to that of another publisher. So a lease does not run while no
  * publisher waits, also when the last one gave up, or died. */
 static uint64_t stall_after(uint64_t stall, uint32_t position, uint32_t now)
 {

@@ -167,7 +167,7 @@ typedef struct {
 
 #define RTMW_RESERVE 128u /* an eighth: what Python programs ask for */
 
-/* What came of the messages of a topic for a subscriber, since it was opened. */
+/* Counters of the messages of a topic for a subscriber, since it was opened. */
 typedef struct {
     uint64_t received, missed, expired, thinned, lapses;
 } rtmw_subscriber_counters;
@@ -208,7 +208,7 @@ RTMW_API uint32_t rtmw_publisher_matched(rtmw_publisher *); /* subscribers that 
 RTMW_API int rtmw_publish(rtmw_publisher *, const void *data, uint64_t size, const rtmw_message_qos *);
 /* Within what the publisher's priority may use of the pool, whatever priority the message is published with. */
 RTMW_API int rtmw_loan_take(rtmw_publisher *, uint64_t size, rtmw_loan *);
-/* Refused, a loan stays lent: publish it again, or drop it. What was published or dropped is RTMW_BAD_LOAN ever after. A
+/* Refused, a loan stays lent: publish it again, or drop it. A loan published or dropped is RTMW_BAD_LOAN ever after. A
  * loan lies where its publisher's priority may use the pool. Where a lower one may not, its message is copied when it is
  * published with that, and refused with RTMW_NO_MEMORY while there is no room. */
 RTMW_API int rtmw_loan_publish(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *);

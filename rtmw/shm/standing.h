@@ -71,7 +71,7 @@ static inline bool is_every_offer(uint64_t offers, uint32_t wanted)
     return true;
 }
 
-/* Which offers of a band a subscriber gets: a bit each. What is counted together may be for it. */
+/* Which offers of a band a subscriber gets: a bit each. Offers that are counted together may be for it. */
 static inline uint32_t offers_wanted(uint64_t offers, uint32_t type, uint32_t reliability, bool exact)
 {
     uint32_t wanted = 1u << OFFERS;

@@ -166,7 +166,7 @@ void subscriber_give_back(rtmw_subscriber *s)
         if (s->index[band] != NIL) let_go(r, s->index[band]);
 }
 
-/* What was evicted before the subscriber counted is not missed by it. */
+/* Messages evicted before the subscriber counted are not missed by it. */
 static void catch_up(rtmw_subscriber *s, uint32_t band)
 {
     uint64_t head = band_head_sequence(&s->topic->band[band], s->sequence[band]);

@@ -2,7 +2,7 @@
  *
  * The highest band first (P3). On the way each message that this subscriber does not get is counted by its cause:
  * other type · unmatched (it asks for RELIABLE, the publisher offers less) · expired (P2) · thinned (P4, min_interval)
- * · missed (evicted, or beyond the depth of a TIMELY pair). What is handed out stays held until rtmw_release.
+ * · missed (evicted, or beyond the depth of a TIMELY pair). A message handed out stays held until rtmw_release.
  *
  * A call steps over a bounded number of messages, so that a flood of what this subscriber does not get keeps neither the
  * caller nor the other threads of the process for long: RTMW_AGAIN, and the next call goes on.

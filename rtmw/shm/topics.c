@@ -8,9 +8,10 @@
  *
  * A maker reads this word, makes ACTIVE what it names, looks for the name in all slots, and only then puts its own slot
  * into it, by CAS. So what a maker does not find was not there, or has been made since: then the CAS fails, and it looks
- * again. A slot's generation grows with each claim, so the word never repeats. What it names is complete: whoever comes by
- * makes it ACTIVE for a maker that is stopped or dead, and nobody replaces the word before. The sweep frees what the dead
- * left CLAIMED, whether or not it was named: nobody uses it yet, and either that CAS succeeds or the one to ACTIVE.
+ * again. A slot's generation grows with each claim, so the word never repeats. The slot that it names is complete: any
+ * maker that comes by makes it ACTIVE for a maker that is stopped or dead, and nobody replaces the word before. The sweep
+ * frees what the dead left CLAIMED, whether or not it was named: nobody uses it yet, and either that CAS succeeds or the
+ * one to ACTIVE.
  *
  * Types stay for as long as the region; when topics go: retire.c.
  */
@@ -43,7 +44,7 @@ static uint64_t *word_at(const struct table *table, uint32_t slot) /* the word i
 
 static uint64_t *maker_of(const struct table *table, uint64_t hash) { return &table->makers[hash % table->count]; }
 
-/* What a maker's word names is ACTIVE from now on, unless it was already. */
+/* The slot that a maker's word names is ACTIVE from now on, unless it was already. */
 static void activate(const struct table *table, uint64_t named)
 {
     uint32_t slot = link_index(named);

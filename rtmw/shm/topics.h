@@ -22,8 +22,8 @@ uint32_t retire_topics(struct rtmw_region *); /* how many gave their slots back 
 /* After I said in shared memory that I use it: this life goes on for as long as I do. false: it is over */
 bool topic_stands(struct rtmw_region *, uint64_t life);
 void topic_rescue(struct rtmw_region *, uint32_t topic, uint64_t word); /* word: RETIRING → ACTIVE, unless it changed */
-/* What a topic begins with. The slot is CLAIMED by the caller, and no endpoint names it. All that is to be another in
- * another life of a topic is reset here */
+/* Sets the state that a topic begins with. The slot is CLAIMED by the caller, and no endpoint names it. All that is to be
+ * another in another life of a topic is reset here */
 void topic_reset(struct rtmw_region *, uint32_t topic);
 
 /* slots.c: of endpoints. Lock held */
@@ -47,7 +47,7 @@ static inline bool reliabilities_match(uint32_t offered, uint32_t asked, bool ex
 /* The next ACTIVE subscriber of a topic, from *slot on; NULL at the end. A parked one whose time is over is none. */
 struct subscriber_block *next_subscriber(struct rtmw_region *, uint32_t topic, uint32_t *slot);
 void topic_subscribed(struct rtmw_region *, uint32_t topic, uint32_t slot); /* before that is ACTIVE */
-/* What a publisher published stays counted when it goes. The block is the caller's alone. */
+/* Bytes that a publisher published stay counted when it goes. The block is the caller's alone. */
 void topic_keep_bytes(struct topic *, struct publisher_block *);
 
 /* parked.c: subscriptions without a process, for a bounded time */

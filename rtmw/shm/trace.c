@@ -152,7 +152,7 @@ static void trace_at_subscriber(struct rtmw_subscriber *s, struct trace_event ev
     trace_write(s->region, &event);
 }
 
-/* What the cursor of a band is at, and holds: taken or dropped. */
+/* The message that the cursor of a band is at, and holds, was taken or dropped. */
 void trace_reached(struct rtmw_subscriber *s, enum trace_kind kind, uint32_t band)
 {
     struct descriptor *d = &s->region->descriptors[s->index[band]];

@@ -1,4 +1,4 @@
-/* What a subscriber has yet to take: see unread.c. */
+/* Messages that a subscriber has yet to take: see unread.c. */
 #ifndef RTMW_UNREAD_H
 #define RTMW_UNREAD_H
 

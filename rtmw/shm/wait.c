@@ -141,7 +141,7 @@ uint64_t end_of(uint64_t now, uint64_t timeout_ns)
     return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 }
 
-/* Who waits without a limit needs no clock. */
+/* The time now; 0 if the wait has neither limit nor deadline, and so needs no clock. */
 static uint64_t now_for(struct rtmw_subscriber *s, uint64_t end)
 {
     return end == UINT64_MAX && !load_relaxed(&s->deadline_at_ns) ? 0 : monotonic_ns();

@@ -4,10 +4,10 @@
  *   more               one word of the process, `wait` of its participant: each subscriber is armed, as for a datagram
  *                      (datagrams.c), and whoever has one to send wakes that word too
  *
- * A subscriber that is armed already is not armed again, so that a sleep costs one look at each subscriber. Whoever wakes
- * wakes before it clears `armed`, so that the next publisher wakes if this one is killed in between; and once more after
- * that, for a sleeper that found `armed` still set and slept again. A waker killed before its second look may leave asleep
- * such a sleeper, unarmed: it looks up by itself.
+ * A subscriber that is armed already is not armed again, so that a sleep costs one look at each subscriber. A waker wakes
+ * before it clears `armed`, so that the next publisher wakes if this one is killed in between; and once more after that,
+ * for a sleeper that found `armed` still set and slept again. A waker killed before its second look may leave asleep such
+ * a sleeper, unarmed: it looks up by itself.
  */
 #include <errno.h>
 #include <time.h>
@@ -27,7 +27,7 @@ struct waitv {
     uint32_t flags, reserved;
 };
 
-/* What there is to say of several subscribers, and when to look again. */
+/* Result of a look at several subscribers, and the time of the next look. */
 struct look {
     uint64_t at, deadline; /* CLOCK_MONOTONIC */
     bool any, woken;

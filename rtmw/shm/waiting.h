@@ -10,7 +10,7 @@ void wake_publishers(struct topic *);
 void futex_wake_and_add(uint32_t *word);
 uint32_t arm_word(uint32_t *word);
 bool has_next(struct rtmw_subscriber *);
-/* What to say before sleeping: RTMW_OK (look), RTMW_DEADLINE, RTMW_TIMEOUT, RTMW_CLOSED, RTMW_INTERRUPTED, or RTMW_EMPTY:
+/* The result before sleeping: RTMW_OK (look), RTMW_DEADLINE, RTMW_TIMEOUT, RTMW_CLOSED, RTMW_INTERRUPTED, or RTMW_EMPTY:
  * sleep. `now`, `end`: CLOCK_MONOTONIC. */
 int wait_state(struct rtmw_subscriber *, uint64_t now, uint64_t end);
 

@@ -1,4 +1,4 @@
-/* What gives way within a queue: blocks of messages behind one that is needed (requirement P5).
+/* Memory that gives way within a queue: blocks of messages behind one that is needed (requirement P5).
  *
  *   head                                                              tail
  *    ▼                                                                 ▼
@@ -18,7 +18,7 @@
  *   - A reader that comes to a message with a lifetime holds it, and then reads the clock. Either the evictor sees it
  *     hold, or the clock that it reads shows no earlier time than the evictor's: it finds the message expired too.
  *
- * What the min_interval of a subscriber leaves out is foretold: thinning.c.
+ * The messages that the min_interval of a subscriber leaves out are foretold: thinning.c.
  *
  * A traversal goes on where it ended in the call before, with what it has foretold. It begins anew when a subscriber with an
  * interval has moved otherwise than foretold, and now and then, for what has expired since.
@@ -77,7 +77,7 @@ static bool is_same_guess(const struct reader *one, const struct reader *other)
     return same;
 }
 
-/* What was foretold of it is true yet, or it has come past that. */
+/* The forecast about it is true yet, or it has come past that. */
 static bool reader_goes_on(struct reader *reader, const struct reader *now, const struct traversal *traversal)
 {
     if (reader->word != now->word || reader->interval != now->interval) return false;
@@ -89,8 +89,8 @@ static bool reader_goes_on(struct reader *reader, const struct reader *now, cons
     return true;
 }
 
-/* What has been published in a higher band since the traversal left that is taken before the rest of this band: what is
- * foretold of the readers that have it unread is a lower bound from here on. */
+/* Messages published in a higher band since the traversal left that are taken before the rest of this band: the forecast
+ * about the readers that have them unread is a lower bound from here on. */
 static void freeze_readers(struct traversal *traversal, const struct traversal *now)
 {
     bool more = false;
@@ -147,7 +147,7 @@ static bool is_at_end(const struct traversal *traversal, uint64_t up_to)
     return traversal->begun && traversal->stage == traversal->band && traversal->sequence >= up_to;
 }
 
-/* What was found out about the message to which the traversal has come; how many granules it gave back. */
+/* Takes in the message to which the traversal has come; returns how many granules it gave back. */
 static uint64_t come_to(struct search *s, const struct outlook *o, struct traversal *traversal, const struct glimpse *g)
 {
     if (traversal->stage > traversal->band) {

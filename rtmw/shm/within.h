@@ -1,4 +1,4 @@
-/* What a process remembers of the queues in which it looks, message by message, behind one that is needed: within.c. */
+/* State that a process keeps of the queues in which it looks, message by message, behind one that is needed: within.c. */
 #ifndef RTMW_WITHIN_H
 #define RTMW_WITHIN_H
 
