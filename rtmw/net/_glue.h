@@ -15,7 +15,7 @@ static inline PyObject *fail(PyObject *error, const char *what, int code)
     return PyErr_Format(error, "%s: %s", what, rtmw_explain(code, errno, text, sizeof text));
 }
 
-/* `kept`: who wants the type, beside the module; may be NULL. -1: an exception is set. */
+/* `kept`: another place for the type, beside the module; may be NULL. -1: an exception is set. */
 static inline int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept)
 {
     PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);

@@ -1,7 +1,7 @@
 """Data of strangers that cannot be used, and failures of one topic or one step: counted by cause, and said once.
 
 Anybody who reaches the ports of a node may send it anything. So each sample is read by itself, by one reader that
-raises Refused, inside a `barrier`: whatever is wrong with it costs nobody but its sender.
+raises Refused, inside a `barrier`: an error in it costs nobody but its sender.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ static PyObject *traced_event(struct rtmw_region *r, const struct trace_event *e
                          (unsigned long long)e->size, (unsigned long long)e->published_ns);
 }
 
-/* events(at, known) -> (events, at, known, lost), from a ticket on, oldest first; both are what the last call gave. Who
- * writes an event has from one call to the next to do so. */
+/* events(at, known) -> (events, at, known, lost), from a ticket on, oldest first; both are what the last call gave. The
+ * writer of an event has from one call to the next to write it. */
 PyObject *Region_events(PyObject *self, PyObject *args)
 {
     struct rtmw_region *r = region_of(self);

@@ -92,7 +92,7 @@ void drain(int socket)
 
 /* ---- sending ---- */
 
-/* Without the lock: who sweeps after the dead holds it, and wakes. */
+/* Without the lock: a sweeper after the dead holds it, and wakes. */
 static int sender_of(struct rtmw_region *r)
 {
     uint32_t sender = load_acquire(&r->sender);

@@ -252,7 +252,7 @@ static bool reclaim(struct rtmw_region *r, uint32_t index)
     return true;
 }
 
-/* A full pass: whatever is passed and unheld becomes FREE, and its block with it. */
+/* A full pass: each descriptor that is passed and unheld becomes FREE, and its block with it. */
 uint32_t reclaim_passed(struct rtmw_region *r)
 {
     uint32_t freed = 0;

@@ -71,7 +71,7 @@ void topic_unpin(struct rtmw_region *r, uint32_t topic)
         if (bands & (1u << band)) evictable_mark(r, topic, band);
 }
 
-/* After a death: whatever it was about to mark. */
+/* After a death: marks all that the dead may have been about to mark. */
 void evictable_recount(struct rtmw_region *r)
 {
     for (uint32_t topic = 0; topic < load_seq(&r->hints->topics_top) && topic < r->header->topics; topic++)

@@ -31,7 +31,7 @@
  *
  * Invariants:
  *   - head.sequence ≤ tail.sequence, and both only grow; the sequence in a band is dense.
- *   - A descriptor that tail has passed is QUEUED: whoever moves tail sees to that first.
+ *   - A descriptor that tail has passed is QUEUED: a process that moves tail sees to that first.
  *   - QUEUED or EMPTIED, without owner, passed by head and without holders *is* free: anyone may claim it by CAS.
  *   - A page or granule whose word names a tag that its descriptor no longer has *is* free.
  */

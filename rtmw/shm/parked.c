@@ -25,7 +25,8 @@
 #include "topics.h"
 #include "waiting.h"
 
-/* The time is that of this parking only if the word is still the same after it was read: who resumes clears it. */
+/* The time is that of this parking only if the word is still the same after it was read: a subscriber that resumes clears
+ * it. */
 bool parked_is_over(struct rtmw_region *r, uint32_t slot, uint64_t word)
 {
     uint64_t until = load_acquire(&r->subscribers[slot].parked_until_ns);

@@ -147,7 +147,7 @@ static void clear_sweeper_bits(struct rtmw_region *r, uint32_t dead)
             fetch_and(&r->participants[slot].sweepers[dead >> 6], ~bit_of(dead));
 }
 
-/* The bytes that the dead published stay counted, once: who wins the word moves the counter. */
+/* The bytes that the dead published stay counted, once: the process that wins the word moves the counter. */
 static void retire_publisher(struct rtmw_region *r, uint32_t slot, uint64_t word)
 {
     uint64_t mine = slot_make(slot_generation(word), slot_topic(word), r->me, SLOT_CLAIMED);

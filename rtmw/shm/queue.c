@@ -14,8 +14,8 @@
  *   A cursor that rests holds none: the next message is found behind the one that it held last, or from head.
  * Read tail's sequence without a hold: load tail, load the sequence with acquire, see tail unchanged. A publisher
  *   stores a sequence with release, after its claim: a reader that loads one of a later life finds that tail has moved.
- * Damage: whoever holds a message sees that its sequence is the one he followed the links for. So links that somebody
- *   wrote over end at the first wrong one, also when they lead in a circle; and no try is repeated for ever.
+ * Damage: a process that holds a message sees that its sequence is the one it followed the links for. So links that
+ *   somebody wrote over end at the first wrong one, also when they lead in a circle; and no try is repeated for ever.
  */
 #include "standing.h"
 

@@ -174,7 +174,7 @@ def unlink_quietly(name: str) -> None:
 
 
 def unlink(domain: int) -> list[str]:
-    """Remove the names of a domain's region; who is attached goes on with the memory. The names that were removed."""
+    """Remove the names of a domain's region; attached processes go on with the memory. The names that were removed."""
     control, _ = _core.names(domain, 0)
     if not os.path.exists(SHM + control):
         raise DomainNotFound(f"domain {domain} does not exist; there is nothing to remove")

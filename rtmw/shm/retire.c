@@ -19,8 +19,8 @@
  * A topic that is FREE keeps its queues, each with its last message. A process that has the slot CLAIMED resets what
  * belongs to a life (topic_reset): the retirer, and again the next maker, because the retirer may have died in it. The
  * last sequence of each band becomes its `origin`: what is not newer is not of the next topic. So sequences go on, and
- * head, tail and cursor words never repeat; whoever still evicts, sweeps or looks at old messages does to them what it
- * would have done before.
+ * head, tail and cursor words never repeat; a process that still evicts, sweeps or looks at old messages does to them what
+ * it would have done before.
  */
 #include <string.h>
 
@@ -155,7 +155,7 @@ static void forget_offers(struct rtmw_region *r, struct band *band)
     store_relaxed(&last->offer, (uint8_t)OFFERS);
 }
 
-/* All but the last message goes; who evicts there at the same time helps. */
+/* All but the last message goes; an evictor that is there at the same time helps. */
 static void drop_band(struct rtmw_region *r, struct band *band)
 {
     uint64_t last = queue_catch_up(r, band);

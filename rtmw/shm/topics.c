@@ -101,8 +101,8 @@ static uint64_t intern(struct rtmw_region *r, const struct table *table, uint64_
     return life;
 }
 
-/* The name of a topic may be written over meanwhile, by the maker of another one: whoever reads it looks at the topic's
- * word afterwards. Hence whole words, with acquire and release. */
+/* The name of a topic may be written over meanwhile, by the maker of another one: a reader of the name looks at the
+ * topic's word afterwards. Hence whole words, with acquire and release. */
 enum { NAME_WORDS = NAME_BYTES / 8 };
 
 static void read_name(const struct topic *t, char *name)
@@ -230,7 +230,7 @@ int type_register(struct rtmw_region *r, const rtmw_type *type, uint16_t *index)
     return RTMW_OK;
 }
 
-/* Copied: who overwrites the region while somebody reads it shall not lead anybody out of it. */
+/* Copied: a process that overwrites the region while somebody reads it shall not lead anybody out of it. */
 int rtmw_type_find(rtmw_region *r, uint16_t type, rtmw_type_copy *copy)
 {
     _Static_assert(sizeof copy->name == TYPE_NAME_BYTES && sizeof copy->description == TYPE_BYTES, "rtmw.h says it");

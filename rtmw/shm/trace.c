@@ -3,9 +3,9 @@
  *
  *   next ─► ticket t      entry t modulo its length:   older turn ─CAS─► {t, me, WRITING} ─► fields ─► {t, DONE}
  *
- * Whose CAS succeeded owns the entry until it is DONE, and nobody waits for it: who comes by a whole round later and finds
- * it still being written gives up its own event. A dead writer's entry is made VOID by the sweep. So a reader gets each
- * event whole or not at all, and counts what it does not get: tickets are dense.
+ * The writer whose CAS succeeded owns the entry until it is DONE, and nobody waits for it: a writer that comes by a whole
+ * round later and finds it still being written gives up its own event. A dead writer's entry is made VOID by the sweep. So
+ * a reader gets each event whole or not at all, and counts what it does not get: tickets are dense.
  *
  * Fields are stored with release and loaded with acquire: none is seen before the CAS that claims the entry, and none is
  * loaded after the look at the turn that confirms them.

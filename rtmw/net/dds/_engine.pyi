@@ -102,8 +102,8 @@ class Engine:
         """Of each topic and priority, take no more than what is published by now, and one message."""
 
     def leave(self) -> None:
-        """Of RELIABLE topics, take nothing more: their routes are parked next (Route.park). What they have taken is
-        sent also to nodes that asked for a pause, for it is little, and would be lost."""
+        """Of RELIABLE topics, take nothing more: their routes are parked next (Route.park). Messages that they have
+        taken are sent also to nodes that asked for a pause, for that is little, and would be lost."""
 
     def pace(self, descriptor: int, /) -> bool:
         """Look how much this socket, with which DDS sends, has not sent yet, and hand little more to it (pacing.c).
@@ -166,7 +166,7 @@ class Route:
     """One topic in one direction."""
 
     def counters(self) -> dict[str, int]:
-        """What it has carried and dropped, by cause; {} once closed."""
+        """Counters of what it has carried and dropped, by cause; {} once closed."""
 
     def total(self) -> int:
         """The sum of its counters, modulo 2^64: another number as soon as anything was counted."""
@@ -199,7 +199,7 @@ class Route:
         """Outbound: send nothing more. The counters, which change no more, can be read until it is closed."""
 
     def number(self) -> int:
-        """What nodes call its topic and type among themselves; 0 once closed."""
+        """The number of its topic and type among nodes; 0 once closed."""
 
     def keep(self, until_ns: int, /) -> tuple[int, bool] | None:
         """Outbound: take nothing until then (CLOCK_MONOTONIC), for who reads it begins anew; 0: go on. The sequence of

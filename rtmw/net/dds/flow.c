@@ -1,4 +1,4 @@
-/* Flow control between nodes: who cannot put a topic on its bus fast enough asks the others to pause it.
+/* Flow control between nodes: a node that cannot put a topic on its bus fast enough asks the others to pause it.
  *
  * DDS has a way of its own, a reader with limits, and it cannot be used: while one reader of a process is full, the
  * thread that receives for all of them waits. So readers have no limits, and a node says what it wants on a topic of
@@ -109,7 +109,7 @@ static bool first_of(struct engine *e, uint64_t topic, uint64_t now, struct paus
 
 /* ---- the sender ---- */
 
-/* Asks the DDS library, and so holds no lock of ours: who hears pauses may be within it. */
+/* Asks the DDS library, and so holds no lock of ours: the thread that hears pauses may be within it. */
 static bool is_writer_read_by(const struct outbound *o, uint64_t node)
 {
     dds_instance_handle_t readers[READERS_LOOKED_AT];
@@ -123,7 +123,7 @@ static bool is_writer_read_by(const struct outbound *o, uint64_t node)
     return is;
 }
 
-/* A topic has a writer for nodes and one for plain programs: who reads one of the two pauses both. */
+/* A topic has a writer for nodes and one for plain programs: a reader of one of the two pauses both. */
 static bool is_read_by(const struct outbound *o, uint64_t node)
 {
     bool is = is_writer_read_by(o, node);

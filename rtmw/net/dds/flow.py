@@ -35,7 +35,7 @@ class FlowControl:
         topic = Topic(participant, _TOPIC, Flow)
         self._writer: Any = DataWriter(participant, topic, qos=quality)
         self._reader: Any = DataReader(participant, topic, qos=quality)
-        nothing = Flow(0, 0).serialize()  # of no topic: who hears it does nothing
+        nothing = Flow(0, 0).serialize()  # of no topic: a node that hears it does nothing
         if difference is None and not engine.abi_check(self._writer._ref, nothing):
             difference = "it lays out struct ddsi_serdata differently"
         self.public_calls_only = _public_calls_only(difference) if difference else None

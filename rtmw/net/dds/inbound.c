@@ -123,8 +123,8 @@ static bool publish(struct inbound *i, struct source *s, uint8_t priority, const
 /* Not to be tried again. */
 static bool refuse(uint64_t *counter) { return count_up(counter, 1), true; }
 
-/* Would the DDS library take it for a sample of the type? What it has looked at was longer: by a trailer, or by the other
- * payloads of a pack. */
+/* Would the DDS library take it for a sample of the type? The sample that it has looked at was longer: by a trailer, or by
+ * the other payloads of a pack. */
 static bool is_of_type(const struct inbound *i, const uint8_t *payload, size_t size)
 {
     struct iovec part = {(void *)(uintptr_t)payload, size};
@@ -183,7 +183,7 @@ static bool is_wanted(struct inbound *i, struct source *s, const struct trailer 
     if (turn == TURN_REFUSED) count_up(&i->implausible, 1);
     if (turn == TURN_NEXT) carried_gap(i, s, trailer);
     bool wants_it = trailer->version != TRAILER_OLD || load_relaxed(&i->wants_old);
-    if (turn == TURN_NEXT && !wants_it) sequence_pass(s, trailer); /* who reads is too late for it: nothing is lost */
+    if (turn == TURN_NEXT && !wants_it) sequence_pass(s, trailer); /* readers are too late for it: nothing is lost */
     return turn == TURN_NEXT && wants_it;
 }
 

@@ -32,7 +32,7 @@ struct lookahead {
 bool lookahead_has_room(const struct lookahead *);
 /* Takes over the hold on a message of the bus. There is room. */
 void lookahead_add(struct lookahead *, const rtmw_message *);
-/* The first message of the band is not here any more; who holds it is the caller's affair. There is one. */
+/* The first message of the band is not here any more; its hold is the caller's affair. There is one. */
 void lookahead_pass(struct lookahead *, uint32_t band);
 
 static inline uint32_t lookahead_count(const struct lookahead *l, uint32_t band) { return l->ring[band].count; }

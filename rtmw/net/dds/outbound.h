@@ -22,10 +22,10 @@ struct outbound {
     bool may_zero_copy;           /* DDS keeps none of its messages for later readers, and its type has no key */
     bool held;                    /* nothing is sent: another writer takes over */
     struct rate_limit limit;      /* of this lane */
-    uint64_t limited;             /* who reads it and has a limit: a bit each (peer_rates.h). Any thread, atomically */
+    uint64_t limited;             /* limited hosts that read it: a bit each (peer_rates.h). Any thread, atomically */
     uint32_t has_last;            /* 1: it has taken all that it is to take (engine.last_ns). The sender writes it */
     uint32_t closing;             /* 1: the sender is to forget it; 2: it has */
-    uint32_t may_pack, may_check; /* 1: who reads it knows packs, and CRCs, as far as was looked (packing.c) */
+    uint32_t may_pack, may_check; /* 1: its readers know packs, and CRCs, as far as was looked (packing.c) */
     uint32_t may_date;            /* 1: and lifetimes with a date (trailer.h) */
     uint64_t full_until_ns;       /* DDS has no room: not before. The sender's */
     uint64_t retry_ns;            /* not before, for whatever cause; 0: at once. Reckoned anew before each burst */

@@ -6,8 +6,8 @@
  * connects it to any writer. From there on nothing of the kind is sent until Python has looked again. (A reader on whose
  * side the two are connected earlier may see what is multicast to others: DDS owes it nothing before both sides are.)
  *
- * The sender makes `turn` odd while it writes, and looks at `heard` afterwards; who hears of a reader counts it in
- * `heard`, and then waits for the end of a turn that it finds begun. So nobody waits for more than one sample, nor for
+ * The sender makes `turn` odd while it writes, and looks at `heard` afterwards; a thread that hears of a reader counts it
+ * in `heard`, and then waits for the end of a turn that it finds begun. So nobody waits for more than one sample, nor for
  * longer than WAIT_MOST looks, whatever the sender waits for.
  */
 #include <time.h>

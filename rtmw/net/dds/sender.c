@@ -143,8 +143,8 @@ static uint64_t next_try(const struct engine *e, uint64_t now)
     return at;
 }
 
-/* It sees what has changed of the routes: one has come or is to go, or has other limits. Any thread; the lock is held. Who
- * waits for few routes looks every WAIT_NS in any case. */
+/* It sees what has changed of the routes: one has come or is to go, or has other limits. Any thread; the lock is held. A
+ * sender that waits for few routes looks every WAIT_NS in any case. */
 void sender_wake(struct engine *e)
 {
     if (e->outbounds) rtmw_subscriber_wake(e->outbounds->subscriber);

@@ -154,7 +154,7 @@ void linked_set(struct engine *e, const uint64_t *regions, uint32_t count)
     store_relaxed(&e->linked_count, count);
     lock(&e->lock, LOCK_ENGINE);
     for (struct inbound *i = e->inbounds; i; i = i->next) {
-        lock(&i->lock, LOCK_ROUTE); /* whoever delivers now has come to its end, and the next one sees it */
+        lock(&i->lock, LOCK_ROUTE); /* a thread that delivered has ended that, and the next one sees it */
         unlock(&i->lock, LOCK_ROUTE);
     }
     unlock(&e->lock, LOCK_ENGINE);

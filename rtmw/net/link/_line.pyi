@@ -78,7 +78,7 @@ class Bus:
 
 @final
 class Line:
-    """What joins this node with one other, from the first connection to the end of the session.
+    """The line that joins this node with one other, from the first connection to the end of the session.
 
     Two threads, one that sends and one that receives, from `carry` to `close`.
     """
@@ -96,7 +96,7 @@ class Line:
     def carry(self, urgent: Connection, bulk: Connection) -> None:
         """These two carry from now on, in place of those before; both sides must mean the same two (the hello says so).
 
-        What they heard beyond the last control of the hello is the line's. Resumes: what the peer has not
+        Bytes that they heard beyond the last control of the hello are the line's. Resumes: what the peer has not
         acknowledged of RELIABLE and ADAPTIVE routes, and controls, is sent again. Raises RtmwError when the line is
         closed, or a connection was given away before.
         """
@@ -113,7 +113,7 @@ class Line:
         """An eventfd: readable while `events` has something."""
 
     def events(self) -> list[tuple[str, int, bytes]]:
-        """What has happened, in order; each a kind, a number, and bytes:
+        """The events, in order; each a kind, a number, and bytes:
 
         ("up", 0, b"")           both sides have resumed: routes flow
         ("control", 0, message)  from the peer's `say`
@@ -169,8 +169,8 @@ class Line:
 
         `origin`: of the peer's region, as `neighbours.origin` has it, so that publishers have the same identity
         everywhere. `window`: bytes that may be on their way or wait here (and one message more); 1 MiB and more for far
-        hosts. `max_size` in bytes and `max_rate` in bytes a second; 0: no limit. What exceeds a ceiling is dropped and
-        counted. Raises ValueError for a number that is not larger than those before.
+        hosts. `max_size` in bytes and `max_rate` in bytes a second; 0: no limit. Messages above a ceiling are dropped
+        and counted. Raises ValueError for a number that is not larger than those before.
         """
 
     def limit(self, bytes_per_second: int, /) -> None:
@@ -193,7 +193,7 @@ class Route:
     """One topic in one direction over one line."""
 
     def counters(self) -> dict[str, int]:
-        """What it has carried and dropped, by cause; {} once closed.
+        """Counters of what it has carried and dropped, by cause; {} once closed.
 
         outbound: sent, bytes, expired, thinned, missed, lapses, blocked (waits for credit), resent, and what a ceiling
         kept from being sent: priority, size. inbound: received,

@@ -24,7 +24,7 @@ MOST: Final = 16000
 TEXT_MOST: Final = 1024
 """Characters of a text: names of topics and types are shorter on each bus."""
 WANTED_MOST: Final = 12
-"""Types that one interest names; who wants more of one topic asks for any."""
+"""Types that one interest names; a peer that wants more of one topic asks for any."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 """Half a character, which JSON can write, and UTF-8 cannot."""
 _NUMBER_MOST: Final = (1 << 63) - 1

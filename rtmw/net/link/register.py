@@ -21,7 +21,7 @@ OF_A_NAME: Final = 64
 
 PeerKey = tuple[str, UUID]
 """The identity of a peer: the name in its certificate (empty: it has none), and the UUID that it says. A UUID alone is
-nobody's: whoever has a certificate may say that of another node."""
+nobody's: a peer with any certificate may say that of another node."""
 
 
 @dataclass(frozen=True)

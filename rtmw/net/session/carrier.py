@@ -44,7 +44,7 @@ BACKLOG: Final = 128
 class Carrier:
     """The sessions of one node, in one event loop.
 
-    `node`: who this node is; `incarnation`: which life, by default the nanoseconds of now. `identity`: its keys, for
+    `node`: UUID of this node; `incarnation`: which life, by default the nanoseconds of now. `identity`: its keys, for
     TLS; without them connections are plain text, which is allowed on loopback, or anywhere with `insecure=True`.
     `async for session in carrier` gives sessions that began, of both sides' making; those of `connect` too.
     """
