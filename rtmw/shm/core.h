@@ -91,7 +91,7 @@ struct rtmw_publisher {
     uint32_t topic_index, slot;
     uint64_t word;
     struct publisher_block *block;
-    uint64_t identity; /* what its block says for as long as it is its own */
+    uint64_t identity; /* its block has it for as long as that is its own */
     rtmw_publisher_qos qos;
     uint32_t entered;     /* bit a band that it has published in: see enter_band */
     uint8_t offer[BANDS]; /* there, the index of its offer */

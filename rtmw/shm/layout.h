@@ -297,7 +297,7 @@ struct descriptor {
     uint64_t sequence;       /* of its band: the predecessor's plus one. The owner, before the link */
     uint64_t predecessor;    /* {generation | index} it is being linked behind. The owner, before the link */
     uint64_t place;          /* topic, band and granules. The owner, before the link */
-    uint64_t block_tag;      /* what page and granule words must name to be owned by it. Grows */
+    uint64_t block_tag;      /* page and granule words must name it to be its block. Grows */
     uint32_t block_granule;  /* first granule of the block, counted over the whole pool */
     uint32_t block_granules; /* 0: no block */
     uint64_t published_ns;   /* CLOCK_MONOTONIC */

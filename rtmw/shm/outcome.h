@@ -36,7 +36,7 @@ static inline bool is_counted_on(rtmw_subscriber *s, uint32_t band, uint64_t fir
 /* So many are gone before the cursor came to them, the last of them with this sequence. */
 static inline void outcome_gone(rtmw_subscriber *s, uint32_t band, uint64_t last, uint64_t count)
 {
-    bool expired = is_counted_on(s, band, last - count + 1); /* what will be thinned is emptied, and not passed over */
+    bool expired = is_counted_on(s, band, last - count + 1); /* a message to be thinned is emptied, not passed over */
     count_up(expired ? &s->block->expired : &s->block->missed, count);
     if (is_traced(s->topic)) trace_gone(s, expired ? TRACE_EXPIRED : TRACE_MISSED, band, last, count);
 }

@@ -177,6 +177,6 @@ void topic_reset(struct rtmw_region *r, uint32_t topic)
         if (bands & (1u << b)) drop_band(r, &t->band[b]);
     for (uint32_t b = 0; b < BANDS; b++) {
         store_relaxed(&t->band[b].offers, 0);
-        if (bands & (1u << b)) evictable_mark(r, topic, b); /* what history kept may go */
+        if (bands & (1u << b)) evictable_mark(r, topic, b); /* messages that history kept may go */
     }
 }

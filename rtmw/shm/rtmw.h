@@ -93,7 +93,7 @@ typedef int rtmw_reliability; /* no enumeration: C++ would not take RTMW_RELIABL
 typedef struct {
     const char *name;         /* at most 127 bytes */
     uint64_t identity;        /* hash of the description: same identity, same type */
-    const void *description;  /* what programs without the type decode with */
+    const void *description;  /* programs without the type decode with it */
     size_t description_bytes; /* at most 8000 */
 } rtmw_type;
 

@@ -67,7 +67,7 @@ bool abi_check(dds_entity_t writer, const void *sample, size_t size)
     if (!data) return false;
     bool fits = data->type == type && data->kind == DDS_DATA && data->references == 1;
     fits = fits && type->samples == data->operations;
-    ddsi_serdata_ref(data); /* what is written is the library's */
+    ddsi_serdata_ref(data); /* a written sample is the library's */
     fits = fits && data->references == 2;
     dds_time_t before = (dds_time_t)now_realtime_ns();
     dds_return_t code = dds_writecdr(writer, data); /* gives it the time */

@@ -91,7 +91,7 @@ struct engine {
     pthread_mutex_t flow_lock; /* guards the pauses */
     struct pause pauses[PAUSES];
     uint32_t pause_count;                                  /* read without the lock: 0 is usual */
-    uint64_t flow_malformed, flow_unmatched, flow_crowded; /* what was not believed of pauses; under the flow lock */
+    uint64_t flow_malformed, flow_unmatched, flow_crowded; /* pauses that were not believed; under the flow lock */
     uint64_t salt;                                         /* of shares: others cannot know who shares one */
     struct news news;
     dds_entity_t participant;         /* that tells of matches; 0: none */

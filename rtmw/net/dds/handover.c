@@ -130,6 +130,6 @@ bool inbound_hand_over(struct inbound *i, dds_entity_t reader, bool at_once)
     if (!now) return false;
     listen_to(before, NULL, NULL);
     listen_to(reader, inbound_on_data, i);
-    inbound_on_data(reader, i); /* what came before it was listened to */
+    inbound_on_data(reader, i); /* samples from before it had a listener */
     return true;
 }

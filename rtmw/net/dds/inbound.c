@@ -364,7 +364,7 @@ int inbound_open(struct inbound *i)
     unlock(&i->engine->lock, LOCK_ENGINE);
     int code = sources_open(i) ? listen_to(i->reader, inbound_on_data, i) : -1;
     if (code != DDS_OK) return code;
-    inbound_on_data(i->reader, i); /* what came before there was a listener */
+    inbound_on_data(i->reader, i); /* samples from before there was a listener */
     if (i->may_receive_in_loan && i->loan_receiver) loan_receiver_begin(i->loan_receiver);
     return DDS_OK;
 }

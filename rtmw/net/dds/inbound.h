@@ -59,11 +59,11 @@ struct inbound {
     bool reliable,
         may_receive_in_loan;   /* the second: the layout of the DDS library's datagrams is known (library.py) */
     dds_entity_t reader, heir; /* heir: the reader that is to take over; 0: none */
-    struct backlog early;      /* what `heir` has received */
+    struct backlog early;      /* samples that `heir` has received */
     enum framing framing;
     uint8_t lane;       /* samples of others are passed over: another route has them */
     uint32_t wants_old; /* 1: kept messages too, which were there before who reads */
-    uint64_t topic;     /* what flow.c calls it */
+    uint64_t topic;     /* its number in flow.c */
     struct source *sources;
     uint32_t source_count, source_space;
     struct newest newest_before[NEWEST_MOST], newest[NEWEST_MOST]; /* by the routes before this one; by this one, too */
@@ -108,7 +108,7 @@ struct source *inbound_source(struct inbound *, dds_instance_handle_t publicatio
 uint64_t source_publisher(const struct source *, uint64_t publisher);
 bool is_matched(dds_entity_t reader, dds_instance_handle_t publication);
 uint64_t node_named(const uint8_t guid[16]);
-uint64_t node_of(const dds_endpoint_t *); /* what `node` is of a source: its DDS participant */
+uint64_t node_of(const dds_endpoint_t *); /* `node` of a source: its DDS participant */
 
 /* sequence.c: the route's lock is held */
 enum turn { TURN_NEXT, TURN_PAST, TURN_REFUSED };

@@ -65,7 +65,7 @@ class Lookup:
             return resolve(idl_class(kind, self._names.local_type)) if self._names.ros2 else kind
         except (RtmwError, DDSException):
             raise
-        except Exception as error:  # what cyclonedds makes of a description that is none
+        except Exception as error:  # any that cyclonedds raises for a description that is none
             raise RtmwError(f"its description cannot be read: {error}") from error
 
     def close(self) -> None:

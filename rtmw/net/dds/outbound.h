@@ -17,7 +17,7 @@ struct outbound {
     const struct ddsi_sertype *type;
     enum framing framing;
     bool is_plain;  /* for plain programs: without trailers */
-    uint64_t topic; /* what flow.c calls it */
+    uint64_t topic; /* its number in flow.c */
     bool reliable, timely;
     bool may_zero_copy;           /* DDS keeps none of its messages for later readers, and its type has no key */
     bool held;                    /* nothing is sent: another writer takes over */
@@ -44,7 +44,7 @@ struct outbound {
     uint64_t missed;        /* those of them that the bus could not keep for this route */
     uint64_t last;          /* the sequence of the last sample that DDS took; 0: none yet */
     uint64_t kept_until_ns; /* until then nothing is taken: who reads it begins anew. Written under the engine's lock */
-    uint64_t drain_until_ns; /* what a kept route has taken is sent until then. Under the engine's lock */
+    uint64_t drain_until_ns; /* messages that a kept route has taken are sent until then. Under the engine's lock */
     bool resumes;            /* it is the first of its lane in this node: it goes on where another node ended */
 };
 
@@ -75,7 +75,7 @@ void packing_looked(struct engine *, uint32_t heard); /* heard before it was loo
 struct readers_know {
     bool packs, crcs, dates;
 };
-struct readers_know packing_begin(struct outbound *); /* what a sample may be that is handed to DDS before the end */
+struct readers_know packing_begin(struct outbound *); /* the form of a sample that is handed to DDS before the end */
 void packing_end(struct outbound *);
 
 /* handover.c. Another DDS writer takes the place of the route's: a thread without a lock; blocks for `patience_ns`. false: not

@@ -15,7 +15,7 @@ struct pacing {
     bool has_waited;                 /* nothing was sent since that look */
     bool has_sent;                   /* something was */
     uint64_t held[SOCKETS_MOST];     /* of each socket, what it had queued at that look */
-    uint64_t stuck[SOCKETS_MOST];    /* what of it waits for something else than the line */
+    uint64_t stuck[SOCKETS_MOST];    /* bytes of it that wait for something else than the line */
     uint64_t moved_ns[SOCKETS_MOST]; /* when it was last seen to drain, or may have */
 };
 

@@ -18,7 +18,7 @@
 enum {
     PACK_MOST = 32,          /* messages in a pack that is sent */
     PACK_BYTES = 32 << 10,   /* payload in a pack that is sent */
-    PACK_MESSAGES_LEAST = 2, /* what is alone travels alone */
+    PACK_MESSAGES_LEAST = 2, /* a single message travels alone */
 };
 
 struct packed { /* little endian */

@@ -3,7 +3,7 @@
 
 #include "../../shm/atomics.h"
 
-enum { PARTS = 100 }; /* what may leave in so many parts of a second leaves at once */
+enum { PARTS = 100 }; /* the bytes of such a part of a second leave at once */
 
 #define SECOND_NS UINT64_C(1000000000)
 

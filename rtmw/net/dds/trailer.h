@@ -28,7 +28,7 @@ struct trailer { /* little endian, like the data before it */
     uint8_t padding;      /* zero bytes before it, and before the CRC: 0 to 3 */
     uint8_t messages;     /* of a pack (pack.h); 0: it is a single message */
     uint64_t publisher;   /* identity on its own host; of a pack: 0 */
-    uint64_t sequence;    /* what its node has sent of the topic, this included: a gap was lost on the way */
+    uint64_t sequence;    /* messages that its node sent of the topic, with this one: a gap was lost on the way */
     uint64_t lifetime_ns; /* left when it was sent; 0: no limit; of a pack: 0. Relative: clocks need not agree */
 };
 

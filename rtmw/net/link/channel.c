@@ -17,7 +17,7 @@
 #include "kept.h"
 
 enum {
-    AHEAD_PARTS = 256,      /* what leaves in such a part of a second lies in the kernel in advance */
+    AHEAD_PARTS = 256,      /* bytes of such a part of a second lie in the kernel in advance */
     AHEAD_LEAST = 4096,     /* bytes of it */
     UNSENT_MOST = 16 << 10, /* bytes that the kernel has and has not sent, before it takes no more */
     IDLE_S = 5,             /* of a connection, before the kernel probes whether the peer is there */

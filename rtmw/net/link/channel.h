@@ -87,6 +87,6 @@ static inline size_t channel_around(const struct channel *c)
 {
     return sizeof(struct frame_header) + (c->has_tls ? 0 : FRAME_CRC);
 }
-void channel_forget(struct channel *); /* what is in the outbox is not written any more */
+void channel_forget(struct channel *); /* bytes in the outbox are not written any more */
 
 #endif

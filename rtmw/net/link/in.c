@@ -8,7 +8,7 @@
 #define SECOND_NS UINT64_C(1000000000)
 
 enum {
-    PARTS_MOST = 16, /* what is left to the peer, in so many parts */
+    PARTS_MOST = 16, /* the room left to the peer, in so many parts */
     HELD_TIMES = 4,  /* so many times what the peer is given room for is held at most */
 };
 

@@ -131,7 +131,7 @@ struct in {
     uint32_t wants_old;
     struct {
         uint64_t publisher, newest_ns;
-    } on_bus[ON_BUS]; /* what earlier routes brought and the bus keeps, by publisher; 0: the rest is free */
+    } on_bus[ON_BUS]; /* newest of earlier routes that the bus keeps, by publisher; 0: the rest is free */
     struct ceilings ceilings;
     struct rate_limit rate; /* of these */
     uint64_t received[BANDS], last_ns;
@@ -162,7 +162,7 @@ void in_abandon(struct in *);
 uint32_t in_held(struct in *); /* messages that wait for room */
 void in_close(struct in *);
 bool in_is_delivered(struct in *);
-void in_count_lost(struct in *, const struct frame_begin *, uint64_t now); /* what its number leaves out */
+void in_count_lost(struct in *, const struct frame_begin *, uint64_t now); /* messages that its number leaves out */
 bool in_has_room(const struct in *, const struct frame_begin *);           /* false: no ACK has allowed it */
 bool in_begin(struct in *, const struct frame_begin *); /* checks ceilings, counts. false: it is not published */
 /* Publishes, or lets it wait: a message that lies in the inbox, and one that was put together and is the route's then. */
@@ -237,8 +237,8 @@ struct line {
     uint64_t looks;            /* how often it has woken */
     bool has_resumed, peer_has_resumed, is_cut;
     uint32_t is_paced; /* what is there waits until the kernel has sent. Written under the lock, read atomically */
-    char bye[FRAME_WORDS + 1];       /* what the peer is told by a cut */
-    char farewell[FRAME_WORDS + 32]; /* what it has said. The receiver's */
+    char bye[FRAME_WORDS + 1];       /* words to the peer at a cut */
+    char farewell[FRAME_WORDS + 32]; /* words of the peer. The receiver's */
     uint64_t pong[CHANNELS];
     bool has_pong[CHANNELS], must_ping[CHANNELS];
     struct control *controls, *last_control, *next_control; /* not acknowledged; next: to be sent */

@@ -273,7 +273,7 @@ class Links:
                 self.why[place] = words
                 self.refused[cause] += 1
                 self._say(place, f"no link with {place}: {words}; it is tried again and again")
-            except Exception as error:  # what a stranger may have caused costs one try
+            except Exception as error:  # an error that a stranger may have caused costs one try
                 self.why[place] = f"{type(error).__name__}: {error}"
                 self.refused["unexpected"] += 1
                 log.warning("dialling %s failed", place, exc_info=True)

@@ -56,7 +56,7 @@ void out_gather(struct out *o)
         int code = rtmw_take(o->subscriber, &m);
         if (code == RTMW_LAPSED || code == RTMW_AGAIN) continue;
         if (code != RTMW_OK) return;
-        /* what came from another host is not sent on: its host has links of its own */
+        /* a message from another host is not sent on: its host has links of its own */
         if (m.publisher & RTMW_REMOTE || is_withheld(o, &m)) {
             rtmw_release(o->line->region, m.descriptor);
             continue;

@@ -93,7 +93,7 @@ static void steer(struct channel *c, uint64_t now)
     if (getsockopt(c->descriptor, IPPROTO_TCP, TCP_INFO, &i, &size) < 0 || size < sizeof i) return;
     if (ioctl(c->descriptor, SIOCOUTQ, &on_way) < 0) return;
     if (now - c->looked_ns < i.tcpi_rtt * UINT64_C(1000))
-        return; /* what was sent since the last look is on the way yet */
+        return; /* bytes sent since the last look are on the way yet */
     uint64_t arrived = delivered(c, i.tcpi_bytes_acked, now), least = c->carried / SHARE_LEAST;
     if (least < RATE_LEAST) least = RATE_LEAST;
     uint64_t queue_us = i.tcpi_rtt > i.tcpi_min_rtt && on_way >= PART_LEAST ? i.tcpi_rtt - i.tcpi_min_rtt : 0;

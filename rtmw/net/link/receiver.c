@@ -13,7 +13,7 @@ enum {
     READS_BULK_TLS = INBOX_BYTES / FRAME_MOST, /* each is a record */
     WAIT_MS = 100,
     PINGS_A_SILENCE = 4,
-    NO_CHANNEL = CHANNELS, /* what epoll says of the eventfd (line.c) */
+    NO_CHANNEL = CHANNELS, /* the number in epoll of the eventfd (line.c) */
 };
 
 /* ---- connections ---- */

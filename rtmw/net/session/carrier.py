@@ -77,7 +77,7 @@ class Carrier:
             streams=terms.streams,
             capabilities=given.capabilities,
         )
-        mine.packed()  # what has no room in it is said now
+        mine.packed()  # raises now for a field that has no room in it
         self._meetings = Meetings(mine, terms, lambda: secrets.randbits(64) or 1)
         self._pipes: dict[int, Pipe] = {}
         self._peers: dict[int, Peer] = {}
