@@ -131,7 +131,7 @@ struct in {
     uint32_t wants_old;
     struct {
         uint64_t publisher, newest_ns;
-    } on_bus[ON_BUS]; /* newest of earlier routes that the bus keeps, by publisher; 0: the rest is free */
+    } on_bus[ON_BUS]; /* newest messages of earlier routes on the bus, by publisher; 0: the rest is free */
     struct ceilings ceilings;
     struct rate_limit rate; /* of these */
     uint64_t received[BANDS], last_ns;
