@@ -223,7 +223,7 @@ _LATE: Final = {
     "TransferId": "rtmw.transfer",
     "TransferState": "rtmw.transfer",
 }
-"""What is imported when it is first asked for: many programs do without, and some of it needs numpy and more."""
+"""The modules of names that are imported on first use: many programs do without, and some need numpy and more."""
 
 
 def __getattr__(name: str) -> object:

@@ -66,7 +66,7 @@ class Domain(Closing):
     only priorities above 3 may use, so that what is urgent finds room when RELIABLE subscribers that stand still need
     all the rest; 7 may use all of it, 6 three quarters, 5 a half, 4 a quarter. `group`: a Unix group, by name or
     number, whose users may attach, too, when this call creates the domain; else only the user may who creates it.
-    Whoever may attach can read and corrupt all of it. A domain that exists keeps its own pool, reserve and group.
+    A user who may attach can read and corrupt all of it. A domain that exists keeps its own pool, reserve and group.
     `create=False`: DomainNotFound if nobody has created it.
     `observe=True`: attach to look on, with `rtmw.observe`: a domain that exists, read-only, and without one of the 127
     places that it has for processes. Publishers and subscribers refuse such a Domain.

@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree. A message says what was asked, what was found and what to do.
+"""The exceptions of rtmw, as one tree. A message says what was asked, what was found and what to do.
 
     RtmwError
     ├── DomainError             the region of a domain cannot be used

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Self
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
-"""What summaries show, beside the longest."""
+"""The percentiles that summaries show, beside the longest time."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "api.md"
 
 HEAD = """# API reference
 
-What programs use, from the docstrings. `python -m tests.api_reference` writes this page, and a test holds the two
+The public API, from the docstrings. `python -m tests.api_reference` writes this page, and a test holds the two
 together. The pages beside it say how the parts work: [README](../README.md), [recording.md](recording.md),
 [log.md](log.md), [spark.md](spark.md), [node.md](node.md), [realtime.md](realtime.md). For C and C++:
 `rtmw/shm/rtmw.h`.

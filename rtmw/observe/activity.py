@@ -1,4 +1,4 @@
-"""What topics did between two readings of their counters: rates, drops by cause, latency, and who is behind."""
+"""Activity of topics between two readings of counters: rates, drops by cause, latency, subscribers that are behind."""
 
 from __future__ import annotations
 

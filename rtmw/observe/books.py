@@ -29,7 +29,7 @@ class ParticipantView:
 
 @dataclass(frozen=True)
 class Books:
-    """What `rtmw doctor` proves: every descriptor and page is in exactly one place, and the holders are known."""
+    """The proof of `rtmw doctor`: every descriptor and page is in exactly one place, and the holders are known."""
 
     version: str
     descriptors: int
@@ -44,9 +44,9 @@ class Books:
     pages_used: int
     participants: tuple[ParticipantView, ...]
     problems: tuple[str, ...] = field(default=())
-    """What does not balance, in plain words; empty when the books balance."""
+    """The imbalances, in plain words; empty when the books balance."""
     repaired: tuple[str, ...] = field(default=())
-    """What was put right, in plain words; empty where nothing was wrong."""
+    """The repairs, in plain words; empty where nothing was wrong."""
     reclaimed: int = 0
     """Descriptors given back that no queue and nobody held. That is no fault: whoever runs short takes them anyway."""
 

@@ -1,4 +1,4 @@
-"""Who talks to whom: processes and topics, and an edge for each publisher and subscriber."""
+"""The communication graph: processes and topics, and an edge for each publisher and subscriber."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program is called: by its file, and not by what it was told, which is nobody else's business."""
+"""The name of a program: that of its file, without its arguments, which are nobody else's business."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies in the queues of a topic."""
+"""The messages in the queues of a topic."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Reader:
 
 
 def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
-    """What lies in a topic's queues, highest band first, oldest first; [] for a topic that nobody uses."""
+    """The messages in a topic's queues, highest band first, oldest first; [] for a topic that nobody uses."""
     region = domain.region
     types = region.types()
     life = topic_life(region, topic)

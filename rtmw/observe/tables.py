@@ -36,7 +36,7 @@ class TableUse:
 
 @dataclass(frozen=True)
 class Holding:
-    """What the messages of a topic take of a domain's memory."""
+    """The memory of a domain that the messages of a topic take."""
 
     topic: str
     messages: int

@@ -70,7 +70,7 @@ class Trace(Closing):
             self._open.append(life)
 
     def read(self) -> list[TraceEvent]:
-        """What happened since the last call, in the order of time. Call it some twenty times a second."""
+        """The events since the last call, in the order of time. Call it some twenty times a second."""
         rows, self._at, self._known, lost = self._region.events(self._at, self._known)
         self.lost += lost
         wall_ns = CLOCK.wall_ns() - CLOCK.monotonic_ns()

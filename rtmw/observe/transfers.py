@@ -1,4 +1,4 @@
-"""What a core of transfers counts: eight numbers in one small message, which can be looked at without taking part."""
+"""The counters of a core of transfers: eight numbers in one small message, which can be read without taking part."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TransferCounters:
 
 @dataclass(frozen=True)
 class TransferActivity:
-    """What a core has counted, and when."""
+    """The counters of a core, and their age."""
 
     pid: int
     silent: float

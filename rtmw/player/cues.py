@@ -22,7 +22,7 @@ EXPIRED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Cues:
-    """What the player is fed with."""
+    """The input of the player."""
 
     cues: NDArray[Any]
     buffers: list[Any]
@@ -74,7 +74,7 @@ class CueMaker:
         return np.where(own, part.batch.priority, -1).astype(np.int8)
 
     def _lifetime(self, part: Part, at_ns: int | None = None) -> NDArray[np.int64]:
-        """What was left of each lifetime, when it was recorded or at a moment."""
+        """The rest of each lifetime, when the message was recorded or at a moment."""
         batch, tracks = part.batch, self._track(part)
         if not batch.chunk.side_position:
             return np.zeros(len(batch), np.int64)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What is to be played, from beginning to end."""
+    """The input of a replay from beginning to end: recordings, plan, times and options."""
 
     recordings: Sequence[Recording]
     plan: Plan

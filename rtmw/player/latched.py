@@ -1,4 +1,4 @@
-"""What was valid at a moment: the last messages before it, of topics whose publishers kept some for late subscribers.
+"""The messages valid at a moment: the last ones before it, of topics whose publishers kept some for late subscribers.
 
 The index says which chunks have messages of such topics. They are read backwards from the moment, until each topic has
 as many as were kept.

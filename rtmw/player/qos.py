@@ -15,7 +15,7 @@ _RELIABLE: Final = {"1", "reliable"}
 
 
 class QosOptions(TypedDict, total=False):
-    """What can be wanted instead; the keywords of Publisher."""
+    """The QoS that can replace the recorded one; the keywords of Publisher."""
 
     priority: int
     lifetime: float | None
@@ -40,7 +40,7 @@ class TrackQos:
     """Each message keeps what was left of its lifetime when it was recorded."""
 
     def stronger(self, other: TrackQos) -> TrackQos:
-        """What promises at least as much as both."""
+        """The QoS that promises at least as much as both."""
         unlimited = not (self.lifetime_ns and other.lifetime_ns)
         return TrackQos(
             Reliability(max(self.reliability, other.reliability)),

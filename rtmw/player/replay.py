@@ -52,7 +52,7 @@ class Replay(Closing):
     eighth of the time at most. `clock`: so many times in a second of the recording its time is published on the topic
     `clock`, as `rosgraph_msgs::msg::Clock`; None: it is not.
 
-    What is left of a lifetime counts from the replay. Topics whose publishers kept messages for late subscribers
+    The rest of a lifetime counts from the replay. Topics whose publishers kept messages for late subscribers
     (`history`) begin with what was valid at the start. Not played, and why: `skipped`.
 
     Errors: FileNotFoundError, RecordingDamaged, RtmwError for topics that are not there, ValueError, and those of
@@ -207,7 +207,7 @@ class Replay(Closing):
         return True
 
     def stats(self) -> ReplayStats:
-        """What it has done, and how punctually."""
+        """The statistics of the replay since it was opened."""
         counters = self._open_player().counters()
         topics = by_topic(zip((track.topic for track in self._plan.tracks), counters, strict=True))
         lateness, overslept, spun_ns = self._player.timing()

@@ -1,4 +1,4 @@
-"""What a replay has done."""
+"""The statistics of a replay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rtmw.latency import Latency
 
 @dataclass(frozen=True)
 class TopicReplayed:
-    """What became of the messages of one topic."""
+    """The messages of one topic: published, and by cause not published."""
 
     published: int
     bytes: int
@@ -29,7 +29,7 @@ class TopicReplayed:
 
 @dataclass(frozen=True)
 class ReplayStats:
-    """What a replay has done since it was opened."""
+    """The statistics of a replay since it was opened."""
 
     topics: Mapping[str, TopicReplayed]
     lateness: Latency

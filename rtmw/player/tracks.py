@@ -40,7 +40,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is wanted of a recording."""
+    """The topics of a recording to replay, their new names and their QoS."""
 
     topics: tuple[str, ...] | None = None
     """Names or patterns; None: all."""

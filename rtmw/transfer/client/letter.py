@@ -24,7 +24,7 @@ class Letter:
     """A transfer that was handed to this process. It is redelivered, to this inbox or to another one, unless it is
     consumed; `with` (and `async with`) consumes it at the end, and gives it back after an exception.
 
-    What a transaction has taken is consumed by its COMMIT, and cannot be consumed by itself.
+    A letter that a transaction has taken is consumed by its COMMIT, and cannot be consumed by itself.
     """
 
     def __init__(self, inbox: Inbox, handed: Handed, txn: int = 0) -> None:
