@@ -1,4 +1,4 @@
-"""What a recording says of each message, as Arrow columns. Needs pyarrow."""
+"""The metadata of each message of a recording, as Arrow columns. Needs pyarrow."""
 
 from __future__ import annotations
 

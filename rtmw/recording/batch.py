@@ -77,7 +77,7 @@ class Batch:
         self.make = make
         """A column by its name; `rows` of it are those of the batch."""
         self.missed = missed
-        """What the recorder did not get since the chunk before."""
+        """The messages that the recorder did not get since the chunk before."""
         self.rows = rows
 
     def __len__(self) -> int:
@@ -136,7 +136,7 @@ def placed(batch: Batch, before_ns: int) -> Batch:
 
 
 def batch_of(chunk: Chunk, scanned: ChunkMessages, side: Side) -> Batch:
-    """What a chunk says of its messages, and its side record."""
+    """The messages of a chunk, by its records and its side record."""
 
     def make(name: str) -> Column:
         match name:

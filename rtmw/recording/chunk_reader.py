@@ -117,9 +117,9 @@ def _scan(file: File, chunk: Chunk, data: bytes | memoryview) -> ChunkMessages:
 
 
 def check_facts(file: File, chunk: Chunk, scanned: ChunkMessages, is_ours: bool) -> None:
-    """What was skipped, or not, by the index was so rightly: its times and counts are those of the messages.
+    """Check that the index was right to skip, or not to skip, a chunk: its times and counts are those of the messages.
 
-    Others may give a chunk more time than its messages take.
+    Other writers may give a chunk more time than its messages take. Raises RecordingDamaged.
     """
     claimed, real = (chunk.start_ns, chunk.end_ns), (scanned.start_ns, scanned.end_ns)
     covers = not len(scanned) or (claimed[0] <= real[0] and real[1] <= claimed[1])

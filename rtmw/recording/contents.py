@@ -1,4 +1,4 @@
-"""What a recording consists of, as its index knows it. Times are wall clock nanoseconds; positions are bytes."""
+"""The parts of a recording, as its index knows them. Times are wall clock nanoseconds; positions are bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TYPE_KEY: Final = "rtmw.type"
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What the payloads of a channel look like."""
+    """The schema of the payloads of a channel."""
 
     id: int
     name: str

@@ -19,5 +19,5 @@ def damaged(path: Path, position: int, what: str) -> RecordingDamaged:
 
 
 def reason_of(error: RecordingDamaged) -> str:
-    """What was wrong, without the file, the position and the advice."""
+    """The reason of an error, without the file, the position and the advice."""
     return str(error).removeprefix(f"{error.path} is damaged at byte {error.position}: ").partition(_ADVICE)[0]

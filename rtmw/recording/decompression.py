@@ -10,7 +10,7 @@ LARGEST: Final = 1 << 32
 """No chunk is larger, uncompressed."""
 
 _RATIO: Final = {"": 1, "lz4": 255, "zstd": 1 << 15}
-"""What one byte can become at most: nothing is allocated for a size that cannot be true."""
+"""The most bytes that one byte can become: nothing is allocated for a size that cannot be true."""
 _SLACK: Final = 1 << 17
 _SUSPICIOUS: Final = 1 << 28
 """Bytes beyond which one byte may become 255 at most: a small file must not take all memory."""

@@ -48,7 +48,7 @@ def read_attachment(file: File, attachment: Attachment) -> bytes:
 
 
 def attachment_at(file: File, position: int, length: int) -> Attachment:
-    """What an attachment record says of itself; its data is not read."""
+    """The head of an attachment record; the data is not read."""
     head = file.window(position + HEAD, min(length - HEAD, _NAMES))
     fields = Fields(file.path, head, position + HEAD, "attachment")
     found = records.read_attachment_head(fields, position)

@@ -20,7 +20,7 @@ _EXTENSION: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Who wrote the file."""
+    """The header of a file: the profile, and the library that wrote it."""
 
     profile: str
     library: str

@@ -1,4 +1,4 @@
-"""What a recording says of itself: where its chunks lie, and what they are about."""
+"""The index of a recording: where its chunks lie, and what they are about."""
 
 from __future__ import annotations
 

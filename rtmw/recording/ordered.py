@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What comes next: rows of one or more chunks."""
+    """The next rows, of one or more chunks."""
 
     parts: tuple[Part, ...]
     order: NDArray[np.intp]
@@ -132,7 +132,7 @@ def _sorted_by_time(batch: Batch) -> Batch:
 
 
 def _split(parts: list[Part], until_ns: int | None) -> tuple[list[Part], list[Part]]:
-    """What comes before a moment, and the rest."""
+    """The rows before a moment, and the rest."""
     if until_ns is None:
         return parts, []
     before: list[Part] = []

@@ -53,7 +53,7 @@ class Output:
                 self._disk.cut(self._file, self.end.position)
 
     def sync(self) -> None:
-        """What was appended is on the disk when this returns, and so is the name of the file."""
+        """All appended data is on the disk when this returns, and so is the name of the file."""
         try:
             self._sync()
         except OSError as error:

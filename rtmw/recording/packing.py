@@ -18,7 +18,7 @@ Missed = Mapping[tuple[int, int], int]
 """Messages that are not in the recording, by channel and cause."""
 
 LEAST_GAIN = 0.95
-"""What compression leaves larger than this part of it is written as it is."""
+"""A chunk that compression leaves larger than this part of it is written uncompressed."""
 
 SAMPLE = 64 << 10
 """A chunk of several times so many bytes is tried by a piece first: what is noise costs no time then."""
@@ -35,7 +35,7 @@ class Packing(NamedTuple):
 def pack(
     chunk: ChunkBuilder, data: memoryview, packing: Packing, position: int, missed: Missed
 ) -> tuple[list[bytes | memoryview], ChunkEntry]:
-    """What to write at this position, and its entry of the index. `data`: a view of the chunk."""
+    """The bytes to write at this position, and their entry of the index. `data`: a view of the chunk."""
     packed = _packed(data, packing)
     head = records.chunk_head(chunk.start_ns, chunk.end_ns, packed)
     indexes = chunk.indexes() if packing.indexed else b""

@@ -25,7 +25,7 @@ SCHEMES: Final = ("s3", "gs", "hdfs")
 _URI: Final = re.compile(rf"({'|'.join(SCHEMES)}):/+")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _GIVE_UP: Final = {"gs": "?retry_limit_seconds=30"}
-"""What ends the library's attempts, by scheme: without, a request to gs:// is tried for a quarter of an hour."""
+"""The limit on the library's attempts, by scheme: without it, a request to gs:// is tried for a quarter of an hour."""
 _PIECE: Final = 8 << 20
 _ADVICE: Final = (
     (
@@ -54,7 +54,7 @@ _ADVICE: Final = (
         "try again",
     ),
 )
-"""What to do, by a word of an error of pyarrow or deltalake."""
+"""The advice, by a word of an error of pyarrow or deltalake."""
 _DRAWN: Final = re.compile("(\x1b\\[[0-9;]*m|↳|\\s)+")
 """Colours, arrows and lines in an error."""
 
@@ -80,7 +80,7 @@ class RemotePath(PosixPath):
         return "/".join((bucket, *self.parts[2:]))
 
     def below(self, inside: str) -> RemotePath:
-        """What the file system of this place calls so."""
+        """The place that the file system of this place calls `inside`."""
         parts = inside.strip("/").split("/")
         return RemotePath(*self.parts[:2], *(parts if self.parts[0] == "hdfs:" else parts[1:]))
 
@@ -92,7 +92,7 @@ class RemotePath(PosixPath):
             return _system("//".join(self.parts[:2]), os.getpid())
 
     def info(self) -> Any:
-        """What is there, as `pyarrow.fs.FileInfo`. Raises RemoteFailed."""
+        """The entry at this place, as `pyarrow.fs.FileInfo`. Raises RemoteFailed."""
         with said(self):
             return self.system.get_file_info(self.inside)
 

@@ -199,7 +199,7 @@ class Recording(Tabular):
         return schema.name if schema is not None else type.name if type is not None else channel.message_encoding
 
     def message_type(self, channel: Channel | int) -> MessageType | None:
-        """What decodes the payloads of a channel; None where nothing does, and `type_problem` says why."""
+        """The type that decodes the payloads of a channel; None where none does, and `type_problem` says why."""
         return self._type(channel)[0]
 
     def type_problem(self, channel: Channel | int) -> str | None:
@@ -271,7 +271,7 @@ class Recording(Tabular):
         return self.as_published(self.read_stored(chunk))
 
     def as_published(self, batch: Batch) -> Batch:
-        """What `read_stored` gave, with payloads that were compressed one by one decompressed."""
+        """The batch that `read_stored` gave, with payloads that were compressed one by one decompressed."""
         channels = self._perhaps_compressed
         return decompressed(self.path, batch, channels) if channels else batch
 
@@ -298,7 +298,7 @@ class Recording(Tabular):
         return batch_of(chunk, scanned, side)
 
     def missed(self, chunk: Chunk) -> tuple[Missed, ...]:
-        """What the recorder did not get since the chunk before; no message is read. Raises RecordingDamaged."""
+        """Messages that the recorder did not get since the chunk before; no message is read. Raises RecordingDamaged."""
         return read_side(self._file, chunk, chunk.message_count, self.header.is_ours).missed
 
     def ranges(self, chunk: Chunk) -> Ranges:

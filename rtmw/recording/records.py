@@ -49,7 +49,7 @@ MAGIC = b"\x89MCAP0\r\n"
 
 
 class Opcode(IntEnum):
-    """What a record is."""
+    """The kind of a record."""
 
     HEADER = 0x01
     FOOTER = 0x02
@@ -97,7 +97,7 @@ class ChunkEntry(NamedTuple):
 
 
 class ChunkHead(NamedTuple):
-    """What a chunk says of itself; its records follow."""
+    """The head of a chunk; its records follow."""
 
     start_ns: int
     end_ns: int
@@ -109,7 +109,7 @@ class ChunkHead(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What is in the file."""
+    """The statistics record of a file."""
 
     messages: int
     schemas: int
@@ -124,7 +124,7 @@ class Statistics(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What of the statistics the index has to agree with."""
+    """The counts of the statistics with which the index has to agree."""
 
     messages: int
     attachments: int

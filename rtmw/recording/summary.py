@@ -1,4 +1,4 @@
-"""What stands at the end of a recording: all that readers need to know before they read a chunk."""
+"""The summary at the end of a recording: all that readers need to know before they read a chunk."""
 
 from __future__ import annotations
 

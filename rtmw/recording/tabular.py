@@ -34,14 +34,14 @@ class TableKeywords(TypedDict, total=False):
     typed: bool
     """False: payloads instead of a column for each member."""
     mode: str
-    """What a damaged payload is: FAILFAST, an error; PERMISSIVE, a row without members; DROPMALFORMED, no row."""
+    """Treatment of a damaged payload: FAILFAST, an error; PERMISSIVE, a row without members; DROPMALFORMED, no row."""
     type_version: int | str
     """Only messages of this version of the topic's type, from 1, or `latest`; without it, all, with columns merged by
     name."""
 
 
 class Tabular:
-    """What `Recording` is as a table."""
+    """The methods of `Recording` that read it as a table."""
 
     def record_batches(self, topic: str | None = None, **wanted: Unpack[TableKeywords]) -> pa.RecordBatchReader:
         """The messages of a topic as a stream of record batches, a row a message, a column a member, a batch a chunk.

@@ -172,7 +172,7 @@ class Walk:
         self._add(replace(run, start_ns=scanned.start_ns, end_ns=scanned.end_ns, counts=scanned.counts))
 
     def _close_unit(self, unit: _Unit) -> None:
-        """What the message indexes say is taken if it agrees with the chunk; else the chunk itself is asked."""
+        """Take the counts of the message indexes if their times agree with the chunk; else read the chunk itself."""
         self._unit = None
         path, head = self._file.path, self._file.window(unit.position, CHUNK_HEAD)
         fields = Fields(path, head[HEAD:], unit.position + HEAD, "chunk")
@@ -217,7 +217,7 @@ class Walk:
                 self.position, self.why_not = unit.position, str(error)
 
     def _drop_torn(self, since: int) -> None:
-        """What was written last may not be on the disk as it was meant, although the file is long enough."""
+        """Drop the damaged chunks at the end: the last writes may be torn, although the file is long enough."""
         chunks = self._index.chunks
         while len(chunks) > since:
             try:

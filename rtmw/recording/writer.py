@@ -77,7 +77,7 @@ class RecordingWriter:
         self._undo: tuple[End, int] | None = None
         """End of the file and groups of the summary before a group that has been begun."""
         self._done: ChunkBuilder | None = None
-        """What has been written, and is to be cleared."""
+        """A chunk that has been written, and is to be cleared."""
         self._closed = False
         self._output.append(records.MAGIC, records.header(f"rtmw {_version()}", self.definitions.profile))
 
@@ -189,7 +189,7 @@ class RecordingWriter:
             self._append(self._chunk)
 
     def sync(self) -> None:
-        """What is in the file survives a loss of power from now on. Takes as long as the disk does."""
+        """The content of the file survives a loss of power from now on. Takes as long as the disk does."""
         self._require_open()
         self._output.sync()
 
@@ -243,7 +243,7 @@ class RecordingWriter:
         self._finish_group()
 
     def _append_single(self, group: Group, *parts: bytes | memoryview) -> None:
-        """What is no chunk; the writer was flushed."""
+        """Append a group that is no chunk; the writer was flushed."""
         self._undo = self._output.end, len(self._summary)
         self._output.append(*parts)
         self._summary.add(group)

@@ -85,5 +85,5 @@ class DeltaTopic:
 
 
 def storage_options() -> dict[str, str]:
-    """What the library does not take from the environment, as pyarrow does: a server that speaks HTTP without TLS."""
+    """The option that deltalake, unlike pyarrow, does not take from the environment: a server with HTTP without TLS."""
     return {"allow_http": "true"} if os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://") else {}

@@ -27,12 +27,12 @@ COMMIT_BYTES: Final = 256 << 20
 
 @dataclass
 class Ingested:
-    """What a call has added."""
+    """The outcome of a call: messages added, and problems."""
 
     messages: dict[str, int] = field(default_factory=dict[str, int])
     """By topic; 0: all of its messages were there already."""
     problems: dict[str, str] = field(default_factory=dict[str, str])
-    """What could not be added, or not as a whole, and why: by file, or by file and topic."""
+    """The reason why messages could not be added, or not all of them: by file, or by file and topic."""
 
 
 class _Waiting:

@@ -37,7 +37,7 @@ _HIDDEN: Final = "."
 
 @dataclass(frozen=True)
 class _Commit:
-    """What the list of a commit says."""
+    """The content of the list of a commit."""
 
     files: list[str]
     marks: list[str]

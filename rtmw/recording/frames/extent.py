@@ -34,7 +34,7 @@ def share_of(read: Extent, skipped: Extent) -> str:
 
 @dataclass(frozen=True)
 class Planned:
-    """What a query reads, by the indexes, and what it need not read."""
+    """The extent that a query reads, by the indexes, and the extent that it need not read."""
 
     read: Extent
     skipped: Extent

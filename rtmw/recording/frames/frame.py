@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked of a table. Conditions are expressions of pyarrow.compute."""
+    """A query of a table. Conditions are expressions of pyarrow.compute."""
 
     columns: tuple[str, ...] = ()
     """None: the usual ones."""

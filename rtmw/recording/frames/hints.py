@@ -1,5 +1,6 @@
-"""What DuckDB's plan says of floats. Its NaN is larger than all numbers, and Arrow's is unlike all of them: so DuckDB
-hands no condition on floats on to a table. Chunks whose ranges are known have no NaN, and may be skipped all the same.
+"""Conditions on floats in DuckDB's plan. DuckDB's NaN is larger than all numbers, and Arrow's is unlike all of them:
+so DuckDB hands no condition on floats on to a table. Chunks whose ranges are known have no NaN, and may be skipped all
+the same.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ _WIDTHS: Final = {pa.float32(): np.float32, pa.float64(): np.float64}
 
 
 def hint_of(plan: str, schema: pa.Schema) -> Any:
-    """What a plan (of EXPLAIN, in JSON) says of the floats of the one table that it reads, which has this schema.
+    """The conditions of a plan (of EXPLAIN, in JSON) on floats of the one table that it reads, which has this schema.
 
-    An expression of pyarrow.compute; None: it says nothing, or reads several tables.
+    An expression of pyarrow.compute; None: the plan has no such condition, or reads several tables.
     """
     conditions = [*_filters(json.loads(plan))]
     if len(conditions) != 1:
@@ -35,7 +36,7 @@ def hint_of(plan: str, schema: pa.Schema) -> Any:
 
 
 def _filters(nodes: Any, above: str = "") -> Iterator[str]:
-    """What is asked of the rows of each scan, directly above it; "" where nothing is."""
+    """The condition on the rows of each scan, directly above it; "" where there is none."""
     for node in nodes:
         if node["name"].strip().endswith(_SCAN):
             yield above

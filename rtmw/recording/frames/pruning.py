@@ -64,7 +64,7 @@ class Pruning:
         return tuple(chunks[at] for at in sorted({known[place][0] for place in places}))
 
     def _guarantees(self, recording: Recording, chunk: Chunk, streams: Mapping[int, Stream]) -> Iterator[Any]:
-        """What is true of all rows of each channel in a chunk."""
+        """For each channel in a chunk, an expression that is true of all of its rows."""
         ranges: Ranges = recording.ranges(chunk) if self._members else {}
         times = [*self._times(chunk)]
         for number in chunk.counts.keys() & streams.keys():

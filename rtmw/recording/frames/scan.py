@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 MODES: Final = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
-"""What becomes of a damaged payload: an error; a row without members; no row."""
+"""The treatment of a damaged payload: an error; a row without members; no row."""
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class Tables:
             return Frame(self._recordings, topic, typed=False)
 
     def query(self, sql: str) -> pa.Table:
-        """What a query answers. Raises QueryError, RecordingDamaged, ValueMismatch for a damaged payload."""
+        """The result of a query. Raises QueryError, RecordingDamaged, ValueMismatch for a damaged payload."""
         self._reading.scans.clear()
         self._reading.plan = self._plan(sql)
         try:
@@ -86,7 +86,7 @@ class Tables:
             raise QueryError(self._sentence(error)) from None
 
     def _plan(self, sql: str) -> str:
-        """What DuckDB means to do; "" for what is not one query."""
+        """DuckDB's plan of a query; "" for a text that is not one query."""
         try:
             if len(self._connection.extract_statements(sql)) != 1:
                 return ""
@@ -119,7 +119,7 @@ class Tables:
 
 @dataclass
 class _Reading:
-    """What one query reads."""
+    """The plan and the scans of one query."""
 
     plan: str = ""
     scans: list[_Scan] = field(default_factory=list["_Scan"])
@@ -149,7 +149,7 @@ class _Scan:
         self._frame, self._query = frame, query
         self.planned = frame.planned(query)
         self.error: RtmwError | None = None
-        """What ended it; DuckDB tells it as an error of its own."""
+        """The error that ended the scan; DuckDB reports it as an error of its own."""
 
     def to_reader(self) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self._frame.schema(self._query.columns), self._batches())

@@ -1,4 +1,4 @@
-"""What the channels of a recording are to a table."""
+"""The channels of a recording, as a table sees them."""
 
 from __future__ import annotations
 

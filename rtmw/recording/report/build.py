@@ -43,7 +43,7 @@ def facts_of(
 
 
 def look_into(source: Source, output: str | Path, progress: Progress = no_progress) -> Contents:
-    """What the indexes of recordings say; looks first whether the page has a place. `progress` is told of files.
+    """The contents of recordings by their indexes; checks first that the page has a place. `progress` is told of files.
 
     Errors: FileNotFoundError, RecordingError where nothing can be read.
     """

@@ -1,4 +1,4 @@
-"""What the indexes and side records of recordings say, before a message is read."""
+"""The contents of recordings by their indexes and side records, before a message is read."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ Measured = tuple[tuple["TopicFigures", ...], tuple[str, ...]]
 """The figures of each topic, by name, and a sentence for each chunk that could not be read."""
 
 Measure = Callable[["Contents", "Grid", Progress], Measured]
-"""Who reads the messages of recordings; it tells how much is done, and how much that is of."""
+"""The function that reads the messages of recordings; it reports how much is done, and how much that is of."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of recordings."""
+    """The facts about recordings from which a report is made."""
 
     contents: Contents
     grid: Grid

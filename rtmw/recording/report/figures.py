@@ -1,4 +1,4 @@
-"""What a report says of a topic: made once, by `measure`, whoever has gathered its messages."""
+"""The figures of a topic in a report: made once, by `measure`, however its messages were gathered."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Deadline:
 
 @dataclass(frozen=True)
 class TopicFigures:
-    """What a report counts of a topic. Times are nanoseconds; no message that was carried over counts."""
+    """The figures of a topic in a report. Times are nanoseconds; no message that was carried over counts."""
 
     topic: str
     messages: int
@@ -119,7 +119,7 @@ class TopicFigures:
 
 
 def loaded(text: str) -> TopicFigures:
-    """What `dumped` gave."""
+    """The figures in a text of `dumped`."""
     told: dict[str, Any] = json.loads(text)
     one: dict[str, Callable[..., Any]] = {
         "gaps": Distribution, "latency": Distribution, "lifetimes": Lifetimes, "deadline": Deadline,

@@ -37,7 +37,7 @@ SLACK_NS: Final = 1_000_000_000
 
 @dataclass(frozen=True)
 class Measuring:
-    """What is the same for all topics."""
+    """The parameters of a measurement that are the same for all topics."""
 
     grid: Grid
     known: frozenset[str]

@@ -29,7 +29,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """What one check found."""
+    """The result of one check."""
 
     name: str
     level: Level
@@ -197,4 +197,4 @@ GOOD: Final = {
     "clocks": "no message was recorded before it was published",
     "types": "each topic has one type, which can be read",
 }
-"""What it means that a check passed."""
+"""The meaning of a check that passed, by its name."""

@@ -1,4 +1,4 @@
-"""What a recording says of its types: for other readers in IDL, for rtmw as the description that lies in the region."""
+"""The types in a recording: for other readers in IDL, for rtmw as the description that lies in the region."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _XCDR: Final = {0x00: (1, "final"), 0x01: (1, "final"), 0x02: (1, "mutable"), 0x
 
 
 class SchemaText(NamedTuple):
-    """What goes into the schema record of a type, and the encoding of its messages."""
+    """The content of the schema record of a type, and the encoding of its messages."""
 
     name: str
     encoding: str
@@ -100,7 +100,7 @@ def remark_of(type: MessageType | bytes, *, ros2: bool = False) -> str | None:
 
 
 def metadata_of(type: MessageType | bytes, *, ros2: bool = False) -> dict[str, str]:
-    """What a channel's metadata says of its type."""
+    """The metadata of a channel that describes its type."""
     data = type if isinstance(type, bytes) else type.description
     remark = remark_of(data, ros2=ros2)
     own = {TYPE_KEY: base64.b64encode(data).decode()}

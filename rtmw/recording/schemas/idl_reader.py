@@ -286,7 +286,7 @@ class _Reader:
         return numbers
 
     def _once(self, name: str, compute: Callable[[Declaration], Any]) -> Any:
-        """What is computed of a declaration, the first time only."""
+        """The result of `compute` for a declaration, computed the first time only."""
         if name not in self._constants:
             self._constants[name] = _BEING_COMPUTED
             self._constants[name] = compute(self._declarations[name])

@@ -87,7 +87,7 @@ class Declaration:
     members: tuple[Member, ...] = ()
     annotations: Annotations = field(default_factory=Annotations)
     base: Any = None
-    """What a struct inherits from, what a union switches on, or the value of a constant."""
+    """The base of a struct, the discriminator of a union, or the value of a constant."""
 
 
 def parse(text: str) -> dict[str, Declaration]:
@@ -146,7 +146,7 @@ class _Parser:
             self._deeper(self._definition, inner)
 
     def _other(self, scope: tuple[str, ...]) -> None:
-        """What is not supported, to its end: a message that needs it says so."""
+        """Skip an unsupported declaration, to its end: the error is raised for a message that needs it."""
         tokens, kind = self._tokens, self._tokens.take().text
         while tokens.at(*OTHERS):
             kind = tokens.take().text

@@ -11,7 +11,7 @@ JSON: Final = "json"
 
 
 def described_payloads(schema: Schema | None, channel: Channel) -> bytes | None:
-    """What `rtmw.columns` makes columns from; None: the payloads are of another encoding, or their schema is.
+    """Description from which `rtmw.columns` makes columns; None: the payloads, or their schema, are of another encoding.
 
     Raises UnsupportedType for a schema that is too large.
     """

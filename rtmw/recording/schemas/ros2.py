@@ -55,13 +55,13 @@ _PARTS: Final = {
     "builtin_interfaces::msg::Time": "int32 sec\nuint32 nanosec",
     "builtin_interfaces::msg::Duration": "int32 sec\nuint32 nanosec",
 }
-"""What recorders may leave out, because everybody knows it."""
+"""The definitions that recorders may leave out, because every reader knows them."""
 
 RULER: Final = "=" * 80
 _SHOWN: Final = 127
 """Characters of a name in an error."""
 PLACEHOLDER: Final = "structure_needs_at_least_one_member"
-"""What ROS 2 puts into a message that holds nothing."""
+"""The member that ROS 2 puts into a message without members."""
 
 _FIELD: Final = re.compile(
     r"(?P<type>[A-Za-z][\w/]*)(?:<=(?P<bound>\d{1,10}))?(?P<array>\[(?P<upto><=)?(?P<length>\d{0,10})\])?\s+"

@@ -1,4 +1,4 @@
-"""What a publisher offers, as bags of ROS 2 say it: in YAML, in the metadata of a channel."""
+"""The QoS that a publisher offers, as bags of ROS 2 write it: in YAML, in the metadata of a channel."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is done with recordings as files: look, check, recover, cut, merge, export."""
+"""The operations on recordings as files: look, check, recover, cut, merge, export."""

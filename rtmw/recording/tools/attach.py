@@ -18,7 +18,7 @@ from rtmw.recording.versions import some
 
 @dataclass(frozen=True, slots=True)
 class Additions:
-    """What a recording gets."""
+    """The attachments and metadata that are added to a recording."""
 
     files: Sequence[Path] = ()
     """Attachments, under the names of the files."""

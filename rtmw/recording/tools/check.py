@@ -41,7 +41,7 @@ _BANDS: Final = 8
 
 @dataclass(slots=True)
 class Checked:
-    """What was found."""
+    """The findings of a check."""
 
     path: Path
     chunks: int = 0
@@ -129,7 +129,7 @@ def _check_indexes(recording: Recording, chunk: Chunk, batch: Batch) -> None:
 
 
 def _check_ranges(recording: Recording, chunk: Chunk, batch: Batch) -> None:
-    """What queries skip chunks by is so."""
+    """The ranges by which queries skip chunks are those of the messages. Raises RecordingDamaged."""
     for number, claimed in recording.ranges(chunk).items():
         kind = recording.message_type(number) if number in recording.channels else None
         of_channel = batch.channel == number

@@ -30,7 +30,7 @@ _LOOK: Final = 4096
 
 @dataclass(slots=True)
 class Converted:
-    """What a new recording has."""
+    """The outcome of a conversion."""
 
     messages: int = 0
     untyped: list[str] = field(default_factory=list[str])

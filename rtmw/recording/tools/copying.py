@@ -25,7 +25,7 @@ def no_progress(_done: int, _all: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a new recording has of those that it was made of."""
+    """The messages and attachments that a new recording has of its sources."""
 
     messages: int
     attachments: int = 0
@@ -69,7 +69,7 @@ class Copier:
                 self.writer.missed(numbers[missed.channel], missed.cause, missed.count)
 
     def carry(self, batches: Iterable[Batch], numbers: Mapping[int, int]) -> None:
-        """What was latched before the first message."""
+        """Add the messages that were latched before the first message."""
         before = self.messages
         for batch in batches:
             self.add(batch, numbers)

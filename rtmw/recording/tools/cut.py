@@ -15,7 +15,7 @@ from rtmw.recording.tools.whole import written_whole
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What is wanted."""
+    """The topics and the time range of a section."""
 
     topics: tuple[str, ...] | None = None
     """Names or patterns; None: all."""

@@ -158,7 +158,7 @@ def _cell(value: Any) -> Any:
 
 
 def _plain(value: bytes | datetime | timedelta) -> str | float:
-    """What JSON has no word for: bytes as base64, times in ISO format, durations in seconds."""
+    """A value without a JSON type: bytes as base64, times in ISO format, durations in seconds."""
     if isinstance(value, timedelta):
         return value.total_seconds()
     return value.isoformat() if isinstance(value, datetime) else base64.b64encode(value).decode()

@@ -46,7 +46,7 @@ _LEVEL: Final = 3
 
 @dataclass(slots=True)
 class Images:
-    """What was written."""
+    """The outcome of an export of images."""
 
     images: Counter[str] = field(default_factory=Counter[str])
     """By topic."""

@@ -1,4 +1,4 @@
-"""What is in a recording, from its index and its side records: no message is read."""
+"""The contents of a recording, from its index and its side records: no message is read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TopicInfo:
 
 
 class _Totals:
-    """What follows from the rest, of a file and of a run."""
+    """Totals that follow from the other fields, of a file and of a run."""
 
     __slots__ = ()
     start_ns: int
@@ -66,7 +66,7 @@ class RecordingInfo(_Totals):
     size: int
     """Bytes of the file."""
     library: str
-    """Who wrote it."""
+    """The library that wrote the file."""
     complete: bool
     incomplete_because: str
     messages: int
@@ -162,7 +162,7 @@ def _summed(parts: Sequence[TopicInfo], seconds: float) -> TopicInfo:
 
 
 def recorder_of(recording: Recording) -> dict[str, str]:
-    """What the recorder said of itself at the end; nothing where it could not."""
+    """The metadata that the recorder wrote about itself at the end; empty where it could not."""
     for name, values in reversed(recording.metadata):
         if name == "rtmw.recorder":
             return values

@@ -1,4 +1,4 @@
-"""What was latched at a moment: a section that begins then has it, too, as the next file of a recorder has.
+"""The messages latched at a moment: a section that begins then has them, too, as the next file of a recorder has.
 
 The last message of each publisher, that is, of channels whose publishers kept some for late subscribers. Recordings of
 others do not say who published what: of them, as many messages as the channel had publishers of that kind.

@@ -44,7 +44,7 @@ class Lost:
 
 @dataclass(slots=True)
 class Recovered:
-    """What came of it."""
+    """The outcome of a recovery."""
 
     source: Path
     target: Path
@@ -85,7 +85,7 @@ class _Recovery:
         self._begin, self._is_ours, self._profile = _beginning(file)
         self._index = Index(file.path, self._is_ours)
         self._told: dict[int, Mapping[int, int]] = {}
-        """What the summary says of the chunk at each position."""
+        """The counts by channel of the chunk at each position, from the summary."""
         self._metadata: list[tuple[str, dict[str, str]]] = []
         self._attachments: list[Attachment] = []
         self._copier: Copier | None = None

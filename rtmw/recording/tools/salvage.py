@@ -1,4 +1,4 @@
-"""What is whole in a damaged file: record by record, and behind a damage on from the next chunk that is whole."""
+"""The whole records of a damaged file: record by record, and behind a damage on from the next chunk that is whole."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _OF_THE_FILE: Final = ("topic", "hour")
-"""What the place of a row says of it."""
+"""The columns whose values follow from the place of a row."""
 
 
 @dataclass(frozen=True, slots=True)
