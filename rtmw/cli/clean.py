@@ -45,7 +45,7 @@ def clean(arguments: argparse.Namespace) -> int:
 
 
 def _remove_half_made(number: int) -> str:
-    """What creators left that died before their domain had a name is nobody's, and goes without a question."""
+    """Objects of creators that died before their domain had a name are nobody's, and are removed without a question."""
     before = _objects(number)
     shm.remove_leftovers(number)
     removed = _gone(before, number)

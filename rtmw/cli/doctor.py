@@ -25,7 +25,7 @@ NEARLY_FULL = 0.9
 
 @dataclass(frozen=True)
 class _Findings:
-    """What a domain looks like."""
+    """The findings about a domain."""
 
     books: Books
     tables: tuple[TableUse, ...]

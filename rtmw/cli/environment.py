@@ -1,4 +1,4 @@
-"""What this machine offers: the checks of `rtmw doctor` that need no domain."""
+"""The properties of this machine: the checks of `rtmw doctor` that need no domain."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _shared_memory() -> Check:
 
 
 def shortage(free: int) -> str:
-    """What to do where so many bytes are free; nothing if a domain made with the defaults fits."""
+    """The advice where so many bytes are free; empty if a domain made with the defaults fits."""
     if free >= shm.domain_bytes(USUAL_POOL):
         return ""
     larger, fits = f"mount -o remount,size=... {SHARED_MEMORY}", shm.largest_pool(free)

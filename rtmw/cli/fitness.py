@@ -33,7 +33,7 @@ def fitness(mapped_bytes: int | None) -> list[Check]:
 
 
 def _read(path: Path) -> str:
-    """What a file of the kernel says; nothing where there is no such file."""
+    """The content of a file of the kernel; empty where there is no such file."""
     try:
         return path.read_text().strip()
     except OSError:

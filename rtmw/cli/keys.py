@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 NAMES: Final = {"\x1b[A": "up", "\x1b[B": "down", "\x1b[C": "right", "\x1b[D": "left", " ": "space"}
-"""What terminals send for keys that have no letter."""
+"""The sequences that terminals send for keys that have no letter."""
 
 Pressed = Callable[[], list[str]]
 

@@ -1,4 +1,4 @@
-"""What `rtmw log info` and `list` say of a log, and the picture of its segments and cursors."""
+"""The output of `rtmw log info` and `list` about a log, and the picture of its segments and cursors."""
 
 from __future__ import annotations
 

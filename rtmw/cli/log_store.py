@@ -33,7 +33,7 @@ CAUSES: Final = ("missed", "expired", "unmatched", "other_types")
 
 @dataclass
 class Stored:
-    """What came of it."""
+    """The outcome of storing topics in a log."""
 
     topics: list[str]
     messages: int = 0

@@ -19,7 +19,7 @@ ENDS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class OfDomain:
-    """What prometheus_client calls a collector."""
+    """A collector, as prometheus_client defines it."""
 
     def __init__(self, domain: int) -> None:
         self._domain = domain

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def base_settings() -> Settings:
-    """What holds where neither file nor command line says anything."""
+    """The settings that hold where neither file nor command line says anything."""
     try:
         return Settings(domain=environment_domain())
     except ValueError as error:

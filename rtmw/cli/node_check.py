@@ -47,7 +47,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def checks(settings: Settings, path: Path) -> Iterator[Check]:
-    """What the node would use, and what is in its way now. `path`: of the settings."""
+    """The settings that the node would use, and the obstacles in its way now. `path`: of the settings."""
     from rtmw.net.dds.network import choose
 
     line = choose(settings)
@@ -71,7 +71,7 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
 
 
 def _running(settings: Settings) -> dict[str, object] | None:
-    """What the node says of itself that carries this domain already."""
+    """The status of the node that carries this domain already; None: there is none."""
     try:
         status = find_status(settings.domain)
     except DomainNotFound:
@@ -157,7 +157,7 @@ def _metrics(settings: Settings, status: dict[str, object] | None, path: Path) -
 
 
 def _security(settings: Settings, status: dict[str, Any] | None, path: Path) -> Iterator[Check]:
-    """What a node without links has nothing of."""
+    """The checks of security, of which a node without links has none."""
     from rtmw.cli.node_doctor import keys
     from rtmw.cli.node_links import checked
     from rtmw.net.security.health import KeysHealth

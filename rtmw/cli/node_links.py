@@ -41,7 +41,7 @@ def _cipher(peer: dict[str, Any], without: str) -> str:
 
 
 def links_words(links: dict[str, Any]) -> Iterator[str]:
-    """What else there is to say."""
+    """The sentences about failing links, refused connections and denials."""
     for place, why in links["failing"].items():
         yield f"No link with {place}: {why}."
     if links["refused"]:

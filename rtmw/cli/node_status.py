@@ -83,7 +83,7 @@ def crossing_table(title: str, rows: list[dict[str, Any]]) -> Table:
 
 
 def without_trailer(found: dict[str, Any]) -> list[str]:
-    """What is not known of messages that cross with plain programs, if any do."""
+    """A sentence on the facts that are not known of messages that cross with plain programs, if any do."""
     from rtmw.net.settings import WITH_PLAIN
 
     topics = sorted({row["topic"] for row in found["out"] + found["in"] if row["with"] == WITH_PLAIN})
@@ -104,7 +104,7 @@ def unmatched_table(found: dict[str, Any]) -> Table:
 
 
 def node_status(number: int) -> dict[str, Any]:
-    """What the node of a domain says of itself; CommandError when there is none."""
+    """The status of the node of a domain; CommandError when there is none."""
     status = find_status(number)
     if status is None:
         raise CommandError(f"No node runs for domain {number}; start one with: rtmw node --domain {number}")

@@ -105,7 +105,7 @@ def facts(stats: RecorderStats, paths: Sequence[Path] = ()) -> dict[str, Any]:
 
 
 def summary(stats: RecorderStats, paths: Sequence[Path], is_snapshot: bool = False) -> str:
-    """What came of it. What a recorder kept for a snapshot that nobody asked for is in no file."""
+    """The outcome of a recording. Messages kept for a snapshot that was never requested are in no file."""
     messages, topics = counted(stats.messages, "message"), counted(stats.topics, "topic")
     lines = [f"recorded {messages} ({size(stats.bytes)}) of {topics}"]
     if is_snapshot:

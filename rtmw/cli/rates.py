@@ -16,7 +16,7 @@ from rtmw.domain import Domain
 
 @dataclass(frozen=True)
 class Rate:
-    """What a topic did in the last window, and the extremes over all windows so far."""
+    """The rates of a topic in the last window, and the extremes over all windows so far."""
 
     topic: str
     window_s: float

@@ -31,7 +31,7 @@ _OPTIONS = (
 
 
 class _Demands:
-    """What signals and keys ask for; the main thread does it."""
+    """The requests of signals and keys; the main thread carries them out."""
 
     def __init__(self) -> None:
         self.end, self.cut, self.pause = threading.Event(), threading.Event(), threading.Event()

@@ -49,7 +49,7 @@ def cell(value: Any) -> Cell:
 
 
 def plain(value: Any) -> Any:
-    """What JSON has no word for: whole decimals as numbers, bytes as base64, times in ISO format."""
+    """A value without a JSON type: whole decimals as numbers, bytes as base64, times in ISO format."""
     match value:
         case Decimal():
             return int(value) if value == value.to_integral_value() else float(value)

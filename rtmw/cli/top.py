@@ -25,7 +25,7 @@ SORT: dict[str, Callable[[TopicActivity], Any]] = {
     "latency": lambda topic: -(topic.latency.percentile(99) or 0.0),
     "behind": lambda topic: -(topic.behind.behind if topic.behind else 0),
 }
-"""What `--sort` can name; the largest first."""
+"""The sort keys that `--sort` can name; the largest first."""
 COLUMNS = ("topic", "msg/s", "bytes/s", "queued", "pubs", "subs", "p50", "p99", "max", "drops", "behind")
 FRAME_LINES = 6
 """Of a terminal: title, heading, and space for the prompt."""
@@ -53,7 +53,7 @@ def top(arguments: argparse.Namespace) -> int:
 
 
 class TransferWords:
-    """What `top` says of transfers, where a core runs in the domain."""
+    """The words of `top` about transfers, where a core runs in the domain."""
 
     def __init__(self) -> None:
         self._last: tuple[observe.TransferActivity, float] | None = None

@@ -141,7 +141,7 @@ def watch_table(found: dict[str, Any], a_second: dict[str, float]) -> Table:
 
 
 def event_lines(found: dict[str, Any], most: int) -> list[str]:
-    """What went wrong last, a sentence each."""
+    """The last failures, a sentence each."""
     lines: list[str] = []
     for event in found["events"][-most:]:
         when = time.strftime("%H:%M:%S", time.localtime(event["time_ns"] / 1e9))

@@ -61,7 +61,7 @@ def _bytes_to_plain(data: bytes) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """What lies at a path in plain data."""
+    """The part at a path in plain data."""
 
     value: Any = None
     lack: str | None = None

@@ -41,7 +41,7 @@ class Decoder(Protocol):
     """The columns of one message type. One may serve several threads."""
 
     def schema(self, permissive: bool) -> pa.Schema:
-        """What `decode` gives. Permissive: each column may be null."""
+        """The schema of the batches of `decode`. Permissive: each column may be null."""
         ...
 
     def decode(self, rows: Rows, permissive: bool) -> Iterator[tuple[pa.RecordBatch, Mask | None]]:

@@ -22,7 +22,7 @@ LARGEST: Final = 16 << 20
 
 
 class PayloadType(NamedTuple):
-    """What such a description says."""
+    """The content of the description of a payload type."""
 
     kind: Kind
     name: str
@@ -39,7 +39,7 @@ def describe(kind: Kind, name: str, schema: bytes) -> bytes:
 
 
 def payload_type(description: bytes) -> PayloadType | None:
-    """What a description says; None: it is that of a message type."""
+    """The payload type in a description; None: the description is that of a message type."""
     for kind, mark in _MARKS.items():
         if description.startswith(mark):
             begin = len(mark) + _WIDTH

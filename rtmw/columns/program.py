@@ -34,7 +34,7 @@ from rtmw.types.schema import (
 )
 
 Unsigned = Literal["keep", "widen", "long"]
-"""What becomes of unsigned numbers: they stay; or get the next wider type with a sign, those of 64 bits decimal(20, 0),
+"""Treatment of unsigned numbers: they stay; or get the next wider type with a sign, those of 64 bits decimal(20, 0),
 or int64, where a number beyond its range is refused."""
 
 MOST: Final = 4096

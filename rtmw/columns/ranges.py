@@ -26,7 +26,7 @@ _ENTRIES: Final = tuple(Struct("<?" + 2 * letter) for letter in "qqqqQQQQdd")
 
 
 class Range(NamedTuple):
-    """What all payloads have: least <= value <= most. No value is a NaN."""
+    """The range of a member in all payloads: least <= value <= most. No value is a NaN."""
 
     member: int
     """Which member of the message, from 0."""

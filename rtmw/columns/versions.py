@@ -64,7 +64,7 @@ class Versions:
             self._decoders = [described_decoder(description, unsigned, names) for description in descriptions]
 
     def schema(self, permissive: bool) -> pa.Schema:
-        """What `decode` gives. Permissive: each column may be null."""
+        """The schema of the batches of `decode`. Permissive: each column may be null."""
         return self._schemas[permissive]
 
     def _merged(self, permissive: bool) -> pa.Schema:

@@ -55,7 +55,7 @@ def run(seconds: float, folder: Path = FOLDER, *, spark: bool = True) -> int:
 
 
 def _live(seconds: float, folder: Path) -> tuple[dict[str, int], Path, int]:
-    """What was published by topic, the recording of it, and 0 if the numbers of the live part agree."""
+    """The number of messages published by topic, their recording, and 0 if the numbers of the live part agree."""
     processes = len(PUBLISHERS) + len(SUBSCRIBERS) + len(FAR)
     print(f"Starting {processes} processes on two hosts, and a node on each ...", flush=True)
     with (

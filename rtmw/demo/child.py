@@ -1,4 +1,4 @@
-"""What every child process does: it runs until its standard input ends, and reports in lines of JSON.
+"""The duties of every child process: it runs until its standard input ends, and reports in lines of JSON.
 
 The parent closes the standard input of a child to end it. If the parent dies, the kernel does.
 """

@@ -49,7 +49,7 @@ class Member:
             self._news.notify_all()
 
     def said(self, kind: str) -> list[dict[str, Any]]:
-        """What it has reported of this kind so far."""
+        """The reports of this kind from this process so far."""
         with self._news:
             return [line for line in self._said if line["kind"] == kind]
 
@@ -119,7 +119,7 @@ class Crew:
         return reports
 
     def said(self, role: str, kind: str) -> list[dict[str, Any]]:
-        """What a process has reported so far."""
+        """The reports of this kind from a process so far."""
         return self._members[role].said(kind)
 
     def role(self, pid: int) -> str:

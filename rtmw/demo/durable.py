@@ -16,7 +16,7 @@ from rtmw.demo.crew import END_S, CrewError
 
 @dataclass(frozen=True)
 class Durable:
-    """What two writers appended, and what the log has."""
+    """The records that two writers appended, and those that the log has."""
 
     alarms: int
     """That are to be in the log."""
@@ -30,7 +30,7 @@ class Durable:
     """Ids of the records that the log has now, in their order."""
 
     def problems(self) -> list[str]:
-        """What does not add up, a sentence each."""
+        """The disagreements, a sentence each."""
         found: list[str] = []
         if self.survived < self.answered:
             found.append(f"{self.answered} appends were answered, and {self.survived} records survived the kill.")

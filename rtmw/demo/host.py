@@ -1,4 +1,4 @@
-"""What this machine says about itself, read with psutil, in the types of `topics.telemetry`."""
+"""The state of this machine, read with psutil, in the types of `topics.telemetry`."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ PATIENCE_S = 30.0
 
 @dataclass(frozen=True)
 class Offline:
-    """What was found in the recording, and what became of the part that was replayed."""
+    """The findings in the recording, and the outcome of the part that was replayed."""
 
     rows: dict[str, int]
     """Read, by topic."""
@@ -40,7 +40,7 @@ class Offline:
     counted_sum: int
 
     def problems(self, recorded: Mapping[str, int]) -> list[str]:
-        """What does not add up, a sentence each."""
+        """The disagreements, a sentence each."""
         found = [
             f"{recorded[topic]} messages of {topic} were recorded, but {self.rows.get(topic, 0)} were read."
             for topic in TOPICS
@@ -89,7 +89,7 @@ def with_spark(path: Path, picture: Path, bus: Domain) -> Offline:
 
 
 def in_spark(spark: SparkSession, path: Path, picture: Path, bus: Domain) -> Offline:
-    """What `with_spark` does, in a session that runs."""
+    """The work of `with_spark`, in a session that runs."""
     from rtmw.spark import analyse
 
     messages = rtmw.spark.read(path, spark=spark, typed=False)
@@ -116,7 +116,7 @@ def _whole(cell: Any) -> Any:
 
 
 def used_bytes(path: Path) -> list[int]:
-    """What each message of memory says, in the order in which they were recorded."""
+    """The used bytes in each message of memory, in the order in which they were recorded."""
     with Recording(path) as recording:
         found = recording.messages(telemetry.MEMORY.name)
         return [telemetry.Memory.deserialize(message.payload).used for message in found]

@@ -1,4 +1,4 @@
-"""What crosses to the other host is recorded there, by `rtmw record`, and nothing of it is missing."""
+"""Messages that cross to the other host are recorded there, by `rtmw record`, and none of them is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rtmw.domain import Domain
 from rtmw.recording import Recording
 
 TOPICS = (telemetry.MEMORY.name, telemetry.CPU.name, telemetry.ALARM.name)
-"""What is recorded; the node brings what somebody there asks for."""
+"""The recorded topics; the node brings the topics that a program there asks for."""
 TRAVEL_S = 30.0
 """How long the last messages may take to the other host."""
 LOOK_S = 0.05

@@ -1,4 +1,4 @@
-"""What is to be seen while it runs: counters out of the region, nothing is subscribed for it."""
+"""The display while the demonstration runs: counters out of the region, nothing is subscribed for it."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def totals(publishers: Reports, what: str) -> dict[str, int]:
 
 
 def disagreements(published: Mapping[str, int], subscribers: Reports) -> list[str]:
-    """What does not add up, a sentence each."""
+    """The disagreements, a sentence each."""
     found: list[str] = []
     for role, account in _accounts(subscribers):
         topic, seen = account["topic"], account["seen"]

@@ -1,4 +1,4 @@
-"""What is to be recorded, and how."""
+"""The topics to be recorded, and how they are recorded."""
 
 from __future__ import annotations
 

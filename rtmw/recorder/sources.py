@@ -147,7 +147,7 @@ class Sources:
         self._asked[name] = number, wish
 
     def _wish(self, publishers: list[Publishing]) -> Reliability:
-        """What to adapt to: the weakest that is offered; while nobody offers anything, the most careful."""
+        """The reliability to adapt to: the weakest that is offered; while no publisher offers any, the most careful."""
         offered = min((Reliability(p.reliability) for p in publishers), default=None)
         if self._reliable and offered in (None, Reliability.RELIABLE):
             return Reliability.RELIABLE

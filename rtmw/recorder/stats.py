@@ -1,4 +1,4 @@
-"""What a recorder says of itself."""
+"""The statistics of a recorder."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Writing:
         most = settings.chunks // 2
         self._ring = Ring(settings.snapshot, most, settings.buffer_bytes // 2) if settings.snapshot else None
         self._untold: Counter[tuple[int, int]] = Counter()
-        """What is missing, by source and cause."""
+        """The missing messages, by source and cause."""
         self._done_with: Counter[int] = Counter()
         """Messages by source that are written, or that a snapshot has let go."""
         self._channel_of: dict[int, int] = {}

@@ -1,6 +1,6 @@
-"""What a daemon can be told: on the command line, in a TOML file, or both; the command line wins.
+"""The settings of a daemon: on the command line, in a TOML file, or both; the command line wins.
 
-    declaration   what settings there are, each with its type, unit, default, and whether a reload takes it in
+    declaration   the settings, each with its type, unit, default, and whether a reload takes it in
     file          a TOML file, and on which line it says what (toml_lines)
     values        checks that several daemons need
 

@@ -1,4 +1,4 @@
-"""What settings a daemon has: by this table its file and command line are checked, and its documents are made."""
+"""The settings of a daemon: by this table its file and command line are checked, and its documents are made."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Setting:
     check: Callable[[Any], Any]
     """The value that the daemon uses, of one that was given. Raises ValueError: what it must be (values.py)."""
     unit: str
-    """What a value is, as the command line shows it: BYTES, SECONDS, PATTERN; empty: a flag."""
+    """The kind of a value, as the command line shows it: BYTES, SECONDS, PATTERN; empty: a flag."""
     meaning: str = ""
     default: str = "none"
     """In words."""
@@ -43,7 +43,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Changes:
-    """What a reload finds."""
+    """The changes that a reload finds."""
 
     taken: dict[str, Any]
     """New values, by name."""
@@ -68,7 +68,7 @@ class Declaration:
 
     @cached_property
     def reloaded(self) -> frozenset[str]:
-        """What a reload takes in."""
+        """The names of the settings that a reload takes in."""
         return frozenset(setting.name for setting in self.settings if setting.is_reloaded) | {*self.others}
 
     def read(
@@ -109,7 +109,7 @@ class Declaration:
         return f"there is no setting {name}; {there_are}"
 
     def changes(self, before: Settings, after: Settings) -> Changes:
-        """What a reload takes in, of two settings of the daemon, and what it does not."""
+        """The changes between two settings of the daemon: those that a reload takes in, and those that it does not."""
         new = {one.name: getattr(after, one.name) for one in fields(after)}
         changed = {name: value for name, value in new.items() if value != getattr(before, name)}
         taken = {name: value for name, value in changed.items() if name in self.reloaded}

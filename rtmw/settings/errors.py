@@ -1,4 +1,4 @@
-"""What can be wrong with settings."""
+"""Errors of settings."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class OneQuery:
 
 
 def _first_text(name: str, text: str) -> str:
-    """What stands under a name on this host; `text`, if nothing did."""
+    """The text that is stored under a name on this host; `text`, if none was."""
     folder = ledgers() / "asked"
     folder.mkdir(mode=0o700, exist_ok=True)
     path, new = folder / name, folder / f"{name}.{uuid4().hex}"

@@ -1,4 +1,4 @@
-"""What a query asks of rows, as Catalyst has it, as an expression of pyarrow.compute for the ranges of chunks."""
+"""Conditions of a query, translated from Catalyst into an expression of pyarrow.compute for the ranges of chunks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Fields = dict[str, pa.Field]
 
 
 def implied(condition: Any, fields: Fields) -> Any:
-    """What is true of all rows for which a condition of the JVM is true, as far as it is understood; None: nothing."""
+    """An expression that is true of all rows for which a condition of the JVM is true; None: none is known."""
     match name_of(condition):
         case "And":
             known = [implied(part, fields) for part in parts_of(condition)]

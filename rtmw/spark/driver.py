@@ -88,7 +88,7 @@ def local_settings() -> dict[str, str]:
 
 
 def settings(master: str, name: str, ui: bool) -> dict[str, str]:
-    """What a new session is made with, before the caller's own settings.
+    """The settings with which a new session is made, before the caller's own.
 
     Options of Java go where Spark has its defaults, so that they add to the caller's `extraJavaOptions`.
     """

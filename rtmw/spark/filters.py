@@ -1,4 +1,4 @@
-"""What of a query's conditions the index can answer: those on topics and on the time of logging."""
+"""The conditions of a query that the index can answer: those on topics and on the time of logging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a task has been published: a second attempt on this host goes on behind it.
+"""The rows of a task that have been published: a second attempt on this host goes on behind them.
 
 Spark runs a task again when it fails, and a batch of a stream when the driver was killed. A message cannot be taken
 back, so each task counts in a file which rows are on the bus; the file is mapped, so that SIGKILL takes nothing away.

@@ -49,7 +49,7 @@ class Stretch:
         return round((self.end - self.start) * self.share)
 
     def guarantee(self) -> Any:
-        """What is true of all of its records, as an expression."""
+        """An expression that is true of all of its records."""
         known = [self._between("position", self.start, self.end - 1)]
         if self.earliest_ns is not None and self.latest_ns is not None and self.latest_ns < UNSET_NS:
             for name, unit in _UNITS.items():

@@ -85,7 +85,7 @@ class LogScan:
 
     @cached_property
     def _wanted(self) -> int:
-        """What is looked at of records besides their heads: keys, ids and data only if a column needs them."""
+        """The parts of records that are read besides their heads: keys, ids and data only if a column needs them."""
         names = {column.name if column.member is None else "payload" for column in self.columns}
         parts = {"key": RUN_KEYS, "id": RUN_IDS, "payload": RUN_DATA}
         return sum(parts[name] for name in names & parts.keys())

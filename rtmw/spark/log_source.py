@@ -96,7 +96,7 @@ _SIGNS: Final[dict[type[Filter], Callable[[Any, Any], Any]]] = {
 
 
 def condition_of(filters: Iterable[Filter]) -> Any:
-    """What conditions say of positions and times, as an expression of pyarrow.compute; None: nothing."""
+    """The conditions on positions and times, as an expression of pyarrow.compute; None: there are none."""
     return all_of(known for one in filters if (known := _compared(one)) is not None)
 
 
@@ -187,7 +187,7 @@ def log_frame(spark: SparkSession, path: str, options: ReadOptions) -> DataFrame
 
 @dataclass(frozen=True)
 class LogReading:
-    """What a DataFrame reads."""
+    """The input of a DataFrame."""
 
     spark: SparkSession
     path: str
@@ -222,7 +222,7 @@ class LogReading:
 
 
 class LogTasks:
-    """What a task does with its number."""
+    """The function that a task calls with its number."""
 
     def __init__(self, scan: LogScan, partitions: Sequence[LogPartition]) -> None:
         self._scan, self._partitions = scan, partitions

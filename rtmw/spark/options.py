@@ -1,4 +1,4 @@
-"""What may be said to `spark.read.format("rtmw")` in text, and to `rtmw.spark.read` in Python's values; checked."""
+"""The options of `spark.read.format("rtmw")` in text, and of `rtmw.spark.read` in Python's values; checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rtmw.units import some_bytes
 BOOLEANS: Final = {"true": True, "false": False}
 PATHS: Final = frozenset({"path", "paths"})
 OF_TABLES: Final = frozenset({"location", "provider"})
-"""What Spark's catalog says of a table among its options."""
+"""The entries about a table that Spark's catalog puts among its options."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class ReadOptions:
     typed: bool = True
     """Columns for the members, if all messages are of one type; else always the payload."""
     mode: str = "FAILFAST"
-    """What becomes of a damaged payload: an error, a row without members, or no row."""
+    """The treatment of a damaged payload: an error, a row without members, or no row."""
     unsigned: str = "decimal"
-    """What unsigned numbers of 64 bits become: `decimal` (20, 0), or `long`, with an error beyond its range."""
+    """The type of unsigned numbers of 64 bits: `decimal` (20, 0), or `long`, with an error beyond its range."""
     carried: bool = False
     """Also the messages that a recorder carried over from the file before."""
     incomplete: str = "warn"

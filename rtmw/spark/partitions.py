@@ -32,7 +32,7 @@ Chosen = list[list[tuple[Chunk, int]]]
 
 
 class Partition(InputPartition):
-    """What one task reads. `skipped` is in the first partition only: what nobody has to read."""
+    """The chunks that one task reads. `skipped` is in the first partition only: the extent that no task has to read."""
 
     def __init__(self, runs: tuple[Run, ...], skipped: Extent | None = None) -> None:
         super().__init__(None)
@@ -79,7 +79,7 @@ def packed(parts: Iterable[_T], size_of: Callable[[_T], int], target: int) -> It
 
 
 def size_of(run: Run) -> int:
-    """What reading it costs, in bytes."""
+    """The cost of reading a run, in bytes."""
     return OPENING + sum(chunk.uncompressed_size for chunk, _ in run.chunks)
 
 

@@ -21,7 +21,7 @@ _NAME: Final = "rtmw.spark.read "
 
 @dataclass(frozen=True)
 class Scanned:
-    """What a query reads, as planned from the indexes."""
+    """The extent that a query reads, as planned from the indexes."""
 
     partitions: int
     """Tasks."""
@@ -62,7 +62,7 @@ def scanned(frame: DataFrame) -> Scanned:
 
 
 def name_of(read: Scanned) -> str:
-    """What Spark shows in its plans for a function that reads so much."""
+    """The name that Spark shows in its plans for a function that reads so much."""
     return _NAME + json.dumps(dict(zip(("partitions", "read", "skipped"), astuple(read), strict=True)))
 
 

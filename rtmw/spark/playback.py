@@ -33,7 +33,7 @@ LEAD_NS = 1_500_000_000
 """From the moment that all tasks are ready to the first message: Spark lets them know within a second."""
 
 COLUMNS = {"topic": "string", "messages": "int64", "bytes": "int64", "late_ns": "int64"}
-"""What a task reports, a row a topic; in the words of Arrow, and of Spark."""
+"""The columns of the report of a task, a row a topic; in the words of Arrow, and of Spark."""
 REPORT = "topic string, messages bigint, bytes bigint, late_ns bigint"
 
 
@@ -56,7 +56,7 @@ class ReplayOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay has put on the bus."""
+    """The messages that a replay has put on the bus."""
 
     topics: dict[str, int]
     """Messages by topic."""
@@ -130,7 +130,7 @@ def delivery_from(options: ReplayOptions) -> Delivery:
 
 
 def player(delivery: Delivery) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What each task does: have its first rows and publishers ready, wait for all others, then play."""
+    """The function of each task: have its first rows and publishers ready, wait for all others, then play."""
     job = uuid4().hex
 
     def play(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -63,7 +63,7 @@ def read(
 
 @dataclass(frozen=True)
 class Reading:
-    """What a DataFrame reads."""
+    """The input of a DataFrame."""
 
     spark: SparkSession
     options: ReadOptions
@@ -115,7 +115,7 @@ class Reading:
 
 
 class Tasks:
-    """What a task does with its number. It is pickled for all tasks, and opens its own partition only."""
+    """The function that a task calls with its number. It is pickled for all tasks, and opens its own partition only."""
 
     def __init__(self, scan: TaskScan, partitions: Sequence[Partition]) -> None:
         self._scan = scan

@@ -43,7 +43,7 @@ _GATHERED: Final = ", ".join(
 
 
 def measure_in(begin: Callable[[], SparkSession]) -> Measure:
-    """What measures the topics of recordings in a session, which `begin` gives."""
+    """The function that measures the topics of recordings in a session, which `begin` gives."""
 
     def measured(contents: Contents, grid: Grid, progress: Progress) -> Measured:
         return _measured(begin(), contents, contents.measuring(grid), progress)
@@ -88,7 +88,7 @@ def _tasks(contents: Contents) -> Iterator[_Task]:
 
 
 class Gathering:
-    """What a task does with its number."""
+    """The function that a task calls with its number."""
 
     def __init__(self, tasks: Sequence[_Task]) -> None:
         self._tasks = [pickle.dumps(task) for task in tasks]
@@ -122,7 +122,7 @@ def _batch(topic: str | None, rows: Any, damage: Sequence[str | None]) -> pa.Rec
 
 
 def _figures_by(measuring: Measuring) -> Callable[[pa.Table], pa.Table]:
-    """What turns the messages of one topic into its figures. A function: Spark looks at its annotations."""
+    """The mapper from the messages of one topic to its figures. A function: Spark looks at its annotations."""
 
     def told_of(table: pa.Table) -> pa.Table:
         topic: str | None = table["topic"][0].as_py()

@@ -65,7 +65,7 @@ def clock_of(names: Sequence[str], delivery: Delivery) -> str | None:
 
 
 def rows_of(batch: pa.RecordBatch, delivery: Delivery) -> RowsToPublish:
-    """What there is to publish in an Arrow batch. ValueError: a row without a topic, or without its time."""
+    """The rows to publish in an Arrow batch. ValueError: a row without a topic, or without its time."""
     sources, source = sources_of(batch, delivery.topic)
     return RowsToPublish(batch, sources, source, recorded_of(batch, delivery), priority_of(batch, delivery))
 

@@ -81,7 +81,7 @@ class Rowset(DataFrame):
             return derived  # plans of a Spark that has others
 
     def _condition(self, plan: Any) -> Any:
-        """What a plan asks of each row directly above where they come from."""
+        """The condition of a plan on each row, directly above the source of the rows."""
         while name_of(plan) in (*_PASSED, "Union"):
             below = next(parts_of(plan))  # Spark asks the same of all parts of a union
             if name_of(plan) == "Filter" and name_of(below) in _SOURCES:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Delivered(WriterCommitMessage):
-    """What a task has put on the bus."""
+    """The messages that a task has put on the bus."""
 
     topics: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     """Messages and bytes of payload, by topic."""
@@ -128,7 +128,7 @@ def here() -> TaskContext:
 
 
 def writable(schema: StructType, overwrite: bool, options: MutableMapping[str, str]) -> Delivery:
-    """What the options say, once it is seen that these columns can be published at all."""
+    """The delivery that the options ask for; checks that these columns can be published at all."""
     if overwrite:
         raise ValueError("messages cannot be overwritten: .mode('append') is the one there is, and for streams as well")
     delivery = delivery_of(options)

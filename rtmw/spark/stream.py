@@ -44,7 +44,7 @@ STREAM_OPTIONS: Final = frozenset({*LIMITS, *CHOICES})
 
 @dataclass(frozen=True)
 class Following:
-    """What a stream may be told beyond what a read may."""
+    """The options of a stream beyond those of a read."""
 
     limit: ReadLimit
     is_from_now: bool
@@ -69,7 +69,7 @@ def following(options: Mapping[str, str]) -> Following:
 
 
 def stream_options(options: Mapping[str, str]) -> ReadOptions:
-    """What a stream reads; that its recordings are not complete is the usual thing."""
+    """The read options of a stream, whose recordings are usually incomplete."""
     return replace(read_options(options, STREAM_OPTIONS | {"checkpointlocation"}), incomplete="read")
 
 
@@ -129,7 +129,7 @@ class RecordingStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Partition(runs) for runs in packed(found, size_of, target)]
 
     def _streams(self, recording: Recording, chunks: list[Chunk]) -> dict[int, Stream]:
-        """What is wanted of some chunks of a recording."""
+        """The wanted streams in some chunks of a recording, by channel."""
         there = {number for chunk in chunks for number in chunk.counts}
         found = {n: stream_of(recording, recording.channels[n], self._options) for n in sorted(there)}
         wanted = {number: stream for number, stream in found.items() if stream is not None}

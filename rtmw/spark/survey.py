@@ -1,4 +1,4 @@
-"""What lies in the recordings of a read: from their indexes alone."""
+"""The contents of the recordings of a read: from their indexes alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def survey(options: ReadOptions) -> list[Surveyed]:
 
 
 def _found(paths: list[Path], options: ReadOptions) -> Iterator[tuple[Surveyed, set[str]]]:
-    """What in a folder, or of a pattern, is no recording at all is left out, unless incomplete ones are refused."""
+    """A file in a folder, or of a pattern, that is no recording is left out, unless incomplete ones are refused."""
     named = {place(local(path)).absolute() for path in options.paths}
     for path in paths:
         try:
@@ -83,7 +83,7 @@ def is_wanted(topic: str, type_name: str, options: ReadOptions) -> bool:
 
 
 def check_found(found: list[tuple[Surveyed, set[str]]], options: ReadOptions) -> None:
-    """What was asked for by name has to be somewhere."""
+    """Each topic and type that was asked for has to be somewhere. Raises ValueError."""
     topics = sorted({topic for _, there in found for topic in there})
     wanted = {stream.topic for surveyed, _ in found for stream in surveyed.streams.values()}
     for pattern in options.topics:
@@ -103,7 +103,7 @@ def versions_in(surveyed: Iterable[Surveyed]) -> list[Version]:
 
 
 def of_version(surveyed: list[Surveyed], options: ReadOptions) -> list[Surveyed]:
-    """What is of the version that is asked for. Raises ValueError where there is none."""
+    """The recordings with only the streams of the version that is asked for. Raises ValueError where there is none."""
     chosen = chosen_version(versions_in(surveyed), options.type_version or LATEST)
     return [_only(one, chosen) for one in surveyed]
 
@@ -135,7 +135,7 @@ def merged_of(surveyed: Iterable[Surveyed], options: ReadOptions) -> tuple[bytes
 
 
 def remedy(versions: Sequence[Version]) -> str:
-    """What to do where the versions of a type have no columns in common."""
+    """The remedy where the versions of a type have no columns in common."""
     if len(versions) == 1:
         return f'.option("typed", "false") gives payloads of {versions[0].type_name}'
     numbers = ", ".join(str(version.number) for version in versions if not version.problem)

@@ -1,4 +1,4 @@
-"""What can go wrong with transfers. A message says what was asked, what was found and what to do.
+"""Errors of transfers. A message says what was asked, what was found and what to do.
 
 TransferError               rtmw.errors: this transfer or transaction cannot be done; nothing was changed
 ├── TransferRefused
@@ -35,7 +35,7 @@ def cause_of(error: Exception) -> str:
 
 
 def error_of(words: str, cause: str) -> TransferError:
-    """What a sender raises, of a transfer that will not reach a level for this cause."""
+    """The error that a sender raises for a transfer that will not reach a level for this cause."""
     return SourceChanged(words) if cause.startswith(_CHANGED) else TransferRefused(words)
 
 

@@ -133,7 +133,7 @@ _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
     72: (AcceptedRun, "2i"),
     96: (Core, "8t"),
 }
-"""What a message is as bytes, field by field: a number of so many bytes, a (t)ext, a (h)eader behind a u16 with its
+"""The layout of a message, field by field: a number of so many bytes, a (t)ext, a (h)eader behind a u16 with its
 size, the id of a sender ((o)nce) likewise, an (i)d, a (b)ody, (d)ata, u64 (N)umbers and (R)uns up to the end, (I)ds
 and (M)oves behind a u16 with their number."""
 _CODES: Final = {message: (kind, fields) for kind, (message, fields) in _KINDS.items()}
@@ -156,7 +156,7 @@ def unpack_frame(data: bytes | memoryview) -> Frame:
 
 
 def _quick_frame(data: bytes | memoryview) -> Frame | None:
-    """What there is most of, read at once; None: of another kind, or damaged, which the strict reader says."""
+    """A frame of a frequent kind, read at once; None: of another kind, or damaged, which the strict reader says."""
     if len(data) < _LEAST:
         return None
     version, kind, slot, pid, start, generation, zero, number = _HEAD.unpack_from(data)

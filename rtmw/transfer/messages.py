@@ -190,7 +190,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """What is there: `transfers`, `queues`, `members`, or `info ID`. Answer: Shown, JSON in pieces."""
+    """The request to show `transfers`, `queues`, `members`, or `info ID`. Answer: Shown, JSON in pieces."""
 
     what: str
 

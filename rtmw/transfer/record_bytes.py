@@ -196,7 +196,7 @@ def _request(fields: Fields, producer: Life | None, number: int) -> Request | No
 
 
 def request_in(enqueue: bytes) -> bytes:
-    """What `pack_request` has put into the record of an ENQUEUE."""
+    """The bytes that `pack_request` has put into the record of an ENQUEUE."""
     return enqueue[NUMBER - _LIFE.size : NUMBER + 8]
 
 

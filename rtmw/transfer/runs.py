@@ -28,7 +28,7 @@ def is_plain(header: Header) -> bool:
 
 
 def send_run(state: State, run: SendRun, first: TransferId, parked: int) -> Steps[TransferId | None]:
-    """What sending its letters one by one would come to, in one batch of the log. `first`: the id of the first letter;
+    """Same result as sending its letters one by one, in one batch of the log. `first`: the id of the first letter;
     `parked`: transfers that there may be."""
     has_room = len(state.items) + len(run.bodies) <= parked
     if not (has_room and is_plain(run.header) and state.requests.is_new(run.request)):

@@ -1,4 +1,4 @@
-"""What the rest of rtmw knows of a message type: a name, a description, and two functions.
+"""A message type, as the rest of rtmw knows it: a name, a description, and two functions.
 
 The description is canonical JSON under zlib. It lies in the region beside the topic, so that a program without the
 class can decode; the identity is a hash of the JSON, so the same structure under the same name has the same identity
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as Lender
 
 Buffer = bytes | bytearray | memoryview
-"""What can be published as it is."""
+"""The types whose values can be published as they are."""
 
 DESCRIPTION_LIMIT: Final = 8000
 _PLAIN_LIMIT: Final = 1 << 18

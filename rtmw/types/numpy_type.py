@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FIXED_KINDS = "biufcSUVmM"
 _PLAIN = re.compile(r"[<>|=][biufcSUVmM]\d{1,10}(\[\d{0,9}[a-zA-Zμ]{1,2}(/\d{1,9})?\])?", re.ASCII)
-"""What numpy writes for a dtype without members; it would read much else."""
+"""The text that numpy writes for a dtype without members; numpy would read much else."""
 _MOST_SIDES = 32
 """Dimensions of one array."""
 

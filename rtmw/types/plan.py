@@ -67,7 +67,7 @@ class Plan:
 
 
 def uncovered(schema: Schema) -> str | None:
-    """What the compiled codec leaves to cyclonedds' own; None when it covers all."""
+    """The feature that the compiled codec leaves to cyclonedds' own; None when it covers all."""
     for name, part in schema.types.items():
         if isinstance(part, Struct | Union) and part.extensibility == "mutable":
             return f"{shown_name(name)} is mutable"

@@ -25,7 +25,7 @@ def resolve_annotations(cls: Any) -> None:
 
 
 def _resolved(text: str, module: str) -> Any:
-    """What the text names in its module; the text itself when it names nothing there, for cyclonedds to look up."""
+    """The type that the text names in its module; the text itself if it names none there, for cyclonedds to look up."""
     holder = type("Holder", (), {"__annotations__": {"it": text}, "__module__": module})
     try:
         return get_type_hints(holder, include_extras=True)["it"]

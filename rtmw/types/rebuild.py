@@ -42,7 +42,7 @@ def _make_class(name: str, part: Definition) -> Any:
 
 
 def _field(name: str) -> str | tuple[str, Any, Any]:
-    """What every class has under this name, such as `mro`, would be taken for the default of the field."""
+    """An attribute that every class has under this name, such as `mro`, would be taken for the default of the field."""
     return (name, Any, field()) if hasattr(type, name) else name
 
 

@@ -193,7 +193,7 @@ CODES: Final = {
 
 
 def children(node: Node | Definition) -> Iterator[Node]:
-    """What a node or definition is directly made of."""
+    """The nodes of which a node or definition is directly made."""
     match node:
         case Sequence() | Array() | Maybe() | Typedef():
             yield node.element

@@ -32,7 +32,7 @@ METADATA: Final = {
         pa.field("payload", pa.binary(), False),
     )
 }
-"""Fields of each message. `offset`: its number in the file; `expires`: null is never; `publisher`: 64 bits as a long."""
+"""The fields of a row. `offset`: its number in the file; `expires`: null is never; `publisher`: 64 bits as a long."""
 
 UNTYPED: Final = ("type", "payload")
 """Usual only where messages have no columns of their own."""

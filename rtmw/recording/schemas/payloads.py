@@ -11,7 +11,7 @@ JSON: Final = "json"
 
 
 def described_payloads(schema: Schema | None, channel: Channel) -> bytes | None:
-    """Description from which `rtmw.columns` makes columns; None: the payloads, or their schema, are of another encoding.
+    """The description from which `rtmw.columns` makes columns; None: payloads or schema are of another encoding.
 
     Raises UnsupportedType for a schema that is too large.
     """

@@ -1,4 +1,4 @@
-"""What came too late: for a deadline between messages, and for the lifetime of a message."""
+"""Messages that came too late: for a deadline between messages, and for the lifetime of a message."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ HOW: Final = {
     "min": "min({column})",
     "max": "max({column})",
 }
-"""What becomes of the values of an interval."""
+"""The aggregate of the values of an interval, by name."""
 
 
 def resample(

@@ -1,4 +1,4 @@
-"""What a program sends as a body, and what a receiver gets of it: bytes, or a typed message like those of topics."""
+"""The body that a program sends, and the body that a receiver gets: bytes, or a typed message like those of topics."""
 
 from __future__ import annotations
 

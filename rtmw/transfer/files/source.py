@@ -18,7 +18,7 @@ _LAYOUT: Final = Struct("<QQQqq")
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What is different when somebody has written to a file, cut it, or put another one in its place.
+    """The attributes of a file that differ when a program has written to it, cut it, or put another one in its place.
 
     Times of a file go on in steps of the system's clock, up to 10 ms: what is written within the step in which a
     program sends it is not told from what was there before.
