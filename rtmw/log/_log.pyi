@@ -116,7 +116,7 @@ class Writer:
 
     def remove_eventfd(self, descriptor: int, /) -> None: ...
     def start(self) -> None:
-        """What was appended goes to the disk now. Does not block, and does nothing where the writer is closed."""
+        """Appended records go to the disk now. Does not block, and does nothing where the writer is closed."""
 
     def wait(self, end: int, timeout: float | None, /) -> None: ...
     def counters(self) -> tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, int, int]:

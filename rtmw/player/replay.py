@@ -207,7 +207,7 @@ class Replay(Closing):
         return True
 
     def stats(self) -> ReplayStats:
-        """The statistics of the replay since it was opened."""
+        """The statistics of the replay since it was opened: its messages and its lateness."""
         counters = self._open_player().counters()
         topics = by_topic(zip((track.topic for track in self._plan.tracks), counters, strict=True))
         lateness, overslept, spun_ns = self._player.timing()

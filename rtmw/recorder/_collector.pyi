@@ -26,7 +26,7 @@ class Collector:
         """Source and type of a channel."""
 
     def missing(self) -> list[tuple[int, int, int, int]]:
-        """What is not recorded since the last call: source, its last channel or 0, cause, count."""
+        """The messages not recorded since the last call: source, its last channel or 0, cause, count."""
 
     def counters(self) -> list[tuple[int, int, int, int, int, int, int, int]]:
         """Of each source: messages and bytes taken, and those missing by cause from 1 on."""

@@ -206,7 +206,7 @@ def _files(path: RemotePath) -> list[RemotePath]:
 def send(source: Path, target: RemotePath) -> None:
     """Copy a file to a place, where it is whole or not at all, under its name. Raises RemoteFailed, OSError.
 
-    What is there under that name is there until it is replaced.
+    A file that is there under that name is there until it is replaced.
     """
     system, is_object = target.system, target.parts[0] != "hdfs:"
     is_aside = not is_object or target.exists()  # an object is there with its last part; a file of HDFS from the first

@@ -298,7 +298,7 @@ class Recording(Tabular):
         return batch_of(chunk, scanned, side)
 
     def missed(self, chunk: Chunk) -> tuple[Missed, ...]:
-        """The messages that the recorder missed since the chunk before; none is read. Raises RecordingDamaged."""
+        """The messages that the recorder missed since the chunk before; no message is read. Raises RecordingDamaged."""
         return read_side(self._file, chunk, chunk.message_count, self.header.is_ours).missed
 
     def ranges(self, chunk: Chunk) -> Ranges:

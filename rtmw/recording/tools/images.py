@@ -58,8 +58,8 @@ class Images:
 def export_images(sources: Sequence[Path], folder: Path, section: Section, progress: Progress = no_progress) -> Images:
     """Writes FOLDER/TOPIC/TIME.png (.jpg, …), the time in nanoseconds since 1970, of publishing if that is known.
 
-    What cannot be written is counted. Raises FileExistsError, RecordingError where there is no topic with images,
-    RecordingDamaged, OSError: then there is no folder.
+    Images that cannot be written are counted. Raises FileExistsError, RecordingError where there is no topic with
+    images, RecordingDamaged, OSError: then there is no folder.
     """
     found, has_images = Images(), False
     with written_whole(folder) as temporary:

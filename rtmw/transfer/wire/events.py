@@ -19,7 +19,7 @@ from rtmw.transfer.wire.terms import START, Mark
 class Opened(NamedTuple):
     """A stream of a session is there; it begins at its first byte, whatever was before.
 
-    Who sends has added all that is for this peer by then: it says of what it does not know that it is cancelled.
+    The sender has added all that is for this peer by then: it reports transfers that it does not know as cancelled.
     """
 
 
