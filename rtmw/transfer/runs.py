@@ -28,8 +28,8 @@ def is_plain(header: Header) -> bool:
 
 
 def send_run(state: State, run: SendRun, first: TransferId, parked: int) -> Steps[TransferId | None]:
-    """Same result as sending its letters one by one, in one batch of the log. `first`: the id of the first letter;
-    `parked`: transfers that there may be."""
+    """Send the letters of a run in one batch of the log, with the same result as one by one. `first`: the id of the
+    first letter; `parked`: transfers that there may be."""
     has_room = len(state.items) + len(run.bodies) <= parked
     if not (has_room and is_plain(run.header) and state.requests.is_new(run.request)):
         return None

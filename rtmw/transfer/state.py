@@ -236,8 +236,8 @@ class State:
         row.bytes += record.header.length
 
     def apply_run(self, lsns: Sequence[int], rows: Sequence[bytes], run: SendRun, first: TransferId) -> Came:
-        """Same changes as by `apply` of the ENQUEUE of each of these letters. `rows`: their records; `first`: the id of
-        the first letter, which begins in this store."""
+        """Make the changes of `apply` for the ENQUEUE of each of these letters. `rows`: their records; `first`: the id
+        of the first letter, which begins in this store."""
         count, request, to = len(rows), run.request, run.header.to
         self.seen.add_run(first, count)
         self.requests.add_run(request, count)
