@@ -26,9 +26,9 @@ POLLING = ours("round_trip", "64 B, copied")
 
 SCANNING = (
     "processor time of a message: 116 ns in Python (by perf 30 % of it LZ4, a quarter the interpreter, a sixth the "
-    "kernel, which reads the file and carries rows to the JVM) and 88 ns in the JVM's tasks, half of which make Spark's "
-    "rows of Arrow columns and pass them on one by one: Spark takes batches from Python as rows only, and reads Parquet "
-    "as columns. Batches that are ready, from Python, reach 0.68 × Parquet (2026-11-25)"
+    "kernel, which reads the file and carries rows to the JVM) and 88 ns in the JVM's tasks, half of which make "
+    "Spark's rows of Arrow columns and pass them on one by one: Spark takes batches from Python as rows only, and "
+    "reads Parquet as columns. Batches that are ready, from Python, reach 0.68 × Parquet (2026-11-25)"
 )
 PACKED = "a chunk is decompressed as a whole, whichever column is asked for; Parquet keeps each column by itself"
 
