@@ -41,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     with _logging(_Lines() if arguments.json else logging.Formatter("%(asctime)s rtmw node: %(message)s")) as log:
         try:
-            _serve(path, given)
+            with signals.held():  # before any library has a thread
+                _serve(path, given)
         except RtmwError as error:
             if not arguments.json:
                 raise
@@ -71,7 +72,6 @@ def _logging(form: logging.Formatter) -> Generator[logging.Logger]:
 
 
 def _serve(path: Path | None, given: dict[str, Any]) -> None:
-    signals.hold()  # before any library has a thread
     import uvloop
 
     from rtmw.net.dds.network import NetworkChanged

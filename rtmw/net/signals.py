@@ -9,6 +9,8 @@ that may outlive the loop block them themselves.
 from __future__ import annotations
 
 import signal
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
 
 ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM})
@@ -18,6 +20,16 @@ HEARD: Final = ENDING | {signal.SIGHUP}
 def hold() -> None:
     """The calling thread, and those that it starts from now on, leave these signals to others."""
     signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
+
+
+@contextmanager
+def held() -> Generator[None]:
+    """As `hold`, for the length of a block: a program that goes on behind it hears these signals as before."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def let_in() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 
+from rtmw.net.signals import HEARD
 from tests.cli.command import Run
 
 NOWHERE = ("node", "--interface", "nowhere0")
@@ -24,6 +26,12 @@ def test_with_json_every_line_is_an_object_the_one_that_says_why_it_ends_too(run
     (line,) = (json.loads(line) for line in err.splitlines())
     assert line["level"] == "critical"
     assert "there is no interface 'nowhere0'" in line["message"]
+
+
+def test_a_node_that_cannot_start_leaves_the_signals_of_its_process_as_they_were(run: Run) -> None:
+    """Programs that it starts afterwards would have them blocked."""
+    assert run(*NOWHERE)[0] == 1
+    assert not HEARD & signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 @pytest.mark.parametrize("more", [(), ("--systemd-unit",)])
