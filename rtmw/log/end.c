@@ -27,7 +27,7 @@ static uint32_t crc_of(const struct end *end, uint32_t seed)
     return crc32c(seed, (const uint8_t *)end + CRC_FROM, sizeof *end - CRC_FROM);
 }
 
-int end_publish(const struct log_folder *folder, int file, uint64_t durable)
+int end_write(const struct log_folder *folder, int file, uint64_t durable)
 {
     struct end end = {.end = durable, .time_ns = folder->io->now_ns(folder->io->disk, LOG_CLOCK_WALL)};
     end.crc = crc_of(&end, folder->seed);

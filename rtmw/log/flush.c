@@ -73,10 +73,10 @@ static int roll(struct writer *w, uint64_t base, struct log_fault *fault)
 }
 
 /* All below `end` is durable: readers are told. */
-static int publish(struct writer *w, uint64_t end, struct log_fault *fault)
+static int tell_readers(struct writer *w, uint64_t end, struct log_fault *fault)
 {
     store_release(&w->durable, end); /* pairs with writer_wait */
-    int error = end_publish(&w->folder, w->end_file, end);
+    int error = end_write(&w->folder, w->end_file, end);
     return error ? log_fail(fault, LOG_FAILED, "write", "end", -error) : LOG_OK;
 }
 
@@ -107,7 +107,7 @@ static int commit(struct writer *w, const uint8_t *bytes, uint64_t lsn, uint64_t
     error = io->sync(io->disk, w->last.file);
     if (error) return fail_with(w, fault, "fdatasync", error);
     w->last.reach = reach < w->last.size ? reach : w->last.size;
-    return publish(w, lsn + size, fault);
+    return tell_readers(w, lsn + size, fault);
 }
 
 /* Where records that begin at `lsn` have to end in any case: at the roll, if one is before `end`. */

@@ -63,7 +63,7 @@ int log_identify(struct log_folder *folder, void **description, uint32_t *size, 
 /* ---- end.c: the file `end` ---- */
 
 /* Not synced: after a power cut it says less than was durable, and never more. 0 or -errno. */
-int end_publish(const struct log_folder *folder, int file, uint64_t end);
+int end_write(const struct log_folder *folder, int file, uint64_t end);
 /* Up to where records are durable, by the file or else by the watermark; `earliest`: the first position there is. */
 int log_bounds(const struct log_folder *folder, uint64_t *earliest, uint64_t *end, struct log_fault *fault);
 /* What the file says, if it is whole. */

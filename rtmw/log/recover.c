@@ -159,7 +159,7 @@ static int tell_readers(const struct log_folder *folder, uint64_t end, struct lo
     uint64_t told;
     if (end_read(folder, &told) && told == end) return LOG_OK;
     int file = io->open(io->disk, folder->folder, "end", O_RDWR | O_CREAT);
-    int error = file < 0 ? file : end_publish(folder, file, end);
+    int error = file < 0 ? file : end_write(folder, file, end);
     if (file >= 0) io->close(io->disk, file);
     return error ? log_fail(fault, LOG_FAILED, "write", "end", -error) : LOG_OK;
 }

@@ -41,7 +41,7 @@ mutant() {
 }
 
 mutant "a batch is answered without a sync" cuts 2 flush '/^static int commit/,/^}/ s/io->sync\(io->disk, w->last\.file\)/0/' "$@"
-mutant "readers are told before the sync" cuts 2 flush '/^static int commit/,/^}/ s/int error = io_write_all/publish(w, lsn + size, fault); int error = io_write_all/' "$@"
+mutant "readers are told before the sync" cuts 2 flush '/^static int commit/,/^}/ s/int error = io_write_all/tell_readers(w, lsn + size, fault); int error = io_write_all/' "$@"
 mutant "a sync that failed counts" faults 1 flush '/"fdatasync"/d' "$@"
 mutant "a write that failed counts" faults 1 flush '/^static int commit/,/^}/ s/if \(error\) return fail_with\(w, fault, "write", error\);//' "$@"
 mutant "a sync that failed is tried again" faults 1 flush '/^static int commit/,/^}/ s/(error = io->sync\(io->disk, w->last\.file\);)/\1 if (error) \1/' "$@"
