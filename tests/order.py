@@ -86,7 +86,7 @@ def rank(nodeid: str) -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Only in a worker: who runs some tests by hand has them in the order of the files."""
+    """Only in a worker: tests that are run by hand keep the order of their files."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: rank(item.nodeid))
 

@@ -58,7 +58,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rtmw.node")
 
-_STEP_S = 0.1
+STEP_S = 0.1
+"""Between two looks at the bus and at links."""
 _STATUS_S = 1.0
 _SEEN_S = 0.02
 
@@ -253,7 +254,7 @@ class Node:
                 notify("WATCHDOG=1" if is_ready else "READY=1")
                 is_ready = True
             try:
-                await asyncio.wait_for(self._stopping.wait(), _STEP_S)
+                await asyncio.wait_for(self._stopping.wait(), STEP_S)
             except TimeoutError:
                 continue
 

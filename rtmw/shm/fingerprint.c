@@ -1,8 +1,8 @@
 /* One number for all endpoints, and one for all participants, for programs that look again and again whether anything has
  * changed: the node, say. Two equal numbers mean that nothing has come or gone in between, but for one chance in 2^64.
  *
- * The words of slots carry generations, so what has gone and come again changes the number too. The words do not carry
- * what may change while an endpoint is open: the limits of a subscriber (rtmw_subscriber_adjust).
+ * The words of slots carry generations, so an endpoint that has gone and come again changes the number too. The words do
+ * not carry the limits of a subscriber, which may change while it is open (rtmw_subscriber_adjust).
  */
 #include "fingerprint.h"
 

@@ -18,9 +18,9 @@
  *
  * A topic that is FREE keeps its queues, each with its last message. A process that has the slot CLAIMED resets what
  * belongs to a life (topic_reset): the retirer, and again the next maker, because the retirer may have died in it. The
- * last sequence of each band becomes its `origin`: what is not newer is not of the next topic. So sequences go on, and
- * head, tail and cursor words never repeat; a process that still evicts, sweeps or looks at old messages does to them what
- * it would have done before.
+ * last sequence of each band becomes its `origin`: messages that are not newer do not belong to the next topic. So
+ * sequences go on, and head, tail and cursor words never repeat; a process that still evicts, sweeps or looks at old
+ * messages does to them what it would have done before.
  */
 #include <string.h>
 

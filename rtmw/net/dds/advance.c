@@ -11,8 +11,8 @@
  * them.
  *
  * The sender sleeps until a topic has something, and a processor that was idle lets it run 0.1 to 0.5 ms later. By then a
- * TIMELY burst may be over. So of small messages more than `depth` may wait on the bus: what the line takes in a hundredth of
- * a second, for TIMELY asks for the newest. Where the line was not seen to be slow, that is TIMELY_BYTES_MOST, or a part of
+ * TIMELY burst may be over. So of small messages more than `depth` may wait on the bus: as many as the line takes in a
+ * hundredth of a second, for TIMELY asks for the newest. Where the line was not seen to be slow, that is TIMELY_BYTES_MOST, or a part of
  * the pool if that is less. Once the first datagrams show that the line is slow, the depth follows, and the next take drops
  * the oldest.
  */

@@ -1,4 +1,4 @@
-/* Hear: what each frame of the peer does. A frame that no honest peer sends ends the line: `words` says what it was. */
+/* Hear: the effect of each frame of the peer. A frame that no honest peer sends ends the line: `words` says what it was. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import rtmw
+from rtmw.net.dds.ended import Ended
+from rtmw.net.link.links import Links
+from rtmw.net.security.identity import Identity
+from rtmw.net.settings import make_settings
 from tests.conftest import free_number
 from tests.net.hosts import Host, wait_until
 from tests.net.security.site import Site
@@ -21,6 +27,13 @@ def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
+
+
+def links_of(domain: rtmw.Domain, path: Path, line: str, identity: Identity | None = None) -> Links:
+    """The links of a node, in this process and its loop. `path`: of the settings; `line`: of [link]."""
+    path.write_text(f"[link]\n{line}\n{ALL}")
+    ended = {"out": Ended(), "in": Ended()}
+    return Links(uuid4(), domain, make_settings(path, {}), identity, ended, lambda _: None)
 
 
 @dataclass

@@ -6,22 +6,12 @@ import asyncio
 import itertools
 import os
 from pathlib import Path
-from uuid import uuid4
 
 import rtmw
-from rtmw.net.dds.ended import Ended
 from rtmw.net.link.greeting import dial
 from rtmw.net.link.links import Links
-from rtmw.net.settings import make_settings
-from tests.net.link.nodes import ALL, free_port
+from tests.net.link.nodes import free_port, links_of
 from tests.net.session.relay import Relay
-
-
-def links(domain: rtmw.Domain, folder: Path, line: str) -> Links:
-    """Those of a node, without keys: its hello is the same each time. `line`: of [link]."""
-    path = folder / "node.toml"
-    path.write_text(f"[link]\n{line}\n{ALL}")
-    return Links(uuid4(), domain, make_settings(path, {}), None, {"out": Ended(), "in": Ended()}, lambda _: None)
 
 
 async def pull(dialler: Links, port: int, is_forth: bool) -> int:
@@ -40,10 +30,10 @@ async def pull(dialler: Links, port: int, is_forth: bool) -> int:
 
 async def pull_both_ways(domains: tuple[rtmw.Domain, rtmw.Domain], folder: Path) -> None:
     before, port = descriptors(), free_port()
-    listener = links(domains[0], folder, f'listen = "127.0.0.1:{port}"')
+    listener = links_of(domains[0], folder / "node.toml", f'listen = "127.0.0.1:{port}"')
     listener.open()
     for is_forth in (True, False):
-        dialler = links(domains[1], folder, 'connect = ["127.0.0.1:1"]')
+        dialler = links_of(domains[1], folder / "node.toml", 'connect = ["127.0.0.1:1"]')
         assert await pull(dialler, port, is_forth) > 200, "so long is a hello"
         dialler.close()
     assert listener.refused["connection lost"] > 200

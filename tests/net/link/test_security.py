@@ -73,7 +73,9 @@ def test_a_serial_that_is_revoked_ends_a_link_that_is_up(linked: LinkedPair) -> 
     serial = Identity.load(linked.site.folder / "plant-press").own.serial
     linked.link["hub"] += f'revoked = ["{serial}"]\n'
     linked.reload("hub")
-    wait_until(lambda: "is revoked by the settings" in linked.hub.said, "the end")
+    wait_until(lambda: "settings read again" in linked.hub.said, "it is read")
+    reload = linked.hub.said.partition("settings read again")[0]
+    assert "is revoked by the settings" in reload, "the link ends with it, and not some time after it"
     says(linked, "press", "is revoked by the settings")
     wait_until(lambda: not linked.peers("hub"), "no link")
 

@@ -1,0 +1,45 @@
+"""How long the link of a certificate outlives it: until the next step of the node, and no step longer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from rtmw.clock import CLOCK
+from rtmw.net.link.greeting import dial
+from rtmw.net.node import STEP_S
+from tests.net.hosts import PATIENCE
+from tests.net.link.nodes import free_port, links_of
+from tests.net.security.site import Site
+
+
+async def outlive(domains: tuple[rtmw.Domain, rtmw.Domain], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site, port = Site(folder), free_port()
+    listens, connects = f'listen = "127.0.0.1:{port}"', 'connect = ["127.0.0.1:1"]'
+    hub = links_of(domains[0], folder / "hub.toml", listens, site.node("rtmw://plant/hub"))
+    press = links_of(domains[1], folder / "press.toml", connects, site.node("rtmw://plant/press"))
+    hub.open()
+    await dial(press, f"127.0.0.1:{port}")
+    while not hub.sessions:
+        await asyncio.sleep(0.01)
+    (session,) = hub.sessions.values()
+    assert session.who.certificate
+    expires = session.who.certificate.expires
+    monkeypatch.setattr(CLOCK, "wall", lambda: expires - 0.001)
+    hub.step({}, ())
+    assert [*hub.sessions.values()] == [session]
+    monkeypatch.setattr(CLOCK, "wall", lambda: expires)
+    hub.step({}, ())
+    assert not hub.sessions
+    press.close()
+    hub.close()
+
+
+def test_a_link_ends_with_the_first_step_behind_the_expiry_of_its_certificate_and_ten_steps_are_a_second(
+    domains: tuple[rtmw.Domain, rtmw.Domain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(asyncio.wait_for(outlive(domains, tmp_path, monkeypatch), PATIENCE))
+    assert 10 * STEP_S <= 1
