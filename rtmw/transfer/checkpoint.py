@@ -200,6 +200,7 @@ def _read_ends(fields: Fields, state: State) -> None:
         if id in state.ends or end is None:
             fields.wrong(f"the end of transfer {id}: {end}, which cannot be")
         state.ends[id] = end
+        state.note_answer(end.request, id)
 
 
 def _read_end(fields: Fields) -> tuple[TransferId, Ending | None]:

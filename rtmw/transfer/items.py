@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping, Sequence
 
 from rtmw.transfer.queues import Item
-from rtmw.transfer.record_bytes import pack_request, request_in, unpack
-from rtmw.transfer.records import Enqueue, Request, TransferState
+from rtmw.transfer.record_bytes import unpack
+from rtmw.transfer.records import Enqueue, TransferState
 
 __all__ = ["Items"]
 
@@ -36,12 +36,6 @@ class Items(MutableMapping[int, Item]):
     def __getitem__(self, lsn: int) -> Item:
         item = self.made.get(lsn)
         return self._make(lsn) if item is None else item
-
-    def make_those_of(self, request: Request) -> None:
-        """Of rows that were asked for with it."""
-        wanted = pack_request(request)
-        for lsn in [lsn for lsn, row in self.rows.items() if request_in(row) == wanted]:
-            self._make(lsn)
 
     def _make(self, lsn: int) -> Item:
         record = unpack(self.rows.pop(lsn), lsn)

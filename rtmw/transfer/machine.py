@@ -214,7 +214,7 @@ class Machine:
         if event.id is not None and self.state.has_come(event.id):
             return []
         if event.request is not None and event.request.number and event.request in self.state.requests:
-            return self._asked_before(event.request)
+            return self.state.asked_before(event.request)
         if event.once and (entry := self.state.once.find(event.sender, event.once)) is not None:
             return self._sent_before(event.txn, entry)
         header = event.header
@@ -239,13 +239,6 @@ class Machine:
             for lsn in lsns:
                 heapq.heappush(self._deadlines, (deadline, lsn))
         return ids
-
-    def _asked_before(self, request: Request) -> list[TransferId]:
-        """The transfers that this request enqueued: those that have not ended, and the last of those that have."""
-        self.state.items.make_those_of(request)
-        items: Iterable[Item] = self.state.items.made.values()
-        going = [item.record.id for item in items if item.record.request == request]
-        return going + [id for id, end in self.state.ends.items() if end.request == request]
 
     def _sent_before(self, txn: int, entry: OnceEntry) -> list[TransferId]:
         """The transfers that were sent under the id. TransferRefused: in another transaction, which may be undone."""

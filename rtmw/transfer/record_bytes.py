@@ -41,7 +41,6 @@ __all__ = [
     "pack",
     "pack_life",
     "pack_request",
-    "request_in",
     "unpack",
     "unpack_life",
     "unpack_request",
@@ -193,11 +192,6 @@ def _request(fields: Fields, producer: Life | None, number: int) -> Request | No
     if producer is None and number:
         fields.wrong(f"request {number} of nobody")
     return Request(producer, number) if producer is not None else None
-
-
-def request_in(enqueue: bytes) -> bytes:
-    """The bytes that `pack_request` has put into the record of an ENQUEUE."""
-    return enqueue[NUMBER - _LIFE.size : NUMBER + 8]
 
 
 def _pack_enqueue(record: Enqueue) -> bytes:

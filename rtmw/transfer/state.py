@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, NoReturn
 
+from rtmw.transfer.answers import Answers
 from rtmw.transfer.effects import Aborted, Came, Effect, Free, Moved
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.events import SendRun
@@ -29,6 +30,7 @@ from rtmw.transfer.records import (
     Forget,
     Record,
     Release,
+    Request,
     Savepoint,
     Settled,
     Spooled,
@@ -83,6 +85,7 @@ class State:
         self.table: dict[int, Transaction] = {}
         self.seen = Seen()
         self.requests = Requests()
+        self.answers = Answers()
         self.last_txn = 0
         self.node = ""
         """Whose transfers these are."""
@@ -137,6 +140,7 @@ class State:
             case Forget(producer=producer):
                 if self.requests.marks.pop(producer, None) is None:
                     self._wrong(lsn, f"FORGET of {producer}, which has asked for nothing")
+                self.answers.forget(producer)
             case Settled(id=id):
                 if self.numbers(id) or self.owed.pop(id, None) is None:
                     self._wrong(lsn, f"SETTLED of {id}, whose end nobody waits to know")
@@ -241,6 +245,7 @@ class State:
         count, request, to = len(rows), run.request, run.header.to
         self.seen.add_run(first, count)
         self.requests.add_run(request, count)
+        self.answers.add(request, first, count)
         self.sequence = max(self.sequence, (first.sequence & 0xFFFF_FFFF) + count - 1)
         self._own.update(zip(range(first.sequence, first.sequence + count), lsns, strict=True))
         self.items.put_rows(lsns, rows, count * run.header.length)
@@ -251,12 +256,22 @@ class State:
         """A transfer that has not ended."""
         id = item.record.id
         self.items[item.lsn] = item
+        self.note_answer(item.record.request, id)
         if self.is_own(id):
             self._own[id.sequence] = item.lsn
         else:
             self.foreign[id] = (*self.foreign.get(id, ()), item.lsn)
         if isinstance(item.record.body, Spooled):
             self.bodies[item.record.body.name] += 1
+
+    def note_answer(self, request: Request | None, id: TransferId) -> None:
+        """This transfer was made by a request, whose producer may ask for it again, unless it has ended."""
+        if request is not None and request.number and request.producer in self.requests.marks:
+            self.answers.add(request, id)
+
+    def asked_before(self, request: Request) -> list[TransferId]:
+        """The transfers that this request enqueued: those that have not ended, and the last of those that have."""
+        return [id for id in self.answers.find(request) if self.numbers(id) or id in self.ends]
 
     def _forget(self, item: Item) -> None:
         id = item.record.id

@@ -7,11 +7,14 @@ from typing import cast
 import pytest
 
 from rtmw.transfer.address import Life
+from rtmw.transfer.answers import MOST_ANSWERS, Answers
 from rtmw.transfer.errors import TransferError
 from rtmw.transfer.events import (
     BeginTransaction,
     CommitTransaction,
+    ReceiverJoined,
     ReceiverLeft,
+    SendRun,
     SendTransfer,
     SettleTransfer,
     TakeTransfer,
@@ -20,7 +23,7 @@ from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Forget, Request, TransferId, TransferState
 from rtmw.transfer.seen import MOST_GAPS, Requests
 from rtmw.transfer.state import MOST_ENDS, Ending
-from tests.transfer.memory import ME, Core, header, recovered
+from tests.transfer.memory import ME, NODE, Core, header, recovered
 
 YOU = Life(4712, 1000, 3)
 
@@ -99,3 +102,48 @@ def test_of_too_many_gaps_the_oldest_is_closed() -> None:
     assert len(requests.marks[YOU].gaps) == MOST_GAPS
     assert Request(YOU, 1) in requests
     assert Request(YOU, 2 * MOST_GAPS + 1) not in requests
+
+
+def test_a_letter_of_a_run_is_answered_by_its_number_without_a_look_at_the_other_letters(core: Core) -> None:
+    first = core.step(SendRun(header(b"x"), [b"x"] * 9, "gauge", Request(YOU, 1)))
+    assert isinstance(first, TransferId)
+    ids = [TransferId(first.node, first.incarnation, first.sequence + n) for n in range(9)]
+    assert [sent(core, number) for number in (1, 5, 9)] == [[ids[0]], [ids[4]], [ids[8]]]
+    state = core.machine.state
+    assert len(state.items.rows) == 9
+    assert not state.items.made
+    core.log.checkpoint(state)
+    for log in (core.log, core.log.trimmed()):
+        assert recovered(log, 16).asked_before(Request(YOU, 5)) == [ids[4]]
+
+
+def test_all_copies_of_a_send_are_its_answer_in_the_order_of_their_receivers(core: Core) -> None:
+    core.step(ReceiverJoined("ingest", YOU))
+    event = SendTransfer(header(b"x", "ingest/*"), b"x", request=Request(YOU, 1))
+    ids = cast("list[TransferId]", core.step(event))
+    assert len(ids) == 2
+    core.step(SettleTransfer(cast("Item", core.step(TakeTransfer("ingest", ME))).lsn, TransferState.CONSUMED))
+    assert core.step(event) == ids
+
+
+def test_answers_of_a_producer_are_bounded_and_go_with_it(core: Core) -> None:
+    answers, ids = Answers(), [TransferId(NODE, 5, number) for number in range(3 * MOST_ANSWERS)]
+    for number, id in enumerate(ids, 1):
+        answers.add(Request(YOU, number), id)
+    kept = [number for number in range(1, len(ids) + 1) if answers.find(Request(YOU, number))]
+    assert MOST_ANSWERS <= len(kept) <= 2 * MOST_ANSWERS
+    assert kept[-1] == len(ids)
+    assert answers.find(Request(YOU, len(ids))) == [ids[-1]]
+    answers.forget(YOU)
+    assert answers.find(Request(YOU, len(ids))) == []
+    sent(core, 1)
+    core.step(ReceiverLeft(YOU))
+    assert core.machine.state.asked_before(Request(YOU, 1)) == []
+
+
+def test_answers_that_come_late_have_their_place_by_number() -> None:
+    answers = Answers()
+    for number, count in ((1, 3), (7, 2), (4, 1), (6, 1)):
+        answers.add(Request(YOU, number), TransferId(NODE, 5, 10 * number), count)
+    found = {number: [id.sequence for id in answers.find(Request(YOU, number))] for number in range(10)}
+    assert found == {0: [], 1: [10], 2: [11], 3: [12], 4: [40], 5: [], 6: [60], 7: [70], 8: [71], 9: []}
