@@ -8,13 +8,21 @@
 #include "../../rtmw/log/writer.h"
 #include "common.h"
 
-enum { MOST_THREADS = 256, IDLE_NS = 100000000, SEGMENT_BYTES = 64 << 20, FIRST_BYTES = 1 << 20, IDS = 1 };
+enum {
+    MOST_THREADS = 256,
+    IDLE_NS = 100000000,
+    MARK_NS = 10000000,
+    SEGMENT_BYTES = 64 << 20,
+    FIRST_BYTES = 1 << 20,
+    IDS = 1
+};
 
 static const struct writer_options OPTIONS = {.most = SEGMENT_BYTES,
                                               .idle_ns = IDLE_NS,
                                               .window = IDS,
                                               .retention = {RETENTION_ALL, RETENTION_ALL, 0},
-                                              .ahead = WRITER_BATCH};
+                                              .ahead = WRITER_BATCH,
+                                              .mark_ns = MARK_NS};
 
 struct appender {
     pthread_t self;

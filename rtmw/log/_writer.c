@@ -4,7 +4,7 @@
 #include "../shm/atomics.h"
 #include "_log.h"
 
-enum { IDLE_NS = 100000000 };
+enum { IDLE_NS = 100000000, MARK_NS = 10000000 };
 
 typedef struct {
     PyObject_HEAD
@@ -35,7 +35,8 @@ static PyObject *Writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     if (!self) return NULL;
     self->subject = Py_NewRef(subject);
     self->owner = getpid();
-    struct writer_options options = {most, IDLE_NS, window, {age_ns, bytes, cursors_ns, per_key}, WRITER_BATCH};
+    struct writer_options options = {most,         IDLE_NS, window, {age_ns, bytes, cursors_ns, per_key},
+                                     WRITER_BATCH, MARK_NS};
     Py_BEGIN_ALLOW_THREADS
     code = writer_open(&self->core, &folder, &options, &fault);
     Py_END_ALLOW_THREADS

@@ -1,5 +1,5 @@
-/* To flush: to swap the batches, write one, mark, sync once, and wake who waited. One thread does it, the flusher; or an
- * appender that is alone (append.c). */
+/* To flush: to swap the batches, write one, mark if that is due, sync once, and wake who waited. One thread does it, the
+ * flusher; or an appender that is alone (append.c). */
 #include <errno.h>
 #include <string.h>
 
@@ -54,6 +54,7 @@ static int roll(struct writer *w, uint64_t base, struct log_fault *fault)
     if (error) return fail_with(w, fault, "seal", error);
     segment_close(&w->folder, &w->last);
     w->last = next;
+    w->mark_from_ns = 0;
     pthread_mutex_lock(&w->lock);
     w->spare = (struct segment){.file = -1};
     w->spare_state = SPARE_NONE;
@@ -94,19 +95,32 @@ static int extend_reach(struct writer *w, uint64_t lsn, uint64_t reach, struct l
     return error ? fail_with(w, fault, "write of the mark", error) : LOG_OK;
 }
 
-/* Records of one segment: written, with the mark for those before them, and synced. */
+/* Does the batch that ends at this offset take a mark along? A mark lies in another block than the records: a disk that has
+ * one request after the other needs up to half as long again for a sync with both. So a mark is written: (1) where none is
+ * newer than `mark_ns`, or of this segment; (2) where the next batch could end behind the reach. */
+static bool takes_mark(const struct writer *w, uint64_t end)
+{
+    bool needs_reach = w->last.reach < w->last.size && end + w->ahead > w->last.reach;
+    return needs_reach || writer_now(w) >= w->mark_from_ns;
+}
+
+/* Records of one segment: written, perhaps with the mark for those before them, and synced. */
 static int commit(struct writer *w, const uint8_t *bytes, uint64_t lsn, uint64_t size, struct log_fault *fault)
 {
     const struct log_io *io = w->folder.io;
     uint64_t offset = segment_offset(&w->last, lsn), reach = next_reach(w, offset + size);
     if (offset + size > w->last.reach && extend_reach(w, lsn, reach, fault)) return LOG_FAILED;
+    bool marks = takes_mark(w, offset + size);
     int error = io_write_all(io, w->last.file, bytes, size, offset);
     if (error) return fail_with(w, fault, "write", error);
-    error = segment_write_mark(&w->folder, &w->last, lsn, segment_reach_flags(&w->last, reach));
+    if (marks) error = segment_write_mark(&w->folder, &w->last, lsn, segment_reach_flags(&w->last, reach));
     if (error) return fail_with(w, fault, "write of the mark", error);
     error = io->sync(io->disk, w->last.file);
     if (error) return fail_with(w, fault, "fdatasync", error);
-    w->last.reach = reach < w->last.size ? reach : w->last.size;
+    if (marks) {
+        w->last.reach = reach < w->last.size ? reach : w->last.size;
+        w->mark_from_ns = writer_now(w) + w->mark_ns;
+    }
     return tell_readers(w, lsn + size, fault);
 }
 

@@ -6,7 +6,8 @@
  * Head: which log, which first position, how large; written and synced before the segment gets its name, and never again.
  * Marks: two slots, written in turn, each in a block of its own, so that a torn write spoils one of them at most. A mark
  * says up to where the records were durable when it was written; the newest valid one is the watermark. The flusher
- * writes one with each batch, for the batches before, and when it has nothing else to do, for all.
+ * writes one with a batch, for the batches before, if the newest one is 10 ms old; and when it has nothing else to do, for
+ * all.
  * A sealed mark says that the segment ends there, and that the next one is durable.
  *
  * A sealed segment may be compacted (compact.h): another file, in its place, with some of its records. They lie one behind

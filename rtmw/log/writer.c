@@ -66,6 +66,7 @@ int writer_open(struct writer *w, const struct log_folder *folder, const struct 
                          .most = options->most,
                          .idle_ns = options->idle_ns,
                          .ahead = options->ahead,
+                         .mark_ns = options->mark_ns,
                          .spare.file = -1};
     w->retention = options->retention;
     w->retention_is_due = retention_limits(&w->retention);

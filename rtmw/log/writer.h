@@ -1,7 +1,7 @@
 /* The writer of a log: group commit.
  *
  *   appenders ─ under `lock` ─► the batch being filled          two batches take turns: while the flusher writes and syncs
- *   flusher   ─ swaps, writes, marks, syncs once ─► `durable`   one, the other is filled. There is no delay to tune: a batch
+ *   flusher   ─ swaps, writes, syncs once ─► `durable`          one, the other is filled. There is no delay to tune: a batch
  *   maker     ─ the next segment, ahead ─► `spare`              holds what came while the one before it was synced
  *
  * An appender puts its records into the batch, at the position `next`. That begins no sync: the batch goes to the disk when
@@ -53,9 +53,10 @@ struct writer_counters {
 
 struct writer {
     struct log_folder folder;
-    uint64_t most;        /* bytes of a segment's file at most */
-    uint64_t idle_ns;     /* with nothing to do for so long the flusher writes a mark, or what nobody waits for */
-    uint64_t ahead;       /* see struct writer_options */
+    uint64_t most;    /* bytes of a segment's file at most */
+    uint64_t idle_ns; /* with nothing to do for so long the flusher writes a mark, or what nobody waits for */
+    uint64_t ahead;   /* see struct writer_options, as for the next one */
+    uint64_t mark_ns;
     pthread_mutex_t lock; /* nothing else is taken under it, and no call of the system made but futex_wake */
     pthread_t flusher, maker;
 
@@ -108,6 +109,7 @@ struct writer {
 
     /* Of whoever flushes. */
     struct segment last;
+    uint64_t mark_from_ns; /* monotonic clock: a batch from then on takes a mark along */
     int end_file;
     uint64_t cut;
 };
@@ -117,7 +119,8 @@ struct writer_options {
     uint64_t idle_ns; /* see struct writer */
     uint32_t window;  /* ids that are remembered, 1 or more */
     struct retention retention;
-    uint64_t ahead; /* bytes that the reach of a mark goes beyond its batch, a multiple of SEGMENT_BLOCK; 0: all */
+    uint64_t ahead;   /* bytes that the reach of a mark goes beyond its batch, a multiple of SEGMENT_BLOCK; 0: all */
+    uint64_t mark_ns; /* a batch takes a mark along if the newest one is so old; 0: each batch does */
 };
 
 /* Recovers, and starts the threads. The lock of the folder is held, `folder` stays open until writer_close. */

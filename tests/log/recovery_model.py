@@ -127,6 +127,8 @@ class Log:
     disk: Disk
     life: int
     without: str = ""
+    marks_all: bool = True
+    """Each batch takes a mark along; else only one that needs a longer reach, and batches of several records."""
     base: int = 0
     end: int = 0
     number: int = 0
@@ -212,8 +214,10 @@ class Log:
             self.disk = self.disk.sync(self.base)
             yield self.disk, self.end
         whole = self.keeps("watermark only of what was synced")
-        self._mark(self.end if whole else self.end + count, reach=reach)
-        yield self.disk, self.end
+        marks = self.marks_all or reach > self.reach or count > 1
+        if marks:
+            self._mark(self.end if whole else self.end + count, reach=reach)
+            yield self.disk, self.end
         for n in range(count):
             record = Record(self.end + n, self.life, more=n + 1 < count)
             self.appended.append(record)
@@ -222,7 +226,7 @@ class Log:
         if self.keeps("sync before the answer"):
             self.disk = self.disk.sync(self.base)
         yield self.disk, self.end
-        self.end, self.reach = self.end + count, reach
+        self.end, self.reach = self.end + count, reach if marks else self.reach
         yield self.disk, self.end
         return self.disk, self.end
 

@@ -60,3 +60,13 @@ def test_a_mark_says_a_reach_behind_each_record_of_its_segment(tmp_path: Path, s
         size, _, flags, *_ = core.segment(folder.path, folder.descriptor, folder.uuid, base)
         reach, end = 4096 * (flags >> 8), core.SEGMENT_DATA + folder.bounds()[1] - base
     assert end + 4 * MIB <= reach <= end + REACH_MOST < size
+
+
+def test_the_watermark_follows_the_records_while_appends_go_on(tmp_path: Path) -> None:
+    """Within 512 KiB here: it is written with a batch every 10 ms, and no reach is too short before 4 MiB."""
+    with rtmw.Log(tmp_path / "log", segment="32M") as log, look_into(tmp_path / "log") as folder:
+        first, durable = log.append(b"the first one").position, 0
+        while durable <= first and log.end < MIB // 2:
+            log.append(b"another one")
+            _, durable, *_ = core.segment(folder.path, folder.descriptor, folder.uuid, 0)
+        assert durable > first

@@ -52,11 +52,11 @@ def check(log: Log, appended: list[Record], answered: int) -> None:
         raise Wrong(f"half a batch: {found[-1]}")
 
 
-def second_life(
-    disk: Disk, before: list[Record], answered: int, without: str
-) -> Iterator[tuple[Disk, list[Record], int]]:
-    """What a second writer does with a disk, step by step: its disk, what was appended in all, what was answered."""
-    log = Log(disk, 2, without)
+def second_life(first: Log, disk: Disk, answered: int) -> Iterator[tuple[Disk, list[Record], int]]:
+    """What a second writer does with a disk that the first one has left, step by step: its disk, what was appended in
+    all, what was answered."""
+    before = list(first.appended)
+    log = Log(disk, 2, first.without, first.marks_all)
     try:
         for to_write in (False, True):  # somebody reads, then somebody writes
             for now, shown in run(log.recover(to_write)):
@@ -73,11 +73,11 @@ def second_life(
 
 def try_all(without: str = "") -> int:
     """The number of disks that were recovered. Raises Wrong."""
-    return sum(try_batches(batches, without) for batches in BATCHES)
+    return sum(try_batches(batches, without, marks_all) for batches in BATCHES for marks_all in (True, False))
 
 
-def try_batches(batches: tuple[int, ...], without: str) -> int:
-    log = Log(Disk(), 1, without)
+def try_batches(batches: tuple[int, ...], without: str, marks_all: bool) -> int:
+    log = Log(Disk(), 1, without, marks_all)
     log.create()
     for to_write in (False, True):
         for _ in run(log.recover(to_write)):
@@ -90,7 +90,7 @@ def try_batches(batches: tuple[int, ...], without: str) -> int:
                 if (first, answered) in seen:
                     continue
                 seen.add((first, answered))
-                for now, appended, shown in second_life(first, list(log.appended), answered, without):
+                for now, appended, shown in second_life(log, first, answered):
                     for second in ends(now):
                         state = (second, shown, hash(tuple(appended)))
                         if state not in final:

@@ -264,6 +264,7 @@ int live(struct life *life)
     if (!w) abort();
     int code = open_or_create(life, &folder);
     struct writer_options options = OPTIONS;
+    options.mark_ns = life->seed / 4 % 2 ? UINT64_MAX / 2 : 0; /* for ever, or with each batch */
     if (life->seed % 3 == 0) {
         options.retention.bytes = 2 * SEGMENT;
         raise_word(&life->history->trim_to, UINT64_MAX);

@@ -11,8 +11,8 @@
 enum { ENTRIES = 256, SEGMENT = 64 * 1024, IDLE_NS = 1000000, LARGEST = 14000, LABELS = 24 };
 
 /* What a life opens its writer with: all ids of a history are in the window. */
-static const struct writer_options OPTIONS = {
-    SEGMENT, IDLE_NS, ENTRIES, {RETENTION_ALL, RETENTION_ALL, 0, 0}, SEGMENT_BLOCK};
+static const struct writer_options OPTIONS = {SEGMENT,       IDLE_NS, ENTRIES, {RETENTION_ALL, RETENTION_ALL, 0, 0},
+                                              SEGMENT_BLOCK, 0};
 
 /* A record as it was handed to the log, before it was. */
 struct entry {
