@@ -18,12 +18,11 @@ from rtmw.spark.survey import Surveyed
 if TYPE_CHECKING:
     from rtmw.recording.frames.pruning import Pruning
 
-SMALLEST, LARGEST = 4 << 20, 64 << 20
-"""Bytes of a partition that is not said how large to be."""
+SMALLEST, USUAL = 4 << 20, 128 << 20
+"""Bytes of a partition that is not said how large to be: about USUAL, and less where a processor has less to read. Each
+task costs Spark's JVM and worker as much processor time as a tenth of USUAL (docs/performance.md)."""
 OPENING = 64 << 10
 """Bytes that a task reads in the time that it takes to open another file."""
-WAVES = 4
-"""Tasks a processor, so that an early one does not wait for a late one for long."""
 
 _T = TypeVar("_T")
 
@@ -89,10 +88,11 @@ def sensible(parts: Iterable[int]) -> int:
     `parts`: bytes of each part that is not divided. A partition may have nearly one more than its share.
     """
     sizes, processors = [*parts], os.cpu_count() or 1
-    total, largest = sum(sizes), max(sizes, default=0)
-    size = min(max(total // (WAVES * processors), SMALLEST), LARGEST)
-    waves = total // (size * processors)
-    return total // (waves * processors) + max(largest - OPENING, 0) if waves else size
+    share, largest = sum(sizes) // processors, max(sizes, default=0)
+    if share < SMALLEST:
+        return SMALLEST
+    waves = max((share + USUAL // 2) // USUAL, 1)
+    return share // waves + max(largest - OPENING, 0)
 
 
 def wanted_streams(one: Surveyed, selection: Selection) -> dict[int, Stream]:
