@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bench.questions.transfer_between import DELIVERED, NATS, RABBITMQ
 from bench.questions.transfer_file import TCP, TLS
 from bench.questions.transfer_rate import APPENDS, LOGGED
 from bench.questions.transfer_resume import CUT, RSYNC
@@ -22,6 +23,13 @@ TRANSFER_TARGETS = (
         over=(("transfer_rate", LOGGED, APPENDS),),
         at_least=True,
         limited_by=PYTHON,
+    ),
+    Target(
+        "letters of 200 B with class LOG, DELIVERED at another host: at least 2 × a work queue of NATS or RabbitMQ",
+        ours("transfer_between", DELIVERED),
+        2.0,
+        over=tuple(("transfer_between", DELIVERED, peer) for peer in (NATS, RABBITMQ)),
+        at_least=True,
     ),
     *(
         Target(

@@ -18,6 +18,7 @@ from typing import Any
 
 Append = Callable[[bytes], object]
 AppendAsync = Callable[[bytes], Awaitable[object]]
+AppenderAsync = Callable[[], AbstractAsyncContextManager[AppendAsync]]
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Store:
 
     appender: Callable[[], AbstractContextManager[Append]]
     """For one thread, which calls this: with a connection of its own, where the system has connections."""
-    appender_async: Callable[[], AbstractAsyncContextManager[AppendAsync]]
+    appender_async: AppenderAsync
     """For one task of the running loop."""
     fill: Callable[[Iterable[bytes]], object] | None = None
     """Appends many records at once, for what is to be read: of systems that are libraries."""

@@ -34,6 +34,7 @@ NAMES = (
     "log_scan",
     "transfer_rate",
     "transfer_levels",
+    "transfer_between",
     "transfer_file",
     "transfer_resume",
     "recording",

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench import baseline, disk
 from bench.cases import FDATASYNC, GROUP_COMMIT, RTMW, RTMW_C, Case, Figures
-from bench.log_peers import PEERS, Store, opened
+from bench.log_peers import PEERS, AppenderAsync, Store, opened
 from bench.role import Role
 from bench.stage import Part, Stage
 
@@ -125,16 +125,17 @@ def tasks(role: Role) -> list[list[float]]:
     import uvloop
 
     with opened(role.peer, Path(role.options["folder"])) as store:
-        return uvloop.run(append_all(store, role.options["writers"], role.options["seconds"]))
+        return uvloop.run(append_all(store.appender_async, role.options["writers"], role.options["seconds"]))
 
 
-async def append_all(store: Store, writers: int, period: float) -> list[list[float]]:
+async def append_all(appender: AppenderAsync, writers: int, period: float) -> list[list[float]]:
+    """How long each call took, in µs, by tasks: each of so many has an appender, and waits for each answer."""
     times: list[list[int]] = [[] for _ in range(writers)]
     ready = asyncio.Barrier(writers)
     ends: list[int] = []
 
     async def go(mine: list[int], is_over: Callable[[], bool]) -> None:
-        async with store.appender_async() as append:
+        async with appender() as append:
             body = record()
             await append(body)
             await ready.wait()

@@ -14,7 +14,7 @@ import rtmw
 from bench import disk
 from bench.cases import RTMW, CannotMeasure, Case, Figures
 from bench.letters import serving
-from bench.log_peers import Append, AppendAsync, Store
+from bench.log_peers import AppendAsync, AppenderAsync
 from bench.questions.log_append import append_all
 from bench.role import Role
 from bench.stage import Part, Stage
@@ -48,19 +48,15 @@ def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
 
 
 @contextmanager
-def sending(domain: int, delivery: rtmw.Delivery) -> Generator[Store]:
+def sending(domain: int, delivery: rtmw.Delivery) -> Generator[AppenderAsync]:
     """Letters as a log's appends are written: tasks of one sender."""
     with rtmw.Sender("bench", domain=domain) as sender:
 
-        @contextmanager
-        def appender() -> Generator[Append]:
-            yield lambda body: sender.send("parked", body, delivery=delivery)
-
         @asynccontextmanager
-        async def appender_async() -> AsyncGenerator[AppendAsync]:
+        async def appender() -> AsyncGenerator[AppendAsync]:
             yield lambda body: sender.send_async("parked", body, delivery=delivery)
 
-        yield Store(appender, appender_async)
+        yield appender
 
 
 def tasks(role: Role) -> list[list[float]]:
@@ -68,5 +64,5 @@ def tasks(role: Role) -> list[list[float]]:
     import uvloop
 
     delivery = rtmw.Delivery[role.options["delivery"]]
-    with serving(role.domain, Path(role.options["folder"])), sending(role.domain, delivery) as store:
-        return uvloop.run(append_all(store, role.options["writers"], role.options["seconds"]))
+    with serving(role.domain, Path(role.options["folder"])), sending(role.domain, delivery) as appender:
+        return uvloop.run(append_all(appender, role.options["writers"], role.options["seconds"]))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import rtmw
 from bench.cases import RTMW, CannotMeasure, Case
 from bench.letters import answers, serving
-from bench.questions import transfer_file, transfer_levels, transfer_rate, transfer_resume
-from bench.questions.transfer_rate import APPENDS, RABBITMQ
+from bench.questions import transfer_between, transfer_file, transfer_levels, transfer_rate, transfer_resume
+from bench.questions.transfer_rate import APPENDS
 from bench.questions.transfer_resume import RSYNC
 from bench.rsync import DAEMON, program
 from bench.stage import Stage
@@ -23,9 +24,10 @@ def test_letters_and_appends_of_tasks_are_counted(system: str) -> None:
     assert transfer_rate.measure(Stage("8M"), system, case)[system].value > 0
 
 
-def test_a_peer_that_cannot_be_had_has_a_reason() -> None:
+@pytest.mark.parametrize("question", [transfer_rate, transfer_between])
+def test_a_peer_that_cannot_be_had_has_a_reason(question: Any) -> None:
     with pytest.raises(CannotMeasure, match="Erlang"):
-        transfer_rate.measure(Stage("8M"), RABBITMQ, transfer_rate.cases(quick=True)[0])
+        question.measure(Stage("8M"), question.RABBITMQ, question.cases(quick=True)[0])
 
 
 @pytest.mark.parametrize("level", transfer_levels.LEVELS)
