@@ -16,7 +16,7 @@ PYTHON = (
 )
 
 BETWEEN = (
-    "processor time of Python in both nodes: between hosts each letter goes by itself, in a SEND, an offer, a piece and "
+    "processor time of Python in both nodes: each letter goes by itself, in a SEND, an offer, a piece and "
     "two reports, with some 1,500 calls of functions in each node (by cProfile, flat); only syncs are shared"
 )
 
