@@ -1,7 +1,8 @@
 """How long does the slowest of a hundred appends take while 16 writers append at once?
 
-The value is the 99th percentile of an append of 200 bytes, as in `log_append`. `C fdatasync`: of a write and an
-fdatasync on the same file system, by a single program that has the disk to itself. `C group commit`: of 16 threads in
+The value is the 99th percentile of an append of 200 bytes, as in `log_append`: the writers never rest, so an append
+waits for others, too. `C fdatasync`: of a write and an fdatasync on the same file system, by a single program that has
+the disk and the processors to itself, and not beside these writers. `C group commit`: of 16 threads in
 C that share syncs, into one file that is filled ahead, without a log: no log with so many writers can do better.
 """
 
