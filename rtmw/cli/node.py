@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import os
@@ -71,11 +72,24 @@ def _logging(form: logging.Formatter) -> Generator[logging.Logger]:
         log.removeHandler(handler)
 
 
-def _serve(path: Path | None, given: dict[str, Any]) -> None:
-    import uvloop
+@contextmanager
+def _imports_kept() -> Generator[None]:
+    """What is imported inside stays until the process ends, so the garbage collector searches it neither now nor later.
+    Its searches take a fifth of the processor time in which a node starts and ends."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
-    from rtmw.net.dds.network import NetworkChanged
-    from rtmw.net.node import Node
+
+def _serve(path: Path | None, given: dict[str, Any]) -> None:
+    with _imports_kept():
+        import uvloop
+
+        from rtmw.net.dds.network import NetworkChanged
+        from rtmw.net.node import Node
 
     base = base_settings()
     begins_anew = os.environ.pop(ANEW, None) is not None
