@@ -21,7 +21,8 @@ from rtmw.publisher import Publisher
 
 log = logging.getLogger("rtmw.node")
 
-_STEP_S: Final = 0.1
+STEP_S: Final = 0.1
+"""Between two looks of a node: at the bus and at links, or at what it waits for before it joins."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Joining:
             return line
         log.warning("%s", why_none(self.settings()))
         with self._status() as status:
-            while line is None and not await self.ends_within(_STEP_S):
+            while line is None and not await self.ends_within(STEP_S):
                 self._tell_why(status, why_none(self.settings()))
                 line = choose(self.settings())
         return line
@@ -61,12 +62,12 @@ class Joining:
                 search = Search(self.settings().peers, line.is_ipv6)
                 while not ends and not search.is_over:
                     self._tell_why(status, why)
-                    ends = await self.ends_within(_STEP_S)
+                    ends = await self.ends_within(STEP_S)
                 if ends or search.found is not None:
                     return search.found
                 if why != (why := f"{search.why}; the node goes on when it is found"):
                     log.warning("%s", why)
-                ends = await self.ends_within(_STEP_S)
+                ends = await self.ends_within(STEP_S)
 
     def _status(self) -> Publisher[bytes]:
         return Publisher(STATUS_TOPIC, history=1, domain=self.domain)

@@ -40,7 +40,7 @@ from rtmw.net.dds.undelivered import Undelivered, added, read_rows, rows_of
 from rtmw.net.ending import Ending
 from rtmw.net.hearing import hearing
 from rtmw.net.janitor import Janitor
-from rtmw.net.joining import Joining
+from rtmw.net.joining import STEP_S, Joining
 from rtmw.net.json_rows import document, plain
 from rtmw.net.link.service import LinkService
 from rtmw.net.neighbours import LocalTopic, Neighbours, origin
@@ -58,8 +58,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rtmw.node")
 
-STEP_S = 0.1
-"""Between two looks at the bus and at links."""
 _STATUS_S = 1.0
 _SEEN_S = 0.02
 

@@ -9,8 +9,8 @@ import pytest
 
 import rtmw
 from rtmw.clock import CLOCK
+from rtmw.net.joining import STEP_S
 from rtmw.net.link.greeting import dial
-from rtmw.net.node import STEP_S
 from tests.net.hosts import PATIENCE
 from tests.net.link.nodes import free_port, links_of
 from tests.net.security.site import Site
