@@ -17,7 +17,7 @@ demo: setup  ## set up, then show this machine's telemetry flowing, recorded, in
 	@$(BIN)/rtmw demo
 
 test: setup  ## set up, then run every test
-	@$(BIN)/python -m pytest -n 3 --dist loadfile
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 3 --dist loadfile
 
 check: setup style native  ## lint, types, house rules, C warnings, native races under the sanitizers
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from tests import order, required
+from tests import collection, order, required
 from tests.child import Child, Spawn
 from tests.stalls import Stalls
 
@@ -29,6 +29,7 @@ for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(collection, "collection")
     config.pluginmanager.register(order, "order")
     config.pluginmanager.register(required, "required")
     config.pluginmanager.register(Stalls(), "stalls")
