@@ -234,5 +234,6 @@ def __getattr__(name: str) -> object:
     if name == "spark":
         return import_module("rtmw.spark")
     if name in _LATE:
-        return getattr(import_module(_LATE[name]), name)
+        found = globals()[name] = getattr(import_module(_LATE[name]), name)  # the next use does not come here
+        return found
     raise AttributeError(f"module 'rtmw' has no attribute {name!r}")
