@@ -34,7 +34,7 @@ from rtmw.net.session.terms import Terms
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity, Peer
 
-BUFFER: Final = 1 << 18
+BUFFER: Final = 1 << 20
 """Bytes read at a time."""
 LOOK: Final = 60.0
 """Seconds after which it is looked again whether the certificate of a peer is valid: clocks are set."""

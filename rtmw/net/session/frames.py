@@ -16,8 +16,8 @@ from typing import Final
 from rtmw.checksum import crc32
 from rtmw.net.session.errors import Code, Violation
 
-MOST: Final = 16384
-"""Bytes of a frame: what one TLS record holds."""
+MOST: Final = 65532
+"""Bytes of a frame: what its length can say, in whole words of 4 bytes."""
 HEAD: Final = struct.Struct("<HBBI")
 CRC: Final = struct.Struct("<I")
 HAS_CRC: Final = 0x80
@@ -84,7 +84,7 @@ NOTHING: Final = (1 << 64) - 1
 CHUNK: Final = MOST - HEAD.size - DATA.size - CRC.size
 """Payload bytes of a DATA frame, at most."""
 MOST_STREAMS: Final = (MOST - HEAD.size - RESUME.size - CRC.size) // PLACE.size
-"""Streams that one RESUME names, and so the most that a session has at a time: 1363."""
+"""Streams that one RESUME names, and so the most that a session has at a time: 5459."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class FrameReader:
 
     def __init__(self, *, crc: bool) -> None:
         self._crc = crc
-        self._kept = b""
+        self._kept = bytearray()
 
     def __len__(self) -> int:
         """Bytes kept: a frame that has not come whole."""
@@ -157,24 +157,47 @@ class FrameReader:
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Frame]:
         """The frames that are whole now. Raises Violation at the first that is none."""
-        view = memoryview(self._kept + bytes(data) if self._kept else data)
-        at, end = 0, len(view)
-        self._kept = b""
+        view, at = memoryview(data), 0
+        if self._kept:
+            at = self._complete(view)
+            if self._missing() == 0:
+                whole, self._kept = memoryview(self._kept), bytearray()
+                yield self._frame(whole)
+        end = len(view)
         while end - at >= HEAD.size:
-            length, kind, flags, stream = HEAD.unpack_from(view, at)
-            if not HEAD.size <= length <= MOST:
-                raise self._wrong(f"a frame of {length} bytes; one has {HEAD.size} to {MOST}")
+            length = self._length(view, at)
             if end - at < length:
                 break
-            yield self._frame(view[at : at + length], kind, flags, stream)
+            yield self._frame(view[at : at + length])
             at += length
-        self._kept = bytes(view[at:])
+        self._kept += view[at:]
+
+    def _missing(self) -> int:
+        """Bytes to the end of the frame that is kept; before its length is known, to the end of its head."""
+        if len(self._kept) < HEAD.size:
+            return HEAD.size - len(self._kept)
+        return self._length(memoryview(self._kept), 0) - len(self._kept)
+
+    def _complete(self, view: memoryview) -> int:
+        """Adds to the frame that is kept; gives how many bytes."""
+        at = 0
+        while at < len(view) and (missing := self._missing()):
+            self._kept += view[at : at + missing]
+            at = min(at + missing, len(view))
+        return at
+
+    def _length(self, view: memoryview, at: int) -> int:
+        length: int = HEAD.unpack_from(view, at)[0]
+        if not HEAD.size <= length <= MOST:
+            raise self._wrong(f"a frame of {length} bytes; one has {HEAD.size} to {MOST}")
+        return length
 
     def _wrong(self, words: str) -> Violation:
         """With a CRC, bytes that are no frame are damage; under TLS nothing damages them but the peer."""
         return Violation(words, Code.DAMAGED if self._crc else Code.PROTOCOL)
 
-    def _frame(self, whole: memoryview, kind: int, flags: int, stream: int) -> Frame:
+    def _frame(self, whole: memoryview) -> Frame:
+        _, kind, flags, stream = HEAD.unpack_from(whole)
         last = len(whole)
         if bool(flags & HAS_CRC) != self._crc:
             raise self._wrong("a frame without a CRC on a connection without TLS, or with one under TLS")

@@ -123,13 +123,12 @@ class Session:
         self._step(self.number, event)
 
     def write(self, stream: int, data: memoryview) -> int:
-        """How many of these bytes were taken; they are copied."""
+        """How many of these bytes were taken; they are copied, if their program may change them."""
         room = self._core.room(stream)
         self._wrote = 0
-        if room:
-            self.ask(e.Write(stream, memoryview(bytes(data[:room]))))
-        else:
-            self.ask(e.Write(stream, data))
+        if room and not isinstance(data.obj, bytes):
+            data = memoryview(bytes(data[:room]))
+        self.ask(e.Write(stream, data))
         return self._wrote
 
     def forget(self, stream: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -36,7 +37,7 @@ class Stream:
         self._priority = priority
         self._is_accepted = False
         self._has_ended = False
-        self._inbox = bytearray()
+        self._inbox = deque[bytes]()
         self._ended_by_peer = self._is_gone = False
         self._error: StreamError | None = None
         self._changed = asyncio.Event()
@@ -80,7 +81,7 @@ class Stream:
             self._has_ended = True
             self.session.ask(e.End(self.number))
 
-    async def read(self, most: int = 1 << 18) -> bytes:
+    async def read(self, most: int = 1 << 20) -> bytes:
         """The next bytes, at least one and at most so many; b"" behind the last. The peer gets credit for as many.
 
         Raises StreamError: the stream was reset, or the session is over.
@@ -93,8 +94,13 @@ class Stream:
         return self._taken(most)
 
     def _taken(self, most: int) -> bytes:
-        data = bytes(memoryview(self._inbox)[:most])
-        del self._inbox[:most]
+        parts, size = [self._inbox.popleft()], 0
+        while self._inbox and (size := size + len(parts[-1])) + len(self._inbox[0]) <= most:
+            parts.append(self._inbox.popleft())
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        if len(data) > most:
+            self._inbox.appendleft(data[most:])
+            data = data[:most]
         self.position += len(data)
         if self._error is None:
             self.session.ask(e.Read(self.number, len(data)))
@@ -155,7 +161,7 @@ class Stream:
         self._changed.set()
 
     def deliver(self, data: bytes) -> None:
-        self._inbox += data
+        self._inbox.append(data)
         self._changed.set()
 
     def changed(self) -> None:
