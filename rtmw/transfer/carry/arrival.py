@@ -7,7 +7,7 @@ are visible. Its bytes go where they belong there, so no part is copied when all
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,9 +19,28 @@ from rtmw.transfer.records import LARGEST_INLINE, TransferId
 from rtmw.transfer.wire.frames import Offer
 from rtmw.transfer.wire.terms import Chain, Mark
 
-__all__ = ["Arrival", "file_name"]
+__all__ = ["Arrival", "Written", "file_name"]
 
 _BODY: Final = -1
+
+
+class Written(Closing):
+    """Bytes that were written, and may not be durable yet; more may be written to the same files meanwhile.
+
+    It has descriptors of its own, so that the files may be closed before.
+    """
+
+    def __init__(self, descriptors: Iterable[int], disk: Disk) -> None:
+        self._descriptors, self._disk = [os.dup(one) for one in descriptors], disk
+
+    def sync(self) -> None:
+        """The bytes are durable when this returns."""
+        for one in self._descriptors:
+            self._disk.sync_data(one)
+
+    def close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.pop())
 
 
 class _Extent(NamedTuple):
@@ -95,7 +114,7 @@ class Arrival(Closing):
             if first < last:
                 yield extent, first, last - first
 
-    def write(self, position: int, data: bytes) -> None:
+    def write(self, position: int, data: bytes | memoryview) -> None:
         for extent, first, length in self._places(position, len(data)):
             part = memoryview(data)[first - position :][:length]
             at = extent.offset + first - extent.start
@@ -125,11 +144,12 @@ class Arrival(Closing):
         chain.add(self.read(mark.position - block, block))
         return chain.position == mark.position and chain.value == mark.value
 
-    def sync(self) -> None:
-        """All that was written is durable when this returns."""
-        self._disk.sync(self._file)
+    def written(self) -> Written:
+        """All that was written up to now; names of its files are durable when this returns."""
+        descriptors = [self._file] if any(extent.sink == _BODY for extent in self._extents) else []
         if self._staged is not None:
-            self._staged.sync()
+            descriptors += self._staged.written()
+        return Written(descriptors, self._disk)
 
     def complete(self) -> None:
         """All bytes have come: the body is whole, and all is durable. Nothing is visible yet."""
@@ -140,7 +160,9 @@ class Arrival(Closing):
             if extent.sink != _BODY and not extent.length:
                 assert self._staged is not None
                 self._staged.write(extent.sink, 0, b"")
-        self.sync()
+        self._disk.sync(self._file)
+        if self._staged is not None:
+            self._staged.sync()
         self._disk.sync_folder(self._path.parent)
 
     def make_visible(self) -> bytes | Path:

@@ -55,6 +55,11 @@ class Turns:
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._done(id, done, work))
 
+    async def done(self, id: TransferId) -> None:
+        """Waits until nothing of it is to be done any more."""
+        while (last := self._last.get(id)) is not None:
+            await asyncio.wait([last])  # `_done` comes first
+
     async def _do(self, before: asyncio.Task[None] | None, work: Work) -> None:
         if before is not None:
             await asyncio.wait([before])

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from rtmw.errors import LogFull
-from rtmw.transfer.carry.arrival import Arrival
+from rtmw.transfer.carry.arrival import Arrival, Written
 from rtmw.transfer.carry.desk import Desk
 from rtmw.transfer.carry.half import Bytes, Outbox, Steps, Turns, log, run_stream
+from rtmw.transfer.carry.here import Here
 from rtmw.transfer.carry.journal import Coming, Journal
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.files.staging import Folder
@@ -30,23 +31,6 @@ _MOST_PENDING: Final = 8 << 20
 """Bytes that wait for the disk; more are not read from the stream."""
 
 
-@dataclass
-class _Here:
-    """A transfer of which bytes come: in memory, or in files."""
-
-    offer: Offer
-    until: float | None
-    """When its lifetime ends, on the clock of the loop."""
-    memory: bytearray
-    arrival: Arrival | None = None
-    folder: Folder | None = None
-
-    def close(self) -> None:
-        for one in (self.arrival, self.folder):
-            if one is not None:
-                one.close()
-
-
 class Inbound:
     """From one node, over any number of streams. `bodies`: a folder for bodies that have not come whole."""
 
@@ -56,7 +40,9 @@ class Inbound:
         self.machine = Receiving(node, self.terms)
         self._step = Steps(self.machine.step, self._effect).tell
         self.turns = Turns()
-        self._here: dict[TransferId, _Here] = {}
+        self._syncs = Turns()
+        """Beside the turns: bytes that become durable, for each transfer one block after the other."""
+        self._here: dict[TransferId, Here] = {}
         self._outbox = Outbox(lambda _: None)
         self._pending = self.refused_raw = 0
         self._drained = asyncio.Event()
@@ -106,9 +92,15 @@ class Inbound:
         self.turns.add(id, self._free(id, cause))
 
     async def _free(self, id: TransferId, cause: str) -> None:
+        await self._syncs.done(id)
         coming = self._journal.coming.get(id)
         if coming is not None and await self._remove(id):
             self._desk.freed(coming.offer, cause)
+
+    @property
+    def failed(self) -> BaseException | None:
+        """An unexpected error; the core has to end with it."""
+        return self.turns.failed or self._syncs.failed
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -166,6 +158,8 @@ class Inbound:
             self._leave(id, is_over=True)
             self._step(e.StateFound(id, TransferState.REFUSED, str(error)))
         except (OSError, LogFull) as error:
+            if (here := self._here.get(id)) is not None:
+                here.has_failed = True
             self._leave(id, is_over=False)
             self._step(e.PutOff(id, f"node cannot take it now: {error}"))
 
@@ -179,13 +173,13 @@ class Inbound:
             self.turns.add(id, self._guard(id, self._begin(offer)))
             return
         self._close_here(id)
-        self._here[id] = _Here(offer, self._until(offer), bytearray())
+        self._here[id] = Here(offer, self._until(offer), bytearray())
         self._step(e.Begun(id, START))
 
     def _until(self, offer: Offer) -> float | None:
         return self._now() + offer.left_ns / 1e9 if offer.left_ns else None
 
-    def _store_now(self, id: TransferId, position: int, data: bytes) -> None:
+    def _store_now(self, id: TransferId, position: int, data: bytes | memoryview) -> None:
         here = self._here.get(id)
         if here is not None and here.arrival is None and id not in self.turns:
             here.memory[position : position + len(data)] = data
@@ -194,13 +188,14 @@ class Inbound:
         self.turns.add(id, self._guard(id, self._store(id, position, data)))
 
     async def _begin(self, offer: Offer) -> None:
+        await self._syncs.done(offer.id)
         id = offer.id
         if self._desk.look(id) is not None:
             self._leave(id, is_over=True)
             self._step(self._found(id))
             return
         self._leave(id, is_over=False)
-        here = _Here(offer, self._until(offer), bytearray())
+        here = Here(offer, self._until(offer), bytearray())
         is_placed = id in self._journal.coming and self._journal.coming[id].is_placed
         if not is_placed:
             self._desk.check(self._header(here, offer.header.length), offer.size)
@@ -217,7 +212,7 @@ class Inbound:
         else:
             self._step(e.Begun(id, mark))
 
-    async def _opened(self, here: _Here, *, has_files: bool) -> Mark | None:
+    async def _opened(self, here: Here, *, has_files: bool) -> Mark | None:
         """As `_open`. If that fails, nothing is left of what the journal does not know."""
         try:
             return await self._open(here, has_files=has_files)
@@ -227,7 +222,7 @@ class Inbound:
             here.close()
             raise
 
-    async def _open(self, here: _Here, *, has_files: bool) -> Mark | None:
+    async def _open(self, here: Here, *, has_files: bool) -> Mark | None:
         """The mark up to which it had come; None: it was put off. The journal names its folder."""
         offer, coming = here.offer, self._journal.coming.get(here.offer.id)
         if sum(other.arrival is not None for other in self._here.values()) >= _MOST_OPEN:
@@ -253,7 +248,7 @@ class Inbound:
             self._journal.mark(offer.id, mark)
         return mark
 
-    def _check_room(self, here: _Here, mark: Mark) -> None:
+    def _check_room(self, here: Here, mark: Mark) -> None:
         if here.folder is None:
             found = os.statvfs(self._bodies)
             free = found.f_bavail * found.f_frsize
@@ -262,7 +257,7 @@ class Inbound:
         if free < here.offer.size - mark.position:
             raise OSError(f"{here.offer.size - mark.position} bytes are to come, and {free} are free")
 
-    async def _store(self, id: TransferId, position: int, data: bytes) -> None:
+    async def _store(self, id: TransferId, position: int, data: bytes | memoryview) -> None:
         here = self._here.get(id)
         try:
             if here is None:
@@ -276,13 +271,28 @@ class Inbound:
             self._drained.set()
 
     async def _mark(self, effect: e.MarkAt) -> None:
+        """The disk and the stream work at a time: what comes next is written while this becomes durable."""
         here = self._here.get(effect.id)
         if here is not None and here.arrival is not None:
-            await asyncio.to_thread(here.arrival.sync)
+            written = await asyncio.to_thread(here.arrival.written)
+            self._syncs.add(effect.id, self._sync(here, effect, written))
+
+    async def _sync(self, here: Here, effect: e.MarkAt, written: Written) -> None:
+        try:
+            with written:
+                await asyncio.to_thread(written.sync)
+            if here.has_failed:
+                return
             await asyncio.to_thread(self._journal.mark(effect.id, effect.mark).resolve)
+        except (OSError, LogFull) as error:
+            if not here.has_failed:
+                here.has_failed = True
+                self.turns.add(effect.id, self._guard(effect.id, _failed(error)))  # its files are closed in its turn
+        else:
             self._step(e.Marked(effect.id, effect.mark, effect.run))
 
     async def _rewind(self, id: TransferId) -> None:
+        await self._syncs.done(id)
         here = self._here.get(id)
         if here is not None:
             here.memory.clear()
@@ -290,8 +300,9 @@ class Inbound:
                 self._journal.mark(id, START)
 
     async def _complete(self, id: TransferId) -> None:
+        await self._syncs.done(id)
         here = self._here.get(id)
-        if here is None:
+        if here is None or here.has_failed:
             return
         if here.arrival is not None:
             self._desk.check(self._header(here, here.arrival.size), here.offer.size)  # while nothing is visible
@@ -299,7 +310,7 @@ class Inbound:
             await asyncio.to_thread(self._journal.place(id).resolve)
         await self._hand_over(here)
 
-    async def _hand_over(self, here: _Here) -> None:
+    async def _hand_over(self, here: Here) -> None:
         """Its files become visible, and the core has it."""
         body: bytes | Path = bytes(here.memory)
         size = len(here.memory)
@@ -313,13 +324,14 @@ class Inbound:
         self._close_here(offer.id)
         self._step(self._found(offer.id))
 
-    def _header(self, here: _Here, size: int) -> Header:
+    def _header(self, here: Here, size: int) -> Header:
         """As it is in this core: for this node, with the lifetime that is left."""
         header = here.offer.header
         left = 0 if here.until is None else max(1, round((here.until - self._now()) * 1e9))
         return replace(header, to=replace(header.to, node=""), length=size, lifetime_ns=left)
 
     async def _drop(self, id: TransferId) -> None:
+        await self._syncs.done(id)
         if self._desk.look(id) is not None:
             await self._desk.withdraw(id)
             self._step(self._found(id))
@@ -342,7 +354,7 @@ class Inbound:
         here, coming = self._here.get(id), self._journal.coming.get(id)
         if here is None and coming is not None:
             folder = Folder(coming.folder) if coming.folder else None
-            here = _Here(coming.offer, None, bytearray(), None, folder)
+            here = Here(coming.offer, None, bytearray(), None, folder)
             here.arrival = await asyncio.to_thread(Arrival, coming.offer, self._bodies, folder)
             self._here[id] = here
         if here is not None and here.arrival is not None:
@@ -364,5 +376,10 @@ class Inbound:
 
     async def close(self) -> None:
         await self.turns.close()
+        await self._syncs.close()
         for id in list(self._here):
             self._close_here(id)
+
+
+async def _failed(error: Exception) -> None:
+    raise error

@@ -57,7 +57,7 @@ class Peer:
     @property
     def failed(self) -> BaseException | None:
         """An unexpected error; the core has to end with it."""
-        return self._failed or self.outbound.turns.failed or self.inbound.turns.failed
+        return self._failed or self.outbound.turns.failed or self.inbound.failed
 
     def _keep_failure(self, ended: Iterable[object]) -> None:
         for one in ended:

@@ -47,6 +47,9 @@ _SAYS_NODE: Final = "node="
 """Before the name of a node, among the capabilities in its hello."""
 _AGAIN_S: Final = 0.2
 _LOOK_S: Final = 60.0
+_ON_THE_WAY: Final = 4 << 20
+"""Bytes of a stream that may come before they are read, and that are kept until they are acknowledged: several of the
+largest pieces, of which one is made or written while others are on the line."""
 MOST: Final = 1000
 """Other nodes that a core knows, and reasons that its log has said."""
 
@@ -107,7 +110,7 @@ class Nodes:
         link, identity = self._network.link, self._network.identity
         node = uuid5(NAMESPACE_URL, f"{self._node} {self._desk.incarnation}")
         hello = Hello(node, self._desk.life, capabilities=frozenset({"transfer", _SAYS_NODE + self._node}))
-        terms = Terms(lease=link.lease)
+        terms = Terms(lease=link.lease, stream_credit=_ON_THE_WAY, send_buffer=_ON_THE_WAY)
         carrier = self._carrier = Carrier(node, identity=identity, insecure=link.insecure, terms=terms, hello=hello)
         for place in link.listen:
             port = await carrier.listen(*place_to_listen(place))

@@ -135,6 +135,14 @@ class StagedFiles(Closing):
         """All that was written is durable when this returns."""
         if self._file >= 0:
             self._disk.sync(self._file)
+        self._sync_names()
+
+    def written(self) -> list[int]:
+        """The descriptor of the file whose bytes may not be durable; the names of all files are."""
+        self._sync_names()
+        return [self._file] if self._file >= 0 else []
+
+    def _sync_names(self) -> None:
         for path in sorted(self._new, key=len, reverse=True):
             folder = open_folder(self._staging, path)
             try:

@@ -217,7 +217,7 @@ class Store(NamedTuple):
 
     id: TransferId
     position: int
-    data: bytes
+    data: bytes | memoryview
 
 
 class MarkAt(NamedTuple):

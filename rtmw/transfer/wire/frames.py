@@ -24,7 +24,7 @@ __all__ = [
 PURPOSE: Final = "transfer 1"
 LARGEST: Final = 8 << 20
 """Bytes of a frame. A composite of the most parts with the longest names is below it."""
-LARGEST_PIECE: Final = 256 << 10
+LARGEST_PIECE: Final = 1 << 20
 LARGEST_RAW: Final = 64 << 10
 
 _HEAD: Final = Struct("<IBBHI")
@@ -70,7 +70,7 @@ class Ask(NamedTuple):
 class Piece(NamedTuple):
     ref: int
     position: int
-    data: bytes
+    data: bytes | memoryview
 
 
 class Whole(NamedTuple):
@@ -161,33 +161,34 @@ def pack(frame: Frame) -> bytes:
     """Raises ValueError: a text is too long."""
     content = _content(frame)
     ref: int = getattr(frame, "ref", 0)
-    return _HEAD.pack(_HEAD.size + len(content), _NUMBERS[type(frame)], 0, 0, ref) + content
+    return b"".join((_HEAD.pack(_HEAD.size + sum(map(len, content)), _NUMBERS[type(frame)], 0, 0, ref), *content))
 
 
-def _content(frame: Frame) -> bytes:
+def _content(frame: Frame) -> tuple[bytes | memoryview, ...]:
+    """Its parts; that of a PIECE is large, and copied only when they are joined."""
     match frame:
         case Offer():
-            return _pack_offer(frame)
+            return (_pack_offer(frame),)
         case Ask(id=id) | Cancel(id=id):
-            return _pack_id(id)
+            return (_pack_id(id),)
         case Piece(position=position, data=data):
-            return position.to_bytes(8, "little") + data
+            return position.to_bytes(8, "little"), data
         case Whole(value=value):
-            return value
+            return (value,)
         case Settled(id=id, state=state):
-            return bytes([state]) + _pack_id(id)
+            return (bytes([state]) + _pack_id(id),)
         case Raw():
-            return packed_text(frame.sender, "the sender") + pack_sized_header(frame.header) + frame.body
+            return (packed_text(frame.sender, "the sender") + pack_sized_header(frame.header) + frame.body,)
         case Go():
-            return _GO.pack(frame.position, frame.limit) + frame.value
+            return (_GO.pack(frame.position, frame.limit) + frame.value,)
         case Ack():
-            return _ACK.pack(frame.received, frame.durable, frame.limit)
+            return (_ACK.pack(frame.received, frame.durable, frame.limit),)
         case Report(id=id, state=state, cause=cause):
-            return bytes([state]) + _pack_id(id) + packed_text(cause, "the cause")
+            return (bytes([state]) + _pack_id(id) + packed_text(cause, "the cause"),)
         case Later(rest_ms=rest, cause=cause):
-            return rest.to_bytes(4, "little") + packed_text(cause, "the cause")
+            return (rest.to_bytes(4, "little") + packed_text(cause, "the cause"),)
         case Restart() | Ready():
-            return b""
+            return (b"",)
 
 
 def _pack_id(id: TransferId) -> bytes:
@@ -208,24 +209,40 @@ class Frames:
     """Cuts the bytes of a stream into frames. `of_sender`: those of the one who sends transfers, else the answers."""
 
     def __init__(self, *, of_sender: bool) -> None:
-        self._of_sender, self._data, self._position = of_sender, bytearray(), 0
+        self._of_sender, self._position = of_sender, 0
+        self._parts: list[bytes] = []
+        """What has come, and is not cut yet."""
+        self._size, self._needed = 0, _HEAD.size
+        """Bytes of the parts; how many there have to be before anything can be cut."""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Raises TransfersDamaged, with the position in the stream; no frame follows then."""
-        self._data += data
-        while len(self._data) >= _HEAD.size:
-            size = int.from_bytes(self._data[:4], "little")
-            if not _HEAD.size <= size <= LARGEST:
-                raise TransfersDamaged(f"frame at {self._position}: a size of {size}", self._position)
-            if len(self._data) < size:
-                return
-            frame = unpack(bytes(memoryview(self._data)[:size]), self._position, of_sender=self._of_sender)
-            del self._data[:size]
-            self._position += size
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size < self._needed:
+            return
+        whole, at = memoryview(b"".join(self._parts)), 0  # a large frame is put together once, and not with each part
+        while True:
+            self._needed = self._next_size(whole[at:])
+            if len(whole) - at < self._needed:
+                break
+            frame = unpack(whole[at : at + self._needed], self._position, of_sender=self._of_sender)
+            at += self._needed
+            self._position += self._needed
             yield frame
+        self._parts, self._size = [bytes(whole[at:])], len(whole) - at
+
+    def _next_size(self, begun: memoryview) -> int:
+        """Of the next frame; of a head, if not even that has come."""
+        if len(begun) < _HEAD.size:
+            return _HEAD.size
+        size = int.from_bytes(begun[:4], "little")
+        if not _HEAD.size <= size <= LARGEST:
+            raise TransfersDamaged(f"frame at {self._position}: a size of {size}", self._position)
+        return size
 
 
-def unpack(data: bytes, position: int, *, of_sender: bool) -> Frame:
+def unpack(data: bytes | memoryview, position: int, *, of_sender: bool) -> Frame:
     """One whole frame. Raises TransfersDamaged."""
     fields = Fields(data, position, "frame")
     _, number, zero, zeros, ref = fields.numbers(_HEAD)
@@ -285,10 +302,10 @@ def _unpacked_answer(fields: Fields, kind: type[Frame], ref: int) -> Frame:
     return frame
 
 
-def _piece(fields: Fields) -> bytes:
+def _piece(fields: Fields) -> memoryview:
     if not 0 < fields.left() <= LARGEST_PIECE:
         fields.wrong(f"a piece of {fields.left()} bytes, where 1 to {LARGEST_PIECE} are possible")
-    return bytes(fields.bytes(fields.left()))
+    return fields.bytes(fields.left())
 
 
 def _raw(fields: Fields, header: Header) -> bytes:

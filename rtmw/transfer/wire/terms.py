@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final, NamedTuple
 
 __all__ = ["HASH", "MOST_ARRIVING", "MOST_OFFERS", "START", "ZERO", "Chain", "Mark", "Terms"]
@@ -24,7 +24,7 @@ class Terms:
 
     block: int = 8 << 20
     """Between two marks: a restart reads so much, and at most so much and the window is sent again."""
-    piece: int = 256 << 10
+    piece: int = 1 << 20
     window: int = 8 << 20
     """That may be on its way beyond the last block that is durable at the receiver."""
     eager: int = 64 << 10
@@ -52,13 +52,14 @@ START: Final = Mark()
 
 
 class Chain:
-    """Value of the chain at the end of a block: BLAKE2b of the value before it and of the block."""
+    """Value of the chain at the end of a block: the first bytes of SHA-256 of the value before it and
+    of the block."""
 
     def __init__(self, block: int, mark: Mark | None = None) -> None:
         mark = mark or START
         self.block, self.position, self.marks = block, mark.position, [mark]
         """`marks`: those that have been passed, and the one at which it began."""
-        self._hash = hashlib.blake2b(mark.value, digest_size=HASH)
+        self._hash = sha256(mark.value)
 
     def add(self, data: bytes | memoryview) -> None:
         rest = memoryview(data)
@@ -69,10 +70,10 @@ class Chain:
             rest = rest[size:]
             if self.position % self.block == 0:
                 last = self.marks[-1].value
-                self.marks.append(Mark(self.position, self._hash.digest(), last))
-                self._hash = hashlib.blake2b(self.marks[-1].value, digest_size=HASH)
+                self.marks.append(Mark(self.position, self._hash.digest()[:HASH], last))
+                self._hash = sha256(self.marks[-1].value)
 
     @property
     def value(self) -> bytes:
         """Of all up to here; a block that has just begun counts for nothing."""
-        return self._hash.digest() if self.position % self.block else self.marks[-1].value
+        return self._hash.digest()[:HASH] if self.position % self.block else self.marks[-1].value

@@ -42,7 +42,7 @@ def test_a_frame_of_the_other_side_is_refused() -> None:
         ((9 << 20).to_bytes(4, "little") + bytes(8), "a size of"),
         (f.pack(f.Restart(0)), "with the ref 0"),
         (f.pack(f.Piece(1, 0, b"")), "a piece of 0 bytes"),
-        (f.pack(f.Piece(1, 0, bytes((256 << 10) + 1))), "a piece of 262145 bytes"),
+        (f.pack(f.Piece(1, 0, bytes((1 << 20) + 1))), "a piece of 1048577 bytes"),
         (f.pack(f.Whole(1, HASH + b"x")), "1 bytes too many"),
         (f.pack(f.Whole(1, HASH[:-1])), "15 are left"),
     ],
