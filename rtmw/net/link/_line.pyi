@@ -48,7 +48,7 @@ class Connection:
 
     @property
     def cipher(self) -> str:
-        """Such as "TLS_AES_256_GCM_SHA384"; "" without TLS."""
+        """Such as "TLS_AES_128_GCM_SHA256"; "" without TLS."""
 
     def say(self, message: bytes, /) -> None:
         """Queue a control frame (at most 16,000 bytes) and write as much as the socket takes; see `flush`. These frames

@@ -154,9 +154,6 @@ bool channel_has_lines(const struct channel *c)
 
 /* ---- writing ---- */
 
-/* One record of TLS; of TCP as much as a burst. */
-static size_t budget(const struct channel *c) { return c->has_tls ? FRAME_MOST : OUTBOX_BYTES; }
-
 bool channel_is_slow(const struct channel *c) { return c->rate && c->rate / AHEAD_PARTS < OUTBOX_BYTES; }
 
 size_t channel_ahead(const struct channel *c)
@@ -167,8 +164,8 @@ size_t channel_ahead(const struct channel *c)
 
 size_t channel_room(const struct channel *c)
 {
-    if (c->out.count + 4 > OUTBOX_PARTS || c->out.total >= budget(c)) return 0;
-    size_t room = budget(c) - c->out.total;
+    if (c->out.count + 4 > OUTBOX_PARTS || c->out.total >= OUTBOX_BYTES) return 0;
+    size_t room = OUTBOX_BYTES - c->out.total;
     return room < FRAME_MOST ? room : FRAME_MOST;
 }
 
@@ -251,7 +248,7 @@ static enum channel_state write_plain(struct channel *c, size_t *written)
     return errno == EAGAIN ? CHANNEL_WRITE : CHANNEL_FAILED;
 }
 
-/* All parts lie in one piece, for TLS copies. */
+/* Writes one record. All parts lie in one piece, for TLS copies. */
 static enum channel_state write_tls(struct channel *c, size_t *written)
 {
     struct iovec part = c->out.part[c->out.first];
@@ -262,7 +259,7 @@ static enum channel_state write_tls(struct channel *c, size_t *written)
     return state;
 }
 
-enum channel_state channel_write(struct channel *c)
+static enum channel_state write_all(struct channel *c)
 {
     while (!channel_is_empty(c)) {
         size_t written = 0;
@@ -273,4 +270,14 @@ enum channel_state channel_write(struct channel *c)
     }
     channel_forget(c);
     return CHANNEL_DONE;
+}
+
+/* OpenSSL writes each record with a call of the kernel, which holds them back until all are there. */
+enum channel_state channel_write(struct channel *c)
+{
+    bool has_records = c->has_tls && c->out.total > FRAME_MOST;
+    if (has_records) set(c->descriptor, IPPROTO_TCP, TCP_CORK, 1);
+    enum channel_state state = write_all(c);
+    if (has_records) set(c->descriptor, IPPROTO_TCP, TCP_CORK, 0);
+    return state;
 }

@@ -2,7 +2,7 @@
  *
  *   | u16 length | u8 kind | u8 flags | u32 route | body | CRC-32C, where there is no TLS |
  *
- * A frame is at most one TLS record. All numbers are little endian, as those of the trailer.
+ * A frame is no longer than a TLS record may be. All numbers are little endian, as those of the trailer.
  */
 #ifndef RTMW_LINK_FRAME_H
 #define RTMW_LINK_FRAME_H

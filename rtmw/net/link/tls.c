@@ -6,7 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY_RECORDS = 1 << 23 }; /* of AES-GCM under one key: RFC 8446, section 5.5, allows 2^24.5 */
+enum {
+    KEY_RECORDS = 1 << 23, /* of AES-GCM under one key: RFC 8446, section 5.5, allows 2^24.5 */
+    READ_BYTES = 65 << 10, /* that one call of the kernel brings at most: four records, and what is around them */
+};
+
+/* In the order in which this node prefers them. AES-128 is as strong as the keys of nodes (P-256), and AES-256 is slower. */
+static const char ciphers[] = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 
 static void say_reason(const struct openssl *o, struct tls_fault *fault)
 {
@@ -43,7 +49,9 @@ static void restrict_it(SSL_CTX *context, const struct openssl *o)
     o->SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, NULL);
     o->SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, TLS1_3_VERSION, NULL);
     o->SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, 0, NULL);
-    o->SSL_CTX_ctrl(context, SSL_CTRL_SET_READ_AHEAD, 1, NULL); /* a call of the kernel a record, and not two */
+    o->SSL_CTX_ctrl(context, SSL_CTRL_SET_READ_AHEAD, 1, NULL); /* a call of the kernel for several records */
+    o->SSL_CTX_set_default_read_buffer_len(context, READ_BYTES);
+    o->SSL_CTX_set_ciphersuites(context, ciphers);
     o->SSL_CTX_ctrl(context, SSL_CTRL_MODE, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, NULL);
     o->SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
     o->SSL_CTX_set_num_tickets(context, 0);
