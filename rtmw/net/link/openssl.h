@@ -43,59 +43,55 @@ enum {
 #define SSL_OP_NO_RENEGOTIATION (UINT64_C(1) << 30)
 
 /* Name, result, arguments. */
-#define OPENSSL_FUNCTIONS(f)                                                                                           \
-    f(TLS_server_method, const SSL_METHOD *,                                                                           \
-      (void)) f(TLS_client_method, const SSL_METHOD *,                                                                 \
-                (void)) f(SSL_CTX_new, SSL_CTX *, (const SSL_METHOD *)) f(SSL_CTX_free, void, (SSL_CTX *))             \
-        f(SSL_CTX_ctrl, long, (SSL_CTX *, int, long, void *)) f(SSL_CTX_set_options, uint64_t, (SSL_CTX *, uint64_t))  \
-            f(SSL_CTX_set_default_read_buffer_len, void,                                                               \
-              (SSL_CTX *, size_t)) f(SSL_CTX_set_ciphersuites, int,                                                    \
-                                     (SSL_CTX *, const char *)) f(SSL_CTX_set_num_tickets, int, (SSL_CTX *, size_t))   \
-                f(SSL_CTX_set_verify, void, (SSL_CTX *, int, void *)) f(SSL_CTX_get_cert_store, X509_STORE *,          \
-                                                                        (const SSL_CTX *))                             \
-                    f(SSL_CTX_get0_param, X509_VERIFY_PARAM *,                                                         \
-                      (SSL_CTX *)) f(SSL_CTX_use_certificate, int,                                                     \
-                                     (SSL_CTX *, X509 *)) f(SSL_CTX_use_PrivateKey, int, (SSL_CTX *, EVP_PKEY *))      \
-                        f(SSL_CTX_check_private_key, int,                                                              \
-                          (const SSL_CTX *)) f(SSL_CTX_add_client_CA, int, (SSL_CTX *, X509 *))                        \
-                            f(SSL_new, SSL *, (SSL_CTX *)) f(SSL_free, void, (SSL *)) f(SSL_set_fd, int, (SSL *, int)) \
-                                f(SSL_set_accept_state, void, (SSL *)) f(SSL_set_connect_state, void, (SSL *))         \
-                                    f(SSL_do_handshake, int, (SSL *)) f(SSL_read, int, (SSL *, void *, int))           \
-                                        f(SSL_write, int, (SSL *, const void *, int)) f(SSL_get_error, int,            \
-                                                                                        (const SSL *, int))            \
-                                            f(SSL_get_verify_result, long, (const SSL *)) f(SSL_get1_peer_certificate, \
-                                                                                            X509 *, (const SSL *))     \
-                                                f(SSL_get_current_cipher, const SSL_CIPHER *, (const SSL *))           \
-                                                    f(SSL_CIPHER_get_name, const char *,                               \
-                                                      (const SSL_CIPHER *)) f(SSL_key_update, int, (SSL *, int))       \
-                                                        f(X509_VERIFY_PARAM_set_flags, int,                            \
-                                                          (X509_VERIFY_PARAM *,                                        \
-                                                           unsigned long)) f(X509_STORE_add_cert, int,                 \
-                                                                             (X509_STORE *, X509 *))                   \
-                                                            f(X509_verify_cert_error_string, const char *,             \
-                                                              (long)) f(X509_free, void, (X509 *))                     \
-                                                                f(d2i_X509, X509 *, (X509 **, const uint8_t **, long)) \
-                                                                    f(i2d_X509, int, (const X509 *, uint8_t **))       \
-                                                                        f(PEM_read_bio_X509, X509 *,                   \
-                                                                          (BIO *, X509 **, password_callback, void *)) \
-                                                                            f(PEM_read_bio_PrivateKey, EVP_PKEY *,     \
-                                                                              (BIO *, EVP_PKEY **, password_callback,  \
-                                                                               void *)) f(EVP_PKEY_free, void,         \
-                                                                                          (EVP_PKEY *))                \
-                                                                                f(BIO_new_mem_buf, BIO *,              \
-                                                                                  (const void *, int)) f(BIO_free,     \
-                                                                                                         int, (BIO *)) \
-                                                                                    f(ERR_clear_error, void, (void))   \
-                                                                                        f(ERR_peek_last_error,         \
-                                                                                          unsigned long, (void))       \
-                                                                                            f(ERR_reason_error_string, \
-                                                                                              const char *,            \
-                                                                                              (unsigned long))         \
-                                                                                                f(OpenSSL_version,     \
-                                                                                                  const char *, (int))
+#define OPENSSL_FUNCTIONS(f)                                                                 \
+    f(TLS_server_method, const SSL_METHOD *, (void));                                        \
+    f(TLS_client_method, const SSL_METHOD *, (void));                                        \
+    f(SSL_CTX_new, SSL_CTX *, (const SSL_METHOD *));                                         \
+    f(SSL_CTX_free, void, (SSL_CTX *));                                                      \
+    f(SSL_CTX_ctrl, long, (SSL_CTX *, int, long, void *));                                   \
+    f(SSL_CTX_set_options, uint64_t, (SSL_CTX *, uint64_t));                                 \
+    f(SSL_CTX_set_default_read_buffer_len, void, (SSL_CTX *, size_t));                       \
+    f(SSL_CTX_set_ciphersuites, int, (SSL_CTX *, const char *));                             \
+    f(SSL_CTX_set_num_tickets, int, (SSL_CTX *, size_t));                                    \
+    f(SSL_CTX_set_verify, void, (SSL_CTX *, int, void *));                                   \
+    f(SSL_CTX_get_cert_store, X509_STORE *, (const SSL_CTX *));                              \
+    f(SSL_CTX_get0_param, X509_VERIFY_PARAM *, (SSL_CTX *));                                 \
+    f(SSL_CTX_use_certificate, int, (SSL_CTX *, X509 *));                                    \
+    f(SSL_CTX_use_PrivateKey, int, (SSL_CTX *, EVP_PKEY *));                                 \
+    f(SSL_CTX_check_private_key, int, (const SSL_CTX *));                                    \
+    f(SSL_CTX_add_client_CA, int, (SSL_CTX *, X509 *));                                      \
+    f(SSL_new, SSL *, (SSL_CTX *));                                                          \
+    f(SSL_free, void, (SSL *));                                                              \
+    f(SSL_set_fd, int, (SSL *, int));                                                        \
+    f(SSL_set_accept_state, void, (SSL *));                                                  \
+    f(SSL_set_connect_state, void, (SSL *));                                                 \
+    f(SSL_do_handshake, int, (SSL *));                                                       \
+    f(SSL_read, int, (SSL *, void *, int));                                                  \
+    f(SSL_write, int, (SSL *, const void *, int));                                           \
+    f(SSL_get_error, int, (const SSL *, int));                                               \
+    f(SSL_get_verify_result, long, (const SSL *));                                           \
+    f(SSL_get1_peer_certificate, X509 *, (const SSL *));                                     \
+    f(SSL_get_current_cipher, const SSL_CIPHER *, (const SSL *));                            \
+    f(SSL_CIPHER_get_name, const char *, (const SSL_CIPHER *));                              \
+    f(SSL_key_update, int, (SSL *, int));                                                    \
+    f(X509_VERIFY_PARAM_set_flags, int, (X509_VERIFY_PARAM *, unsigned long));               \
+    f(X509_STORE_add_cert, int, (X509_STORE *, X509 *));                                     \
+    f(X509_verify_cert_error_string, const char *, (long));                                  \
+    f(X509_free, void, (X509 *));                                                            \
+    f(d2i_X509, X509 *, (X509 **, const uint8_t **, long));                                  \
+    f(i2d_X509, int, (const X509 *, uint8_t **));                                            \
+    f(PEM_read_bio_X509, X509 *, (BIO *, X509 **, password_callback, void *));               \
+    f(PEM_read_bio_PrivateKey, EVP_PKEY *, (BIO *, EVP_PKEY **, password_callback, void *)); \
+    f(EVP_PKEY_free, void, (EVP_PKEY *));                                                    \
+    f(BIO_new_mem_buf, BIO *, (const void *, int));                                          \
+    f(BIO_free, int, (BIO *));                                                               \
+    f(ERR_clear_error, void, (void));                                                        \
+    f(ERR_peek_last_error, unsigned long, (void));                                           \
+    f(ERR_reason_error_string, const char *, (unsigned long));                               \
+    f(OpenSSL_version, const char *, (int));
 
 struct openssl {
-#define DECLARE(name, result, arguments) result(*name) arguments;
+#define DECLARE(name, result, arguments) result(*name) arguments
     OPENSSL_FUNCTIONS(DECLARE)
 #undef DECLARE
 };
