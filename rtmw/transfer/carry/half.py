@@ -18,6 +18,8 @@ log = logging.getLogger("rtmw.transfer")
 
 _RULE_BROKEN: Final = 256
 """Code of a stream that was reset for frames that cannot be."""
+_MOST_TOGETHER: Final = 64 << 10
+"""Bytes of small frames in one write."""
 E = TypeVar("E")
 F = TypeVar("F")
 Work: TypeAlias = Coroutine[Any, Any, None]
@@ -105,9 +107,9 @@ class Steps(Generic[E, F]):
 
 
 class Outbox:
-    """Frames for one stream. `written`: is called with each that the stream has taken."""
+    """Frames for one stream. `written`: is called with those that the stream has taken."""
 
-    def __init__(self, written: Callable[[bytes], None]) -> None:
+    def __init__(self, written: Callable[[list[bytes]], None]) -> None:
         self._written, self._frames, self._changed = written, deque[bytes](), asyncio.Event()
 
     def put(self, data: bytes) -> None:
@@ -121,11 +123,18 @@ class Outbox:
         """Until the stream is reset. Raises StreamError."""
         while True:
             while self._frames:
-                data = self._frames.popleft()
-                await stream.write(data)
-                self._written(data)
+                frames = self._next()
+                await stream.write(b"".join(frames))
+                self._written(frames)
             self._changed.clear()
             await self._changed.wait()
+
+    def _next(self) -> list[bytes]:
+        """The next frames; small ones go together, since each write is a step of the session."""
+        frames, size = [self._frames.popleft()], 0
+        while self._frames and (size := size + len(frames[-1])) + len(self._frames[0]) <= _MOST_TOGETHER:
+            frames.append(self._frames.popleft())
+        return frames
 
 
 async def run_stream(

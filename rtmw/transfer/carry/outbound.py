@@ -16,16 +16,14 @@ from rtmw.transfer.header import Delivery
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState
 from rtmw.transfer.wire import events as e
-from rtmw.transfer.wire.frames import Raw
+from rtmw.transfer.wire.frames import Raw, piece_size
 from rtmw.transfer.wire.sending import Sending
 from rtmw.transfer.wire.terms import START, Mark, Terms
 
 __all__ = ["Outbound"]
 
-_PIECES: Final = 4
-"""On their way from the disk to the stream."""
-_PIECE: Final = 3
-"""Kind of the frame."""
+_ROOM: Final = 4 << 20
+"""Bytes of pieces on their way from their sources to the stream."""
 
 
 class Outbound:
@@ -103,7 +101,7 @@ class Outbound:
         self.look()
         self._outbox.clear()
         self._step(e.Opened())
-        self._step(e.Room(_PIECES))
+        self._step(e.Room(_ROOM))
         self._is_up = True
         try:
             await run_stream(stream, self._outbox, self._heard, self.node)
@@ -115,9 +113,10 @@ class Outbound:
     async def _heard(self, data: bytes) -> None:
         self._step(e.Heard(data))
 
-    def _written(self, data: bytes) -> None:
-        if data[4] == _PIECE:
-            self._step(e.Room(1))
+    def _written(self, frames: list[bytes]) -> None:
+        size = sum(map(piece_size, frames))
+        if size:
+            self._step(e.Room(size))
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -127,7 +126,7 @@ class Outbound:
             case e.Write(data=data):
                 self._outbox.put(data)
             case e.ReadSource():
-                self.turns.add(effect.id, self._read(effect))
+                self._read(effect)
             case e.KeepMark(id=id, mark=mark):
                 self._journal.sent(id, mark)
             case e.Reached():
@@ -143,15 +142,19 @@ class Outbound:
                     self._timer.cancel()
                 self._timer = asyncio.get_running_loop().call_at(at, self._step, e.Timer())
 
-    async def _read(self, effect: e.ReadSource) -> None:
+    def _read(self, effect: e.ReadSource) -> None:
         content = self._contents.get(effect.id)
         if content is None:
             return
+        if content.is_in_memory and effect.id not in self.turns:  # at once, so that small bodies keep their order
+            data = content.read(effect.position, effect.size)
+            self._step(e.SourceRead(effect.id, effect.position, data))
+        else:
+            self.turns.add(effect.id, self._read_file(content, effect))
+
+    async def _read_file(self, content: Content, effect: e.ReadSource) -> None:
         try:
-            if content.is_in_memory:  # without a detour by another thread, small bodies keep their order
-                data = content.read(effect.position, effect.size)
-            else:
-                data = await asyncio.to_thread(content.read, effect.position, effect.size)
+            data = await asyncio.to_thread(content.read, effect.position, effect.size)
         except (TransferError, OSError) as error:
             self._step(e.Unreadable(effect.id, cause_of(error)))
         else:

@@ -64,9 +64,9 @@ class AddRaw(NamedTuple):
 
 
 class Room(NamedTuple):
-    """The stream takes so many more pieces."""
+    """The stream takes so many more bytes of pieces."""
 
-    pieces: int
+    bytes: int
 
 
 class SourceRead(NamedTuple):

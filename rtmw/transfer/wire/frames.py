@@ -191,6 +191,11 @@ def _content(frame: Frame) -> tuple[bytes | memoryview, ...]:
             return (b"",)
 
 
+def piece_size(packed: bytes) -> int:
+    """Bytes of its source in a packed frame; 0: it is no PIECE."""
+    return len(packed) - _HEAD.size - 8 if packed[4] == _NUMBERS[Piece] else 0
+
+
 def _pack_id(id: TransferId) -> bytes:
     check_range("sequence", id.sequence, (1 << 64) - 1)
     return _ID.pack(id.incarnation, id.sequence) + packed_text(id.node, "the node")

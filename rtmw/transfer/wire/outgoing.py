@@ -49,6 +49,8 @@ class Outgoing:
     reading: int = 0
     """The ref under which bytes of the source were asked for; 0: none are."""
     is_queued: bool = False
+    turn: int = 0
+    """In which its next bytes are read; 0: it waits for none."""
     in_doubt: bool = False
     """The peer may have all of it."""
     marks: dict[int, Mark] = field(default_factory=dict[int, Mark])
@@ -62,6 +64,15 @@ class Outgoing:
     @property
     def size(self) -> int:
         return sum(part.length for part in self.add.parts)
+
+    @property
+    def has_more(self) -> bool:
+        """Are there bytes of its source to be read, of which none are asked for?"""
+        if self.chain is None or self.reading:
+            return False
+        if self.phase is Phase.SENDING:
+            return self.chain.position < min(self.limit, self.size)
+        return self.phase is Phase.CATCHING_UP
 
     def rate(self, now: float) -> float | None:
         """Bytes a second since SENDING began on this stream; None: nothing of it is sent."""

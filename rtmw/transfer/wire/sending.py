@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, Final
 
 from rtmw.transfer.errors import TransfersDamaged
@@ -34,10 +35,11 @@ class Sending:
         """WAITING, by priority, in the order in which they are offered. Without `is_queued`, an entry counts not."""
         self._resting: list[tuple[float, int, TransferId]] = []
         """A heap: when they are offered again."""
-        self._turns: deque[TransferId] = deque()
-        """SENDING and CATCHING_UP."""
+        self._catching_up: list[tuple[int, int, Outgoing]] = []
+        self._sending: list[tuple[int, int, Outgoing]] = []
+        """Heaps: in which order more is read of them. An entry whose turn is not that of its transfer counts not."""
         self._frames: f.Frames | None = None
-        self._last_ref = self._room = self._rests = 0
+        self._last_ref = self._last_turn = self._room = self._rests = 0
         self._now = 0.0
 
     def step(self, event: e.SendingEvent, now: float) -> list[e.SendingEffect]:
@@ -69,16 +71,15 @@ class Sending:
     def _lost(self, _: e.Lost) -> None:
         self._frames, self._room = None, 0
         self._refs.clear()
-        self._resting.clear()
-        for listed in (self._turns, *self._queues):
+        for listed in (self._resting, self._catching_up, self._sending, *self._queues):
             listed.clear()
         for one in self.transfers.values():
-            one.ref, one.limit, one.is_queued = 0, 0, False
+            one.ref, one.limit, one.turn, one.is_queued = 0, 0, 0, False
             if one.phase not in (Phase.AT_PEER, Phase.ENDED):
                 one.phase = Phase.WAITING
 
     def _room_for(self, event: e.Room) -> None:
-        self._room += event.pieces
+        self._room += event.bytes
 
     # ---- the program ----
 
@@ -126,9 +127,7 @@ class Sending:
     def _leave(self, one: Outgoing) -> None:
         """No more bytes of it."""
         self._refs.pop(one.ref, None)
-        one.ref, one.is_queued = 0, False
-        if one.add.id in self._turns:
-            self._turns.remove(one.add.id)
+        one.ref, one.turn, one.is_queued = 0, 0, False
 
     # ---- offers ----
 
@@ -184,8 +183,8 @@ class Sending:
         else:
             start = Mark()
         one.chain, one.phase = Chain(block, start), Phase.CATCHING_UP
-        self._turns.append(one.add.id)
         self._caught_up(one)
+        self._await_turn(one)
 
     def _caught_up(self, one: Outgoing) -> None:
         """Goes on to SENDING, if all is read that the peer has."""
@@ -195,9 +194,7 @@ class Sending:
         if one.chain.marks[-1].value != one.value:
             self._write(f.Restart(one.ref))
             one.phase, one.chain = Phase.OFFERED, None
-            self._turns.remove(one.add.id)
             return
-        self._turns.remove(one.add.id)
         self._send_from_here(one)
 
     def _is_as_logged(self, one: Outgoing) -> bool:
@@ -207,38 +204,40 @@ class Sending:
     def _send_from_here(self, one: Outgoing) -> None:
         assert one.chain is not None
         one.phase, one.began = Phase.SENDING, (self._now, one.chain.position)
-        self._turns.append(one.add.id)
         self._whole_if_sent(one)
+        self._await_turn(one)
 
     def _whole_if_sent(self, one: Outgoing) -> None:
         assert one.chain is not None
         if one.chain.position == one.size:
-            self._turns.remove(one.add.id)
             one.phase, one.in_doubt = Phase.WHOLE, True
             self._write(f.Whole(one.ref, one.chain.value))
 
+    def _await_turn(self, one: Outgoing) -> None:
+        if one.turn or not one.has_more:
+            return
+        self._last_turn += 1
+        one.turn = self._last_turn
+        heap = self._catching_up if one.phase is Phase.CATCHING_UP else self._sending
+        heapq.heappush(heap, (-one.add.header.priority, one.turn, one))
+
     def _read_next(self) -> None:
         """The transfers of the highest priority take turns."""
-        while self._frames is not None:
-            able = [self.transfers[id] for id in self._turns if self._is_able(self.transfers[id])]
-            if not able:
-                return
-            one = max(able, key=lambda one: one.add.header.priority)  # the first of the largest
-            self._turns.remove(one.add.id)
-            self._turns.append(one.add.id)
+        while (one := self._take_turn()) is not None:
             assert one.chain is not None
             end = one.goal if one.phase is Phase.CATCHING_UP else min(one.limit, one.size)
-            self._room -= one.phase is Phase.SENDING
-            one.reading = one.ref
             size = min(self.terms.piece, end - one.chain.position)
+            self._room -= size if one.phase is Phase.SENDING else 0
+            one.reading, one.turn = one.ref, 0
             self._out.append(e.ReadSource(one.add.id, one.chain.position, size))
 
-    def _is_able(self, one: Outgoing) -> bool:
-        if one.reading or one.chain is None:
-            return False
-        if one.phase is Phase.CATCHING_UP:
-            return True
-        return self._room > 0 and one.chain.position < min(one.limit, one.size)
+    def _take_turn(self) -> Outgoing | None:
+        """Whose turn it is. Pieces need room on the stream; what is only read, to catch up, does not."""
+        heaps = [self._catching_up, self._sending] if self._room > 0 else [self._catching_up]
+        for heap in heaps:
+            while heap and heap[0][2].turn != heap[0][1]:
+                heapq.heappop(heap)
+        return heapq.heappop(min(filter(None, heaps), key=itemgetter(0)))[2] if any(heaps) else None
 
     def _source_read(self, event: e.SourceRead) -> None:
         one = self.transfers.get(event.id)
@@ -246,7 +245,8 @@ class Sending:
             return
         asked, one.reading = one.reading, 0
         if asked != one.ref or one.chain is None:
-            return  # of a stream before
+            self._await_turn(one)  # these bytes are of a stream before
+            return
         if one.phase is Phase.SENDING:
             self._write(f.Piece(one.ref, event.position, event.data))
             self.sent_bytes += len(event.data)
@@ -260,6 +260,7 @@ class Sending:
             self._caught_up(one)
         else:
             self._whole_if_sent(one)
+        self._await_turn(one)
 
     def _unreadable(self, event: e.Unreadable) -> None:
         one = self.transfers.get(event.id)
@@ -291,6 +292,7 @@ class Sending:
         if not frame.durable <= frame.received <= one.sent or frame.limit < one.limit:
             raise TransfersDamaged(f"ACK for {one.add.id} that cannot be: {frame}", frame.received)
         one.limit = frame.limit
+        self._await_turn(one)
         mark = one.marks.get(frame.durable)
         if mark is not None and mark.position > one.kept:
             one.kept = mark.position

@@ -52,6 +52,15 @@ MUTANTS: Final = {
     "bytes that were read for an earlier stream are not sent": Mutant(
         "wire.sending", "if asked != one.ref or one.chain is None:", "if one.chain is None:"
     ),
+    "what was read for an earlier stream gives way to the next turn": Mutant(
+        "wire.sending", "            self._await_turn(one)  # these bytes are of a stream before\n", ""
+    ),
+    "a window that opens gives a turn": Mutant(
+        "wire.sending", "        one.limit = frame.limit\n        self._await_turn(one)\n", "        one.limit = frame.limit\n"
+    ),
+    "a turn from before an offer was put off counts not": Mutant(
+        "wire.sending", "one.ref, one.turn, one.is_queued = 0, 0, False\n", "one.ref, one.is_queued = 0, False\n"
+    ),
     "an end that is known already is settled again": Mutant(
         "wire.sending", "if one is None and state in ENDED:", "if False:"
     ),

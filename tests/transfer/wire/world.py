@@ -59,7 +59,7 @@ class World:
         self.back.clear()
         self.receive(e.Opened())
         self.send(e.Opened())
-        self.send(e.Room(1))
+        self.send(e.Room(TERMS.piece))
 
     def lose(self) -> None:
         """Some of what is on its way still arrives."""
@@ -94,7 +94,7 @@ class World:
         """While the core was away, two bits of the source have turned, and the times of the file are as before."""
         able = [sent for sent in self.sender.log.values() if sent.source == sent.original != b""]
         able = [sent for sent in able if self.sender.is_open(sent)]
-        if able and self.dice.random() < 0.2:
+        if able and self.dice.random() < 0.5:
             sent = self.dice.choice(able)
             first = max(0, sent.mark.position - TERMS.block)
             at = min(first + self.dice.randrange(2 * TERMS.block), len(sent.source) - 1)
@@ -145,7 +145,7 @@ class World:
                 for answer in self.receiver.later.pop(0)():
                     self.receive(answer)
         if self.is_open and len(self.there) < 100:
-            self.send(e.Room(1))
+            self.send(e.Room(TERMS.piece))
         if self.timer is not None and self.timer <= self.now:
             self.timer = None
             self.send(e.Timer())
