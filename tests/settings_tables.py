@@ -1,4 +1,4 @@
-"""The table of settings in docs/node.md, as NODE declares it: `python -m tests.settings_tables` writes it again."""
+"""The tables of settings in the documents, as declared: `python -m tests.settings_tables` writes them again."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import re
 from pathlib import Path
 
 from rtmw.net.settings import NODE
+from rtmw.transfer.limits import LIMITS
 
-PAGE = Path(__file__).parents[1] / "docs" / "node.md"
+DOCS = Path(__file__).parents[1] / "docs"
+TABLES = {"node.md": NODE, "transfer.md": LIMITS}
 
 
 def main() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    head = re.escape(NODE.documented().partition("\n")[0])
-    PAGE.write_text(re.sub(rf"{head}\n(\|.*\n)+", lambda _: NODE.documented() + "\n", text), encoding="utf-8")
+    for name, declared in TABLES.items():
+        page = DOCS / name
+        head, table = re.escape(declared.documented().partition("\n")[0]), declared.documented().replace("\\", r"\\")
+        text = re.sub(rf"{head}\n(\|.*\n)+", table + "\n", page.read_text(encoding="utf-8"))
+        page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

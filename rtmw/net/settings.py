@@ -175,9 +175,19 @@ def place_of(path: Path, key: str, table: str = "") -> str:
     return SettingsFile.read(path).place(key, table)
 
 
+def _read_tables(file: SettingsFile) -> dict[str, Any]:
+    """As read_tables. The limits of transfers are checked only: the core reads them. Raises SettingsError, too."""
+    found = read_tables(file)
+    if "limits" in file.values.get("transfer", {}):
+        from rtmw.transfer.limits import read_limits  # imports all of transfers, which few nodes need
+
+        read_limits(file)
+    return found
+
+
 def make_settings(path: Path | None, given: dict[str, Any], base: Settings = _DEFAULTS) -> Settings:
     """From a file, if there is one, and what was given on the command line. Raises SettingsError or RulesError."""
-    made = NODE.read(base, path, given, read_tables)
+    made = NODE.read(base, path, given, _read_tables)
     if made.serve and made.data is None:
         raise SettingsError(
             f"a node that serves {', '.join(made.serve)} needs a folder to keep things in; give data, as --data FOLDER"

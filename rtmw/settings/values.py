@@ -57,6 +57,12 @@ def number(most: int, nouns: str, advice: str = "") -> Callable[[Any], int]:
     return check
 
 
+def count(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"it is {value!r}; it must be a whole number above 0")
+    return value
+
+
 port: Final = number(65535, "ports", " (0: any that is free)")
 
 
@@ -70,6 +76,14 @@ def seconds(least: float, most: float) -> Callable[[Any], float]:
         return found
 
     return check
+
+
+def size(value: Any) -> int:
+    """Bytes, as a number or a text such as `64M`."""
+    try:
+        return some_bytes(value)
+    except ValueError:
+        raise ValueError(f"it is {value!r}; it must be bytes, such as 500000, '64M' or '2G'") from None
 
 
 def rate(value: Any) -> int:

@@ -153,13 +153,13 @@ class Machine:
     def _row_with_room(self, txn: int, more: int = 0) -> Steps[Transaction]:
         """Undoes the transaction if it would become larger than it may."""
         row = self._row(txn)
-        if len(row.undoable) < self.limits.records and row.bytes + more <= self.limits.bytes:
+        if len(row.undoable) < self.limits.transaction_records and row.bytes + more <= self.limits.transaction_bytes:
             return row
         had = f"{len(row.undoable)} records and {row.bytes + more} bytes"
         yield from self._abort(txn, AbortCause.SIZE)
         raise TransactionAborted(
-            f"transaction {txn} was undone, because it became too large: {had}, where {self.limits.records} and "
-            f"{self.limits.bytes} are possible; commit more often"
+            f"transaction {txn} was undone, because it became too large: {had}, where "
+            f"{self.limits.transaction_records} and {self.limits.transaction_bytes} are possible; commit more often"
         )
 
     def _savepoint(self, txn: int, name: str | None) -> Steps[int]:
@@ -365,7 +365,7 @@ class Machine:
         for row in [row for row in self.state.table.values() if row.phase is Phase.COMMITTED]:
             yield from append(self.state, End(row.txn, row.last_lsn))
         for txn, open in list(self.open.items()):
-            if self.age_ns(txn, now.monotonic_ns) > self.limits.age * 1e9:
+            if self.age_ns(txn, now.monotonic_ns) > self.limits.transaction_age * 1e9:
                 yield from self._abort(txn, AbortCause.AGE)
             elif open.broken or self.row(txn).phase is Phase.ABORTING:
                 yield from self._abort(txn, AbortCause.ASKED)

@@ -28,6 +28,6 @@ if __name__ == "__main__":
     if asked.segment:
         smaller: Any = partial(process.Store, segment=asked.segment, checkpoint=8 * asked.segment)
         process.Store = smaller  # type: ignore[misc]
-    changed: Any = partial(process.Process, limits=Limits(age=asked.age, bytes=asked.bytes, left_age=asked.left))
-    core.Process = changed
+    limits = Limits(transaction_age=asked.age, transaction_bytes=asked.bytes, left_age=asked.left)
+    core._limits = lambda _: limits
     sys.exit(core.main())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
+from rtmw.net.settings import make_settings
+from rtmw.settings import SettingsError, SettingsFile
 from rtmw.transfer.effects import Aborted
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
@@ -19,7 +22,7 @@ from rtmw.transfer.events import (
     Tick,
 )
 from rtmw.transfer.header import Delivery, Level
-from rtmw.transfer.limits import Limits
+from rtmw.transfer.limits import LIMITS, Limits, read_limits
 from rtmw.transfer.records import AbortCause
 from rtmw.transfer.rows import transaction_rows
 from tests.transfer.memory import ME, Core, header, recovered
@@ -79,7 +82,7 @@ def test_small_raw_in_a_transaction_is_refused(core: Core) -> None:
 @pytest.mark.parametrize("value", [0, -1, True])
 def test_limits_that_are_none_are_refused(value: int) -> None:
     with pytest.raises(ValueError, match="it is a number above 0"):
-        Limits(records=value)
+        Limits(transaction_records=value)
 
 
 # ---- a full disk ----
@@ -146,3 +149,34 @@ def test_a_commit_that_meets_a_full_disk_behind_its_record_is_ended_by_a_tick(co
     assert not core.state.table
     assert take(core).record.body == b"a"
     assert not recovered(core.log, 2).table
+
+
+def test_limits_are_read_from_the_settings_of_a_node(tmp_path: Path) -> None:
+    path = tmp_path / "node.toml"
+    path.write_text('[transfer]\nlease = 5\n[transfer.limits]\nparked = 7\nleft_bytes = "2G"\nleft_age = "1d"\n')
+    assert read_limits(SettingsFile.read(path)) == Limits(parked=7, left_bytes=2 << 30, left_age=86_400.0)
+    path.write_text("domain = 3\n")
+    assert read_limits(SettingsFile.read(path)) == Limits()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[transfer.limits]\nparked = 0", "line 2: parked cannot be used: it is 0; it must be a whole number above 0"),
+        ("[transfer.limits]\nleft_bytes = 'much'", "line 2: left_bytes cannot be used: it is 'much'; it must be bytes"),
+        ("[transfer.limits]\nage = 5", r"line 2: \[transfer.limits\] has no age; there are transaction_age"),
+        ("[transfer]\nlimits = 5", r"line 2: limits must be a table, \[transfer.limits\]"),
+    ],
+)
+def test_a_node_refuses_limits_that_cannot_be_with_their_line(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "node.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=words):
+        make_settings(path, {})
+
+
+def test_the_defaults_that_the_documents_tell_are_those_of_a_core() -> None:
+    told = {one.name: one.check(int(one.default) if one.default.isdigit() else one.default) for one in LIMITS.settings}
+    assert told == asdict(Limits())
+    assert LIMITS.reloaded == set(told)
+    assert LIMITS.documented() in (Path(__file__).parents[2] / "docs" / "transfer.md").read_text(), "python -m tests.settings_tables writes it"

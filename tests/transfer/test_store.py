@@ -169,7 +169,7 @@ def test_what_a_process_had_taken_that_ended_goes_back_when_the_store_is_opened(
 
 def test_events_are_told(path: Path) -> None:
     told: list[Moved | Aborted] = []
-    with Store(path, node="plant", limits=Limits(records=1), told=told.append) as store:
+    with Store(path, node="plant", limits=Limits(transaction_records=1), told=told.append) as store:
         txn = store.begin()
         send(store, b"a", txn)
         with pytest.raises(TransactionAborted):

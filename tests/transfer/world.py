@@ -69,7 +69,7 @@ View = dict[bytes, tuple[str, int, int, str]]
 
 class World:
     def __init__(self) -> None:
-        self.core = Core(limits=Limits(deliveries=DELIVERIES, records=10_000))
+        self.core = Core(limits=Limits(deliveries=DELIVERIES, transaction_records=10_000))
         self._join()
         self.parcels: dict[bytes, Parcel] = {}
         self.works: dict[int, Work] = {}

@@ -12,7 +12,7 @@ lease = 10.0                       # seconds that a link may be cut until the pe
 A place of [link] may also be a Unix socket of this host, "unix:/run/rtmw/a.sock", which needs no keys.
 
 [transfer] has the same keys but max_rate, for sessions between cores of transfers; without keys and revoked, those of
-[link].
+[link]. Its table [transfer.limits] is read by rtmw.transfer.limits.
 """
 
 from __future__ import annotations
@@ -201,6 +201,7 @@ TRANSFER: Final = Declaration(
         _LEASE,
     ),
     "transfer",
+    others=("limits",),
     error=RulesError,
 )
 

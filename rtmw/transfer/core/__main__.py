@@ -19,8 +19,10 @@ from typing import Final
 import uvloop
 
 import rtmw
+from rtmw.settings import SettingsFile
 from rtmw.transfer.core.network import read_network
 from rtmw.transfer.core.process import Process
+from rtmw.transfer.limits import Limits, read_limits
 
 log = logging.getLogger("rtmw.transfer")
 
@@ -63,7 +65,7 @@ async def serve(asked: argparse.Namespace) -> None:
     """Until SIGINT, SIGTERM, or the end of standard input. SIGHUP: the settings file is read again."""
     loop = asyncio.get_running_loop()
     with rtmw.Domain(asked.domain) as attached:
-        process = Process(attached, asked.data, asked.node, network=read_network(asked.config, asked.node))
+        process = Process(attached, asked.data, asked.node, _limits(asked), read_network(asked.config, asked.node))
         loop.add_signal_handler(signal.SIGHUP, _reread, process, asked)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, process.stopping.set)
@@ -78,9 +80,13 @@ async def serve(asked: argparse.Namespace) -> None:
 def _reread(process: Process, asked: argparse.Namespace) -> None:
     """All of it, or nothing."""
     try:
-        process.nodes.obey(read_network(asked.config, asked.node))
+        process.obey(read_network(asked.config, asked.node), _limits(asked))
     except rtmw.RtmwError as error:
         log.error("the settings stay as they are: %s", error)
+
+
+def _limits(asked: argparse.Namespace) -> Limits:
+    return Limits() if asked.config is None else read_limits(SettingsFile.read(asked.config))
 
 
 def _hear(process: Process) -> None:

@@ -116,6 +116,11 @@ class Process:
         self.refused = 0
         """Frames that were none."""
 
+    def obey(self, network: Network, limits: Limits) -> None:
+        """Settings that were read again."""
+        self.machines.logged.limits = self.machines.volatile.limits = limits
+        self.nodes.obey(network)
+
     # ---- the loop ----
 
     async def run(self) -> None:

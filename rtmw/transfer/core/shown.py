@@ -162,7 +162,7 @@ def _links(items: list[Item]) -> dict[int, int]:
 
 def _queue_item(item: Item, next_read: int, next_write: int, service: Service) -> dict[str, Any]:
     life, blocks = item.taker or item.record.life, -(-item.record.header.length // BLOCK)
-    age = service.machines.logged.limits.age
+    age = service.machines.logged.limits.transaction_age
     return {
         "index": item.lsn,
         "udtype": item.record.header.kind.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import time
 from pathlib import Path
@@ -60,6 +61,37 @@ def test_t11_ten_thousand_parked_transfers_are_listed_kept_and_handed_over_in_or
         seen = [int(take(inbox).body[:5]) for _ in range(MANY)]
         assert listing < time.monotonic() - begun, "to list them takes longer than to take them"
     assert seen == list(range(MANY))
+
+
+def test_limits_of_the_settings_hold_and_are_read_again(tmp_path: Path, domain: rtmw.Domain) -> None:
+    config = tmp_path / "node.toml"
+    config.write_text("[transfer.limits]\nparked = 2\n")
+    core = CoreProcess(domain.id, tmp_path / "core", config=config)
+    core.start()
+    try:
+        core.wait_until_ready()
+        with rtmw.Sender("gauge") as sender:
+            for body in (b"1", b"2"):
+                sender.send("ingest", body)
+            with pytest.raises(rtmw.TransferRefused, match="2"):
+                sender.send("ingest", b"3")
+            config.write_text("[transfer.limits]\nparked = 3\n")
+            core.process.send_signal(signal.SIGHUP)
+            end = time.monotonic() + PATIENCE
+            while not is_accepted(sender, b"3"):
+                assert time.monotonic() < end, "the settings are not read again"
+            with pytest.raises(rtmw.TransferRefused, match="3"):
+                sender.send("ingest", b"4")
+    finally:
+        core.end()
+
+
+def is_accepted(sender: rtmw.Sender, body: bytes) -> bool:
+    try:
+        sender.send("ingest", body)
+    except rtmw.TransferRefused:
+        return False
+    return True
 
 
 def test_t10_what_a_transaction_takes_behind_a_savepoint_is_back_in_its_place_after_the_rollback(

@@ -56,7 +56,7 @@ MUTANTS: Final = {
         "wire.sending", "            self._await_turn(one)  # these bytes are of a stream before\n", ""
     ),
     "a window that opens gives a turn": Mutant(
-        "wire.sending", "        one.limit = frame.limit\n        self._await_turn(one)\n", "        one.limit = frame.limit\n"
+        "wire.sending", "one.limit = frame.limit\n        self._await_turn(one)\n", "one.limit = frame.limit\n"
     ),
     "a turn from before an offer was put off counts not": Mutant(
         "wire.sending", "one.ref, one.turn, one.is_queued = 0, 0, False\n", "one.ref, one.is_queued = 0, False\n"
