@@ -179,4 +179,6 @@ def test_the_defaults_that_the_documents_tell_are_those_of_a_core() -> None:
     told = {one.name: one.check(int(one.default) if one.default.isdigit() else one.default) for one in LIMITS.settings}
     assert told == asdict(Limits())
     assert LIMITS.reloaded == set(told)
-    assert LIMITS.documented() in (Path(__file__).parents[2] / "docs" / "transfer.md").read_text(), "python -m tests.settings_tables writes it"
+    assert LIMITS.documented() in (Path(__file__).parents[2] / "docs" / "transfer.md").read_text(), (
+        "python -m tests.settings_tables writes it"
+    )
