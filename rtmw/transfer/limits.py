@@ -68,9 +68,10 @@ LIMITS: Final = Declaration(
 
 
 def read_limits(file: SettingsFile) -> Limits:
-    """Those that the file names, and the defaults of the others. Raises SettingsError, with file and line."""
-    table: Any = file.values.get("transfer", {})
-    given: Any = table.get("limits", {}) if isinstance(table, dict) else {}
+    """Those that the file names, and the defaults of the others. `[transfer]` is a table (tables.py). Raises
+    SettingsError, with file and line."""
+    table = cast("dict[str, Any]", file.values.get("transfer", {}))
+    given = table.get("limits", {})
     if not isinstance(given, dict):
         raise SettingsError(f"{file.place('limits', 'transfer')}: limits must be a table, [{_TABLE}]")
     return Limits(**LIMITS.check(cast("dict[str, Any]", given), lambda key: file.place(key, _TABLE)))

@@ -65,7 +65,8 @@ async def serve(asked: argparse.Namespace) -> None:
     """Until SIGINT, SIGTERM, or the end of standard input. SIGHUP: the settings file is read again."""
     loop = asyncio.get_running_loop()
     with rtmw.Domain(asked.domain) as attached:
-        process = Process(attached, asked.data, asked.node, _limits(asked), read_network(asked.config, asked.node))
+        network = read_network(asked.config, asked.node)
+        process = Process(attached, asked.data, asked.node, _limits(asked), network)
         loop.add_signal_handler(signal.SIGHUP, _reread, process, asked)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, process.stopping.set)

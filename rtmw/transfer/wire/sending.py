@@ -71,8 +71,11 @@ class Sending:
     def _lost(self, _: e.Lost) -> None:
         self._frames, self._room = None, 0
         self._refs.clear()
-        for listed in (self._resting, self._catching_up, self._sending, *self._queues):
-            listed.clear()
+        for heap in (self._catching_up, self._sending):
+            heap.clear()
+        self._resting.clear()
+        for queue in self._queues:
+            queue.clear()
         for one in self.transfers.values():
             one.ref, one.limit, one.turn, one.is_queued = 0, 0, 0, False
             if one.phase not in (Phase.AT_PEER, Phase.ENDED):
