@@ -16,8 +16,8 @@ PYTHON = (
 )
 
 BETWEEN = (
-    "processor time of Python in both nodes: each letter goes by itself, in a SEND, an offer, a piece and "
-    "two reports, with some 1,500 calls of functions in each node (by cProfile, flat); only syncs are shared"
+    "processor time of Python in both nodes: each letter is a SEND, an offer, a piece and two reports of its "
+    "own, with some 1,500 calls of functions in each node (by cProfile, flat); only writes and syncs are shared"
 )
 
 TRANSFER_TARGETS = (
