@@ -25,6 +25,7 @@ __all__ = ["Altering", "Elsewhere"]
 
 _REFUSED = 0
 _WHY = "asked for"
+_TAKEN = (TransferState.DELIVERED, TransferState.DEAD)
 
 
 class Elsewhere(Protocol):
@@ -51,6 +52,8 @@ class Altering:
         id, node = item.record.id, item.record.header.to.node
         if node and state is not TransferState.CANCELLED:
             raise TransferRefused(f"transfer {id} is for node {node!r}, which says how it ends: try it again there")
+        if node and item.state in _TAKEN:
+            raise TransferRefused(f"transfer {id} is {item.state.name}")  # its node would say nothing new
         logged = not is_volatile(item.lsn)
         if state is not TransferState.CANCELLED:
             settled = yield Do(SettleTransfer(item.lsn, state, _WHY), logged)

@@ -166,6 +166,16 @@ def test_what_nobody_takes_there_is_cancelled_there(sender: rtmw.Sender, pair: P
     assert sent.wait(Level.CONSUMED, PATIENCE)
 
 
+def test_what_is_known_to_be_delivered_there_is_not_cancelled(
+    sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair
+) -> None:
+    sent = sender.send("ingest@centre", b"x", delivery=Delivery.LOG)
+    with take(inbox):
+        assert sent.wait(Level.DELIVERED, PATIENCE)
+        assert not sent.cancel()
+    assert sent.wait(Level.CONSUMED, PATIENCE)
+
+
 def test_a_lifetime_that_ends_there_ends_it_here(sender: rtmw.Sender, pair: Pair) -> None:
     sent = sender.send("later@centre", b"x", delivery=Delivery.LOG, lifetime=1, wait=Level.SENT, timeout=PATIENCE)
     until(lambda: sent.state is TransferState.EXPIRED, "it expires")
