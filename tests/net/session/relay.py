@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 
 class Relay:
@@ -26,6 +27,8 @@ class Relay:
         self.ends_after: Callable[[int, bool], int | None] = lambda number, is_forth: None
         """After how many bytes a connection ends, by its number, from 1 on, and by the direction; None: never."""
         self._writers: list[asyncio.StreamWriter] = []
+        self._closing: list[asyncio.StreamWriter] = []
+        """Of all connections that there were: the relay ends when the last one is closed."""
         self._silent = {True: 0, False: 0}
         """Connections up to this one pass nothing on, and stay open; by whether the direction is forth."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -39,9 +42,14 @@ class Relay:
     async def __aexit__(self, *error: object) -> None:
         assert self._server
         self._server.close()
+        self.is_down = True
         self.cut()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._tasks:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            self.cut()
+        for writer in self._closing:
+            with suppress(OSError):
+                await writer.wait_closed()
 
     def cut(self) -> None:
         """Every connection ends at once, whatever is on its way."""
@@ -54,7 +62,14 @@ class Relay:
         sends; False, what the other side does."""
         self._silent |= dict.fromkeys(directions or self._silent, self.connections)
 
+    def _begin(self, task: asyncio.Task[None] | None) -> None:
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._begin(asyncio.current_task())
+        self._closing.append(writer)
         if self.is_down:
             writer.transport.abort()
             return
@@ -62,12 +77,15 @@ class Relay:
         self.forth = bytearray()
         self.recorded.append(self.forth)
         number, recording = self.connections, self.forth
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._closing.append(far_writer)
         self._writers += [writer, far_writer]
         for source, target, is_forth in ((reader, far_writer, True), (far_reader, writer, False)):
-            task = asyncio.create_task(self._copy(source, target, recording if is_forth else None, number))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._begin(asyncio.create_task(self._copy(source, target, recording if is_forth else None, number)))
 
     async def _copy(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, recording: bytearray | None, number: int
