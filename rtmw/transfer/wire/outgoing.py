@@ -48,6 +48,8 @@ class Outgoing:
     limit: int = 0
     reading: int = 0
     """The ref under which bytes of the source were asked for; 0: none are."""
+    reserved: int = 0
+    """Bytes of the stream's room for the piece that is being read."""
     is_queued: bool = False
     turn: int = 0
     """In which its next bytes are read; 0: it waits for none."""
@@ -58,6 +60,8 @@ class Outgoing:
     kept: int = 0
     """Position of the mark that is logged."""
     withdrawn: bool = False
+    was_taken: bool = False
+    """The peer has said so last: a receiver has it, or it is a dead letter, and it cannot be cancelled."""
     began: tuple[float, int] = (0.0, 0)
     """When SENDING began on this stream, and at which position."""
 

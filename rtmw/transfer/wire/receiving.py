@@ -73,12 +73,11 @@ class Receiving:
 
     def step(self, event: e.ReceivingEvent, now: float) -> list[e.ReceivingEffect]:
         """Gives the effects of an event. Raises TransfersDamaged: the peer breaks a rule; reset the stream, and say
-        Lost."""
-        try:
-            self._EVENTS[type(event)](self, event)
-            return self._out.copy()
-        finally:
-            self._out.clear()
+        Lost. The next event gives the effects of the frames before the wrong one."""
+        self._EVENTS[type(event)](self, event)
+        effects = self._out.copy()
+        self._out.clear()
+        return effects
 
     def _write(self, frame: f.Frame) -> None:
         if self._frames is not None:

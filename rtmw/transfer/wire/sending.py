@@ -20,6 +20,8 @@ from rtmw.transfer.wire.terms import MOST_OFFERS, Chain, Mark, Terms
 
 __all__ = ["Sending"]
 
+_TAKEN: Final = (TransferState.DELIVERED, TransferState.DEAD)
+
 
 class Sending:
     """See the head of this file. `transfers`: by id, in the order in which they were added."""
@@ -77,7 +79,7 @@ class Sending:
         for queue in self._queues:
             queue.clear()
         for one in self.transfers.values():
-            one.ref, one.limit, one.turn, one.is_queued = 0, 0, 0, False
+            one.ref, one.limit, one.turn, one.reserved, one.is_queued = 0, 0, 0, 0, False
             if one.phase not in (Phase.AT_PEER, Phase.ENDED):
                 one.phase = Phase.WAITING
 
@@ -109,7 +111,7 @@ class Sending:
 
     def _withdraw(self, event: e.Withdraw) -> None:
         one = self.transfers.get(event.id)
-        if one is None or one.phase is Phase.ENDED or one.withdrawn:
+        if one is None or one.phase is Phase.ENDED or one.withdrawn or one.was_taken:
             return
         one.withdrawn = True
         if self._frames is not None:
@@ -130,7 +132,8 @@ class Sending:
     def _leave(self, one: Outgoing) -> None:
         """No more bytes of it."""
         self._refs.pop(one.ref, None)
-        one.ref, one.turn, one.is_queued = 0, 0, False
+        self._room += one.reserved  # what is being read of it will not be written
+        one.ref, one.turn, one.reserved, one.is_queued = 0, 0, 0, False
 
     # ---- offers ----
 
@@ -230,7 +233,8 @@ class Sending:
             assert one.chain is not None
             end = one.goal if one.phase is Phase.CATCHING_UP else min(one.limit, one.size)
             size = min(self.terms.piece, end - one.chain.position)
-            self._room -= size if one.phase is Phase.SENDING else 0
+            one.reserved = size if one.phase is Phase.SENDING else 0
+            self._room -= one.reserved
             one.reading, one.turn = one.ref, 0
             self._out.append(e.ReadSource(one.add.id, one.chain.position, size))
 
@@ -252,6 +256,7 @@ class Sending:
             return
         if one.phase is Phase.SENDING:
             self._write(f.Piece(one.ref, event.position, event.data))
+            one.reserved = 0
             self.sent_bytes += len(event.data)
         one.chain.add(event.data)
         for mark in one.chain.marks:
@@ -332,6 +337,8 @@ class Sending:
                 self._out.append(e.Reached(id, state, frame.cause))
             return
         self._leave(one)
+        one.was_taken = state in _TAKEN
+        one.withdrawn = one.withdrawn and not one.was_taken  # if it is given back, it may be withdrawn again
         if state is TransferState.ACCEPTED:
             self._is_not_there(one)
             return

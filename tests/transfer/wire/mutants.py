@@ -59,7 +59,9 @@ MUTANTS: Final = {
         "wire.sending", "one.limit = frame.limit\n        self._await_turn(one)\n", "one.limit = frame.limit\n"
     ),
     "a turn from before an offer was put off counts not": Mutant(
-        "wire.sending", "one.ref, one.turn, one.is_queued = 0, 0, False\n", "one.ref, one.is_queued = 0, False\n"
+        "wire.sending",
+        "one.ref, one.turn, one.reserved, one.is_queued = 0, 0, 0, False\n",
+        "one.ref, one.reserved, one.is_queued = 0, 0, False\n",
     ),
     "an end that is known already is settled again": Mutant(
         "wire.sending", "if one is None and state in ENDED:", "if False:"
