@@ -26,12 +26,14 @@ UNIT = "ms"
 ROUNDS = 3
 RSYNC = "rsync --append-verify"
 CUT, AT = "cut", 0.95
+SMALL = 512
+"""MiB: behind 95 % of it lies more than the nodes have on the line, else all would be there before the cut."""
 DOWN_S = 0.5
 """The line stays cut for so long, and nothing is on its way any more then."""
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    return [Case(CUT, (RTMW, RSYNC), {"mib": 128 if quick else 1024})]
+    return [Case(CUT, (RTMW, RSYNC), {"mib": SMALL if quick else 1024})]
 
 
 def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rtmw.errors import RtmwError, SessionError
 from rtmw.net.security.tls_errors import in_words
@@ -17,6 +17,10 @@ from rtmw.net.session.pipe import Pipe
 if TYPE_CHECKING:
     from rtmw.net.session.carrier import Carrier
     from rtmw.net.session.session import Session
+
+LONGEST: Final = 0.25
+"""Seconds between two tries, at most, while the session lives: its lease bounds their number, and what is on its way
+waits for the next one."""
 
 
 class Dialling:
@@ -66,7 +70,7 @@ class Dialling:
 
     async def _keep(self, session: Session) -> None:
         """Whichever connection carries the session: that of the other side, too."""
-        backoff = Backoff()
+        backoff = Backoff(longest=LONGEST)
         while session.error is None:
             await session.cut()
             await asyncio.sleep(backoff.seconds())

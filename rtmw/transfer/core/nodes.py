@@ -46,6 +46,8 @@ log = logging.getLogger("rtmw.transfer")
 _SAYS_NODE: Final = "node="
 """Before the name of a node, among the capabilities in its hello."""
 _AGAIN_S: Final = 0.2
+_LONGEST_S: Final = 0.5
+"""Between two tries to begin a session, at most: what is parked for a node that is back waits for the next one."""
 _LOOK_S: Final = 60.0
 _ON_THE_WAY: Final = 4 << 20
 """Bytes of a stream that may come before they are read, and that are kept until they are acknowledged: several of the
@@ -141,7 +143,7 @@ class Nodes:
                 self._dialling[place] = self._start(self._dial(carrier, place))
 
     async def _dial(self, carrier: Carrier, place: str) -> None:
-        backoff = Backoff()
+        backoff = Backoff(longest=_LONGEST_S)
         while True:
             try:
                 session = await carrier.connect(*place_to_reach(place))
