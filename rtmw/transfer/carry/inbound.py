@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from rtmw.disk import DISK, Disk
 from rtmw.errors import LogFull
 from rtmw.transfer.carry.arrival import Arrival, Written
 from rtmw.transfer.carry.desk import Desk
@@ -37,6 +38,8 @@ class Inbound:
     def __init__(self, node: str, desk: Desk, journal: Journal, bodies: Path, terms: Terms | None = None) -> None:
         self.node, self._desk, self._journal, self._bodies = node, desk, journal, bodies
         self.terms = terms or Terms()
+        self.disk: Disk = DISK
+        """On which what comes is written; bodies, and files of inboxes."""
         self.machine = Receiving(node, self.terms)
         self._step = Steps(self.machine.step, self._effect).tell
         self.turns = Turns()
@@ -161,7 +164,7 @@ class Inbound:
             if (here := self._here.get(id)) is not None:
                 here.has_failed = True
             self._leave(id, is_over=False)
-            self._step(e.PutOff(id, f"node cannot take it now: {error}"))
+            self._step(e.PutOff(id, f"the receiving node cannot take it now: {error}"))
 
     # ---- one transfer ----
 
@@ -235,10 +238,10 @@ class Inbound:
                 self._step(e.PutOff(offer.id, f"no inbox of {service!r} with a folder is open there; it is waited for"))
                 return None
             path = coming.folder if coming is not None else str(found)
-            here.folder = Folder(path)
+            here.folder = Folder(path, self.disk)
         mark = coming.mark if coming is not None else START
         self._check_room(here, mark)
-        here.arrival = await asyncio.to_thread(Arrival, offer, self._bodies, here.folder)
+        here.arrival = await asyncio.to_thread(Arrival, offer, self._bodies, here.folder, self.disk)
         if coming is None or not coming.is_placed:
             here.arrival.check_free()
         if coming is None:
@@ -353,9 +356,9 @@ class Inbound:
     async def _discard(self, id: TransferId) -> None:
         here, coming = self._here.get(id), self._journal.coming.get(id)
         if here is None and coming is not None:
-            folder = Folder(coming.folder) if coming.folder else None
+            folder = Folder(coming.folder, self.disk) if coming.folder else None
             here = Here(coming.offer, None, bytearray(), None, folder)
-            here.arrival = await asyncio.to_thread(Arrival, coming.offer, self._bodies, folder)
+            here.arrival = await asyncio.to_thread(Arrival, coming.offer, self._bodies, folder, self.disk)
             self._here[id] = here
         if here is not None and here.arrival is not None:
             await asyncio.to_thread(here.arrival.discard)
