@@ -64,7 +64,8 @@ def _found(error: Exception) -> tuple[str, str]:
     if isinstance(error, ssl.SSLCertVerificationError):
         cause, text = _VERIFIED.get(error.verify_code, _UNKNOWN)
         return cause, f"{text} (OpenSSL: {error.verify_message})"
-    if isinstance(error, ssl.SSLZeroReturnError | ssl.SSLEOFError):
+    is_hung_up = isinstance(error, ConnectionError) and not str(error)  # of asyncio, which has no number for it
+    if is_hung_up or isinstance(error, ssl.SSLZeroReturnError | ssl.SSLEOFError):
         return "closed", "the peer closed the connection during the handshake; its log has the reason"
     if isinstance(error, ssl.SSLError):
         reason = str(error.reason or "")

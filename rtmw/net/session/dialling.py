@@ -62,7 +62,8 @@ class Dialling:
         except SessionError as error:
             raise SessionError(f"{self._place}: {error}", error.code) from error
         except (ssl.SSLError, OSError) as error:
-            words = in_words(error)[1] if isinstance(error, ssl.SSLError) else error.strerror or str(error)
+            is_of_tls = isinstance(error, ssl.SSLError) or not str(error)
+            words = in_words(error)[1] if is_of_tls else error.strerror or str(error)
             raise SessionError(f"{self._place}: {words}", Code.REFUSED) from error
         finally:
             if pipe is not None and not (pipe.joined.done() and not pipe.joined.exception()):

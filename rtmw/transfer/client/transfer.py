@@ -164,7 +164,8 @@ class Transfer:
         callback(self.progress)
 
     def cancel(self) -> bool:
-        """True: nobody gets it. False: it was handed over already, or has ended."""
+        """True: nobody gets it. False: it was handed over already, or has ended; or it may be at a node that is not
+        connected, and is cancelled there when it is connected again, if nobody has taken it by then."""
         line = self._sender._line
         if self._place is not None:
             line.wait_until(lambda: self._is_over(Level.ACCEPTED), None)

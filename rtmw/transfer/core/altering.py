@@ -46,6 +46,8 @@ class Altering:
     def __init__(self) -> None:
         self._asked: dict[TransferId, list[Frame]] = {}
         """Requests that wait for the answer whether a transfer could be cancelled."""
+        self._at: dict[TransferId, str] = {}
+        """Of those for which another node has to say so: that node."""
 
     def alter(self, frame: Frame, item: Item, state: TransferState, nodes: Elsewhere) -> Steps:
         """Raises TransferRefused."""
@@ -63,11 +65,14 @@ class Altering:
             self._asked.setdefault(id, []).append(frame)
         elif nodes.is_up(node):
             self._asked.setdefault(id, []).append(frame)
+            self._at[id] = node
         else:
-            raise TransferRefused(
-                f"transfer {id} may be at node {node!r}, which is not connected: it is cancelled when it is again, if "
-                "nobody has taken it by then"
-            )
+            raise TransferRefused(_not_connected(id, node))
+
+    def look(self, nodes: Elsewhere) -> Steps:
+        """Requests that wait for a node whose session has ended are answered. Call it now and then."""
+        for id, node in [one for one in self._at.items() if not nodes.is_up(one[1])]:
+            yield from self._refuse(id, _not_connected(id, node), logged=False)
 
     def is_asked(self, note: Moved) -> bool:
         """Does somebody wait to hear that this transfer has moved?"""
@@ -75,12 +80,25 @@ class Altering:
 
     def answer(self, note: Moved, logged: bool) -> Steps:
         """To all who wait for it."""
+        if note.state is not TransferState.CANCELLED:
+            name = note.state.name if note.state is not None else "undone"
+            yield from self._refuse(note.id, f"transfer {note.id} is {name}", logged)
+            return
+        self._at.pop(note.id, None)
         for frame in self._asked.pop(note.id):
-            if note.state is TransferState.CANCELLED:
-                yield _answer(frame, messages.Done(note.state), logged)
-            else:
-                name = note.state.name if note.state is not None else "undone"
-                yield _answer(frame, messages.Failed(_REFUSED, f"transfer {note.id} is {name}"), logged)
+            yield _answer(frame, messages.Done(note.state), logged)
+
+    def _refuse(self, id: TransferId, why: str, logged: bool) -> Steps:
+        self._at.pop(id, None)
+        for frame in self._asked.pop(id):
+            yield _answer(frame, messages.Failed(_REFUSED, why), logged)
+
+
+def _not_connected(id: TransferId, node: str) -> str:
+    return (
+        f"transfer {id} may be at node {node!r}, which is not connected: it is cancelled when it is again, if nobody "
+        "has taken it by then"
+    )
 
 
 def _answer(frame: Frame, message: Message, logged: bool) -> Tell:

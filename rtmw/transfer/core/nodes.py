@@ -148,7 +148,7 @@ class Nodes:
             try:
                 session = await carrier.connect(*place_to_reach(place))
             except SessionError as error:
-                why = str(error)
+                why = str(error).removeprefix(f"{place}: ")
             else:
                 self.failing.pop(place, None)
                 backoff.reset()

@@ -345,6 +345,7 @@ class Service:
     def _given(self) -> Steps:
         yield from self._unfinished.go_on()
         yield from self._receiving.serve_stalled()
+        yield from self._altering.look(self.nodes)
         yield from self._telling.tell()
 
     def _happened(self, notes: tuple[Moved | Aborted | Came, ...], logged: bool) -> Steps:

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from rtmw.errors import SessionError
 from rtmw.net.session import Carrier, Terms
 from tests.net.security.site import Site
 from tests.net.session.relay import Relay
@@ -50,5 +51,20 @@ def test_a_connection_that_falls_silent_is_left_for_another_one_within_the_lease
             assert relay.connections > 1
             await stream.finish()
             assert await echoed(session, b"again") == b"again"
+
+    asyncio.run(run())
+
+
+def test_a_peer_that_hangs_up_in_the_handshake_is_named_with_words(tmp_path: Path) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.close()
+
+    async def run() -> None:
+        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        async with server, Carrier(uuid4(), identity=Site(tmp_path).node("rtmw://plant/a")) as carrier:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(SessionError, match=rf"^127.0.0.1:{port}: .*(closed|reset)"):
+                await carrier.connect("127.0.0.1", port)
 
     asyncio.run(run())

@@ -147,7 +147,7 @@ def test_a_source_that_is_written_to_before_it_was_sent_arrives_not_at_all(
 ) -> None:
     until(lambda: "node station is connected" in pair.centre.log(), "the session begins")
     pair.cable.take_down()
-    time.sleep(1.5 * LEASE_S)  # the session is over
+    until(lambda: "node centre is gone" in pair.station.log(), "the session is over")
     written(tmp_path / "x", 100_000)
     sent = sender.send("ingest@centre", rtmw.File(tmp_path / "x"), delivery=Delivery.LOG)
     with (tmp_path / "x").open("r+b") as file:
@@ -190,6 +190,15 @@ def test_what_is_cancelled_after_its_folder_is_gone_ends_and_the_core_goes_on(
     cancelling.join()
     until(lambda: f"what has come of transfer {sent.id} is not removed" in pair.centre.log(), "the centre is told")
     sender.send("other@centre", b"x", delivery=Delivery.LOG, wait=Level.SENT, timeout=PATIENCE)
+
+
+def test_a_cancel_ends_with_the_session_and_takes_effect_with_the_next_one(sender: rtmw.Sender, pair: Pair) -> None:
+    sent = sender.send("later@centre", b"x", delivery=Delivery.LOG, wait=Level.SENT, timeout=PATIENCE)
+    pair.cable.take_down()
+    assert not sent.cancel()
+    assert sent.state is TransferState.SENT
+    pair.cable.put_up()
+    until(lambda: sent.state is TransferState.CANCELLED, "it is cancelled")
 
 
 def test_the_part_of_a_node_that_does_not_come_back_is_shown_and_freed_with_an_event(
