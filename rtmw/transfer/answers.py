@@ -27,14 +27,25 @@ class _Run(NamedTuple):
     end: int
     """The number behind the last one."""
     first: TransferId
+    copies: int = 1
+    """Of a run of one number: its transfers, whose ids follow one after the other."""
+
+    def is_before_copy(self, other: _Run) -> bool:
+        """Is the transfer of the other run the next copy of this request?"""
+        is_same = self.number == other.number and self.end == other.end == self.number + 1
+        return is_same and other.first == _behind(self.first, self.copies)
+
+
+def _behind(id: TransferId, count: int) -> TransferId:
+    return TransferId(id.node, id.incarnation, id.sequence + count)
 
 
 _number_of: Final = attrgetter("number")
 
 
 class Answers:
-    """Of all producers that live. A producer's runs are in the order of their numbers; copies for `service/*` are runs
-    of one number."""
+    """Of all producers that live. A producer's runs are in the order of their numbers; copies for `service/*` are one
+    run of one number, or several, if their ids do not follow one after the other."""
 
     def __init__(self) -> None:
         self._runs: dict[Life, list[_Run]] = {}
@@ -42,7 +53,9 @@ class Answers:
     def add(self, request: Request, first: TransferId, count: int = 1) -> None:
         """The transfers of so many requests, of which this is the first; `first`: the id of its transfer."""
         runs, run = self._runs.setdefault(request.producer, []), _Run(request.number, request.number + count, first)
-        if runs and runs[-1].number > run.number:
+        if runs and runs[-1].is_before_copy(run):
+            runs[-1] = runs[-1]._replace(copies=runs[-1].copies + 1)
+        elif runs and runs[-1].number > run.number:
             insort(runs, run, key=_number_of)
         else:
             runs.append(run)
@@ -55,8 +68,8 @@ class Answers:
         runs, number, ids = self._runs.get(request.producer, []), request.number, list[TransferId]()
         at = bisect_right(runs, number, key=_number_of) - 1
         while at >= 0 and number < runs[at].end:
-            first = runs[at].first
-            ids.append(TransferId(first.node, first.incarnation, first.sequence + number - runs[at].number))
+            first = _behind(runs[at].first, number - runs[at].number)
+            ids += (_behind(first, copy) for copy in range(runs[at].copies))
             at -= 1
         return sorted(ids)
 

@@ -141,6 +141,15 @@ def test_answers_of_a_producer_are_bounded_and_go_with_it(core: Core) -> None:
     assert core.machine.state.asked_before(Request(YOU, 1)) == []
 
 
+def test_copies_for_many_receivers_leave_as_many_requests_to_be_answered() -> None:
+    answers, copies = Answers(), 9
+    for number in range(1, 2 * MOST_ANSWERS):
+        for sequence in range(number * copies, (number + 1) * copies):
+            answers.add(Request(YOU, number), TransferId(NODE, 5, sequence))
+    found = answers.find(Request(YOU, MOST_ANSWERS))
+    assert [id.sequence for id in found] == [*range(MOST_ANSWERS * copies, (MOST_ANSWERS + 1) * copies)]
+
+
 def test_answers_that_come_late_have_their_place_by_number() -> None:
     answers = Answers()
     for number, count in ((1, 3), (7, 2), (4, 1), (6, 1)):
