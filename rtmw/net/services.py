@@ -86,9 +86,10 @@ class Services:
         service.pid, service.starts = process.pid, service.starts + 1
         assert process.stderr is not None, "it was asked for"
         try:
-            while line := (await process.stderr.readline()).decode(errors="replace").strip():
-                service.why = line
-                log.info("service %s: %s", service.name, line)
+            while data := await process.stderr.readline():
+                if line := data.decode(errors="replace").strip():
+                    service.why = line
+                    log.info("service %s: %s", service.name, line)
             return await process.wait()
         finally:
             service.pid = None
