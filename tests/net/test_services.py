@@ -1,14 +1,66 @@
-"""Services that a node hosts."""
+"""What a node hosts: started with it, started again when it dies, and gone with it."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import rtmw
 from rtmw.net.services import MODULES, Services
-from rtmw.net.settings import Settings
+from rtmw.net.settings import Settings, SettingsError, make_settings
+from tests.net.hosts import PATIENCE, Host, wait_until
+
+
+def served(host: Host) -> dict[str, Any]:
+    (row,) = host.info()["services"]
+    found: dict[str, Any] = row
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def test_a_node_hosts_the_core_which_ends_alone_and_is_started_again(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    host = hosts[0]
+    host.start("--serve", "transfer", "--data", str(tmp_path / "data"), "--name", "plant")
+    wait_until(lambda: served(host)["pid"] is not None, "the core is started")
+    with rtmw.Sender("gauge", domain=host.number) as sender, rtmw.Inbox("ingest", domain=host.number) as inbox:
+        sender.send("ingest@plant", b"one", delivery=rtmw.Delivery.LOG)
+        node, core = host.node.pid, served(host)["pid"]
+        os.kill(core, signal.SIGKILL)
+        sender.send("ingest", b"two", delivery=rtmw.Delivery.LOG, timeout=PATIENCE)
+        assert {letter.body for letter in (inbox.take(PATIENCE), inbox.take(PATIENCE)) if letter} == {b"one", b"two"}
+    wait_until(lambda: served(host)["pid"] not in (None, core), "the node says so")
+    assert (host.node.pid, served(host)["starts"]) == (node, 2)
+    last = served(host)["pid"]
+    host.stop()
+    assert not is_alive(last)
+
+
+def test_a_core_ends_with_a_node_that_is_killed(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    host = hosts[0]
+    host.start("--serve", "transfer", "--data", str(tmp_path / "data"))
+    wait_until(lambda: served(host)["pid"] is not None, "the core is started")
+    core = served(host)["pid"]
+    host.kill()
+    wait_until(lambda: not is_alive(core), "the core ends")
+
+
+def test_a_service_that_cannot_begin_says_why_and_the_node_goes_on(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    host = hosts[0]
+    (tmp_path / "data").write_text("no folder")
+    host.start("--serve", "transfer", "--data", str(tmp_path / "data"))
+    wait_until(lambda: served(host)["starts"] > 1, "it was tried again")
+    assert "data" in served(host)["why"]
 
 
 def test_the_last_line_of_a_service_is_its_reason_also_behind_an_empty_line(
@@ -18,9 +70,22 @@ def test_the_last_line_of_a_service_is_its_reason_also_behind_an_empty_line(
 
     async def run() -> None:
         services = Services(Settings(serve=("transfer",), data=tmp_path))
-        async with asyncio.timeout(60), services:
+        async with asyncio.timeout(PATIENCE), services:
             while services.rows()[0]["starts"] < 2:
                 await asyncio.sleep(0.01)
             assert services.rows()[0]["why"] == "the error that came of it"
 
     asyncio.run(run())
+
+
+def test_what_it_hosts_and_where_is_checked(tmp_path: Path) -> None:
+    made = make_settings(None, {"serve": ["transfer"], "data": str(tmp_path), "name": "plant"})
+    assert (made.serve, made.data, made.node_name) == (("transfer",), tmp_path, "plant")
+    assert Settings().node_name
+    for given, words in (
+        ({"serve": ["transfer"]}, "give data, as --data FOLDER"),
+        ({"serve": ["tranfser"], "data": "x"}, "there is no service 'tranfser'; there are transfer"),
+        ({"name": "a/b"}, "it must have 1 to 64 letters"),
+    ):
+        with pytest.raises(SettingsError, match=words):
+            make_settings(None, dict(given))
