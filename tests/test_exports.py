@@ -126,5 +126,9 @@ def test_a_node_starts_without_numpy() -> None:
     assert "numpy" not in modules_after("import rtmw.cli, rtmw.net.node")
 
 
+def test_neither_a_core_of_transfers_nor_a_program_with_them_starts_with_numpy() -> None:
+    assert "numpy" not in modules_after("import rtmw.transfer.core.process; rtmw.Sender, rtmw.Inbox")
+
+
 def test_a_heavy_import_would_be_seen() -> None:
     assert "asyncio" in modules_after("import asyncio")

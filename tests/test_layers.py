@@ -21,6 +21,7 @@ LAYERS = (
         "rtmw.closing",
         "rtmw.clock",
         "rtmw.disk",
+        "rtmw.fields",
         "rtmw.latency",
         "rtmw.realtime",
         "rtmw.strict_json",

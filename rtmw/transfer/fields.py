@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final, NoReturn
 
-from rtmw.recording.fields import Fields as RecordFields
+from rtmw.fields import TakenFields
 from rtmw.transfer.errors import TransfersDamaged
 
 __all__ = ["LONGEST_TEXT", "Fields", "check_range", "packed_text"]
@@ -14,11 +13,8 @@ LONGEST_TEXT: Final = 4096
 """Bytes of a name, an address or a cause: as long as a path of Linux."""
 
 
-class Fields(RecordFields):
+class Fields(TakenFields):
     """Takes fields from the front. `position`: where the bytes lie, for the errors. Raises TransfersDamaged."""
-
-    def __init__(self, data: bytes | memoryview, position: int, what: str) -> None:
-        super().__init__(Path(), data, position, what)
 
     def wrong(self, reason: str) -> NoReturn:
         raise TransfersDamaged(f"{self._what} at {self._position}, byte {self._at}: {reason}", self._position)
