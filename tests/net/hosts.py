@@ -18,6 +18,9 @@ from typing import Any
 
 import rtmw
 from rtmw.net.settings import STATUS_TOPIC
+from tests import warm
+
+Node = subprocess.Popen[bytes] | warm.Process
 
 PATIENCE = 60.0
 """Seconds after which something that has to happen has not."""
@@ -47,7 +50,9 @@ class Host:
         """More settings for the DDS library: XML."""
         self.code = Path(rtmw.__file__).parents[1]
         """The folder of the package that the node runs; it runs there, for Python looks first where it was started."""
-        self._node: subprocess.Popen[bytes] | None = None
+        self.begins_warm = True
+        """False: a test claims something of how long a node takes to start (warm.py)."""
+        self._node: Node | None = None
 
     def start(self, *arguments: str, seconds: float = PATIENCE) -> None:
         """Start the node, and wait until it says that it is ready."""
@@ -64,18 +69,23 @@ class Host:
                 assert time.monotonic() < until, f"the node is not ready within {seconds} s: {self.said}"
             assert supervisor.recv(100) == b"READY=1", self.said
 
-    def launch(self, *arguments: str, notify: str = "") -> subprocess.Popen[bytes]:
+    def launch(self, *arguments: str, notify: str = "") -> Node:
         """Start the node, and wait for nothing."""
-        command = [*self.place.enter, sys.executable, "-m", "rtmw", "node", "--domain", str(self.number)]
-        command += ["--dds-domain", str(self.dds_domain), *self.place.arguments, *arguments]
+        words = ["node", "--domain", str(self.number), "--dds-domain", str(self.dds_domain)]
+        words += [*self.place.arguments, *arguments]
         env = {**os.environ, "PYTHONPATH": str(self.code), "NOTIFY_SOCKET": notify}
         env["CYCLONEDDS_URI"] = self.wire
+        is_ours = not self.place.enter and self.code == warm.ROOT
         with self.log.open("ab") as log:
-            self._node = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=self.code)
+            if self.begins_warm and is_ours and warm.can_start(env):
+                self._node = warm.start("rtmw", words, env, (0, log.fileno(), log.fileno()))
+            else:
+                command = [*self.place.enter, sys.executable, "-m", "rtmw", *words]
+                self._node = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=self.code)
         return self._node
 
     @property
-    def node(self) -> subprocess.Popen[bytes]:
+    def node(self) -> Node:
         assert self._node is not None, "no node was started"
         return self._node
 

@@ -78,6 +78,7 @@ def test_a_stream_stands_for_a_few_starts_of_a_bare_program_while_a_node_is_rest
     which: int,
 ) -> None:
     load.come(2000)
+    hosts[which].begins_warm = False
     arrivals, silences, bare = Arrivals(load), list[float](), list[float]()
     with arrivals.watched():
         for _ in range(ROUNDS):

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import rtmw
+from tests import warm
 
 PATIENCE = 30.0
 NODE = "plant"
@@ -25,19 +26,20 @@ class CoreProcess:
         self._more = [] if config is None else ["--config", str(config)]
         self.enter: list[str] = []
         """What to put before the command, so that it runs elsewhere."""
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | warm.Process | None = None
         self.said = b""
 
     def start(self, module: str = "rtmw.transfer.core", *more: str) -> None:
         """Ready when this returns: a sender has joined it."""
         where = ["--domain", str(self.domain), "--data", str(self.data), "--node", self.node, *self._more, *more]
         path = os.pathsep.join(filter(None, [str(Path(rtmw.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
-        self._process = subprocess.Popen(
-            [*self.enter, sys.executable, "-m", module, *where],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
-        )
+        env = {**os.environ, "PYTHONPATH": path}
+        is_ours = not self.enter and module.startswith("rtmw.")
+        if is_ours and warm.can_start(env):
+            self._process = warm.start_with_pipes(module, where, env)
+        else:
+            command, pipe = [*self.enter, sys.executable, "-m", module, *where], subprocess.PIPE
+            self._process = subprocess.Popen(command, stdin=pipe, stderr=pipe, env=env)
 
     def wait_until_ready(self) -> None:
         """A program can join it."""
@@ -51,7 +53,7 @@ class CoreProcess:
                 assert time.monotonic() < end, "the core does not come"
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> subprocess.Popen[bytes] | warm.Process:
         assert self._process is not None
         return self._process
 

@@ -1,0 +1,204 @@
+"""Processes that start warm: copies of one that has imported already what they would import.
+
+To start a node takes 0.6 s of processor time, and nearly all of that are its imports. Tests start more than a thousand
+nodes and cores. So a test run has one process that imports them once, and forks: what is forked has the command line,
+the environment, the folder and the streams of a process that was started, is a child of the test run as one that was
+started, and runs its module from the first line.
+
+Not warm, but started: what runs elsewhere (another user, a network namespace), other code than that of this tree or
+what changes its modules, and what sets variables that the loader, the allocator or Python reads when it starts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from io import FileIO
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+IMPORTED = ("rtmw.cli", "rtmw.net.node", "rtmw.transfer.core.process", "uvloop")
+FIXED = ("LD_", "MALLOC_", "GLIBC_", "PYTHON")
+"""Variables whose names begin so are read when a program starts."""
+LONGEST = 4096
+"""Bytes of a command line: the room that /proc has for it is that of the first process."""
+_MOST = 1 << 18
+_SET_CHILD_SUBREAPER = 36
+"""Of prctl(2)."""
+
+
+class Process:
+    """A child of this process, with what tests use of subprocess.Popen."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.stdin: FileIO | None = None
+        self.stderr: FileIO | None = None
+        self.returncode: int | None = None
+        self._turn = Lock()  # one thread may wait, and another kill
+
+    def poll(self) -> int | None:
+        """Its exit status, once it has ended; minus the signal's number if one ended it."""
+        with self._turn:
+            if self.returncode is None and (ended := os.waitpid(self.pid, os.WNOHANG))[0]:
+                self.returncode = os.waitstatus_to_exitcode(ended[1])
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """As `poll`, and waits for it; an AssertionError says that it takes longer."""
+        if self.returncode is None:
+            descriptor = os.pidfd_open(self.pid)
+            try:
+                select.select([descriptor], [], [], timeout)
+            finally:
+                os.close(descriptor)
+        status = self.poll()
+        assert status is not None, f"process {self.pid} does not end within {timeout} s"
+        return status
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def can_start(env: Mapping[str, str]) -> bool:
+    """Whether a process that was started with this environment would have begun as a copy begins."""
+    return fixed(env) == fixed(os.environ)
+
+
+def fixed(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name.startswith(FIXED) and name != "PYTHONPATH"}
+
+
+def start(module: str, words: Sequence[str], env: Mapping[str, str], streams: Sequence[int]) -> Process:
+    """`python -m module words...` in the folder of this tree, with these standard streams: their three descriptors."""
+    asked = {"module": module, "words": [*words], "env": {**env}}
+    first, turn = _first()
+    with turn, _takes_orphans():
+        socket.send_fds(first, [json.dumps(asked).encode()], streams)
+        return Process(int(first.recv(20)))
+
+
+def start_with_pipes(module: str, words: Sequence[str], env: Mapping[str, str]) -> Process:
+    """As `start`, with pipes to its standard input and from its standard error."""
+    their_stdin, stdin = os.pipe()
+    stderr, their_stderr = os.pipe()
+    process = start(module, words, env, (their_stdin, 1, their_stderr))
+    os.close(their_stdin)
+    os.close(their_stderr)
+    process.stdin, process.stderr = FileIO(stdin, "w"), FileIO(stderr)
+    return process
+
+
+@cache
+def _first() -> tuple[socket.socket, Lock]:
+    """The connection to the process that is copied, which this call starts."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-m", "tests.warm", str(theirs.fileno()), "." * LONGEST]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd=ROOT, env=env)
+    theirs.close()
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return ours, Lock()
+
+
+@contextmanager
+def _takes_orphans() -> Generator[None]:
+    """Meanwhile, a process below this one whose parent ends becomes a child of this one."""
+    change = ctypes.CDLL(None, use_errno=True).prctl
+    assert change(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0, os.strerror(ctypes.get_errno())
+    yield
+    change(_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def serve(asked: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """In the first process: copy it as often as the test run asks, and None when that has ended. In a copy: what it has
+    to run, and its streams."""
+    while True:
+        request, streams, _, _ = socket.recv_fds(asked, _MOST, 3)
+        if not request:
+            return None
+        pid = fork_away()
+        if not pid:
+            return json.loads(request), streams
+        for descriptor in streams:
+            os.close(descriptor)
+        asked.send(b"%d" % pid)
+
+
+def fork_away() -> int:
+    """Fork, so that the copy is not a child of this process: the pid; 0 in the copy."""
+    reads, writes = os.pipe()
+    middle = os.fork()
+    if not middle:
+        pid = os.fork()
+        if pid:
+            os.write(writes, b"%d" % pid)
+            os._exit(0)
+    os.close(writes)
+    if middle:
+        os.waitpid(middle, 0)
+        pid = int(os.read(reads, 20))
+    os.close(reads)
+    return pid
+
+
+def become(command: list[str], env: Mapping[str, str], streams: Sequence[int]) -> None:
+    """This copy is what was started with this command, as far as programs can see."""
+    for standard, descriptor in enumerate(streams):
+        os.dup2(descriptor, standard)
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(env)
+    sys.orig_argv, sys.argv = command, command[2:]
+    shown = b"\0".join(os.fsencode(word) for word in command)
+    assert len(shown) <= LONGEST
+    begin, end = (int(field) for field in Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
+    with open("/proc/self/mem", "r+b", buffering=0) as memory:
+        memory.seek(begin)
+        memory.write(shown.ljust(end - begin, b"\0"))
+
+
+def main() -> None:
+    gc.disable()
+    for module in IMPORTED:
+        import_module(module)
+    gc.freeze()
+    gc.enable()
+    assert len(os.listdir("/proc/self/task")) == 1, "a thread is not copied"
+    with socket.socket(fileno=int(sys.argv[1])) as asked:
+        wanted = serve(asked)
+    if wanted:
+        request, streams = wanted
+        become([sys.executable, "-m", request["module"], *request["words"]], request["env"], streams)
+        runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
