@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.transfer.world import SERVICES, World, random_life
+from tests.whole import sample
 
 NAMES = st.sampled_from("abc")
 SERVICE = st.sampled_from(SERVICES)
@@ -87,9 +88,15 @@ class Trees(RuleBasedStateMachine):
         self.checked = len(self.world.core.log.batches)
 
 
+EXAMPLES = len(sample(range(100), 40))
+
 TestTrees = Trees.TestCase
 TestTrees.settings = settings(
-    max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=EXAMPLES,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
 )
 
 
