@@ -51,7 +51,7 @@ def unix_path(text: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Is this an address of loopback? A name other than localhost is none: who answers to it may change."""
+    """Is this an address of loopback? A name other than localhost is none: the host that answers to it may change."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

@@ -182,7 +182,7 @@ def domain_of(given: int | Domain | None) -> Domain:
 
 
 def domain_until_closed(given: int | Domain | None) -> AbstractContextManager[Domain]:
-    """The same for who has an end of its own: at the end of the context, what was only a number is closed again."""
+    """The same for an object with an end of its own. At the end of the context, what was only a number is closed."""
     return nullcontext(given) if isinstance(given, Domain) else Domain(_number(given))
 
 

@@ -267,7 +267,7 @@ class Log(Closing, Generic[T]):
     def read_batches(
         self, start: Start | int | datetime = Start.EARLIEST, *, cursor: str | None = None, follow: bool = False
     ) -> LogBatches[T]:
-        """As `read`, many records a step: a LogBatch has them as columns. For who goes through much of a log."""
+        """As `read`, many records a step: a LogBatch has them as columns. For programs that read much of a log."""
         from rtmw.log_batches import LogBatches
 
         with self._lock:

@@ -200,7 +200,7 @@ class SessionError(RtmwError):
 
 
 class StreamError(SessionError):
-    """A stream of a session was reset by one side, or ended with its session; the message has the words of who did."""
+    """A stream of a session was reset by one side, or ended with its session; the message has that side's words."""
 
 
 class TransferError(RtmwError):

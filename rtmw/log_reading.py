@@ -241,7 +241,7 @@ class Reading(Closing, ABC, Generic[R, T]):
         """The next ones are made; False: there are none, or it is closed. In `_busy`."""
         made = [] if self._closed else self._make(self._end)
         self._made, self._next = made, iter(made)
-        if self._closed:  # just now: who closed has emptied the list before
+        if self._closed:  # just now: `close` has emptied the list before
             made.clear()
         return bool(made)
 
@@ -274,7 +274,7 @@ class Reading(Closing, ABC, Generic[R, T]):
         if self._watch is not None:
             self._watch.wake()
         if not self._busy.acquire(blocking=False):
-            return  # who is inside sees it, and closes
+            return  # the thread that is inside sees it, and closes
         try:
             if self._awaits:  # the task that waits has the descriptors in its loop, and closes them
                 return

@@ -85,7 +85,7 @@ class _Decoders:
 
 @cache
 def _next_sample() -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Imported by who waits for the first time: importing rtmw has to be quick."""
+    """Imported by the first call that waits: importing rtmw has to be quick."""
     from rtmw.aio import next_sample
 
     return next_sample

@@ -48,7 +48,7 @@ def echo(arguments: argparse.Namespace) -> int:
 
 
 def _attached(arguments: argparse.Namespace) -> Domain:
-    """The domain, which has the topic: who only looks makes neither, and a name that is mistyped is told."""
+    """The domain, which has the topic: a command that only looks makes neither, and a mistyped name is told."""
     if not shm.is_topic_name(arguments.topic):
         raise CommandError(f"{arguments.topic!r} cannot be the name of a topic; echo shows one topic, by its name.")
     if arguments.wait:

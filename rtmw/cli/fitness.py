@@ -44,7 +44,7 @@ def _cores() -> Check:
     mine, isolated = sorted(os.sched_getaffinity(0)), _read(CPUS / "isolated")
     found = f"{len(mine)} for this process, isolated: {isolated or 'none'}"
     few = len(mine) < 2
-    return Check("cores", found, "who spins takes the core from who publishes; use spin=0" if few else "")
+    return Check("cores", found, "a subscriber that spins takes the core from the publisher; use spin=0" if few else "")
 
 
 def _preemption() -> Check:

@@ -88,7 +88,7 @@ def record(arguments: argparse.Namespace) -> int:
 
 
 def _attached(arguments: argparse.Namespace, demands: _Demands) -> Domain:
-    """The domain: who only listens does not make it, and a number that is mistyped is told."""
+    """The domain: a program that only listens does not make it, and a number that is mistyped is told."""
     until = None if arguments.seconds is None else CLOCK.monotonic() + arguments.seconds
     told = arguments.quiet
     while True:

@@ -130,7 +130,7 @@ def _short(item: Any) -> str:
 
 
 def _visible(text: str) -> str:
-    """Escapes what would steer the terminal: a message must not move the cursor of who looks at it."""
+    """Escapes what would steer the terminal: a message must not move the cursor of the terminal that shows it."""
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 

@@ -1,4 +1,4 @@
-/* Cursors: files of two marks (marks.h). Who calls these holds the lock of the cursor, but for cursor_read. */
+/* Cursors: files of two marks (marks.h). The caller holds the lock of the cursor, but for cursor_read. */
 #include "_log.h"
 #include "cursor.h"
 

@@ -1,7 +1,7 @@
 /* A cursor: up to where a named reader has come. A file of two marks, `<name>.cursor`, made by marks_make.
  *
- * Who makes, commits or removes it holds its lock (cursor.py). A commit is durable when it was answered; one that was not is
- * there or not, and the reader gets the records behind the last one again.
+ * The process that makes, commits or removes it holds its lock (cursor.py). A commit is durable when it was answered; one
+ * that was not is there or not, and the reader gets the records behind the last one again.
  */
 #ifndef RTMW_LOG_CURSOR_H
 #define RTMW_LOG_CURSOR_H

@@ -59,7 +59,7 @@ def delete_cursor(folder: Folder, name: str) -> None:
 class HeldCursor(Closing):
     """A cursor that this process holds. `commit` and `flush` may be called from any thread.
 
-    LogLocked names who holds it else.
+    LogLocked: another one holds it, and is named.
     """
 
     def __init__(self, folder: Folder, name: str, clock: Clock = CLOCK) -> None:

@@ -1,4 +1,4 @@
-"""The lock of a log: who recovers or writes holds it, until it is closed or the process ends."""
+"""The lock of a log: the process that recovers or writes holds it, until it closes the log or ends."""
 
 from __future__ import annotations
 

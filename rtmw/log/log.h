@@ -4,7 +4,7 @@
  *                                  maker: the next segment, filled with zeros ahead
  *
  * Files of the folder (docs/log-format.md): `log` (uuid and type; what is made last), `<base>.seg`, `spare` (will be a
- * segment), `end` (up to where it is durable: for readers), `lock`. Who recovers or writes holds the lock (folder.py).
+ * segment), `end` (up to where it is durable: for readers), `lock` (of the process that recovers or writes: folder.py).
  */
 #ifndef RTMW_LOG_LOG_H
 #define RTMW_LOG_LOG_H

@@ -43,7 +43,7 @@ static int make(struct writer *w, struct log_fault *fault)
         w->spare_state = SPARE_READY;
     } else if (code == LOG_FULL) {
         w->spare_state = SPARE_FULL;
-        w->spare_needs = 0; /* there may be room for what is smaller: who was refused asks again */
+        w->spare_needs = 0; /* there may be room for what is smaller: an appender that was refused asks again */
         w->counters.failed_spares++;
     }
     writer_wake_room(w);

@@ -1,7 +1,7 @@
 /* A run: records of a log as columns, many in one call. Nothing is allocated here, and no object stands for a record.
  *
- * The caller gives the memory. A run ends before a record for which there is no room, and the reader stands there. Who may
- * call, and when, is said in reader.h.
+ * The caller gives the memory. A run ends before a record for which there is no room, and the reader stands there.
+ * reader.h says which threads may call, and when.
  */
 #ifndef RTMW_LOG_RUN_H
 #define RTMW_LOG_RUN_H

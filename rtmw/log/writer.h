@@ -6,10 +6,10 @@
  *
  * An appender puts its records into the batch, at the position `next`. That begins no sync: the batch goes to the disk when
  * somebody waits for one of its records, when it is asked for (writer_start), when it is full, and at the latest after
- * `idle_ns`. Who waits sleeps on `turn` of the batch, and the flusher wakes all of them with one call. Positions are given
- * out without gaps; in which segment a record will lie is decided when it is appended, so that a record that was accepted
- * never meets a full disk: `boundary` is the position up to which there is room, in the last segment or in the spare that
- * has been set aside for the roll at `roll_at`.
+ * `idle_ns`. Appenders that wait sleep on `turn` of the batch, and the flusher wakes all of them with one call. Positions
+ * are given out without gaps; in which segment a record will lie is decided when it is appended, so that a record that
+ * was accepted never meets a full disk: `boundary` is the position up to which there is room, in the last segment or in
+ * the spare that has been set aside for the roll at `roll_at`.
  *
  * A call of the system that fails ends the writer for good: no write and no sync is tried again, since nobody can know
  * what of it reached the disk (for PostgreSQL this was found in 2018: https://wiki.postgresql.org/wiki/Fsync_Errors).
@@ -104,7 +104,7 @@ struct writer {
     /* Written by one side, read by any with acquire. */
     uint64_t durable;              /* the flusher */
     uint32_t failed;               /* whoever failed, once */
-    uint32_t stopping;             /* who closes */
+    uint32_t stopping;             /* writer_close sets it */
     int eventfds[WRITER_EVENTFDS]; /* eventfds, -1: none; under the lock */
 
     /* Of whoever flushes. */

@@ -66,7 +66,7 @@ def _text(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same without JsonRows, for who reads values."""
+    """The same without JsonRows, for callers that read values."""
     if isinstance(value, dict):
         return {name: plain(one) for name, one in cast("dict[str, Any]", value).items()}
     return value.rows() if isinstance(value, JsonRows) else value

@@ -77,7 +77,7 @@ class Feeder:
             for begin, cues in self._score.read(self._at_ns):
                 if not self._player.feed(self._take, cues.cues, cues.buffers, begin):
                     return
-        except Exception as error:  # told to who waits for the replay
+        except Exception as error:  # told to the thread that waits for the replay
             self.error = error
         finally:
             self._end()

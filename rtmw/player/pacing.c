@@ -1,12 +1,12 @@
-/* Being on time: who sleeps is woken up late, so the thread sleeps until shortly before a cue is due, and spins the rest.
+/* Being on time: a sleeper is woken late, so the thread sleeps until shortly before a cue is due, and spins the rest.
  *
  *   ── sleeps ──► asked for ── overslept ──► awake ── spins ──► due ── publishes ──►
  *                     ◄─────────────── early ───────────────────►
  *
  * How early is learned: a sleep that ended too late makes it a tenth more, any other a five-hundredth less. So one of fifty
  * ends too late. Those that ended far too late teach nothing: they waited for a processor that others had. There the
- * scheduler runs at once who has taken less than its share, and lets wait who has taken more; so an eighth of the time is
- * spun at most, whatever was learned.
+ * scheduler runs a thread at once that has taken less than its share, and lets one wait that has taken more; so an eighth
+ * of the time is spun at most, whatever was learned.
  */
 #include <linux/futex.h>
 #include <sched.h>

@@ -76,7 +76,7 @@ struct player {
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t changed;
     uint32_t word; /* only grows, under the lock; the thread sleeps on it without */
-    uint32_t ends; /* likewise; who waits for the end sleeps on it */
+    uint32_t ends; /* likewise; a thread that waits for the end sleeps on it */
     struct batch *first, *last, *over;
     uint32_t queued, take; /* take: which of the feeds counts; grows when all that is queued is dropped */
     bool ended;            /* nothing will follow what is queued */

@@ -44,7 +44,7 @@ struct source {
     struct kind *kinds;
     rtmw_subscriber_counters bus;           /* as they were at the last look */
     uint64_t taken, bytes, missing[CAUSES]; /* in all */
-    uint64_t told[CAUSES];                  /* of missing; written by who tells, under the lock */
+    uint64_t told[CAUSES];                  /* of missing; written by the thread that tells, under the lock */
     bool has_news;                          /* is in the list of sources with something to tell; under the lock */
 };
 

@@ -154,7 +154,7 @@ class Sources:
         return Reliability.TIMELY if offered in (None, Reliability.TIMELY) else Reliability.ADAPTIVE
 
     def _adapt(self) -> None:
-        """To publishers that have come. Who asks for RELIABLE no longer does not do so again."""
+        """To publishers that have come. A subscription that no longer asks for RELIABLE does not do so again."""
         by_topic = self._publishers_by_topic()
         self._latch()
         for name, (number, asked) in self._asked.items():

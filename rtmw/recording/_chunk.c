@@ -131,7 +131,7 @@ static PyObject *extend_with(PyObject *self, const Py_buffer *data, const Py_buf
     if (channels->len != CHUNK_CHANNELS * 2 || first < 0)
         return PyErr_Format(PyExc_ValueError, "a map of %zd bytes, from row %zd on", channels->len, first);
     Py_ssize_t next;
-    ((ChunkBuilder *)self)->exports++; /* who changes it in another thread meanwhile gets an error */
+    ((ChunkBuilder *)self)->exports++; /* a thread that changes it meanwhile gets an error */
     Py_BEGIN_ALLOW_THREADS;
     next = append_rows(core, data, columns, channels->buf, (size_t)first);
     Py_END_ALLOW_THREADS;

@@ -3,7 +3,7 @@
 
 #include "scan.h"
 
-/* ValueError(position, reason): who knows the file makes an error of it that names the file. */
+/* ValueError(position, reason): the caller, which knows the file, makes an error of it that names the file. */
 static PyObject *fail(unsigned long long position, const char *reason)
 {
     PyObject *arguments = Py_BuildValue("Ks", position, reason);

@@ -119,7 +119,7 @@ def within(batch: Batch, start_ns: int | None, end_ns: int | None) -> list[NDArr
 
 
 def placed(batch: Batch, before_ns: int) -> Batch:
-    """The batch with times in each row, for who writes or publishes them.
+    """The batch with times in each row, for callers that write or publish them.
 
     A row without a log time gets that of the row before it; `before_ns`: what the first rows get, if no row has one. A
     row without a publish time gets its log time.

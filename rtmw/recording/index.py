@@ -41,7 +41,7 @@ class Index:
     def _schema(self, fields: Fields) -> None:
         schema = records.read_schema(fields)
         number = schema.id
-        if number and self.schemas.setdefault(number, schema) != schema:  # who has number 0 is to be ignored
+        if number and self.schemas.setdefault(number, schema) != schema:  # a schema with number 0 is to be ignored
             fields.wrong(
                 f"number {number} is {self.schemas[number].name!r} and here {schema.name!r}, or of other content"
             )

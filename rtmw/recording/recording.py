@@ -81,7 +81,7 @@ class Recording(Tabular):
 
     @property
     def _index(self) -> Index:
-        """Read when it is first asked for: who has chunks already, of another process, needs none."""
+        """Read when it is first asked for: a process that has chunks already, of another one, needs none."""
         if self._loaded is None:
             with self._lock:
                 self._loaded = self._loaded or self._load()
@@ -291,7 +291,7 @@ class Recording(Tabular):
 
     def read_stored(self, chunk: Chunk) -> Batch:
         """As `read`, with payloads as they lie in the file."""
-        # The messages last: who looks at them next finds them in the processor's cache.
+        # The messages last: they are looked at next, and lie in the processor's cache then.
         side = read_side(self._file, chunk, chunk.message_count, self.header.is_ours)
         scanned = scan_chunk(self._file, chunk)
         check_facts(self._file, chunk, scanned, self.header.is_ours)

@@ -67,7 +67,7 @@ struct mcap_scan {
     int64_t *position, *payload_size;        /* of each payload */
     size_t room;                             /* messages for which they are long enough */
     struct mcap_record others[MCAP_AT_ONCE]; /* schemas and channels */
-    size_t found;                            /* of them; who takes them away sets it to 0 */
+    size_t found;                            /* of them; the caller that takes them away sets it to 0 */
     const char *wrong;                       /* with the record at `at`; NULL as long as nothing is */
 };
 

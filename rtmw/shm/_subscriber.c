@@ -178,7 +178,7 @@ static PyMethodDef Subscriber_methods[] = {
      "the\n"
      "deadline passes, and twice a second (four times a deadline), so that no stopped publisher keeps one unseen."},
     {"close", GUARDED(Subscriber_close), METH_NOARGS,
-     "close($self, /)\n--\n\nLeave the topic. Who waits on it is woken. Samples stay valid."},
+     "close($self, /)\n--\n\nLeave the topic. Threads that wait on it are woken. Samples stay valid."},
     {"_arm", GUARDED(Subscriber_arm), METH_NOARGS, NULL},
     {"_deadline_left", GUARDED(Subscriber_deadline_left), METH_NOARGS, NULL},
     {"_look_in", GUARDED(Subscriber_look_in), METH_NOARGS, NULL},

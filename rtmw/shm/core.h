@@ -165,7 +165,7 @@ static inline uint64_t on_clock(uint64_t at, uint64_t from, uint64_t to)
 /* Lifetimes run on CLOCK_MONOTONIC: to set the wall clock neither ends nor prolongs them. */
 static inline bool is_expired(const struct descriptor *d, uint64_t mono_ns)
 {
-    uint64_t expires = load_acquire(&d->expires_ns); /* who does not hold it validates its life afterwards */
+    uint64_t expires = load_acquire(&d->expires_ns); /* a caller that does not hold it validates its life afterwards */
     return expires && expires <= mono_ns;
 }
 
@@ -378,7 +378,7 @@ int publish_quietly(rtmw_publisher *, const struct part *, uint32_t count, const
 /* As rtmw_loan_take, for a message of the priority that `qos` says: within what that may use of the pool. */
 int loan_take(rtmw_publisher *, uint64_t size, const rtmw_message_qos *, rtmw_loan *);
 int loan_append(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *); /* wakes nobody */
-void publisher_flush(rtmw_publisher *);                                   /* wakes who sleeps */
+void publisher_flush(rtmw_publisher *);                                   /* wakes sleepers */
 void publisher_refused(rtmw_publisher *, int code);
 void loan_keep(rtmw_publisher *, rtmw_loan *);
 int loan_give_back(struct rtmw_region *, const rtmw_loan *); /* LOANED by this process → FREE, or RTMW_BAD_LOAN */

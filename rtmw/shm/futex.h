@@ -1,4 +1,4 @@
-/* Sleeping on a word, and waking who sleeps there: threads of one process, or of several that share the memory. */
+/* Sleeping on a word, and waking the threads that sleep there: of one process, or of several that share the memory. */
 #ifndef RTMW_FUTEX_H
 #define RTMW_FUTEX_H
 

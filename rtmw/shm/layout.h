@@ -252,7 +252,7 @@ struct topic {
     uint32_t wait;       /* futex. Odd: somebody sleeps. A wake-up makes it even */
     uint32_t poll;       /* odd: some subscriber wants a datagram. See wait.c */
     uint32_t room;       /* futex of RELIABLE publishers that wait for a subscriber to move */
-    uint32_t pinned;     /* bit a band of which RELIABLE subscribers need all. Evictors set; who moves on clears */
+    uint32_t pinned;     /* bit a band of which RELIABLE subscribers need all. Evictors set, readers clear */
     uint8_t pad1[LINE - 16];
     char name[NAME_BYTES];
     struct band band[BANDS];

@@ -24,7 +24,8 @@ static inline void clear_my_bit(struct rtmw_region *r, uint32_t index)
 {
     struct descriptor *d = &r->descriptors[index];
     bool is_large = load_relaxed(&d->block_granules) >= GRANULES_A_PAGE; /* nobody takes it while it is held */
-    fetch_and(&d->holders[r->me >> 6], ~bit_of(r->me)); /* then head; who passes it over moves head, then looks here */
+    /* First the bit, then head is read; a reader that passes it over moves head first, and then reads the bits. */
+    fetch_and(&d->holders[r->me >> 6], ~bit_of(r->me));
     if (__builtin_expect(is_large, 0) && descriptor_is_passed(r, d)) hint_passed(r, index);
 }
 

@@ -91,8 +91,8 @@ def denied(domain: int) -> str:
         group = None
     if group is None:
         return (
-            f"domain {domain} belongs to another user; use another number, or run as that user. Who creates a domain "
-            f'can open it to a group: rtmw.Domain({domain}, group="plant")'
+            f"domain {domain} belongs to another user; use another number, or run as that user. The user who creates a "
+            f'domain can open it to a group: rtmw.Domain({domain}, group="plant")'
         )
     name = group_name(group)
     return (

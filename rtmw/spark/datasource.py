@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RtmwDataSource(DataSource):
-    """Each method imports what it needs: who reads knows nothing of the bus, who writes nothing of files."""
+    """Each method imports what it needs: reading needs nothing of the bus, and writing nothing of files."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)

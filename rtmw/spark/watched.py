@@ -35,6 +35,6 @@ def _watch(tracker: Any, tasks: int, progress: Progress, over: threading.Event) 
             for job in filter(None, map(tracker.getJobInfo, tracker.getActiveJobsIds())):
                 stages.update(job.stageIds)
             done = sum(stage.numCompletedTasks for stage in filter(None, map(tracker.getStageInfo, stages)))
-        except Exception:  # of py4j, of many kinds: the JVM has ended, and who waits for the tasks hears why
+        except Exception:  # of py4j, of many kinds: the JVM has ended, and the thread that waits for tasks hears why
             return
         progress(min(done, tasks), tasks)

@@ -18,7 +18,7 @@ __all__ = ["Items"]
 
 class Items(MutableMapping[int, Item]):
     """Numbers are given out in ascending order, and iteration is in this order. Going through all of them makes all
-    of them: who needs less uses `made` and `rows`."""
+    of them: use `made` and `rows` where less is needed."""
 
     def __init__(self) -> None:
         self.made: dict[int, Item] = {}

@@ -35,7 +35,7 @@ def send_run(state: State, run: SendRun, first: TransferId, parked: int) -> Step
         return None
     rows = _rows_of(run, first)
     lsns = yield Append(rows)
-    assert lsns is not None, "who drives a step answers an Append with the LSNs of its records"
+    assert lsns is not None, "the driver of a step answers an Append with the LSNs of its records"
     yield state.apply_run(lsns, rows, run, first)
     return first
 

@@ -193,7 +193,7 @@ class Store(Closing):
         return done.answer
 
     def submit(self, event: Event) -> Submitted:
-        """The same for who waits otherwise than asleep, and calls `carry_out` then. Does not block."""
+        """The same for a caller that waits otherwise than asleep, and calls `carry_out` then. Does not block."""
         with self._lock:
             self._check_open()
             notes: list[Note] = []

@@ -29,7 +29,7 @@ CAUSES: Final = {
 def append(state: State, *records: Record) -> Steps[list[int]]:
     """Logs them in one batch, and applies them. Their LSNs."""
     lsns = yield Append(records)
-    assert lsns is not None, "who drives a step answers an Append with the LSNs of its records"
+    assert lsns is not None, "the driver of a step answers an Append with the LSNs of its records"
     for lsn, record in zip(lsns, records, strict=True):
         yield from state.apply(lsn, record)
     return list(lsns)

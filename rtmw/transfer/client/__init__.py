@@ -1,6 +1,6 @@
 """The API of programs: senders and inboxes, and the line from their process to the core.
 
-line        one a process and domain: frames to the core, and answers to who waits for them
+line        one a process and domain: frames to the core, and answers to the threads that wait for them
 sender      `rtmw.Sender`, with transfer, transaction
 inbox       `rtmw.Inbox`, with letter
 """

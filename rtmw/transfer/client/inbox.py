@@ -85,7 +85,7 @@ class Inbox(Closing):
         self._most = 1
         self._asked: Pending | None = None
         self._lock = threading.Lock()
-        """Of who takes: one at a time asks the core."""
+        """Of the threads that take: one at a time asks the core."""
         self._received = self._bytes = self._redelivered = self._refused = 0
         self._closed = False
         self._line = Line.of(domain)
@@ -134,7 +134,7 @@ class Inbox(Closing):
                 self._untake(pending)
                 await self._line.reached(pending)
         except asyncio.CancelledError:
-            self._asked = pending  # who takes next goes on with it
+            self._asked = pending  # the next `take` goes on with it
             raise
         self._got(pending)
 

@@ -1,8 +1,8 @@
 """The line from a process to the core of its host: one for all senders and inboxes of a domain.
 
-Frames go out from the thread that asks. One thread of the line hears what the core says, gives answers to who waits,
-and tells members of what has moved. When a core was started anew, the line joins its members again, and asks again
-what was not answered: the core knows the numbers of what it has done already.
+Frames go out from the thread that asks. One thread of the line hears what the core says, gives answers to the threads
+that wait, and tells members of what has moved. When a core was started anew, the line joins its members again, and
+asks again what was not answered: the core knows the numbers of what it has done already.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class Line:
             self.requests.core, self._gone_at = None, CLOCK.monotonic()
             self.changed.notify()
         if self.core is None and CLOCK.monotonic() - self._gone_at > GRACE_S:
-            self.changed.notify(all=True)  # who waits looks at check_core
+            self.changed.notify(all=True)  # threads that wait look at check_core
             self.requests.wake()
 
     def _meet(self, life: Life, core: Core) -> None:
@@ -264,7 +264,7 @@ class Line:
         try:
             frame = unpack_frame(data)
         except TransfersDamaged:
-            return  # of another version, or of nobody; who waits is told by its timeout
+            return  # of another version, or of nobody; a thread that waits is told by its timeout
         if frame.number == 0:
             member = self._members.get(frame.life)
             if member is not None:

@@ -21,7 +21,7 @@ def error_in(failed: Failed) -> Exception:
 
 
 class Pending:
-    """Written by the line's thread, which wakes who waits afterwards."""
+    """Written by the line's thread, which wakes the waiting threads afterwards."""
 
     __slots__ = (
         "answer", "error", "first", "got", "is_chain", "is_done", "life", "message", "number", "on_done", "on_handed",

@@ -29,7 +29,7 @@ class _Task:
 
 
 class _Thread:
-    """A thread that waits: it acquires the lock a second time, and who wakes it releases that."""
+    """A thread that waits: it acquires the lock a second time, and the thread that wakes it releases that."""
 
     __slots__ = ("lock", "met")
 

@@ -1,8 +1,8 @@
 """Changes of a transfer by people and senders: it is cancelled, or a dead letter is tried again.
 
-What may be at another node already is not called cancelled before that node says so: who asks waits for its report.
-Who cancels is answered behind the frame that tells senders of it, so a sender that has the answer knows its transfer's
-state.
+What may be at another node already is not called cancelled before that node says so: the program that asks waits for
+its report, or for the end of the session with that node. It is answered behind the frame that tells senders of the
+cancel, so a sender that has the answer knows its transfer's state.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Receiving:
         return count
 
     def serve(self, service: str) -> Steps:
-        """Something has come for this service: who has waited longest is first."""
+        """Something has come for this service: the inbox that has waited longest is first."""
         waiting = self._waiting.get(service)
         for frame in list(waiting or ()):
             assert isinstance(frame.message, Take)

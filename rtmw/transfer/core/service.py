@@ -98,7 +98,7 @@ class Service:
         self._altering = Altering()
         self._unfinished = Unfinished()
         self.nodes: Elsewhere
-        """Set by who makes it, before the first step."""
+        """Set by its maker, before the first step."""
 
     def step(self, event: Asked) -> Steps:
         """Raises TransfersDamaged and LogFailed only."""
