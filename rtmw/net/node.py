@@ -294,8 +294,7 @@ class Node:
                 self._anew = "this node's links, or its name there, are others"
             self._bridge.settings, self._is_news = self.settings, True
         self._engine.limit(self.settings.max_rate)
-        if {"transfer", "allow", "link"} & taken.keys():
-            self._services.reload()
+        self._services.reload()  # also where nothing changed here: they read keys, and tables that are theirs alone
         known = [*taken, *(["peers, once they are looked up"] if "peers" in changes.taken else [])]
         log.info("settings read again; changed: %s", ", ".join(known) or "nothing")
 

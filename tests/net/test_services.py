@@ -46,11 +46,21 @@ def test_a_node_hosts_the_core_which_ends_alone_and_is_started_again(hosts: tupl
     assert not is_alive(last)
 
 
-def test_a_core_ends_with_a_node_that_is_killed(hosts: tuple[Host, Host], tmp_path: Path) -> None:
-    host = hosts[0]
-    host.start("--serve", "transfer", "--data", str(tmp_path / "data"))
+def test_a_core_reads_limits_again_with_its_node_and_ends_with_one_that_is_killed(
+    hosts: tuple[Host, Host], tmp_path: Path
+) -> None:
+    host, settings = hosts[0], tmp_path / "node.toml"
+    settings.write_text("")
+    host.start("--serve", "transfer", "--data", str(tmp_path / "data"), "--config", str(settings))
     wait_until(lambda: served(host)["pid"] is not None, "the core is started")
     core = served(host)["pid"]
+    with rtmw.Sender("gauge", domain=host.number) as sender:
+        settings.write_text("[transfer.limits]\nparked = 1\n")
+        host.node.send_signal(signal.SIGHUP)
+        wait_until(lambda: "service transfer: settings read again" in host.said, "the core reads them")
+        sender.send("ingest", b"one")
+        with pytest.raises(rtmw.TransferRefused, match="1 transfers are parked"):
+            sender.send("ingest", b"two", wait=rtmw.Level.ACCEPTED)
     host.kill()
     wait_until(lambda: not is_alive(core), "the core ends")
 

@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("--node", required=True)
     parser.add_argument("--config", type=Path, help="settings file of the node: [transfer] and [[allow]]")
     asked = parser.parse_args()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # it waits until the core can obey it
     _keep_memory()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # files that arrive and are sent, of all nodes, are open
@@ -68,6 +69,7 @@ async def serve(asked: argparse.Namespace) -> None:
         network = read_network(asked.config, asked.node)
         process = Process(attached, asked.data, asked.node, _limits(asked), network)
         loop.add_signal_handler(signal.SIGHUP, _reread, process, asked)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, process.stopping.set)
         loop.add_reader(sys.stdin.fileno(), _hear, process)
@@ -84,6 +86,8 @@ def _reread(process: Process, asked: argparse.Namespace) -> None:
         process.obey(read_network(asked.config, asked.node), _limits(asked))
     except rtmw.RtmwError as error:
         log.error("the settings stay as they are: %s", error)
+    else:
+        log.info("settings read again")
 
 
 def _limits(asked: argparse.Namespace) -> Limits:
