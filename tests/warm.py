@@ -23,7 +23,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from io import FileIO
@@ -96,8 +96,12 @@ def start(module: str, words: Sequence[str], env: Mapping[str, str], streams: Se
     asked = {"module": module, "words": [*words], "env": {**env}}
     first, turn = _first()
     with turn, _takes_orphans():
-        socket.send_fds(first, [json.dumps(asked).encode()], streams)
-        return Process(int(first.recv(20)))
+        try:
+            socket.send_fds(first, [json.dumps(asked).encode()], streams)
+            return Process(int(first.recv(20)))
+        except BaseException:  # such as the timeout of a test: what this call did not read, no other may
+            _first.cache_clear()
+            raise
 
 
 def start_with_pipes(module: str, words: Sequence[str], env: Mapping[str, str]) -> Process:
@@ -133,8 +137,10 @@ def _takes_orphans() -> Generator[None]:
     """Meanwhile, a process below this one whose parent ends becomes a child of this one."""
     change = ctypes.CDLL(None, use_errno=True).prctl
     assert change(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0, os.strerror(ctypes.get_errno())
-    yield
-    change(_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    try:
+        yield
+    finally:
+        change(_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 def serve(asked: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
@@ -192,7 +198,8 @@ def main() -> None:
     gc.freeze()
     gc.enable()
     assert len(os.listdir("/proc/self/task")) == 1, "a thread is not copied"
-    with socket.socket(fileno=int(sys.argv[1])) as asked:
+    wanted = None
+    with suppress(KeyboardInterrupt), socket.socket(fileno=int(sys.argv[1])) as asked:
         wanted = serve(asked)
     if wanted:
         request, streams = wanted
