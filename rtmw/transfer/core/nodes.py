@@ -92,7 +92,7 @@ class Nodes:
         if self._network.link.is_used or (self._data / "journal").exists():
             self._opened()
         if self._network.link.is_used:
-            await self._listen()
+            await self._listen(self._meet())
         for node in self._desk.nodes:
             self.ready(node)
         return self
@@ -108,18 +108,22 @@ class Nodes:
 
     # ---- sessions ----
 
-    async def _listen(self) -> None:
+    def _meet(self) -> Carrier:
+        """From now on there may be sessions, and places to connect to are dialled."""
         link, identity = self._network.link, self._network.identity
         node = uuid5(NAMESPACE_URL, f"{self._node} {self._desk.incarnation}")
         hello = Hello(node, self._desk.life, capabilities=frozenset({"transfer", _SAYS_NODE + self._node}))
         terms = Terms(lease=link.lease, stream_credit=_ON_THE_WAY, send_buffer=_ON_THE_WAY)
         carrier = self._carrier = Carrier(node, identity=identity, insecure=link.insecure, terms=terms, hello=hello)
-        for place in link.listen:
-            port = await carrier.listen(*place_to_listen(place))
-            how = "with TLS" if identity else "without TLS: anybody who reaches it may read, change and send"
-            log.info("transfers of other nodes are accepted at %s (port %d), %s", place, port, how)
         self._start(self._accept(carrier))
         self._dial_all(carrier)
+        return carrier
+
+    async def _listen(self, carrier: Carrier) -> None:
+        how = "with TLS" if carrier.identity else "without TLS: anybody who reaches it may read, change and send"
+        for place in self._network.link.listen:
+            port = await carrier.listen(*place_to_listen(place))
+            log.info("transfers of other nodes are accepted at %s (port %d), %s", place, port, how)
 
     def _start(self, work: Work) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -360,10 +364,13 @@ class Nodes:
         """Rules, keys and places to connect to; where it listens stays until a new start."""
         self._network = network
         self._rights.swap(network.rules)
-        if self._carrier is not None:
-            if network.identity is not None:
-                self._carrier.recheck(network.identity)
-            self._dial_all(self._carrier)
+        if self._carrier is None:
+            if network.link.connect:
+                self._meet()
+            return
+        if network.identity is not None:
+            self._carrier.recheck(network.identity)
+        self._dial_all(self._carrier)
 
     def failure(self) -> BaseException | None:
         """An unexpected error; the core has to end with it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -253,3 +254,13 @@ def test_what_the_receivers_disk_has_no_room_for_waits_and_says_so(small_disk: P
         inside = ["nsenter", "--target", str(pair.centre.process.pid), "--mount"]
         subprocess.run([*inside, "mount", "-o", "remount,size=16m", str(pair.inbox)], check=True)
         assert take(inbox).files[0].name == "x"
+
+
+def test_a_node_without_others_connects_to_a_place_that_sighup_brings(stopped: Pair) -> None:
+    pair, settings = stopped, stopped.folder / "station.toml"
+    with_place = settings.read_text()
+    settings.write_text("")
+    pair.start()
+    settings.write_text(with_place)
+    pair.station.process.send_signal(signal.SIGHUP)
+    until(lambda: "node station is connected" in pair.centre.log(), "the session begins")
