@@ -149,7 +149,8 @@ class Receiving:
         if one.ref:
             self._wrong(f"{frame.id} was offered twice on one stream")
         if one.stage is Stage.COMPLETING:
-            return  # the answer is on its way; bytes that follow are not needed
+            one.ref = frame.ref  # for the answer, which is on its way; bytes that follow are not needed
+            return
         self._bind(one, frame.ref)
         one.early.clear()
         if one.stage is Stage.ARRIVING:

@@ -88,8 +88,8 @@ MUTANTS: Final = {
     ),
     "what is being completed is not begun again": Mutant(
         "wire.receiving",
-        "        if one.stage is Stage.COMPLETING:\n            return",
-        "        if False:\n            return",
+        "        if one.stage is Stage.COMPLETING:\n",
+        "        if False:\n",
     ),
     "a hash that differs completes nothing": Mutant(
         "wire.receiving", "if frame.value == one.chain.value:", "if True:"

@@ -12,7 +12,7 @@ from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
 from rtmw.transfer.wire.receiving import Receiving
 from rtmw.transfer.wire.sending import Sending
-from rtmw.transfer.wire.terms import START, ZERO, Terms
+from rtmw.transfer.wire.terms import START, ZERO, Chain, Terms
 
 TERMS = Terms(block=64, piece=16, window=64, eager=24)
 HEADER = Header(Address.parse("ingest"), Kind.BUF, 100)
@@ -60,3 +60,18 @@ def test_a_letter_that_was_given_back_after_a_cancel_came_too_late_can_be_cancel
     assert sending.step(e.Withdraw(id), 0.0) == [], "its node would say the same"
     sending.step(e.Heard(f.pack(f.Report(id, TransferState.SENT, ""))), 0.0)
     assert sending.step(e.Withdraw(id), 0.0) == [e.Write(f.pack(f.Cancel(id)))]
+
+
+def test_what_is_offered_anew_while_it_is_completed_and_is_put_off_then_is_offered_again() -> None:
+    receiving, id, data = Receiving("a", TERMS), TransferId("a", 1, 1), bytes(100)
+    chain = Chain(TERMS.block)
+    chain.add(data)
+    receiving.step(e.Opened(), 0.0)
+    receiving.step(e.Heard(f.pack(f.Offer(1, id, 0, "gauge", HEADER, PARTS))), 0.0)
+    receiving.step(e.Begun(id, START), 0.0)
+    whole = f.pack(f.Piece(1, 0, data)) + f.pack(f.Whole(1, chain.value))
+    assert receiving.step(e.Heard(whole), 0.0)[-1] == e.Complete(id)
+    receiving.step(e.Opened(), 0.0)
+    assert receiving.step(e.Heard(f.pack(f.Offer(1, id, 0, "gauge", HEADER, PARTS))), 0.0) == []
+    later = f.pack(f.Later(1, round(TERMS.rest * 1000), "the disk is full"))
+    assert receiving.step(e.PutOff(id, "the disk is full"), 0.0) == [e.Write(later)]
