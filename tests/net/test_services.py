@@ -15,12 +15,18 @@ import rtmw
 from rtmw.net.services import MODULES, Services
 from rtmw.net.settings import Settings, SettingsError, make_settings
 from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.net.test_transfer_nodes import is_served
 
 
 def served(host: Host) -> dict[str, Any]:
     (row,) = host.info()["services"]
     found: dict[str, Any] = row
     return found
+
+
+def has_begun(host: Host) -> bool:
+    """Whether the node says that its core is started, and programs can join that: they wait a second for it."""
+    return served(host)["pid"] is not None and is_served(host)
 
 
 def is_alive(pid: int) -> bool:
@@ -32,7 +38,7 @@ def is_alive(pid: int) -> bool:
 def test_a_node_hosts_the_core_which_ends_alone_and_is_started_again(hosts: tuple[Host, Host], tmp_path: Path) -> None:
     host = hosts[0]
     host.start("--serve", "transfer", "--data", str(tmp_path / "data"), "--name", "plant")
-    wait_until(lambda: served(host)["pid"] is not None, "the core is started")
+    wait_until(lambda: has_begun(host), "the core is started")
     with rtmw.Sender("gauge", domain=host.number) as sender, rtmw.Inbox("ingest", domain=host.number) as inbox:
         sender.send("ingest@plant", b"one", delivery=rtmw.Delivery.LOG)
         node, core = host.node.pid, served(host)["pid"]
@@ -52,7 +58,7 @@ def test_a_core_reads_limits_again_with_its_node_and_ends_with_one_that_is_kille
     host, settings = hosts[0], tmp_path / "node.toml"
     settings.write_text("")
     host.start("--serve", "transfer", "--data", str(tmp_path / "data"), "--config", str(settings))
-    wait_until(lambda: served(host)["pid"] is not None, "the core is started")
+    wait_until(lambda: has_begun(host), "the core is started")
     core = served(host)["pid"]
     with rtmw.Sender("gauge", domain=host.number) as sender:
         settings.write_text("[transfer.limits]\nparked = 1\n")
