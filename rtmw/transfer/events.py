@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -15,7 +15,7 @@ __all__ = [
     "BeginTransaction",
     "CommitTransaction",
     "DestroySavepoint",
-    "EndConfirmed",
+    "EndsConfirmed",
     "Event",
     "Now",
     "ReceiverJoined",
@@ -24,6 +24,7 @@ __all__ = [
     "SendRun",
     "SendTransfer",
     "SetSavepoint",
+    "SettleRun",
     "SettleTransfer",
     "TakeTransfer",
     "Tick",
@@ -105,10 +106,20 @@ class SettleTransfer:
 
 
 @dataclass(frozen=True, slots=True)
-class EndConfirmed:
-    """The node where the transfer began knows how it has ended here."""
+class SettleRun:
+    """Transfers for another node have come to these states there, for no cause. Answer: None. Of a transfer that is
+    gone, or that cannot become so, nothing happens."""
 
-    id: TransferId
+    states: Mapping[int, TransferState]
+    """By the number of the transfer."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndsConfirmed:
+    """The node where these transfers began knows how they have ended here."""
+
+    ids: Collection[TransferId]
+    """Each once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +185,7 @@ Event: TypeAlias = (
     | SendRun
     | TakeTransfer
     | SettleTransfer
+    | SettleRun
     | SetSavepoint
     | RollBack
     | DestroySavepoint
@@ -182,5 +194,5 @@ Event: TypeAlias = (
     | ReceiverJoined
     | ReceiverLeft
     | Tick
-    | EndConfirmed
+    | EndsConfirmed
 )

@@ -18,7 +18,7 @@ from rtmw.transfer.events import (
     BeginTransaction,
     CommitTransaction,
     DestroySavepoint,
-    EndConfirmed,
+    EndsConfirmed,
     Event,
     Now,
     ReceiverJoined,
@@ -27,6 +27,7 @@ from rtmw.transfer.events import (
     SendRun,
     SendTransfer,
     SetSavepoint,
+    SettleRun,
     SettleTransfer,
     TakeTransfer,
     Tick,
@@ -47,12 +48,11 @@ from rtmw.transfer.records import (
     Release,
     Request,
     Savepoint,
-    Settled,
     Take,
     TransferId,
     TransferState,
 )
-from rtmw.transfer.runs import send_run
+from rtmw.transfer.runs import confirm_ends, send_run, settle_run
 from rtmw.transfer.state import State, next_states
 from rtmw.transfer.table import Phase, Transaction
 from rtmw.transfer.undoing import CAUSES, abort, append, undo_until
@@ -118,8 +118,10 @@ class Machine:
                 return self._leave(life)
             case Tick():
                 return self._tick(now)
-            case EndConfirmed(id=id):
-                return self._end_confirmed(id)
+            case SettleRun(states=states):
+                return settle_run(self.state, states)
+            case EndsConfirmed(ids=ids):
+                return confirm_ends(self.state, ids)
 
     # ---- transactions ----
 
@@ -322,10 +324,6 @@ class Machine:
             cause = f"delivered {item.deliveries} times, and each time given back{': ' if cause else ''}{cause}"
             return Change(item.lsn, TransferState.DEAD, cause)
         return Change(item.lsn, wanted, cause)
-
-    def _end_confirmed(self, id: TransferId) -> Steps[None]:
-        if id in self.state.owed and not self.state.numbers(id):
-            yield from append(self.state, Settled(id))
 
     # ---- receivers and time ----
 

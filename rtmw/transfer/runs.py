@@ -7,6 +7,7 @@ are made at once.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from struct import Struct
 
 from rtmw.transfer.address import Reach
@@ -14,10 +15,20 @@ from rtmw.transfer.effects import Append, Steps
 from rtmw.transfer.events import SendRun
 from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.record_bytes import NUMBER, SEQUENCE, pack
-from rtmw.transfer.records import LARGEST_INLINE, NONE, Enqueue, TransferId
-from rtmw.transfer.state import State
+from rtmw.transfer.records import (
+    LARGEST_INLINE,
+    NONE,
+    Change,
+    Enqueue,
+    Record,
+    Settled,
+    TransferId,
+    TransferState,
+)
+from rtmw.transfer.state import State, next_states
+from rtmw.transfer.undoing import append
 
-__all__ = ["is_plain", "send_run"]
+__all__ = ["confirm_ends", "is_plain", "send_run", "settle_run"]
 
 
 def is_plain(header: Header) -> bool:
@@ -48,3 +59,21 @@ def _rows_of(run: SendRun, first: TransferId) -> list[bytes]:
     pack_row = Struct(f"<{len(head)}sQ{len(middle)}sQ{len(tail)}s{run.header.length}s").pack
     sequence, number = first.sequence, run.request.number
     return [pack_row(head, sequence + n, middle, number + n, tail, body) for n, body in enumerate(run.bodies)]
+
+
+def settle_run(state: State, states: Mapping[int, TransferState]) -> Steps[None]:
+    """Log in one batch what has become of transfers for another node."""
+    changes: list[Record] = []
+    for lsn, wanted in states.items():
+        item = state.items.get(lsn)
+        if item is not None and not item.txn and wanted in next_states(item):
+            changes.append(Change(lsn, wanted))
+    if changes:
+        yield from append(state, *changes)
+
+
+def confirm_ends(state: State, ids: Collection[TransferId]) -> Steps[None]:
+    """Log in one batch that the node where these transfers began knows their ends."""
+    ended = [Settled(id) for id in ids if id in state.owed and not state.numbers(id)]
+    if ended:
+        yield from append(state, *ended)

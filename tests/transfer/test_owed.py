@@ -9,7 +9,7 @@ from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.events import (
     BeginTransaction,
     CommitTransaction,
-    EndConfirmed,
+    EndsConfirmed,
     Now,
     ReceiverJoined,
     SendTransfer,
@@ -37,8 +37,8 @@ def test_an_end_is_owed_from_its_own_record_on_until_its_node_knows_it(core: Cor
     core.log.checkpoint(core.state)
     assert Core(core.log).state.owed == core.state.owed
     core = Core(core.log.trimmed())
-    core.step(EndConfirmed(ID))
-    core.step(EndConfirmed(ID))  # said again, since the first one may have been lost
+    core.step(EndsConfirmed([ID]))
+    core.step(EndsConfirmed([ID]))  # said again, since the first one may have been lost
     assert core.state.owed == {}
     assert Core(core.log).state.owed == {}
     assert [record for _, record in core.log.shown() if isinstance(record, Settled)] == [Settled(ID)]
@@ -59,7 +59,7 @@ def test_of_copies_the_end_is_consumed_only_if_all_were_and_is_known_when_none_i
     arrive(core, to="ingest/*")
     assert len(core.state.numbers(ID)) == 2
     core.step(SettleTransfer(take(core, OTHER).lsn, TransferState.REFUSED, "not here"))
-    core.step(EndConfirmed(ID))
+    core.step(EndsConfirmed([ID]))
     assert ID in core.state.owed, "one copy is there still"
     core.step(SettleTransfer(take(core).lsn, TransferState.CONSUMED))
     assert core.state.owed == {ID: (TransferState.REFUSED, "not here")}
@@ -82,7 +82,7 @@ def test_a_checkpoint_with_what_is_owed_says_what_the_records_say(core: Core) ->
     for sequence in range(1, 4):
         arrive(core, TransferId("station", 7, sequence))
         core.step(SettleTransfer(take(core).lsn, TransferState.CONSUMED))
-    core.step(EndConfirmed(TransferId("station", 7, 2)))
+    core.step(EndsConfirmed([TransferId("station", 7, 2)]))
     core.log.checkpoint(core.state)
     again = redo(core.log.records()).state
     assert again is not None

@@ -3,7 +3,7 @@ blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -31,6 +31,15 @@ class Desk(Protocol):
 
     def report(self, id: TransferId, state: TransferState, cause: str) -> Work:
         """The receiver's node says so; durable when it returns. Of a transfer that has ended, nothing happens."""
+        ...
+
+    def report_run(self, states: Mapping[TransferId, TransferState]) -> bool:
+        """As `report` of each, without causes and in one batch of the log; `durable` waits for it. False: not all of
+        them can be logged now; report them one by one."""
+        ...
+
+    async def durable(self) -> None:
+        """All that was reported before this call is durable when it returns."""
         ...
 
     def spool(self, body: Spooled) -> Path:
@@ -66,8 +75,8 @@ class Desk(Protocol):
         """Transfers of this node that have ended, and of which it has not said that it knows."""
         ...
 
-    def settled(self, id: TransferId) -> None:
-        """Its node knows how it has ended."""
+    def settled(self, ids: Collection[TransferId]) -> None:
+        """Their node knows how they have ended. Each once."""
         ...
 
     def freed(self, offer: Offer, cause: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from rtmw.errors import StreamError
@@ -53,28 +53,35 @@ class Turns:
         return id in self._last
 
     def add(self, id: TransferId, work: Work) -> None:
-        self._last[id] = task = asyncio.get_running_loop().create_task(self._do(self._last.get(id), work))
+        self.add_run((id,), work)
+
+    def add_run(self, ids: Collection[TransferId], work: Work) -> None:
+        """Work for several transfers at once: after what is to be done for each of them."""
+        before = {self._last[id] for id in ids if id in self._last}
+        task = asyncio.get_running_loop().create_task(self._do(before, work))
+        self._last.update(dict.fromkeys(ids, task))
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._done(id, done, work))
+        task.add_done_callback(lambda done: self._done(ids, done, work))
 
     async def done(self, id: TransferId) -> None:
         """Waits until nothing of it is to be done any more."""
         while (last := self._last.get(id)) is not None:
             await asyncio.wait([last])  # `_done` comes first
 
-    async def _do(self, before: asyncio.Task[None] | None, work: Work) -> None:
-        if before is not None:
-            await asyncio.wait([before])
+    async def _do(self, before: set[asyncio.Task[None]], work: Work) -> None:
+        if before:
+            await asyncio.wait(before)
         await work
 
-    def _done(self, id: TransferId, task: asyncio.Task[None], work: Work) -> None:
+    def _done(self, ids: Collection[TransferId], task: asyncio.Task[None], work: Work) -> None:
         work.close()  # it has not begun if the task was cancelled before
         self._tasks.discard(task)
-        if self._last.get(id) is task:
-            del self._last[id]
+        for id in ids:
+            if self._last.get(id) is task:
+                del self._last[id]
         if not task.cancelled() and (error := task.exception()) is not None:
             self.failed = error
-            log.error("transfer %s: %r", id, error, exc_info=error)
+            log.error("transfer %s: %r", next(iter(ids)), error, exc_info=error)
 
     async def close(self) -> None:
         tasks = list(self._tasks)

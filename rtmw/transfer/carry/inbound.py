@@ -47,6 +47,8 @@ class Inbound:
         """Beside the turns: bytes that become durable, for each transfer one block after the other."""
         self._here: dict[TransferId, Here] = {}
         self._outbox = Outbox(lambda _: None)
+        self._settled: dict[TransferId, None] = {}
+        """Of the bytes that are read just now."""
         self._pending = self.refused_raw = 0
         self._drained = asyncio.Event()
 
@@ -62,6 +64,9 @@ class Inbound:
 
     async def _heard(self, data: bytes) -> None:
         self._step(e.Heard(data))
+        if self._settled:
+            self._desk.settled(self._settled)
+            self._settled = {}
         while self._pending > _MOST_PENDING:
             self._drained.clear()
             await self._drained.wait()
@@ -127,7 +132,7 @@ class Inbound:
             case e.Look(id=id):
                 self._step(self._found(id))
             case e.Settle(id=id):
-                self._desk.settled(id)
+                self._settled[id] = None
             case e.ListOwed():
                 self._list_owed()
             case e.TakeRaw():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,8 @@ __all__ = ["Outbound"]
 
 _ROOM: Final = 4 << 20
 """Bytes of pieces on their way from their sources to the stream."""
+_AT_PEER: Final = frozenset({TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED})
+"""States on the common way of a transfer; reports of them are taken together."""
 
 
 class Outbound:
@@ -37,6 +40,8 @@ class Outbound:
         self.causes: dict[TransferId, str] = {}
         """Why a transfer waits, as its node has said."""
         self._contents: dict[TransferId, Content] = {}
+        self._reports: dict[TransferId, TransferState] = {}
+        """Of the bytes that are read just now: the last report of each, if it is a common one."""
         self._outbox = Outbox(self._written)
         self._timer: asyncio.TimerHandle | None = None
         self._is_first, self._is_looking, self._is_up = True, False, False
@@ -112,6 +117,29 @@ class Outbound:
 
     async def _heard(self, data: bytes) -> None:
         self._step(e.Heard(data))
+        self._take_reports()
+
+    def _take_reports(self) -> None:
+        """Logs in one batch what one read of the stream has reported."""
+        reports, self._reports = self._reports, {}
+        known = {id: state for id, state in reports.items() if id in self._contents}
+        if known and not self._desk.report_run(known):
+            for id, state in reports.items():
+                self.turns.add(id, self._reached(e.Reached(id, state, "")))
+            return
+        ended = {id: state for id, state in reports.items() if state in ENDED}
+        if ended:
+            self.turns.add_run(ended, self._ended(ended))
+
+    async def _ended(self, ends: Mapping[TransferId, TransferState]) -> None:
+        await self._desk.durable()
+        for id, state in ends.items():
+            self._is_over(id, state)
+
+    def _is_over(self, id: TransferId, state: TransferState) -> None:
+        if id in self._contents:  # else it may be another node's, and this one only says so
+            self._forget(id)
+        self._step(e.Kept(id, state))
 
     def _written(self, frames: list[bytes]) -> None:
         size = sum(map(piece_size, frames))
@@ -129,8 +157,11 @@ class Outbound:
                 self._read(effect)
             case e.KeepMark(id=id, mark=mark):
                 self._journal.sent(id, mark)
-            case e.Reached():
-                self.turns.add(effect.id, self._reached(effect))
+            case e.Reached(id=id, state=state, cause=cause):
+                if state in _AT_PEER and not cause and id not in self.turns:
+                    self._reports[id] = state
+                else:
+                    self.turns.add(id, self._reached(effect))
             case e.Failed(id=id, cause=cause):
                 self._forget(id)
                 self.turns.add(id, self._desk.report(id, TransferState.REFUSED, cause))
@@ -166,9 +197,7 @@ class Outbound:
         if is_known:
             await self._desk.report(id, state, effect.cause)
         if state in ENDED:
-            if is_known:  # else it may be another node's, and this one only says so
-                self._forget(id)
-            self._step(e.Kept(id, state))
+            self._is_over(id, state)
         elif state is TransferState.ACCEPTED and is_known:
             self._contents.pop(id).close()
             self.ready()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -23,13 +23,14 @@ from rtmw.transfer.carry.desk import End, Work
 from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.effects import Moved
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.events import EndConfirmed, Event, SendTransfer, SettleTransfer
+from rtmw.transfer.events import EndsConfirmed, Event, SendTransfer, SettleRun, SettleTransfer
 from rtmw.transfer.header import Delivery, Header
 from rtmw.transfer.meant import lives_meant
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState, arriving_id, own_id
 from rtmw.transfer.spool import Spool
 from rtmw.transfer.state import State
+from rtmw.transfer.volatile import is_volatile
 from rtmw.transfer.wire.frames import Offer
 
 __all__ = ["CoreDesk", "Host", "NodeDesk"]
@@ -141,6 +142,20 @@ class CoreDesk:
         if state is TransferState.ACCEPTED:
             self.add_waiting(item)
 
+    def report_run(self, states: Mapping[TransferId, TransferState]) -> bool:
+        logged: dict[int, TransferState] = {}
+        volatile: dict[int, TransferState] = {}
+        for id, state in states.items():
+            item = self.outgoing(id)
+            if item is not None and item.state is not state:
+                (volatile if is_volatile(item.lsn) else logged)[item.lsn] = state
+        try:
+            for run in filter(None, (logged, volatile)):
+                self.host.submit(SettleRun(run), run is logged)
+        except LogFull:
+            return False
+        return True
+
     async def _settle(self, item: Item, state: TransferState, cause: str) -> None:
         machine = self._machines.of(item.lsn)
         while item.lsn in machine.state.items and item.state is not state:
@@ -180,13 +195,16 @@ class CoreDesk:
     def owed(self, node: str) -> Iterable[tuple[TransferId, End]]:
         return [(id, end) for id, end in self._told.get(node, {}).items() if end[0] in ENDED]
 
-    def settled(self, id: TransferId) -> None:
-        self._told.get(id.node, {}).pop(id, None)
+    def settled(self, ids: Collection[TransferId]) -> None:
+        for id in ids:
+            self._told.get(id.node, {}).pop(id, None)
         for machine in (self._machines.logged, self._machines.volatile):
-            if id in machine.state.owed:
-                try:
-                    self.host.submit(EndConfirmed(id), machine is self._machines.logged)
-                except LogFull:
+            owed = [id for id in ids if id in machine.state.owed]
+            try:
+                if owed:
+                    self.host.submit(EndsConfirmed(owed), machine is self._machines.logged)
+            except LogFull:
+                for id in owed:
                     self._tell(id, self.end_of(id))  # it is said again on the next stream
 
     async def withdraw(self, id: TransferId) -> None:
@@ -289,6 +307,12 @@ class NodeDesk:
     def report(self, id: TransferId, state: TransferState, cause: str) -> Work:
         return self._core.report(id, state, cause)
 
+    def report_run(self, states: Mapping[TransferId, TransferState]) -> bool:
+        return self._core.report_run(states)
+
+    def durable(self) -> Work:
+        return self._core.host.durable()
+
     def spool(self, body: Spooled) -> Path:
         return self._core.host.spool.path(body)
 
@@ -313,8 +337,8 @@ class NodeDesk:
     def owed(self, node: str) -> Iterable[tuple[TransferId, End]]:
         return [(own_id(id) if self._is_self else id, end) for id, end in self._core.owed(node)]
 
-    def settled(self, id: TransferId) -> None:
-        self._core.settled(self._arriving(id))
+    def settled(self, ids: Collection[TransferId]) -> None:
+        self._core.settled([arriving_id(id) for id in ids] if self._is_self else ids)
 
     def freed(self, offer: Offer, cause: str) -> None:
         self._core.host.freed(offer, cause)

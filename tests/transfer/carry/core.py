@@ -15,7 +15,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
@@ -87,6 +87,12 @@ class StoreDesk:
                 await asyncio.to_thread(self.store.settle, item.lsn, state, cause)
         self.changed.set()
 
+    def report_run(self, states: Mapping[TransferId, TransferState]) -> bool:
+        return False
+
+    async def durable(self) -> None:
+        """Each call is durable when it returns."""
+
     def spool(self, body: Spooled) -> Path:
         return self._spool / body.name
 
@@ -123,9 +129,10 @@ class StoreDesk:
     def owed(self, node: str) -> Iterable[tuple[TransferId, End]]:
         return [(id, end) for id, end in self._ended.items() if id.node == node and id not in self._settled]
 
-    def settled(self, id: TransferId) -> None:
-        if id in self._ended and id not in self._settled:
-            self._keep("settled", id)
+    def settled(self, ids: Collection[TransferId]) -> None:
+        for id in ids:
+            if id in self._ended and id not in self._settled:
+                self._keep("settled", id)
 
     # ---- programs ----
 
