@@ -233,7 +233,7 @@ def _read_item(fields: Fields, state: State, before: int) -> None:
     item = Item(lsn, record, TransferState(how), txn, taker, deliveries, cause, visible)
     state.keep(item)
     if item.state is TransferState.ACCEPTED:
-        state.queues.setdefault(queue_name(item), Queue()).put(item)
+        state.queues.setdefault(queue_name(item.record.header.to), Queue()).put(item)
 
 
 def _read_row(fields: Fields, state: State) -> None:

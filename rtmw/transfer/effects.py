@@ -67,6 +67,12 @@ class Came:
     """Letters were accepted for any receiver of a service; one for all of a run, instead of a Moved for each."""
 
     service: str
+    node: str = ""
+    """That has the service; empty: this one."""
+    items: Sequence[int] = ()
+    """Their numbers, if they are for another node."""
+    ids: Sequence[TransferId] = ()
+    """Their ids, if they came from another node."""
 
 
 Note: TypeAlias = Free | Moved | Aborted | Came

@@ -12,6 +12,7 @@ from rtmw.transfer.records import Request, Spooled, TransferId, TransferState
 
 __all__ = [
     "AbortTransaction",
+    "ArriveRun",
     "BeginTransaction",
     "CommitTransaction",
     "DestroySavepoint",
@@ -83,6 +84,18 @@ class SendRun:
     sender: str
     request: Request
     """Of the first; those of the others follow one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArriveRun:
+    """Several letters of one sender with one header come from another node. Answer: True; False: not all of them go
+    the common way, so nothing was done. TransferRefused: as of SendTransfer."""
+
+    header: Header
+    """`length`: of each body."""
+    sender: str
+    letters: Mapping[TransferId, bytes]
+    """Their ids are of one incarnation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +196,7 @@ Event: TypeAlias = (
     BeginTransaction
     | SendTransfer
     | SendRun
+    | ArriveRun
     | TakeTransfer
     | SettleTransfer
     | SettleRun

@@ -15,6 +15,7 @@ from rtmw.transfer.effects import Steps
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
     AbortTransaction,
+    ArriveRun,
     BeginTransaction,
     CommitTransaction,
     DestroySavepoint,
@@ -36,7 +37,7 @@ from rtmw.transfer.header import Delivery
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.meant import lives_meant
 from rtmw.transfer.once import OnceEntry
-from rtmw.transfer.queues import Item
+from rtmw.transfer.queues import Item, next_states
 from rtmw.transfer.records import (
     NONE,
     AbortCause,
@@ -52,8 +53,8 @@ from rtmw.transfer.records import (
     TransferId,
     TransferState,
 )
-from rtmw.transfer.runs import confirm_ends, send_run, settle_run
-from rtmw.transfer.state import State, next_states
+from rtmw.transfer.runs import arrive_run, confirm_ends, send_run, settle_run
+from rtmw.transfer.state import State
 from rtmw.transfer.table import Phase, Transaction
 from rtmw.transfer.undoing import CAUSES, abort, append, undo_until
 
@@ -98,6 +99,8 @@ class Machine:
                 return self._send(event, now)
             case SendRun():
                 return send_run(self.state, event, self._own_id(0), self.limits.parked)
+            case ArriveRun():
+                return arrive_run(self.state, event, self.limits.parked)
             case TakeTransfer():
                 return self._take(event, now)
             case SettleTransfer():

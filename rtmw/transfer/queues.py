@@ -9,14 +9,25 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from rtmw.transfer.address import Life
+from rtmw.transfer.address import Address, Life
 from rtmw.transfer.records import Enqueue, TransferState
 
-__all__ = ["Item", "Queue", "queue_name"]
+__all__ = ["NEXT", "Item", "Queue", "next_states", "queue_name"]
 
 Place: TypeAlias = tuple[int, int]
+
+_LOGGED = frozenset(TransferState) - {TransferState.HELD, TransferState.UNKNOWN}
+NEXT: Final = {
+    TransferState.ACCEPTED: _LOGGED - {TransferState.ACCEPTED},
+    TransferState.SENT: _LOGGED - {TransferState.SENT, TransferState.CANCELLED},
+    TransferState.DELIVERED: frozenset(
+        {TransferState.ACCEPTED, TransferState.CONSUMED, TransferState.REFUSED, TransferState.DEAD}
+    ),
+    TransferState.DEAD: frozenset({TransferState.ACCEPTED, TransferState.CANCELLED}),
+}
+"""Which states may follow which, where no transaction has to do with it."""
 
 
 @dataclass(slots=True)
@@ -44,9 +55,16 @@ class Item:
         return -self.record.header.priority, self.lsn
 
 
-def queue_name(item: Item) -> str:
+def next_states(item: Item) -> frozenset[TransferState]:
+    """The states that may follow. The state of a transfer for another node is told by that node, and its reports may
+    be lost: so any state may follow one that is no end."""
+    if item.record.header.to.node and item.state in NEXT:
+        return _LOGGED - {item.state}
+    return NEXT.get(item.state, frozenset())
+
+
+def queue_name(to: Address) -> str:
     """`service`, or `service@node` for one of another node."""
-    to = item.record.header.to
     return f"{to.service}@{to.node}" if to.node else to.service
 
 

@@ -107,8 +107,7 @@ class AbortCause(IntEnum):
     """The core was started anew."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TransferId:
+class TransferId(NamedTuple):
     """Which transfer it is, everywhere and for ever."""
 
     node: str

@@ -64,7 +64,7 @@ def queue_rows(machine: Machine) -> list[QueueRow]:
     states: dict[str, Counter[TransferState]] = {name: Counter() for name in machine.receivers}
     sizes: Counter[str] = Counter()
     for item in machine.state.items.values():
-        name = queue_name(item)
+        name = queue_name(item.record.header.to)
         states.setdefault(name, Counter())[item.state] += 1
         sizes[name] += item.record.header.length
     receivers = machine.receivers

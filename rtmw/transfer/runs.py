@@ -1,19 +1,20 @@
 """Runs: letters of one sender with one header, whose requests and ids are numbered one after the other.
 
-They go the common way: for any receiver of a service of this node, a BUF that lies in its record, in no transaction,
-without a lifetime and without an id of the sender. The records of a run differ in two numbers and in the body, so they
-are made at once.
+They go the common way: for any receiver of a service, a BUF that lies in its record, in no transaction, without a
+lifetime and without an id of the sender. The records of a run differ in two numbers and in the body, so they are made
+at once. Letters for another node go there as runs, and come as runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from struct import Struct
 
 from rtmw.transfer.address import Reach
 from rtmw.transfer.effects import Append, Steps
-from rtmw.transfer.events import SendRun
+from rtmw.transfer.events import ArriveRun, SendRun
 from rtmw.transfer.header import Header, Kind
+from rtmw.transfer.queues import next_states
 from rtmw.transfer.record_bytes import NUMBER, SEQUENCE, pack
 from rtmw.transfer.records import (
     LARGEST_INLINE,
@@ -25,40 +26,58 @@ from rtmw.transfer.records import (
     TransferId,
     TransferState,
 )
-from rtmw.transfer.state import State, next_states
+from rtmw.transfer.state import State
 from rtmw.transfer.undoing import append
 
-__all__ = ["confirm_ends", "is_plain", "send_run", "settle_run"]
+__all__ = ["arrive_run", "confirm_ends", "is_plain", "send_run", "settle_run"]
 
 
 def is_plain(header: Header) -> bool:
     """May letters with this header go the common way? What says no has to be looked at one by one."""
-    to = header.to
-    here = to.reach is Reach.ANY and not to.node
-    return here and header.kind is Kind.BUF and not header.lifetime_ns and header.length <= LARGEST_INLINE
+    is_letter = header.kind is Kind.BUF and not header.lifetime_ns and header.length <= LARGEST_INLINE
+    return is_letter and header.to.reach is Reach.ANY
 
 
 def send_run(state: State, run: SendRun, first: TransferId, parked: int) -> Steps[TransferId | None]:
     """Send the letters of a run in one batch of the log, with the same result as one by one. `first`: the id of the
     first letter; `parked`: transfers that there may be."""
     has_room = len(state.items) + len(run.bodies) <= parked
-    if not (has_room and is_plain(run.header) and state.requests.is_new(run.request)):
+    is_common = is_plain(run.header) and run.header.to.node != state.node
+    if not (has_room and is_common and state.requests.is_new(run.request)):
         return None
-    rows = _rows_of(run, first)
+    count, number = len(run.bodies), run.request.number
+    model = Enqueue(NONE, NONE, first, run.header, run.bodies[0], run.sender, request=run.request)
+    sequences = range(first.sequence, first.sequence + count)
+    rows = _rows_of(model, zip(sequences, range(number, number + count), run.bodies, strict=True))
     lsns = yield Append(rows)
     assert lsns is not None, "the driver of a step answers an Append with the LSNs of its records"
     yield state.apply_run(lsns, rows, run, first)
     return first
 
 
-def _rows_of(run: SendRun, first: TransferId) -> list[bytes]:
-    """The ENQUEUE records of a run, as `record_bytes.pack` makes each of them. `first`: the id of the first letter."""
-    model = pack(Enqueue(NONE, NONE, first, run.header, run.bodies[0], run.sender, request=run.request))
-    head, middle = model[:SEQUENCE], model[SEQUENCE + 8 : NUMBER]
-    tail = model[NUMBER + 8 : len(model) - run.header.length]
-    pack_row = Struct(f"<{len(head)}sQ{len(middle)}sQ{len(tail)}s{run.header.length}s").pack
-    sequence, number = first.sequence, run.request.number
-    return [pack_row(head, sequence + n, middle, number + n, tail, body) for n, body in enumerate(run.bodies)]
+def arrive_run(state: State, run: ArriveRun, parked: int) -> Steps[bool]:
+    """Enqueue letters of another node in one batch of the log, with the same result as one by one."""
+    has_room = len(state.items) + len(run.letters) <= parked
+    is_common = is_plain(run.header) and not run.header.to.node
+    if not (has_room and is_common) or any(state.is_own(id) or state.has_come(id) for id in run.letters):
+        return False
+    first, body = next(iter(run.letters.items()))
+    state.seen.check(first)
+    model = Enqueue(NONE, NONE, first, run.header, body, run.sender)
+    rows = _rows_of(model, ((id.sequence, NONE, body) for id, body in run.letters.items()))
+    lsns = yield Append(rows)
+    assert lsns is not None, "who drives a step answers an Append with the LSNs of its records"
+    yield state.apply_arrivals(lsns, rows, run)
+    return True
+
+
+def _rows_of(model: Enqueue, letters: Iterable[tuple[int, int, bytes]]) -> list[bytes]:
+    """The ENQUEUE records of a run, as `record_bytes.pack` makes each of them. `model`: that of the first letter.
+    `letters`: sequence, number of the request, and body of each."""
+    data, size = pack(model), model.header.length
+    head, middle, tail = data[:SEQUENCE], data[SEQUENCE + 8 : NUMBER], data[NUMBER + 8 : len(data) - size]
+    pack_row = Struct(f"<{len(head)}sQ{len(middle)}sQ{len(tail)}s{size}s").pack
+    return [pack_row(head, sequence, middle, number, tail, body) for sequence, number, body in letters]
 
 
 def settle_run(state: State, states: Mapping[int, TransferState]) -> Steps[None]:

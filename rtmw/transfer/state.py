@@ -13,10 +13,11 @@ from typing import Final, NoReturn
 from rtmw.transfer.answers import Answers
 from rtmw.transfer.effects import Aborted, Came, Effect, Free, Moved
 from rtmw.transfer.errors import TransfersDamaged
-from rtmw.transfer.events import SendRun
+from rtmw.transfer.events import ArriveRun, SendRun
+from rtmw.transfer.header import Header
 from rtmw.transfer.items import Items
 from rtmw.transfer.once import Ending, Once
-from rtmw.transfer.queues import Item, Queue, queue_name
+from rtmw.transfer.queues import Item, Queue, next_states, queue_name
 from rtmw.transfer.records import (
     ENDED,
     NONE,
@@ -43,28 +44,10 @@ from rtmw.transfer.records import (
 from rtmw.transfer.seen import Requests, Seen
 from rtmw.transfer.table import Phase, SavepointEntry, Transaction
 
-__all__ = ["NEXT", "Ending", "State", "next_states"]
+__all__ = ["Ending", "State"]
 
-_LOGGED = frozenset(TransferState) - {TransferState.HELD, TransferState.UNKNOWN}
-NEXT = {
-    TransferState.ACCEPTED: _LOGGED - {TransferState.ACCEPTED},
-    TransferState.SENT: _LOGGED - {TransferState.SENT, TransferState.CANCELLED},
-    TransferState.DELIVERED: frozenset(
-        {TransferState.ACCEPTED, TransferState.CONSUMED, TransferState.REFUSED, TransferState.DEAD}
-    ),
-    TransferState.DEAD: frozenset({TransferState.ACCEPTED, TransferState.CANCELLED}),
-}
-"""Which states may follow which, where no transaction has to do with it."""
 MOST_ENDS: Final = 4096
 """Transfers of programs of this host whose end is remembered; then the oldest is forgotten."""
-
-
-def next_states(item: Item) -> frozenset[TransferState]:
-    """The states that may follow. The state of a transfer for another node is told by that node, and its reports may
-    be lost: so any state may follow one that is no end."""
-    if item.record.header.to.node and item.state in NEXT:
-        return _LOGGED - {item.state}
-    return NEXT.get(item.state, frozenset())
 
 
 class State:
@@ -190,7 +173,7 @@ class State:
     def _show(self, lsn: int, item: Item) -> Moved:
         """It is ACCEPTED: in its place, for anybody to take."""
         item.state, item.txn, item.taker, item.visible = TransferState.ACCEPTED, NONE, None, lsn
-        self._queue_of(queue_name(item)).put(item)
+        self._queue_of(queue_name(item.record.header.to)).put(item)
         return _moved(item, item.state)
 
     def _end(self, item: Item, state: TransferState | None) -> Iterator[Effect]:
@@ -248,9 +231,20 @@ class State:
         self.answers.add(request, first, count)
         self.sequence = max(self.sequence, (first.sequence & 0xFFFF_FFFF) + count - 1)
         self._own.update(zip(range(first.sequence, first.sequence + count), lsns, strict=True))
-        self.items.put_rows(lsns, rows, count * run.header.length)
-        self._queue_of(to.service).put_run(run.header.priority, lsns)
-        return Came(to.service)
+        self._put_rows(lsns, rows, run.header)
+        return Came(to.service, to.node, lsns if to.node else ())
+
+    def apply_arrivals(self, lsns: Sequence[int], rows: Sequence[bytes], run: ArriveRun) -> Came:
+        """The same of letters that came from another node."""
+        for id, lsn in zip(run.letters, lsns, strict=True):
+            self.seen.add(id)
+            self.foreign[id] = (lsn,)
+        self._put_rows(lsns, rows, run.header)
+        return Came(run.header.to.service, ids=tuple(run.letters))
+
+    def _put_rows(self, lsns: Sequence[int], rows: Sequence[bytes], header: Header) -> None:
+        self.items.put_rows(lsns, rows, len(rows) * header.length)
+        self._queue_of(queue_name(header.to)).put_run(header.priority, lsns)
 
     def keep(self, item: Item) -> None:
         """A transfer that has not ended."""

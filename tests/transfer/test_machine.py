@@ -21,9 +21,9 @@ from rtmw.transfer.events import (
     SettleTransfer,
     Tick,
 )
+from rtmw.transfer.queues import NEXT
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
 from rtmw.transfer.rows import queue_rows, transaction_rows
-from rtmw.transfer.state import NEXT
 from tests.transfer.memory import ME, Core, header
 from tests.transfer.steps import OTHER, SECOND, later, moved, nothing, send, take
 

@@ -11,24 +11,47 @@ from hypothesis import strategies as st
 from rtmw.transfer.address import Life
 from rtmw.transfer.checkpoint import pack_state
 from rtmw.transfer.effects import Came
-from rtmw.transfer.events import ReceiverJoined, ReceiverLeft, SendRun, SendTransfer, SettleTransfer, TakeTransfer
+from rtmw.transfer.errors import TransferRefused
+from rtmw.transfer.events import (
+    ArriveRun,
+    EndsConfirmed,
+    ReceiverJoined,
+    ReceiverLeft,
+    SendRun,
+    SendTransfer,
+    SettleRun,
+    SettleTransfer,
+    TakeTransfer,
+)
 from rtmw.transfer.header import Header
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.records import LARGEST_INLINE, Request, TransferId, TransferState
 from rtmw.transfer.recovery import redo
-from tests.transfer.memory import ME, Core, header
+from tests.transfer.memory import ME, NODE, Core, header
 from tests.transfer.steps import OTHER
 
 SENDERS = ("gauge", "pump")
 PRODUCERS = {name: Life(5000 + at, 77, at) for at, name in enumerate(SENDERS)}
 
 runs = st.tuples(
-    st.just("run"), st.sampled_from(SENDERS), st.sampled_from(["ingest", "archive"]), st.integers(0, 2),
+    st.just("run"), st.sampled_from(SENDERS), st.sampled_from(["ingest", "archive", "ingest@hub"]), st.integers(0, 2),
     st.integers(1, 5), st.integers(1, 40),
 )  # fmt: skip
 """Sender, service, priority, how many letters, and the size of each."""
+arrivals = st.tuples(st.just("arrive"), st.lists(st.integers(1, 30), min_size=1, max_size=4, unique=True))
+"""Sequences of letters that come from another node."""
 others = st.sampled_from(
-    [("take", ME), ("take", OTHER), ("back", ME), ("consume", OTHER), ("leave", OTHER), ("crash",)]
+    [
+        ("take", ME),
+        ("take", OTHER),
+        ("back", ME),
+        ("consume", OTHER),
+        ("leave", OTHER),
+        ("crash",),
+        ("report", TransferState.SENT),
+        ("report", TransferState.CONSUMED),
+        ("confirm",),
+    ]
 )
 
 
@@ -56,13 +79,43 @@ class Beside:
         head, number, producer = header(bodies[0], service, priority), self.numbers[sender], PRODUCERS[sender]
         self.numbers[sender] += count
         first = self.cores[0].step(SendRun(head, bodies, sender, Request(producer, number)))
-        assert self.cores[0].effects == [Came(service)]
+        (came,) = self.cores[0].effects
+        assert isinstance(came, Came)
+        assert "@".join(filter(None, (came.service, came.node))) == service
+        assert len(came.items) == (count if came.node else 0)
         ids: list[Any] = [
             self.cores[1].step(SendTransfer(head, body, sender, request=Request(producer, number + n)))
             for n, body in enumerate(bodies)
         ]
         assert isinstance(first, TransferId)
         assert ids == [[TransferId(first.node, first.incarnation, first.sequence + n)] for n in range(count)]
+
+    def arrive(self, sequences: list[int]) -> None:
+        """Of those that have come before, a run takes none, and one by one only the others count."""
+        letters = {TransferId("hub", 9, sequence): b"%04d" % sequence for sequence in sequences}
+        known = {id for id in letters if self.cores[1].state.has_come(id)}
+        head = header(b"0000")
+        assert self.cores[0].step(ArriveRun(head, "valve", letters)) is not bool(known)
+        if not known:
+            assert self.cores[0].effects == [Came("ingest", ids=tuple(letters))]
+        for id, body in letters.items():
+            if not known:
+                self.cores[1].step(SendTransfer(head, body, "valve", id=id))
+
+    def report(self, state: TransferState) -> None:
+        """Another node says so of all that is for it, and of what has never been."""
+        out = [item.lsn for item in self.cores[1].state.items.values() if item.record.header.to.node]
+        self.cores[0].step(SettleRun(dict.fromkeys([*out, 1 << 40], state)))
+        for lsn in out:
+            if self.cores[1].state.items[lsn].state is not state:
+                self.cores[1].step(SettleTransfer(lsn, state))
+
+    def confirm(self) -> None:
+        """The other node knows of all that has ended."""
+        ids = list(self.cores[1].state.owed)
+        self.cores[0].step(EndsConfirmed([*ids, TransferId("hub", 9, 31)]))
+        for id in ids:
+            self.cores[1].step(EndsConfirmed([id]))
 
     def other(self, what: str, life: Life = ME) -> None:
         if what == "take":
@@ -89,13 +142,16 @@ class Beside:
 
 
 @settings(deadline=None)
-@given(st.lists(st.one_of(runs, others), max_size=12))
+@given(st.lists(st.one_of(runs, arrivals, others), max_size=12))
 def test_a_run_leaves_the_records_the_state_and_the_order_that_its_letters_leave_one_by_one(
     steps: list[tuple[Any, ...]],
 ) -> None:
     beside = Beside()
     for what, *more in steps:
-        beside.run(*more) if what == "run" else beside.other(what, *more)
+        if what in ("run", "arrive", "report", "confirm"):
+            getattr(beside, what)(*more)
+        else:
+            beside.other(what, *more)
         beside.check()
 
 
@@ -108,7 +164,7 @@ def run_of(head: Header, number: int = 1, count: int = 3) -> SendRun:
     [
         header(b"x", "ingest/*"),
         header(b"x", f"ingest/{ME.pid}"),
-        header(b"x", "ingest@elsewhere"),
+        header(b"x", f"ingest@{NODE}"),
         header(b"x", lifetime_ns=1),
         header(bytes(LARGEST_INLINE + 1)),
     ],
@@ -128,6 +184,33 @@ def test_of_letters_that_were_asked_for_before_a_run_does_nothing() -> None:
         assert core.step(run_of(header(b"x"), number)) is None
     assert core.log.records() == before
     assert core.step(run_of(header(b"x"), 4)) is not None
+
+
+@pytest.mark.parametrize(
+    "head", [header(b"x", "ingest/*"), header(b"x", "ingest@elsewhere"), header(b"x", lifetime_ns=1)]
+)
+def test_what_has_to_be_looked_at_letter_by_letter_does_not_arrive_as_a_run(head: Header) -> None:
+    core = Core()
+    before = core.log.records()
+    assert core.step(ArriveRun(head, "valve", {TransferId("hub", 9, 1): b"x"})) is False
+    assert core.log.records() == before
+
+
+def test_letters_of_this_node_and_letters_without_room_do_not_arrive_as_a_run() -> None:
+    core = Core(limits=Limits(parked=1))
+    own = TransferId(core.state.node, core.state.incarnation, 1)
+    letters = {TransferId("hub", 9, sequence): b"x" for sequence in (1, 2)}
+    assert core.step(ArriveRun(header(b"x"), "valve", {own: b"x"})) is False
+    assert core.step(ArriveRun(header(b"x"), "valve", letters)) is False
+    assert len(core.state.items) == 0
+
+
+def test_a_run_of_an_incarnation_of_long_ago_is_refused() -> None:
+    core = Core()
+    for incarnation in range(100, 116):
+        core.step(ArriveRun(header(b"x"), "valve", {TransferId("hub", incarnation, 1): b"x"}))
+    with pytest.raises(TransferRefused, match="before the last 16"):
+        core.step(ArriveRun(header(b"x"), "valve", {TransferId("hub", 99, 1): b"x"}))
 
 
 def test_a_run_for_which_there_is_no_room_does_nothing() -> None:

@@ -38,7 +38,7 @@ class Desk(Protocol):
         them can be logged now; report them one by one."""
         ...
 
-    async def durable(self) -> None:
+    def durable(self) -> Work:
         """All that was reported before this call is durable when it returns."""
         ...
 
@@ -61,6 +61,11 @@ class Desk(Protocol):
         A `Path` is a durable file, which the core takes over. TransferRefused: as of `check`. OSError, LogFull: no
         room; it is tried again.
         """
+        ...
+
+    def arrive_run(self, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
+        """As `arrive` of each letter, in one batch of the log; the peer's half is told when they are durable
+        (`Inbound.moved`). False: not all of them can be taken so, and nothing was done."""
         ...
 
     def look(self, id: TransferId) -> End | None:

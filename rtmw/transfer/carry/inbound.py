@@ -11,16 +11,17 @@ from typing import Final
 from rtmw.disk import DISK, Disk
 from rtmw.errors import LogFull
 from rtmw.transfer.carry.arrival import Arrival, Written
-from rtmw.transfer.carry.desk import Desk
+from rtmw.transfer.carry.desk import Desk, End
 from rtmw.transfer.carry.half import Bytes, Outbox, Steps, Turns, log, run_stream
 from rtmw.transfer.carry.here import Here
 from rtmw.transfer.carry.journal import Coming, Journal
+from rtmw.transfer.carry.letters import Letters, header_here
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.files.staging import Folder
 from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.records import LARGEST_INLINE, TransferId, TransferState
 from rtmw.transfer.wire import events as e
-from rtmw.transfer.wire.frames import Offer, Raw
+from rtmw.transfer.wire.frames import Offer
 from rtmw.transfer.wire.receiving import Receiving
 from rtmw.transfer.wire.terms import START, Mark, Terms
 
@@ -41,15 +42,18 @@ class Inbound:
         self.disk: Disk = DISK
         """On which what comes is written; bodies, and files of inboxes."""
         self.machine = Receiving(node, self.terms)
-        self._step = Steps(self.machine.step, self._effect).tell
+        self._steps = Steps(self.machine.step, self._effect)
         self.turns = Turns()
+        self._letters = Letters(node, desk, self.turns, self._guard, lambda id: self._step(self._found(id)))
         self._syncs = Turns()
         """Beside the turns: bytes that become durable, for each transfer one block after the other."""
         self._here: dict[TransferId, Here] = {}
         self._outbox = Outbox(lambda _: None)
+        self._moved: dict[TransferId, End] = {}
+        """The last of what the peer is to be told in one frame."""
         self._settled: dict[TransferId, None] = {}
         """Of the bytes that are read just now."""
-        self._pending = self.refused_raw = 0
+        self._pending = 0
         self._drained = asyncio.Event()
 
     async def run(self, stream: Bytes) -> None:
@@ -71,9 +75,21 @@ class Inbound:
             self._drained.clear()
             await self._drained.wait()
 
+    def _step(self, event: e.ReceivingEvent) -> None:
+        self._tell_moved()  # which was before
+        self._steps.tell(event)
+
     def moved(self, id: TransferId, state: TransferState, cause: str) -> None:
-        """A transfer of this node has another state here, durably."""
-        self._step(e.StateFound(id, state, cause))
+        """A transfer of this node has another state here, durably. It is told with what moves in the same turn of the
+        loop."""
+        if not self._moved:
+            asyncio.get_running_loop().call_soon(self._tell_moved)
+        self._moved[id] = state, cause
+
+    def _tell_moved(self) -> None:
+        if self._moved:
+            moved, self._moved = self._moved, {}
+            self._steps.tell(e.StatesFound(moved))
 
     def try_again(self) -> None:
         """A receiver has come, or there is room again."""
@@ -127,16 +143,18 @@ class Inbound:
                 self.turns.add(id, self._guard(id, self._rewind(id)))
             case e.Complete(id=id):
                 self.turns.add(id, self._guard(id, self._complete(id)))
-            case e.Drop(id=id):
-                self.turns.add(id, self._drop(id))
+            case e.Drop(id=id, stream=stream):
+                self.turns.add(id, self._drop(id, stream))
             case e.Look(id=id):
                 self._step(self._found(id))
-            case e.Settle(id=id):
-                self._settled[id] = None
+            case e.TakeLetters():
+                self._letters.take(effect)
+            case e.Settle(ids=ids):
+                self._settled.update(dict.fromkeys(ids))
             case e.ListOwed():
                 self._list_owed()
             case e.TakeRaw():
-                self._take_raw(effect.raw)
+                self._letters.take_raw(effect.raw)
 
     def _list_owed(self) -> None:
         for id, end in list(self._desk.owed(self.node)):
@@ -148,15 +166,6 @@ class Inbound:
 
     def _found(self, id: TransferId) -> e.StateFound:
         return e.StateFound(id, *(self._desk.look(id) or (TransferState.ACCEPTED, "")))
-
-    def _take_raw(self, raw: Raw) -> None:
-        header = replace(raw.header, to=replace(raw.header.to, node=""))
-        try:
-            self._desk.take_raw(header, raw.body, raw.sender)
-        except TransferRefused as error:
-            self.refused_raw += 1
-            if self.refused_raw == 1:
-                log.warning("a SMALL_RAW of node %s is lost; more are counted only: %s", self.node, error)
 
     async def _guard(self, id: TransferId, work: object) -> None:
         """A full disk puts a transfer off; what forbids it is said to its sender."""
@@ -334,18 +343,17 @@ class Inbound:
 
     def _header(self, here: Here, size: int) -> Header:
         """As it is in this core: for this node, with the lifetime that is left."""
-        header = here.offer.header
         left = 0 if here.until is None else max(1, round((here.until - self._now()) * 1e9))
-        return replace(header, to=replace(header.to, node=""), length=size, lifetime_ns=left)
+        return replace(header_here(here.offer.header), length=size, lifetime_ns=left)
 
-    async def _drop(self, id: TransferId) -> None:
+    async def _drop(self, id: TransferId, stream: int) -> None:
         await self._syncs.done(id)
         if self._desk.look(id) is not None:
             await self._desk.withdraw(id)
             self._step(self._found(id))
             return
         await self._remove(id)
-        self._step(e.StateFound(id, TransferState.CANCELLED))
+        self._step(e.Dropped(id, stream))
 
     async def _remove(self, id: TransferId) -> bool:
         """False: its files are still there."""

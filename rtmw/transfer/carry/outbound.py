@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +12,7 @@ from rtmw.transfer.carry.desk import Desk
 from rtmw.transfer.carry.half import Bytes, Outbox, Steps, Turns, run_stream
 from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.errors import TransferError, cause_of
-from rtmw.transfer.header import Delivery
+from rtmw.transfer.header import Delivery, Kind
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState
 from rtmw.transfer.wire import events as e
@@ -55,12 +54,15 @@ class Outbound:
     def look(self) -> None:
         """Now."""
         self._is_looking = False
+        adds: list[e.Add] = []
         for item in self._desk.waiting(self.node):
             if item.record.header.delivery is Delivery.SMALL_RAW:
                 self._add_raw(item)
-            elif item.record.id not in self._contents:
-                self._add(item)
+            elif item.record.id not in self._contents and (add := self._add_of(item)) is not None:
+                adds.append(add)
         self._is_first = False
+        if adds:
+            self._step(e.AddRun(tuple(adds)))
 
     def _add_raw(self, item: Item) -> None:
         """It goes now, or is lost."""
@@ -73,19 +75,23 @@ class Outbound:
             end = TransferState.REFUSED
         self.turns.add(record.id, self._desk.report(record.id, end, cause))
 
-    def _add(self, item: Item) -> None:
+    def _add_of(self, item: Item) -> e.Add | None:
+        """None: it cannot be sent."""
         record = item.record
         body = self._desk.spool(record.body) if isinstance(record.body, Spooled) else record.body
         try:
             mark = self._open(record.id, item, body)
         except (TransferError, OSError) as error:
             self.turns.add(record.id, self._desk.report(record.id, TransferState.REFUSED, cause_of(error)))
-            return
+            return None
         left = (record.deadline_ns / 1e9 - CLOCK.wall()) if record.deadline_ns else None
         deadline = None if left is None else self._now() + max(0.0, left)
         parts = self._contents[record.id].parts
         was_sent = item.state is not TransferState.ACCEPTED
-        self._step(e.Add(record.id, record.sender, record.header, parts, deadline, mark, was_sent, self._is_first))
+        is_letter = record.header.kind is Kind.BUF and isinstance(body, bytes) and not record.header.lifetime_ns
+        letter = body if is_letter and isinstance(body, bytes) else None
+        about = deadline, mark, was_sent, self._is_first, letter
+        return e.Add(record.id, record.sender, record.header, parts, *about)
 
     def _open(self, id: TransferId, item: Item, body: bytes | Path) -> Mark:
         going = self._journal.going.get(id)
@@ -131,15 +137,15 @@ class Outbound:
         if ended:
             self.turns.add_run(ended, self._ended(ended))
 
-    async def _ended(self, ends: Mapping[TransferId, TransferState]) -> None:
+    async def _ended(self, ends: dict[TransferId, TransferState]) -> None:
         await self._desk.durable()
-        for id, state in ends.items():
-            self._is_over(id, state)
+        self._are_over(ends)
 
-    def _is_over(self, id: TransferId, state: TransferState) -> None:
-        if id in self._contents:  # else it may be another node's, and this one only says so
-            self._forget(id)
-        self._step(e.Kept(id, state))
+    def _are_over(self, ends: dict[TransferId, TransferState]) -> None:
+        for id in ends:
+            if id in self._contents:  # else it may be another node's, and this one only says so
+                self._forget(id)
+        self._step(e.Kept(ends))
 
     def _written(self, frames: list[bytes]) -> None:
         size = sum(map(piece_size, frames))
@@ -197,7 +203,7 @@ class Outbound:
         if is_known:
             await self._desk.report(id, state, effect.cause)
         if state in ENDED:
-            self._is_over(id, state)
+            self._are_over({id: state})
         elif state is TransferState.ACCEPTED and is_known:
             self._contents.pop(id).close()
             self.ready()

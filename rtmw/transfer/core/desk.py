@@ -21,9 +21,9 @@ from rtmw.errors import LogFull
 from rtmw.transfer.address import Address
 from rtmw.transfer.carry.desk import End, Work
 from rtmw.transfer.core.machines import Machines
-from rtmw.transfer.effects import Moved
+from rtmw.transfer.effects import Came, Moved, Note
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.events import EndsConfirmed, Event, SendTransfer, SettleRun, SettleTransfer
+from rtmw.transfer.events import ArriveRun, EndsConfirmed, Event, SendTransfer, SettleRun, SettleTransfer
 from rtmw.transfer.header import Delivery, Header
 from rtmw.transfer.meant import lives_meant
 from rtmw.transfer.queues import Item
@@ -37,6 +37,7 @@ __all__ = ["CoreDesk", "Host", "NodeDesk"]
 
 _AGAIN_S: Final = 0.5
 """After this time it is tried again to log what a full disk has refused."""
+_SENT: Final = (TransferState.SENT, "")
 _LEAST_FAR: Final = (TransferState.ACCEPTED, TransferState.DELIVERED, TransferState.DEAD)
 
 
@@ -229,6 +230,13 @@ class CoreDesk:
         if isinstance(body, Path):
             body.unlink(missing_ok=True)
 
+    def arrive_run(self, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
+        try:
+            done: bool = self.host.submit(ArriveRun(header, sender, letters), header.delivery is Delivery.LOG)
+        except (LogFull, TransferRefused):
+            return False
+        return done
+
     async def _take_over(self, body: Path, size: int) -> Spooled:
         """A second name for the file: the first one goes when the log has the transfer, so a crash loses nothing."""
         name = self.host.spool_name()
@@ -243,8 +251,26 @@ class CoreDesk:
 
     # ---- what has moved ----
 
-    def moved(self, note: Moved) -> Callable[[Carries], None] | None:
+    def to_say(self, note: Note) -> Callable[[Carries], None] | None:
         """The call that tells peers when it is durable; None: nothing is told."""
+        if isinstance(note, Moved):
+            return self._moved(note)
+        return self._came(note) if isinstance(note, Came) and (note.node or note.ids) else None
+
+    def _came(self, note: Came) -> Callable[[Carries], None]:
+        """Of a run of letters."""
+
+        def say(peers: Carries) -> None:
+            if note.node:
+                self._new.setdefault(note.node, {}).update(dict.fromkeys(note.items))
+                peers.ready(note.node)
+            for id in note.ids:
+                self._tell(id, _SENT)
+                peers.moved(id, *_SENT, is_own=False)
+
+        return say
+
+    def _moved(self, note: Moved) -> Callable[[Carries], None] | None:
         item, id = note.item, note.id
         if item is None:
             return None
@@ -327,6 +353,15 @@ class NodeDesk:
         if isinstance(body, bytes):
             self._may(header, len(body))
         await self._core.arrive(header, body, sender, self._arriving(id))
+
+    def arrive_run(self, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
+        if self._is_self:  # it has files only, which are no letters
+            return False
+        try:
+            self._may(header, header.length)
+        except TransferRefused:
+            return False
+        return self._core.arrive_run(header, sender, letters)
 
     def look(self, id: TransferId) -> End | None:
         return self._core.look(self._arriving(id))

@@ -49,7 +49,7 @@ from rtmw.transfer.core.outbox import Outbox
 from rtmw.transfer.core.processes import Processes
 from rtmw.transfer.core.service import Service
 from rtmw.transfer.core.watching import counters_of
-from rtmw.transfer.effects import Free, Moved
+from rtmw.transfer.effects import Free
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.events import Event, Now, SendRun, SendTransfer, Tick
 from rtmw.transfer.frames import CORE_QUEUE, CORE_TOPIC, Frame, pack_frame, unpack_frame
@@ -349,7 +349,7 @@ class Process:
         for note in done.notes:
             if isinstance(note, Free) and isinstance(note.body, Spooled):
                 self._later(logged, lambda body=note.body: self._store.spool.remove(body.name))  # type: ignore[misc]
-            elif isinstance(note, Moved) and (say := self._desk.moved(note)) is not None:
+            elif (say := self._desk.to_say(note)) is not None:
                 self._later(logged, lambda say=say: say(self.nodes))  # type: ignore[misc]
         told = tuple(note for note in done.notes if not isinstance(note, Free))
         if told:

@@ -352,7 +352,7 @@ class Service:
         touched: set[str] = set()
         for note in notes:
             if isinstance(note, Came):
-                touched.add(note.service)
+                touched |= {note.service} if not note.node else set()
                 continue
             if isinstance(note, Aborted):
                 yield from self._aborted(note)

@@ -146,7 +146,7 @@ def queue_items(items: Iterable[Item], service: Service) -> list[dict[str, Any]]
     which they were written; blocks are numbered within a body."""
     queues: dict[str, list[Item]] = {}
     for item in items:
-        queues.setdefault(queue_name(item), []).append(item)
+        queues.setdefault(queue_name(item.record.header.to), []).append(item)
     rows: list[dict[str, Any]] = []
     for queue in queues.values():
         read, written = sorted(queue, key=lambda item: item.place), sorted(queue, key=lambda item: item.lsn)

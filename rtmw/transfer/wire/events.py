@@ -55,6 +55,15 @@ class Add:
     was_sent: bool = False
     in_doubt: bool = False
     """It was offered in an earlier life of this core: the peer may have all of it."""
+    letter: bytes | None = None
+    """The body of what goes whole, with others: a BUF that lies in its record, without a lifetime. Else None, and
+    it is read by ReadSource."""
+
+
+class AddRun(NamedTuple):
+    """Several at once: letters that follow each other go together."""
+
+    adds: tuple[Add, ...]
 
 
 class AddRaw(NamedTuple):
@@ -85,10 +94,9 @@ class Unreadable(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Answer of Reached for a state in which a transfer ends: it is durable."""
+    """Answer of Reached for states in which transfers end: these are durable."""
 
-    id: TransferId
-    state: TransferState
+    ends: dict[TransferId, TransferState]
 
 
 class Withdraw(NamedTuple):
@@ -98,7 +106,7 @@ class Withdraw(NamedTuple):
 
 
 SendingEvent: TypeAlias = (
-    Opened | Lost | Heard | Timer | Add | AddRaw | Room | SourceRead | Unreadable | Kept | Withdraw
+    Opened | Lost | Heard | Timer | Add | AddRun | AddRaw | Room | SourceRead | Unreadable | Kept | Withdraw
 )
 
 # Effects of both halves.
@@ -182,6 +190,19 @@ class StateFound(NamedTuple):
     cause: str = ""
 
 
+class StatesFound(NamedTuple):
+    """StateFound of several transfers."""
+
+    states: dict[TransferId, tuple[TransferState, str]]
+
+
+class Dropped(NamedTuple):
+    """Answer of Drop: it is not here."""
+
+    id: TransferId
+    stream: int
+
+
 class PutOff(NamedTuple):
     """Answer of Begin, Complete; also unasked, when bytes could not be written: not now. Durable bytes stay."""
 
@@ -201,7 +222,9 @@ class TryAgain(NamedTuple):
     """Transfers that were put off may be offered again."""
 
 
-ReceivingEvent: TypeAlias = Opened | Lost | Heard | Begun | StateFound | PutOff | Marked | TryAgain
+ReceivingEvent: TypeAlias = (
+    Opened | Lost | Heard | Begun | StateFound | StatesFound | Dropped | PutOff | Marked | TryAgain
+)
 
 # Effects of who receives.
 
@@ -210,6 +233,14 @@ class Begin(NamedTuple):
     """Answered by Begun, StateFound (also REFUSED) or PutOff."""
 
     offer: Offer
+
+
+class TakeLetters(NamedTuple):
+    """All of these letters is there, and right. Answered by StateFound (SENT, REFUSED) or PutOff for each."""
+
+    sender: str
+    header: Header
+    letters: dict[TransferId, bytes]
 
 
 class Store(NamedTuple):
@@ -242,9 +273,11 @@ class Complete(NamedTuple):
 
 class Drop(NamedTuple):
     """Its sender does not want it: the part that came is dropped, and the transfer, too, if no receiver has taken it.
-    Answered by StateFound."""
+    Answered by StateFound, or Dropped."""
 
     id: TransferId
+    stream: int
+    """On which its sender has said so."""
 
 
 class Look(NamedTuple):
@@ -254,10 +287,9 @@ class Look(NamedTuple):
 
 
 class Settle(NamedTuple):
-    """The sender knows how it has ended."""
+    """The sender knows how they have ended."""
 
-    id: TransferId
-    state: TransferState
+    ids: tuple[TransferId, ...]
 
 
 class TakeRaw(NamedTuple):
@@ -269,5 +301,5 @@ class ListOwed(NamedTuple):
 
 
 ReceivingEffect: TypeAlias = (
-    Write | Begin | Store | MarkAt | Rewind | Complete | Drop | Look | Settle | TakeRaw | ListOwed
+    Write | Begin | TakeLetters | Store | MarkAt | Rewind | Complete | Drop | Look | Settle | TakeRaw | ListOwed
 )

@@ -14,11 +14,12 @@ from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.fields import Fields, check_range, packed_text
 from rtmw.transfer.header import MOST_PARTS, Header, Kind, pack_sized_header, unpack_sized_header
 from rtmw.transfer.records import TransferId, TransferState
+from rtmw.transfer.wire.run_bytes import pack_ids, pack_letters, unpack_ids, unpack_letters
 from rtmw.transfer.wire.terms import HASH
 
 __all__ = [
-    "Ack", "Ask", "Cancel", "Frame", "Frames", "Go", "Later", "Offer", "Part", "Piece", "Raw", "Ready", "Report",
-    "Restart", "Settled", "Whole", "pack",
+    "Ack", "Ask", "Cancel", "Frame", "Frames", "Go", "Later", "LetterRun", "Offer", "Part", "Piece", "Raw", "Ready",
+    "Report", "ReportRun", "Restart", "Settled", "SettledRun", "Whole", "pack",
 ]  # fmt: skip
 
 PURPOSE: Final = "transfer 1"
@@ -107,6 +108,27 @@ class Raw(NamedTuple):
     body: bytes
 
 
+class LetterRun(NamedTuple):
+    """Several letters, whole: each is what its OFFER, PIECE and WHOLE are, and answered in the same way. BUFs of one
+    sender with one header, and without a lifetime. `ref`: of the first one; those of the others follow one after the
+    other."""
+
+    ref: int
+    value: bytes
+    """As `value_of` makes it of the letters."""
+    sender: str
+    header: Header
+    letters: dict[TransferId, bytes]
+    """Each body as long as the header says; the ids are of one incarnation."""
+
+
+class SettledRun(NamedTuple):
+    """SETTLED of several transfers of one incarnation."""
+
+    state: TransferState
+    ids: tuple[TransferId, ...]
+
+
 class Go(NamedTuple):
     """Pieces may come, from `position` on and up to `limit`. `value`: of the chain at the last block before it."""
 
@@ -132,6 +154,13 @@ class Report(NamedTuple):
     cause: str
 
 
+class ReportRun(NamedTuple):
+    """REPORT of several transfers of one incarnation, without a cause."""
+
+    state: TransferState
+    ids: tuple[TransferId, ...]
+
+
 class Later(NamedTuple):
     """It cannot be taken now; what has come stays. Offer it again after so many milliseconds, or after READY."""
 
@@ -145,15 +174,16 @@ class Ready(NamedTuple):
 
 
 Frame: TypeAlias = (
-    Offer | Ask | Piece | Whole | Cancel | Settled | Restart | Raw | Go | Ack | Report | Later | Ready
+    Offer | Ask | Piece | Whole | Cancel | Settled | Restart | Raw | LetterRun | SettledRun | Go | Ack | Report | Later
+    | Ready | ReportRun
 )  # fmt: skip
 
 _KINDS: Final[dict[int, type[Frame]]] = {
     1: Offer, 2: Ask, 3: Piece, 4: Whole, 5: Cancel, 6: Settled, 7: Restart, 8: Raw,
-    65: Go, 66: Ack, 67: Report, 68: Later, 69: Ready,
+    9: LetterRun, 10: SettledRun, 65: Go, 66: Ack, 67: Report, 68: Later, 69: Ready, 70: ReportRun,
 }  # fmt: skip
 """From 65 on: of the receiver."""
-_WITHOUT_REF: Final = (Ask, Cancel, Settled, Raw, Report, Ready)
+_WITHOUT_REF: Final = (Ask, Cancel, Settled, Raw, SettledRun, Report, Ready, ReportRun)
 _NUMBERS: Final = {frame: number for number, frame in _KINDS.items()}
 
 
@@ -179,6 +209,10 @@ def _content(frame: Frame) -> tuple[bytes | memoryview, ...]:
             return (bytes([state]) + _pack_id(id),)
         case Raw():
             return (packed_text(frame.sender, "the sender") + pack_sized_header(frame.header) + frame.body,)
+        case LetterRun():
+            return frame.value, *pack_letters(frame.sender, frame.header, frame.letters)
+        case SettledRun(state=state, ids=ids) | ReportRun(state=state, ids=ids):
+            return bytes([state]), *pack_ids(ids)
         case Go():
             return (_GO.pack(frame.position, frame.limit) + frame.value,)
         case Ack():
@@ -284,6 +318,11 @@ def _unpacked(fields: Fields, kind: type[Frame], ref: int) -> Frame:
     elif kind is Raw:
         sender, header = fields.short_text(), unpack_sized_header(fields)
         frame = Raw(sender, header, _raw(fields, header))
+    elif kind is LetterRun:
+        frame = LetterRun(ref, bytes(fields.bytes(HASH)), *unpack_letters(fields))
+    elif kind is SettledRun:
+        state = TransferState(fields.number(1))
+        frame = SettledRun(state, unpack_ids(fields))
     else:
         frame = _unpacked_answer(fields, kind, ref)
     return frame
@@ -302,6 +341,9 @@ def _unpacked_answer(fields: Fields, kind: type[Frame], ref: int) -> Frame:
         frame = Report(_unpack_id(fields), state, fields.short_text())
     elif kind is Later:
         frame = Later(ref, fields.number(4), fields.short_text())
+    elif kind is ReportRun:
+        state = TransferState(fields.number(1))
+        frame = ReportRun(state, unpack_ids(fields))
     else:
         frame = Ready()
     return frame

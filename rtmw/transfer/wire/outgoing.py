@@ -78,6 +78,19 @@ class Outgoing:
             return self.chain.position < min(self.limit, self.size)
         return self.phase is Phase.CATCHING_UP
 
+    @property
+    def is_as_logged(self) -> bool:
+        """Is what was read of its source what was sent before a restart?"""
+        logged = self.add.mark
+        return self.marks.get(logged.position, logged).value == logged.value
+
+    def known_before(self, position: int, block: int) -> Mark:
+        """The last end of a block of which the value is known, up to the block in which the position lies."""
+        last, logged = position // block * block, self.add.mark
+        if last in self.marks:
+            return self.marks[last]
+        return Mark(logged.position - block, logged.before) if 0 < logged.position <= last else Mark()
+
     def rate(self, now: float) -> float | None:
         """Bytes a second since SENDING began on this stream; None: nothing of it is sent."""
         if self.phase is not Phase.SENDING or self.chain is None or now <= self.began[0]:

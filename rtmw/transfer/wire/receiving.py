@@ -19,9 +19,14 @@ from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
+from rtmw.transfer.wire.run_bytes import value_of
+from rtmw.transfer.wire.runs import runs_of
 from rtmw.transfer.wire.terms import MOST_ARRIVING, MOST_OFFERS, Chain, Terms
 
 __all__ = ["Arriving", "Receiving", "Stage"]
+
+
+_DIFFERS: Final = "what came is not what was sent: the hashes differ; send it again"
 
 
 class Stage(Enum):
@@ -67,7 +72,7 @@ class Receiving:
         self._out: list[e.ReceivingEffect] = []
         self._refs: dict[int, Arriving] = {}
         self._frames: f.Frames | None = None
-        self._last_ref = 0
+        self._last_ref = self._streams = 0
         self._put_off = False
         """Something on this stream was."""
 
@@ -90,7 +95,7 @@ class Receiving:
 
     def _opened(self, _: e.Opened) -> None:
         self._lost(e.Lost())
-        self._frames = f.Frames(of_sender=True)
+        self._frames, self._streams = f.Frames(of_sender=True), self._streams + 1
         self._out.append(e.ListOwed())
 
     def _lost(self, _: e.Lost) -> None:
@@ -106,10 +111,8 @@ class Receiving:
             match frame:
                 case f.Offer():
                     self._offer(frame)
-                case f.Piece():
-                    self._piece(frame)
-                case f.Whole():
-                    self._whole(frame)
+                case f.Piece() | f.Whole():
+                    self._bytes(frame)
                 case f.Restart():
                     self._restart(frame)
                 case f.Raw():
@@ -118,8 +121,13 @@ class Receiving:
                     self._ask(self._own(id))
                 case f.Cancel(id=id):
                     self._cancel(self._own(id))
-                case f.Settled(id=id, state=state):
-                    self._out.append(e.Settle(self._own(id), state))
+                case f.LetterRun():
+                    self._letters(frame)
+                case f.Settled(id=id):
+                    self._out.append(e.Settle((self._own(id),)))
+                case f.SettledRun(ids=ids):
+                    self._own(ids[0])
+                    self._out.append(e.Settle(ids))
                 case _:
                     self._wrong(f"{type(frame).__name__} of a sender")
 
@@ -132,11 +140,7 @@ class Receiving:
     # ---- offers ----
 
     def _offer(self, frame: f.Offer) -> None:
-        if frame.ref <= self._last_ref:
-            self._wrong(f"the ref {frame.ref} after {self._last_ref}")
-        if len(self._refs) >= MOST_OFFERS:
-            self._wrong(f"more than {MOST_OFFERS} offers without an answer")
-        self._last_ref = frame.ref
+        self._check_offer(frame.ref)
         one = self.arriving.get(self._own(frame.id))
         if one is None and len(self.arriving) >= MOST_ARRIVING:
             self._later(frame.ref, f"{MOST_ARRIVING} others are arriving")
@@ -155,6 +159,39 @@ class Receiving:
         one.early.clear()
         if one.stage is Stage.ARRIVING:
             self._resume(one)
+
+    def _check_offer(self, ref: int) -> None:
+        if ref <= self._last_ref:
+            self._wrong(f"the ref {ref} after {self._last_ref}")
+        if len(self._refs) >= MOST_OFFERS:
+            self._wrong(f"more than {MOST_OFFERS} offers without an answer")
+        self._last_ref = ref
+
+    def _letters(self, run: f.LetterRun) -> None:
+        """All of a letter is here at once, so it is only COMPLETING."""
+        self._own(next(iter(run.letters)))
+        if run.value != value_of(run.letters):
+            for id in run.letters:
+                self._write(f.Report(id, TransferState.REFUSED, _DIFFERS))
+            return
+        new: dict[TransferId, bytes] = {}
+        parts = (f.Part(run.header.kind, run.header.length),)
+        for ref, (id, body) in enumerate(run.letters.items(), run.ref):
+            self._check_offer(ref)
+            one = self.arriving.get(id)
+            if one is not None and (one.ref or one.stage is not Stage.COMPLETING):
+                self._wrong(f"{id} was offered before, and not so")
+            if one is not None:
+                one.ref = ref  # for the answer, which is on its way
+            elif len(self.arriving) >= MOST_ARRIVING:
+                self._later(ref, f"{MOST_ARRIVING} others are arriving")
+            else:
+                offer = f.Offer(ref, id, 0, run.sender, run.header, parts)
+                one = self.arriving[id] = Arriving(offer, Chain(self.terms.block), Stage.COMPLETING)
+                self._bind(one, ref)
+                new[id] = body
+        if new:
+            self._out.append(e.TakeLetters(run.sender, run.header, new))
 
     def _bind(self, one: Arriving, ref: int) -> None:
         one.ref, self._refs[ref] = ref, one
@@ -214,14 +251,7 @@ class Receiving:
         if ref > self._last_ref:
             self._wrong(f"the ref {ref} was not offered")
 
-    def _piece(self, frame: f.Piece) -> None:
-        one = self._refs.get(frame.ref)
-        if one is None:
-            self._check_ref(frame.ref)
-        else:
-            self._more(one, frame)
-
-    def _whole(self, frame: f.Whole) -> None:
+    def _bytes(self, frame: f.Piece | f.Whole) -> None:
         one = self._refs.get(frame.ref)
         if one is None:
             self._check_ref(frame.ref)
@@ -280,10 +310,8 @@ class Receiving:
             self._out.append(e.Complete(id))
             return
         self._forget(one)
-        self._out.append(e.Drop(id))
-        self._write(
-            f.Report(id, TransferState.REFUSED, "what came is not what was sent: the hashes differ; send it again")
-        )
+        self._out.append(e.Drop(id, self._streams))
+        self._write(f.Report(id, TransferState.REFUSED, _DIFFERS))
 
     # ---- answers ----
 
@@ -296,6 +324,18 @@ class Receiving:
         if one is not None and event.state is not TransferState.HELD:
             self._forget(one)
         self._write(f.Report(event.id, event.state, event.cause))
+
+    def _found_all(self, event: e.StatesFound) -> None:
+        plain: dict[TransferId, TransferState] = {}
+        for id, (state, cause) in event.states.items():
+            if cause or state is TransferState.HELD:
+                self._found(e.StateFound(id, state, cause))
+            else:
+                plain[id] = state
+                if (one := self.arriving.get(id)) is not None:
+                    self._forget(one)
+        for state, ids in runs_of(plain):
+            self._write(f.ReportRun(state, tuple(ids)) if len(ids) > 1 else f.Report(ids[0], state, ""))
 
     def _put_it_off(self, event: e.PutOff) -> None:
         one = self.arriving.get(event.id)
@@ -335,7 +375,12 @@ class Receiving:
         one = self.arriving.get(id)
         if one is not None and one.stage is not Stage.COMPLETING:
             self._forget(one)
-        self._out.append(e.Drop(id))
+        self._out.append(e.Drop(id, self._streams))
+
+    def _dropped(self, event: e.Dropped) -> None:
+        """Of a stream before it says nothing: on this one, the transfer may have been offered anew."""
+        if event.stream == self._streams:
+            self._found(e.StateFound(event.id, TransferState.CANCELLED))
 
     _EVENTS: Final[dict[type[Any], Callable[[Receiving, Any], None]]] = {
         e.Opened: _opened,
@@ -343,6 +388,8 @@ class Receiving:
         e.Heard: _heard,
         e.Begun: _begun,
         e.StateFound: _found,
+        e.StatesFound: _found_all,
+        e.Dropped: _dropped,
         e.PutOff: _put_it_off,
         e.Marked: _marked,
         e.TryAgain: _try_again,

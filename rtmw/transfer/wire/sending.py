@@ -16,7 +16,8 @@ from rtmw.transfer.records import ENDED, TransferId, TransferState
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
 from rtmw.transfer.wire.outgoing import Outgoing, Phase
-from rtmw.transfer.wire.terms import MOST_OFFERS, Chain, Mark, Terms
+from rtmw.transfer.wire.runs import Letters, runs_of
+from rtmw.transfer.wire.terms import MOST_OFFERS, Chain, Terms
 
 __all__ = ["Sending"]
 
@@ -40,6 +41,7 @@ class Sending:
         self._catching_up: list[tuple[int, int, Outgoing]] = []
         self._sending: list[tuple[int, int, Outgoing]] = []
         """Heaps: in which order more is read of them. An entry whose turn is not that of its transfer counts not."""
+        self._letters = Letters(self._write)
         self._frames: f.Frames | None = None
         self._last_ref = self._last_turn = self._room = self._rests = 0
         self._now = 0.0
@@ -105,6 +107,10 @@ class Sending:
             one.is_queued = True
             self._queues[one.add.header.priority].append(one.add.id)
 
+    def _add_run(self, event: e.AddRun) -> None:
+        for add in event.adds:
+            self._add(add)
+
     def _add_raw(self, event: e.AddRaw) -> None:
         if self._frames is not None:
             self._write(event.raw)
@@ -123,11 +129,13 @@ class Sending:
 
     def _kept_end(self, event: e.Kept) -> None:
         """SETTLED may get lost: the peer then reports it again, and is told again."""
-        one = self.transfers.get(event.id)
-        if one is not None and one.phase is Phase.ENDED:
-            del self.transfers[event.id]
+        for id in event.ends:
+            one = self.transfers.get(id)
+            if one is not None and one.phase is Phase.ENDED:
+                del self.transfers[id]
         if self._frames is not None:
-            self._write(f.Settled(event.id, event.state))
+            for state, ids in runs_of(event.ends):
+                self._write(f.SettledRun(state, tuple(ids)) if len(ids) > 1 else f.Settled(ids[0], state))
 
     def _leave(self, one: Outgoing) -> None:
         """No more bytes of it."""
@@ -151,6 +159,7 @@ class Sending:
                 if one is not None and one.is_queued:
                     one.is_queued = False
                     self._offer(one)
+        self._letters.write()
 
     def _rested(self, id: TransferId) -> None:
         one = self.transfers.get(id)
@@ -161,6 +170,11 @@ class Sending:
         self._last_ref += 1
         one.ref, self._refs[self._last_ref] = self._last_ref, one
         add = one.add
+        if add.letter is not None:
+            one.phase, one.in_doubt = Phase.WHOLE, True
+            self._letters.add(one.ref, add, add.letter)
+            return
+        self._letters.write()
         left = 0 if add.deadline is None else max(1, round((add.deadline - self._now) * 1e9))
         self._write(f.Offer(one.ref, add.id, left, add.sender, add.header, add.parts))
         if one.size <= self.terms.eager:
@@ -180,15 +194,7 @@ class Sending:
         one.in_doubt = one.in_doubt and one.withdrawn
         one.goal, one.limit, one.value = frame.position, frame.limit, frame.value
         block = self.terms.block
-        last = frame.position // block * block
-        logged = one.add.mark
-        if last in one.marks:
-            start = one.marks[last]
-        elif 0 < logged.position <= last:
-            start = Mark(logged.position - block, logged.before)
-        else:
-            start = Mark()
-        one.chain, one.phase = Chain(block, start), Phase.CATCHING_UP
+        one.chain, one.phase = Chain(block, one.known_before(frame.position, block)), Phase.CATCHING_UP
         self._caught_up(one)
         self._await_turn(one)
 
@@ -202,10 +208,6 @@ class Sending:
             one.phase, one.chain = Phase.OFFERED, None
             return
         self._send_from_here(one)
-
-    def _is_as_logged(self, one: Outgoing) -> bool:
-        logged = one.add.mark
-        return one.marks.get(logged.position, logged).value == logged.value
 
     def _send_from_here(self, one: Outgoing) -> None:
         assert one.chain is not None
@@ -261,7 +263,7 @@ class Sending:
         one.chain.add(event.data)
         for mark in one.chain.marks:
             one.marks[mark.position] = mark
-        if not self._is_as_logged(one):
+        if not one.is_as_logged:
             self._fail(one, f"what was sent of {one.add.id} is not what its source has now; send it again")
             return
         if one.phase is Phase.CATCHING_UP:
@@ -320,6 +322,9 @@ class Sending:
                     self._ack(frame)
                 case f.Report():
                     self._report(frame)
+                case f.ReportRun(state=state, ids=ids):
+                    for id in ids:
+                        self._report(f.Report(id, state, ""))
                 case f.Later():
                     self._later(frame)
                 case _:
@@ -375,6 +380,7 @@ class Sending:
         e.Heard: _heard,
         e.Timer: _timer,
         e.Add: _add,
+        e.AddRun: _add_run,
         e.AddRaw: _add_raw,
         e.Room: _room_for,
         e.SourceRead: _source_read,

@@ -113,6 +113,9 @@ class StoreDesk:
             body.unlink()
         self.changed.set()
 
+    def arrive_run(self, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
+        return False
+
     def look(self, id: TransferId) -> End | None:
         item = self.find(id)
         if item is not None:

@@ -135,6 +135,9 @@ class Nothing:
     def waiting(self, node: str) -> tuple[()]:
         return ()
 
+    async def durable(self) -> None:
+        """Nothing was reported to it."""
+
 
 async def _reports(journal: Journal, report: Report) -> None:
     """The node "b" says so, of what it was never offered; it is answered."""

@@ -19,19 +19,49 @@ MUTANTS: Final = {
         "wire.sending", "        if not one.in_doubt:\n", "        if True:\n"
     ),
     "after WHOLE, the peer may have it": Mutant(
-        "wire.sending", "one.phase, one.in_doubt = Phase.WHOLE, True", "one.phase = Phase.WHOLE"
+        "wire.sending",
+        "one.phase, one.in_doubt = Phase.WHOLE, True\n            self._write(",
+        "one.phase = Phase.WHOLE\n            self._write(",
     ),
     "a source that has gone fails nothing that may have come whole": Mutant(
         "wire.sending", "if asked == one.ref and one.in_doubt:", "if False:"
     ),
     "what the peer has is hashed before more is sent": Mutant(
         "wire.sending",
-        "        one.chain, one.phase = Chain(block, start), Phase.CATCHING_UP",
-        "        one.chain, one.phase = Chain(block, start), Phase.CATCHING_UP\n"
+        "        one.chain, one.phase = Chain(block, one.known_before(frame.position, block)), Phase.CATCHING_UP",
+        "        one.chain, one.phase = Chain(block, one.known_before(frame.position, block)), Phase.CATCHING_UP\n"
         "        one.chain.position = one.goal = frame.position",
     ),
     "after a restart, the last block that was sent is compared": Mutant(
-        "wire.sending", "return one.marks.get(logged.position, logged).value == logged.value", "return True"
+        "wire.outgoing", "return self.marks.get(logged.position, logged).value == logged.value", "return True"
+    ),
+    "a letter that was offered may be at the peer": Mutant(
+        "wire.sending",
+        "one.phase, one.in_doubt = Phase.WHOLE, True\n            self._letters",
+        "one.phase = Phase.WHOLE\n            self._letters",
+    ),
+    "the refs of letters follow one after the other": Mutant(
+        "wire.runs", "            self.write()\n            self._first", "            self._first"
+    ),
+    "letters with another header go in another frame": Mutant(
+        "wire.runs", "if common != self._common or", "if not self._common or"
+    ),
+    "letters that wait go out before another offer": Mutant(
+        "wire.sending", "        self._letters.write()\n        left =", "        left ="
+    ),
+    "letters go out at the end of the step": Mutant(
+        "wire.sending",
+        "                    self._offer(one)\n        self._letters.write()\n",
+        "                    self._offer(one)\n",
+    ),
+    "of reports together each counts": Mutant("wire.sending", "for id in ids:", "for id in ids[:1]:"),
+    "letters that come are bound to their refs": Mutant(
+        "wire.receiving",
+        "                self._bind(one, ref)\n                new[id] = body\n",
+        "                new[id] = body\n",
+    ),
+    "letters that come again and are put off are put off on the new stream": Mutant(
+        "wire.receiving", "                one.ref = ref  # for the answer", "                pass  # for the answer"
     ),
     "what waits for an answer is offered again on a new stream": Mutant(
         "wire.sending",

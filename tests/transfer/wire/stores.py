@@ -39,6 +39,8 @@ class Sent:
     """What it was then."""
     is_below_mark: bool = False
     """The change lies in what was sent and logged."""
+    is_letter: bool = False
+    """Its source lies in memory."""
 
 
 @dataclass
@@ -81,7 +83,7 @@ class Sender:
         self.later.clear()
         self.machine = Sending(TERMS)
 
-    def adds(self) -> list[e.SendingEvent]:
+    def adds(self) -> list[e.Add]:
         """After a restart."""
         return [self.add_of(sent, in_doubt=True) for sent in self.log.values() if self.is_open(sent)]
 
@@ -89,11 +91,13 @@ class Sender:
         return sent.state not in ENDED and not sent.has_failed
 
     def add_of(self, sent: Sent, *, in_doubt: bool) -> e.Add:
-        size = len(sent.original)
+        size, was_sent = len(sent.original), sent.state is not ACCEPTED
+        if sent.is_letter:
+            header, parts = Header(Address("ingest"), Kind.BUF, size), (Part(Kind.BUF, size),)
+            return e.Add(sent.id, "program", header, parts, None, sent.mark, was_sent, in_doubt, sent.original)
         kind = Kind.FILE if size == 0 or sent.id.sequence % 2 else Kind.BUF
         header = Header(Address("ingest"), kind, max(1, size), priority=sent.id.sequence % 3)
         part = Part(kind, size, "in/file" if kind is Kind.FILE else "")
-        was_sent = sent.state is not ACCEPTED
         return e.Add(sent.id, "program", header, (part,), None, sent.mark, was_sent, in_doubt)
 
     def effect(self, effect: e.SendingEffect) -> list[e.SendingEvent]:
@@ -136,11 +140,11 @@ class Sender:
         """The log takes it; its answer may be lost with a restart."""
         sent = self.log[effect.id]
         if not self.is_open(sent):
-            return [e.Kept(effect.id, effect.state)]
+            return [e.Kept({effect.id: effect.state})]
         sent.state = effect.state
         self.met[f"reached {effect.state.name}"] += 1
         if effect.state in ENDED:
-            return [e.Kept(effect.id, effect.state)]
+            return [e.Kept({effect.id: effect.state})]
         return [self.add_of(sent, in_doubt=False)] if effect.state is ACCEPTED else []
 
 
@@ -170,16 +174,19 @@ class Receiver:
                 self.later.append(lambda: self._mark(effect))
             case e.Begin(offer=offer):
                 self.later.append(lambda: self._begin(offer))
+            case e.TakeLetters():
+                self.later.append(lambda: self._take(effect))
             case e.Rewind(id=id):
                 self.later.append(lambda: self._rewind(id))
             case e.Complete(id=id):
                 self.later.append(lambda: self._complete(id))
-            case e.Drop(id=id):
-                self.later.append(lambda: self._drop(id))
+            case e.Drop():
+                self.later.append(lambda: self._drop(effect))
             case e.Look(id=id):
                 self.later.append(lambda: [self._state(id)])
-            case e.Settle(id=id):
-                self.disk.owed.pop(id, None)
+            case e.Settle(ids=ids):
+                for id in ids:
+                    self.disk.owed.pop(id, None)
             case e.ListOwed():
                 parts = [e.StateFound(id, TransferState.HELD) for id in self.disk.partial]
                 return [*(e.StateFound(id, *end) for id, end in self.disk.owed.items()), *parts]
@@ -243,12 +250,27 @@ class Receiver:
         del self.disk.partial[id]
         return [self._state(id)]
 
-    def _drop(self, id: TransferId) -> list[e.ReceivingEvent]:
+    def _take(self, run: e.TakeLetters) -> list[e.ReceivingEvent]:
+        """All that are new, or none of them."""
+        new = [id for id in run.letters if id not in self.disk.seen]
+        if new and self.is_full:
+            self.met["letters put off"] += 1
+            known = [self._state(id) for id in run.letters if id in self.disk.seen]
+            return [*known, *(e.PutOff(id, "the disk is full") for id in new)]
+        self.met["letters together"] += len(new) > 1
+        for id in new:
+            self.disk.seen.add(id)
+            self.disk.items[id] = SENT
+            self.disk.bodies[id] = run.letters[id]
+        return [e.StatesFound({id: self._state(id)[1:] for id in run.letters})]
+
+    def _drop(self, drop: e.Drop) -> list[e.ReceivingEvent]:
+        id = drop.id
         self.disk.partial.pop(id, None)
         if self.disk.items.get(id) is SENT:
             self._end(id, CANCELLED, "its sender has cancelled it")
         if id not in self.disk.seen:
-            return [e.StateFound(id, CANCELLED)]
+            return [e.Dropped(id, drop.stream)]
         return [self._state(id)]
 
     def _state(self, id: TransferId) -> e.StateFound:

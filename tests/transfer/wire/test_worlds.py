@@ -27,6 +27,8 @@ def test_each_transfer_comes_once_and_whole_and_both_sides_say_the_same_of_its_e
         "changed",
         "hidden change",
         "failed",
+        "letters together",
+        "letters put off",
     ):
         assert met[what] > 0, what
     for what in ("SENT", "DELIVERED", "CONSUMED", "REFUSED", "CANCELLED"):

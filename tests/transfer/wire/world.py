@@ -86,14 +86,13 @@ class World:
         if node is self.sender:
             self.timer = None
             self.hide_a_change()
-            for event in self.sender.adds():
-                self.send(event)
+            self.send(e.AddRun(tuple(self.sender.adds())))
         self.met["restart"] += 1
 
     def hide_a_change(self) -> None:
         """While the core was away, two bits of the source have turned, and the times of the file are as before."""
         able = [sent for sent in self.sender.log.values() if sent.source == sent.original != b""]
-        able = [sent for sent in able if self.sender.is_open(sent)]
+        able = [sent for sent in able if self.sender.is_open(sent) and not sent.is_letter]
         if able and self.dice.random() < 0.5:
             sent = self.dice.choice(able)
             first = max(0, sent.mark.position - TERMS.block)
@@ -107,6 +106,9 @@ class World:
 
     def begin(self) -> None:
         """A program sends something."""
+        if self.dice.random() < 0.3:
+            self.begin_letters(self.dice.randint(1, 4))
+            return
         self.number += 1
         id = TransferId("a", 1, self.number)
         size = self.dice.choice((0, 1, 20, 24, 25, 64, 100, 128, 300, 700))
@@ -114,6 +116,16 @@ class World:
         data = self.dice.randbytes(size)
         self.sender.log[id] = Sent(id, data, data)
         self.send(self.sender.add_of(self.sender.log[id], in_doubt=False))
+
+    def begin_letters(self, count: int) -> None:
+        """Several, of which some go together."""
+        adds: list[e.Add] = []
+        for _ in range(count):
+            self.number += 1
+            id, data = TransferId("a", 1, self.number), self.dice.randbytes(self.dice.choice((20, 20, 700)))
+            sent = self.sender.log[id] = Sent(id, data, data, is_letter=True)
+            adds.append(self.sender.add_of(sent, in_doubt=False))
+        self.send(e.AddRun(tuple(adds)))
 
     def turn(self, faults: float) -> None:
         self.now += self.dice.choice((0.001, 0.01, 0.1))
@@ -159,6 +171,7 @@ class World:
     def fault(self) -> None:
         what = self.dice.random()
         ids = [sent for sent in self.sender.log.values() if self.sender.is_open(sent)]
+        files = [sent for sent in ids if not sent.is_letter]
         if what < 0.45:
             if self.is_open:
                 self.lose()
@@ -168,9 +181,9 @@ class World:
             self.receiver.is_full = not self.receiver.is_full
             if not self.receiver.is_full:
                 self.receive(e.TryAgain())
-        elif what < 0.87 and ids:
-            come = [sent for sent in ids if sent.id in self.receiver.disk.seen]
-            sent = self.dice.choice(come if come and self.dice.random() < 0.5 else ids)
+        elif what < 0.87 and files:
+            come = [sent for sent in files if sent.id in self.receiver.disk.seen]
+            sent = self.dice.choice(come if come and self.dice.random() < 0.5 else files)
             sent.source, sent.is_hidden = sent.original + b"more", False
             self.met["changed"] += 1
         elif what < 0.95 and ids:
