@@ -16,8 +16,8 @@ PYTHON = (
 )
 
 BETWEEN = (
-    "processor time of Python in both cores, some 400 µs a letter in the one that sends and 550 in the other, on the two "
-    "processors of the machine: letters, reports and ends go in runs, and what is left is flat (by cProfile): a record "
+    "processor time of Python in both cores, some 400 µs a letter in the one that sends and 550 in the other, on two "
+    "processors: letters, reports and ends go in runs, and what is left is flat (by cProfile): a record "
     "read into an object, its states with a note and a record each; and, letter by letter, a Take, a Handed and a "
     "Settle between the core and the receiving program"
 )
