@@ -237,7 +237,7 @@ static PyObject *Connection_heard(PyObject *object, PyObject *unused)
     if (!c) return NULL;
     Py_BEGIN_ALLOW_THREADS
     errno = 0;
-    state = channel_read(c);
+    state = channel_read(c, false);
     failed = errno;
     Py_END_ALLOW_THREADS
     if (state == CHANNEL_FAILED) return channel_failed(object, c, failed);

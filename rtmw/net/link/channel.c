@@ -100,10 +100,11 @@ enum channel_state channel_handshake(struct channel *c)
 
 /* ---- reading ---- */
 
-static enum channel_state read_plain(struct channel *c, uint8_t *to, size_t space, size_t *got)
+static enum channel_state read_plain(struct channel *c, struct iovec *part, uint32_t parts, size_t *got)
 {
+    struct msghdr message = {.msg_iov = part, .msg_iovlen = parts};
     ssize_t count;
-    do count = recv(c->descriptor, to, space, 0);
+    do count = recvmsg(c->descriptor, &message, 0);
     while (count < 0 && errno == EINTR);
     *got = count > 0 ? (size_t)count : 0;
     if (count > 0) return CHANNEL_DONE;
@@ -111,32 +112,63 @@ static enum channel_state read_plain(struct channel *c, uint8_t *to, size_t spac
     return errno == EAGAIN ? CHANNEL_READ : fail(c);
 }
 
-enum channel_state channel_read(struct channel *c)
+static enum channel_state read_tls(struct channel *c, uint8_t *to, size_t space, size_t *got)
 {
-    size_t got = 0, left = c->end - c->first;
+    lock(&c->lock, LOCK_LEAF);
+    enum channel_state state = state_of(tls_read(&c->tls, to, space, got, &c->fault));
+    unlock(&c->lock, LOCK_LEAF);
+    if (state == CHANNEL_FAILED) fail(c);
+    return state;
+}
+
+/* Bytes that lack of the frame with which the inbox begins. */
+static size_t lacking(const struct channel *c)
+{
+    struct frame_header h = {.length = sizeof h};
+    size_t left = c->end - c->first;
+    if (left >= sizeof h) memcpy(&h, c->in + c->first, sizeof h);
+    return h.length > left ? h.length - left : sizeof h;
+}
+
+enum channel_state channel_read(struct channel *c, bool is_alone)
+{
+    size_t got, left = c->end - c->first;
     if (left >= FRAME_MOST && !c->first && c->end == INBOX_BYTES) return CHANNEL_READ; /* nobody takes what is there */
     if (c->first && INBOX_BYTES - c->end < FRAME_MOST) {
         memmove(c->in, c->in + c->first, left);
         c->first = 0;
         c->end = left;
     }
-    enum channel_state state;
-    if (c->has_tls) {
-        lock(&c->lock, LOCK_LEAF);
-        state = state_of(tls_read(&c->tls, c->in + c->end, INBOX_BYTES - c->end, &got, &c->fault));
-        unlock(&c->lock, LOCK_LEAF);
-        if (state == CHANNEL_FAILED) fail(c);
-    } else {
-        state = read_plain(c, c->in + c->end, INBOX_BYTES - c->end, &got);
-    }
+    struct iovec part = {c->in + c->end, is_alone ? lacking(c) : INBOX_BYTES - c->end};
+    enum channel_state state =
+        c->has_tls ? read_tls(c, part.iov_base, part.iov_len, &got) : read_plain(c, &part, 1, &got);
     c->end += got;
     count_up(&c->read, got);
     return state;
 }
 
+enum channel_state channel_land(struct channel *c, struct landing *x)
+{
+    struct iovec part[LANDING_PARTS];
+    size_t got;
+    enum channel_state state = read_plain(c, part, landing_parts(x, part), &got);
+    c->landed = (struct frame){x->header, x->to, x->size};
+    c->landed_count = landing_take(x, got, c->in, &c->end);
+    count_up(&c->read, got);
+    return state;
+}
+
+static void next_landed(struct channel *c, struct frame *f)
+{
+    *f = c->landed;
+    c->landed.body += f->size;
+    c->landed_count--;
+}
+
 enum frame_state channel_next(struct channel *c, struct frame *f)
 {
     const char *words;
+    if (c->landed_count) return next_landed(c, f), FRAME_WHOLE;
     enum frame_state state = frame_read(c->in + c->first, c->end - c->first, !c->has_tls, f, &words);
     if (state == FRAME_WHOLE) c->first += f->header.length;
     if (state == FRAME_BAD || state == FRAME_DAMAGED) snprintf(c->words, sizeof c->words, "%s", words);
@@ -241,7 +273,7 @@ static enum channel_state write_plain(struct channel *c, size_t *written)
     struct outbox *o = &c->out;
     struct msghdr message = {.msg_iov = o->part + o->first, .msg_iovlen = o->count - o->first};
     ssize_t count;
-    do count = sendmsg(c->descriptor, &message, MSG_NOSIGNAL);
+    do count = sendmsg(c->descriptor, &message, MSG_NOSIGNAL | (c->is_followed ? MSG_MORE : 0));
     while (count < 0 && errno == EINTR);
     *written = count > 0 ? (size_t)count : 0;
     if (count >= 0) return CHANNEL_DONE;
@@ -272,12 +304,17 @@ static enum channel_state write_all(struct channel *c)
     return CHANNEL_DONE;
 }
 
-/* OpenSSL writes each record with a call of the kernel, which holds them back until all are there. */
+static void cork(struct channel *c, bool is_corked)
+{
+    if (c->is_corked != is_corked) set(c->descriptor, IPPROTO_TCP, TCP_CORK, is_corked);
+    c->is_corked = is_corked;
+}
+
+/* OpenSSL writes each record with a call of the kernel, which holds back what fills no packet until all are there. */
 enum channel_state channel_write(struct channel *c)
 {
-    bool has_records = c->has_tls && c->out.total > FRAME_MOST;
-    if (has_records) set(c->descriptor, IPPROTO_TCP, TCP_CORK, 1);
+    if (c->has_tls && (c->is_followed || c->out.total > FRAME_MOST)) cork(c, true);
     enum channel_state state = write_all(c);
-    if (has_records) set(c->descriptor, IPPROTO_TCP, TCP_CORK, 0);
+    if (!c->is_followed || state != CHANNEL_DONE) cork(c, false);
     return state;
 }

@@ -1,6 +1,7 @@
 /* A channel: one connection, over TCP or a Unix socket, with TLS or a CRC a frame, and what is read and written of it.
  *
  *   outbox ─ frames, whole ─► socket ─► … ─► socket ─► inbox ─ frame by frame ─► who reads
+ *                                                  └─► landing (landing.h) ─┘
  *
  * The outbox is filled when it is empty, and no sooner: so the band of each chunk is chosen as late as can be.
  */
@@ -12,10 +13,11 @@
 
 #include "../dds/rate_limit.h"
 #include "frame.h"
+#include "landing.h"
 #include "tls.h"
 
 enum {
-    INBOX_BYTES = 4 * FRAME_MOST,
+    INBOX_BYTES = LANDING_FRAMES * FRAME_MOST,
     OUTBOX_BYTES = 4 * FRAME_MOST,
     OUTBOX_PARTS = 64,
     COPIED_MOST = 1024, /* bytes of a payload that are copied also where they could be sent from their place */
@@ -39,6 +41,8 @@ struct channel {
     bool has_tls, is_unix;
     struct tls tls;
     pthread_mutex_t lock;     /* of `tls` while reader and writer are two threads */
+    bool is_followed;         /* what lies in the outbox goes on in the next one, which is filled at once */
+    bool is_corked;           /* TCP_CORK is set. This and the one before: under the lock of the line */
     bool may_read, may_write; /* as far as was told; may_read: the reader's, may_write: under the lock of the line */
     uint64_t heard_ns, pinged_ns; /* CLOCK_MONOTONIC. Of who reads */
     uint64_t read;                /* bytes. The reader writes it; any thread reads it, with load_relaxed */
@@ -48,6 +52,8 @@ struct channel {
     uint64_t acked, looked_ns;    /* bytes that TCP had acknowledged at the last look */
     uint64_t steered_ns;          /* when that is reckoned next */
     size_t first, end;            /* of the inbox, what was not read yet */
+    struct frame landed;          /* the next one that has landed: those before the inbox's */
+    uint32_t landed_count;
     struct tls_fault
         fault; /* this and the next: why handshake or reading has failed. A write that fails is not told: the
                                reader finds out, and may find a BYE before */
@@ -64,10 +70,15 @@ void channel_close(struct channel *); /* NULL is allowed. The outbox holds nothi
 
 /* None of these blocks. DONE, or what to wait for. */
 enum channel_state channel_handshake(struct channel *);
-enum channel_state channel_read(struct channel *);  /* into the inbox: once. DONE: something has come */
 enum channel_state channel_write(struct channel *); /* all of the outbox. Lets go of what was written */
+/* Into the inbox: once. DONE: something has come. is_alone: no more than the frame lacks that has come in part. */
+enum channel_state channel_read(struct channel *, bool is_alone);
+/* The same without TLS, of an inbox that is drained, and of frames that are expected. `arriving` of the line is held. */
+enum channel_state channel_land(struct channel *, struct landing *);
+static inline bool channel_is_drained(const struct channel *c) { return c->first == c->end && !c->landed_count; }
 
-/* The next frame of the inbox, valid until the next channel_read. BAD: `words` of the channel says why. */
+/* The next frame that has come, valid until the next channel_read; one that has landed, as long as its place. BAD: `words` of
+ * the channel says why. */
 enum frame_state channel_next(struct channel *, struct frame *);
 
 /* Is the next frame one that only a line takes? Before who the peer is is known, none may come. */

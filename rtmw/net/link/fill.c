@@ -197,7 +197,14 @@ static bool may_have_more(const struct channel *c)
     return channel_is_empty(c) || (!is_paced && channel_room(c) >= CHUNK_LEAST);
 }
 
-void line_fill(struct line *l, int channel, uint64_t now)
+static bool is_under_way(const struct line *l, int channel)
+{
+    for (uint32_t band = 0; band < BANDS; band++)
+        if (channel_of(band) == channel && l->under_way[band].kept) return true;
+    return false;
+}
+
+static void put_frames(struct line *l, int channel, uint64_t now)
 {
     struct channel *c = l->channel[channel];
     if (channel == URGENT) acknowledge(l, c, now);
@@ -205,4 +212,11 @@ void line_fill(struct line *l, int channel, uint64_t now)
     if (!l->peer_has_resumed || !l->has_resumed) return;
     if (channel == URGENT) put_controls(l, c);
     while (may_have_more(c) && put_message(l, channel, now)) {}
+}
+
+void line_fill(struct line *l, int channel, uint64_t now)
+{
+    struct channel *c = l->channel[channel];
+    put_frames(l, channel, now);
+    c->is_followed = !channel_is_slow(c) && is_under_way(l, channel);
 }

@@ -13,9 +13,28 @@ static struct verdict violation(const char *words) { return (struct verdict){DOW
 
 /* ---- messages: under `arriving` ---- */
 
-/* The rest is passed over; what came of it is dropped. */
-void incoming_forget(struct incoming *m)
+static uint8_t *bytes_of(struct waiting *w) { return w->loan.data ? w->loan.data : w->bytes; }
+
+/* As a peer sends the rest of a large message: that of the highest band goes before all others. */
+struct landing *line_expect(struct line *l, int channel)
 {
+    struct landing *x = &l->landing[channel];
+    if (l->channel[channel]->has_tls) return NULL;
+    if (landing_has_moved(x)) return x;
+    uint32_t band = BANDS - 1;
+    while (band && (channel_of(band) != channel || !l->incoming[band].is_under_way)) band--;
+    const struct incoming *m = &l->incoming[band];
+    if (channel_of(band) != channel || !m->is_under_way || !m->to) return NULL;
+    struct frame_header header = {.kind = FRAME_MORE, .flags = (uint8_t)(FRAME_CHECKED | band), .route = m->route};
+    landing_expect(x, header, bytes_of(m->to) + m->got, m->begin.size - m->got);
+    return x->frames ? x : NULL;
+}
+
+/* The rest is passed over; what came of it is dropped. */
+void incoming_forget(struct line *l, struct incoming *m)
+{
+    struct landing *x = &l->landing[channel_of(m->begin.trailer.priority)];
+    if (m->to && x->have && (x->header.flags & FRAME_BAND) == m->begin.trailer.priority) landing_move(x);
     if (m->to) in_drop(m->in, m->to);
     m->to = NULL;
     m->in = NULL;
@@ -71,8 +90,7 @@ static struct verdict begin(struct line *l, const struct frame *f, uint64_t now)
     m->in = i;
     bool is_wanted = in_begin(i, &b) && resolve_lifetime(l, i, &b);
     if (is_wanted && !m->is_under_way) in_accept(i, &b, f->body + sizeof b);
-    if (is_wanted && m->is_under_way && (m->to = in_place(i, &b)))
-        memcpy(m->to->loan.data ? m->to->loan.data : m->to->bytes, f->body + sizeof b, size);
+    if (is_wanted && m->is_under_way && (m->to = in_place(i, &b))) memcpy(bytes_of(m->to), f->body + sizeof b, size);
     if (!m->is_under_way) done(l, i, &b, now);
     return well;
 }
@@ -82,8 +100,8 @@ static struct verdict more(struct line *l, const struct frame *f, uint64_t now)
     struct incoming *m = &l->incoming[f->header.flags & FRAME_BAND];
     if (!m->is_under_way || m->route != f->header.route || f->size > m->begin.size - m->got)
         return violation("a part of a message that is not under way, or longer than that");
-    uint8_t *to = m->to ? (m->to->loan.data ? m->to->loan.data : m->to->bytes) : NULL;
-    if (to) memcpy(to + m->got, f->body, f->size);
+    uint8_t *to = m->to ? bytes_of(m->to) + m->got : NULL;
+    if (to && to != f->body) memcpy(to, f->body, f->size); /* else it has landed there */
     m->got += f->size;
     if (m->got < m->begin.size) return well;
     m->is_under_way = false;
@@ -105,7 +123,7 @@ static struct verdict drop(struct line *l, const struct frame *f, uint64_t now)
     if (f->header.route > l->highest_in) return violation("a message of a route that was never opened");
     if (m->is_under_way && (m->route != f->header.route || m->begin.trailer.sequence != d.number))
         return violation("the end of another message than the one that is under way");
-    incoming_forget(m);
+    incoming_forget(l, m);
     m->is_under_way = false;
     if (!i) return well;
     if (d.number <= i->received[band] || d.number - i->received[band] > JUMP_MOST)
@@ -134,9 +152,10 @@ void line_forget_incoming(struct line *l)
 {
     lock(&l->arriving, LOCK_ROUTE);
     for (uint32_t band = 0; band < BANDS; band++) {
-        incoming_forget(&l->incoming[band]);
+        incoming_forget(l, &l->incoming[band]);
         l->incoming[band].is_under_way = false;
     }
+    for (int channel = 0; channel < CHANNELS; channel++) l->landing[channel].have = 0;
     for (struct in *i = l->ins; i; i = i->next) i->must_ack = true;
     store_relaxed(&l->must_ack_controls, 1u);
     unlock(&l->arriving, LOCK_ROUTE);

@@ -289,7 +289,7 @@ void in_close(struct in *i)
         l->in_count--;
     }
     for (uint32_t band = 0; band < BANDS; band++)
-        if (l->incoming[band].in == i) incoming_forget(&l->incoming[band]);
+        if (l->incoming[band].in == i) incoming_forget(l, &l->incoming[band]);
     abandon(i);
     unlock(&l->arriving, LOCK_ROUTE);
     rtmw_publisher_close(i->publisher);

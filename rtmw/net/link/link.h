@@ -252,6 +252,7 @@ struct line {
     struct in *ins;
     uint32_t highest_in; /* number of the inbound route that was opened last */
     struct incoming incoming[BANDS];
+    struct landing landing[CHANNELS];
     uint64_t controls_received;
     uint32_t must_ack_controls; /* atomically */
     uint32_t in_count;
@@ -310,8 +311,10 @@ struct verdict {
     const char *words; /* NULL: all is well */
 };
 struct verdict line_hear(struct line *, int channel, const struct frame *, uint64_t now);
+/* Frames that are expected of this channel next, with a place for their bodies; NULL: none. Under `arriving` */
+struct landing *line_expect(struct line *, int channel);
 void line_forget_incoming(struct line *);
-void incoming_forget(struct incoming *); /* under `arriving` */
+void incoming_forget(struct line *, struct incoming *); /* under `arriving` */
 
 static inline int channel_of(uint32_t band) { return band >= URGENT_FROM ? URGENT : BULK; }
 static inline uint64_t cost_of(uint64_t size) { return size + FRAME_COST; }

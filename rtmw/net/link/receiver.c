@@ -40,6 +40,7 @@ static void reset(struct line *l)
 static void say_bye(struct line *l, const char *words, uint16_t code)
 {
     struct channel *c = l->channel[URGENT];
+    c->is_followed = false;
     if (!channel_is_empty(c) && channel_write(c) != CHANNEL_DONE) return; /* in the middle of a frame */
     channel_put(c, (struct frame_header){.kind = FRAME_BYE}, (struct iovec){&code, sizeof code},
                 (struct iovec){(void *)(uintptr_t)words, strnlen(words, FRAME_WORDS)}, NULL);
@@ -117,12 +118,23 @@ static struct verdict hear_all(struct line *l, int channel, uint64_t now)
     return (struct verdict){state == FRAME_DAMAGED ? DOWN_DAMAGED : DOWN_VIOLATION, c->words};
 }
 
+static enum channel_state read_once(struct line *l, int channel)
+{
+    struct channel *c = l->channel[channel];
+    lock(&l->arriving, LOCK_ROUTE);
+    struct landing *x = line_expect(l, channel);
+    bool lands = x && channel_is_drained(c);
+    enum channel_state state = lands ? channel_land(c, x) : CHANNEL_DONE;
+    unlock(&l->arriving, LOCK_ROUTE);
+    return lands ? state : channel_read(c, x != NULL);
+}
+
 static struct verdict read_channel(struct line *l, int channel)
 {
     struct channel *c = l->channel[channel];
     int reads = channel == URGENT ? READS_URGENT : c->has_tls ? READS_BULK_TLS : READS_BULK;
     for (int n = 0; n < reads && c->may_read; n++) {
-        enum channel_state state = channel_read(c);
+        enum channel_state state = read_once(l, channel);
         uint64_t now = now_monotonic_ns();
         if (state == CHANNEL_CLOSED || state == CHANNEL_FAILED) return verdict_of(c, state);
         c->may_read = state == CHANNEL_DONE;
@@ -180,13 +192,16 @@ static void wake_sender(struct line *l)
         if (!o->is_waited_for && out_may_take(o)) return line_wake_sender(l);
 }
 
-static void pump(struct line *l)
+/* true: it has stopped for another thread that wants the lock, and there is more to do. */
+static bool pump(struct line *l)
 {
+    bool is_more;
     line_lock(l);
-    for (uint64_t now = now_monotonic_ns(); line_pump(l, now) && !load_relaxed(&l->openers); now = now_monotonic_ns()) {
-    }
+    do is_more = line_pump(l, now_monotonic_ns());
+    while (is_more && !load_relaxed(&l->openers));
     wake_sender(l);
     unlock(&l->lock, LOCK_ENGINE);
+    return is_more;
 }
 
 static int wait_ms(const struct line *l, bool is_more)
@@ -220,8 +235,7 @@ bool line_turn(struct line *l, bool is_more)
     retry(l);
     look_at_silence(l, now_monotonic_ns());
     line_steer(l, now_monotonic_ns());
-    pump(l);
-    return is_more;
+    return pump(l) || is_more;
 }
 
 void *line_receive(void *argument)
