@@ -80,8 +80,7 @@ class Inbound:
         self._steps.tell(event)
 
     def moved(self, id: TransferId, state: TransferState, cause: str) -> None:
-        """A transfer of this node has another state here, durably. It is told with what moves in the same turn of the
-        loop."""
+        """A transfer of this node has another state here, durably. Told with what moves in one turn of the loop."""
         if not self._moved:
             asyncio.get_running_loop().call_soon(self._tell_moved)
         self._moved[id] = state, cause
