@@ -86,7 +86,7 @@ class Services:
         service.pid, service.starts = process.pid, service.starts + 1
         assert process.stderr is not None, "it was asked for"
         try:
-            while data := await process.stderr.readline():
+            while data := await _line(process.stderr):
                 if line := data.decode(errors="replace").strip():
                     service.why = line
                     log.info("service %s: %s", service.name, line)
@@ -106,6 +106,14 @@ class Services:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _line(said: asyncio.StreamReader) -> bytes:
+    """The next one; empty at the end. One beyond the limit of the stream, 64 KiB, is said not to be shown."""
+    try:
+        return await said.readline()
+    except ValueError:  # what was read of it is gone
+        return b"a line that is too long to be shown\n"
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

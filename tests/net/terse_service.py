@@ -1,8 +1,8 @@
-"""A service that ends at once and says why, with an empty line between, as a traceback of two errors has it."""
+"""A service that ends at once and says why, behind a line that is too long and an empty one, as tracebacks have them."""
 
 from __future__ import annotations
 
 import sys
 
 if __name__ == "__main__":
-    sys.exit("the first error\n\nthe error that came of it")
+    sys.exit(f"the first error: {'x' * (1 << 17)}\n\nthe error that came of it")

@@ -79,7 +79,7 @@ def test_a_service_that_cannot_begin_says_why_and_the_node_goes_on(hosts: tuple[
     assert "data" in served(host)["why"]
 
 
-def test_the_last_line_of_a_service_is_its_reason_also_behind_an_empty_line(
+def test_the_last_line_of_a_service_is_its_reason_also_behind_an_endless_and_an_empty_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(MODULES, "transfer", "tests.net.terse_service")
