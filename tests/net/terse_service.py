@@ -1,4 +1,4 @@
-"""A service that ends at once and says why, behind a line that is too long and an empty one, as tracebacks have them."""
+"""A service that ends at once and says why, behind a line that is too long and an empty one."""
 
 from __future__ import annotations
 
