@@ -140,11 +140,10 @@ static bool wakes_flusher(struct writer *w)
     return true;
 }
 
-/* Lock held. What is in the batch goes to the disk. True: the caller has to wake the flusher. One that knows of the batch and
- * holds it looks again when the hold ends. */
+/* Lock held. What is in the batch goes to the disk. True: the caller has to wake the flusher. */
 static bool starts(struct writer *w)
 {
-    if (!w->batches[w->filling].used || (w->is_due && writer_holds(w))) return false;
+    if (w->is_due || !w->batches[w->filling].used) return false;
     w->is_due = true;
     return wakes_flusher(w);
 }
@@ -153,7 +152,6 @@ static bool starts(struct writer *w)
  * at nothing by itself: the first record makes it look after `idle_ns`. True: the caller has to wake it. */
 static bool has_put(struct writer *w, int code, bool was_empty)
 {
-    if (code == WAIT) w->expected = 0; /* the batch is held for nobody: it has no room */
     if (code == WAIT) return starts(w);
     return code == LOG_OK && was_empty && !w->flusher_is_timed && wakes_flusher(w);
 }
@@ -221,43 +219,36 @@ static void flush_here(struct writer *w)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Lock held. Nobody else is at it, or has been woken for it; and the caller has all the time that the disk takes. */
+/* Lock held. Nobody else is at it, or has been asked to; and the caller has all the time that the disk takes. */
 static bool may_flush_here(const struct writer *w, uint64_t deadline)
 {
-    return w->flusher_sleeps && !w->flushes && deadline == WRITER_FOREVER && !load_relaxed(&w->stopping) &&
-           !load_relaxed(&w->failed);
+    return w->flusher_sleeps && !w->flushes && !w->is_due && deadline == WRITER_FOREVER &&
+           !load_relaxed(&w->stopping) && !load_relaxed(&w->failed);
 }
 
 int writer_wait(struct writer *w, uint64_t end, uint64_t deadline)
 {
-    bool is_counted = false;
     while (load_acquire(&w->durable) < end) { /* pairs with the flusher's store: what is below is on the disk */
         pthread_mutex_lock(&w->lock);
         struct writer_batch *filling = &w->batches[w->filling];
         bool is_filling = filling->used && end > filling->first, wakes;
-        bool is_mine = is_filling && may_flush_here(w, deadline);
-        struct writer_batch *batch = is_filling ? filling : &w->batches[!w->filling];
-        batch->waiters += !is_counted;
-        is_counted = true;
-        if (is_mine && !writer_holds(w)) {
+        if (is_filling && may_flush_here(w, deadline)) {
             flush_here(w);
             wakes = writer_needs_flusher(w) && wakes_flusher(w);
             pthread_mutex_unlock(&w->lock);
             if (wakes) futex_wake(&w->work);
             continue;
         }
-        bool looks_again = is_mine && !w->is_due; /* the flusher knows nothing of this hold */
+        struct writer_batch *batch = is_filling ? filling : &w->batches[!w->filling];
         uint32_t seen = batch->turn;
-        uint64_t until = looks_again ? w->held_until : deadline;
         bool is_durable = load_acquire(&w->durable) >= end, has_failed = load_acquire(&w->failed);
-        wakes = is_filling && !looks_again && starts(w);
+        wakes = is_filling && starts(w);
         pthread_mutex_unlock(&w->lock);
         if (wakes) futex_wake(&w->work);
         if (is_durable) return LOG_OK;
         if (has_failed) return LOG_FAILED;
-        int code = sleep_on(w, &batch->turn, seen, until);
-        bool is_over = code && !(looks_again && code == LOG_TIMEOUT);
-        if (is_over) return load_acquire(&w->durable) >= end ? LOG_OK : code;
+        int code = sleep_on(w, &batch->turn, seen, deadline);
+        if (code) return load_acquire(&w->durable) >= end ? LOG_OK : code;
     }
     return LOG_OK;
 }

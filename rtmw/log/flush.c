@@ -8,8 +8,6 @@
 #include "spare.h"
 #include "writer.h"
 
-enum { LONGEST_HOLD_NS = 1000000 };
-
 /* Any thread, without the lock. The first fault counts. Everybody who waits is told. */
 void writer_fail(struct writer *w, const struct log_fault *fault)
 {
@@ -164,22 +162,8 @@ static int write_idle_mark(struct writer *w, uint32_t flags, struct log_fault *f
     return error ? fail_with(w, fault, "write of the mark", error) : LOG_OK;
 }
 
-/* Lock held. Appenders in a loop are back soon. If the next batch went without them, they would be two groups that wait for
- * each other's syncs by turns. `taken_ns`: what the last flush took, which a hold is never longer than. */
-static void hold_next(struct writer *w, struct writer_batch *batch, uint64_t taken_ns)
-{
-    w->expected = batch->waiters + w->batches[w->filling].waiters;
-    w->held_until = w->flushed_ns + (taken_ns < LONGEST_HOLD_NS ? taken_ns : LONGEST_HOLD_NS);
-    batch->waiters = 0;
-}
-
-bool writer_holds(const struct writer *w)
-{
-    return w->batches[w->filling].waiters < w->expected && writer_now(w) < w->held_until;
-}
-
 /* Lock held. What was in it is durable. */
-static void finish(struct writer *w, struct writer_batch *batch, uint64_t began_ns)
+static void finish(struct writer *w, struct writer_batch *batch)
 {
     w->counters.batches++;
     w->counters.syncs++;
@@ -188,7 +172,6 @@ static void finish(struct writer *w, struct writer_batch *batch, uint64_t began_
     batch->turn++;
     w->mark_is_due = true;
     w->flushed_ns = writer_now(w);
-    hold_next(w, batch, w->flushed_ns - began_ns);
     writer_ring(w);
 }
 
@@ -199,13 +182,12 @@ int writer_flush_batch(struct writer *w)
     w->filling = !w->filling;
     w->is_due = false;
     w->flushes = true;
-    uint64_t began_ns = writer_now(w);
     writer_wake_room(w);
     pthread_mutex_unlock(&w->lock);
     int code = flush_batch(w, batch, &fault);
     if (code) writer_fail(w, &fault);
     pthread_mutex_lock(&w->lock);
-    if (!code) finish(w, batch, began_ns);
+    if (!code) finish(w, batch);
     w->flushes = false;
     pthread_mutex_unlock(&w->lock);
     futex_wake(&batch->turn); /* many may be asleep there, and the next ones need the lock */
@@ -214,18 +196,15 @@ int writer_flush_batch(struct writer *w)
 }
 
 /* Lock held. */
-static bool is_asked(const struct writer *w) { return w->is_due && w->batches[w->filling].used; }
-
-/* Lock held. */
 static bool has_work(const struct writer *w)
 {
-    bool is_ready = is_asked(w) && !writer_holds(w);
-    return !w->flushes && (is_ready || load_acquire(&w->stopping) || load_acquire(&w->failed));
+    bool is_asked = w->is_due && w->batches[w->filling].used;
+    return !w->flushes && (is_asked || load_acquire(&w->stopping) || load_acquire(&w->failed));
 }
 
 bool writer_needs_flusher(const struct writer *w)
 {
-    return w->flusher_sleeps && (has_work(w) || is_asked(w) || (!w->flusher_is_timed && w->mark_is_due));
+    return w->flusher_sleeps && (has_work(w) || (!w->flusher_is_timed && w->mark_is_due));
 }
 
 /* Lock held. For how long there is nothing to do if nobody asks for anything; 0: now there is. */
@@ -234,7 +213,6 @@ static uint64_t time_left(const struct writer *w)
     const struct writer_batch *batch = &w->batches[w->filling];
     if (!batch->used && !w->mark_is_due) return UINT64_C(1) << 62;
     uint64_t end = (batch->used ? batch->oldest_ns : w->flushed_ns) + w->idle_ns, now = writer_now(w);
-    if (is_asked(w)) end = w->held_until;
     return end > now ? end - now : 0;
 }
 

@@ -1,8 +1,8 @@
 /* The writer of a log: group commit.
  *
  *   appenders ─ under `lock` ─► the batch being filled          two batches take turns: while the flusher writes and syncs
- *   flusher   ─ swaps, writes, syncs once ─► `durable`          one, the other is filled: a batch holds what came while the
- *   maker     ─ the next segment, ahead ─► `spare`              one before it was synced
+ *   flusher   ─ swaps, writes, syncs once ─► `durable`          one, the other is filled. There is no delay to tune: a batch
+ *   maker     ─ the next segment, ahead ─► `spare`              holds what came while the one before it was synced
  *
  * An appender puts its records into the batch, at the position `next`. That begins no sync: the batch goes to the disk when
  * somebody waits for one of its records, when it is asked for (writer_start), when it is full, and at the latest after
@@ -10,10 +10,6 @@
  * are given out without gaps; in which segment a record will lie is decided when it is appended, so that a record that
  * was accepted never meets a full disk: `boundary` is the position up to which there is room, in the last segment or in
  * the spare that has been set aside for the roll at `roll_at`.
- *
- * Appenders in a loop, woken by one sync, come back one after the other. If the first of them began the next sync, the others
- * would wait for that one and for their own. So a batch is held (writer_holds) until as many wait for it as the last flush has
- * woken or found waiting, and no longer than that flush took. There is no delay to tune, and none for an appender alone.
  *
  * A call of the system that fails ends the writer for good: no write and no sync is tried again, since nobody can know
  * what of it reached the disk (for PostgreSQL this was found in 2018: https://wiki.postgresql.org/wiki/Fsync_Errors).
@@ -38,7 +34,6 @@ struct writer_batch {
     uint64_t first;     /* position of its first byte */
     uint64_t records;   /* in it */
     uint64_t oldest_ns; /* monotonic clock, when its first record came */
-    uint32_t waiters;   /* appenders who wait for it; of those who gave up, too */
     uint32_t turn;      /* futex: another value when what was in it is durable, or has failed */
 };
 
@@ -81,8 +76,6 @@ struct writer {
     bool flusher_is_timed; /* and not for ever */
     bool mark_is_due;      /* the newest mark says less than `durable`, or is not clean */
     uint64_t flushed_ns;   /* monotonic clock, when the last batch was durable */
-    uint32_t expected;     /* as many appenders may wait for the batch being filled, */
-    uint64_t held_until;   /* monotonic clock: which is held for them until then */
     uint32_t room_waiters;
     struct writer_counters counters;
     struct ids ids;       /* of records that were taken, durable or not */
@@ -170,9 +163,7 @@ void writer_remove_eventfd(struct writer *w, int descriptor);
 void *writer_flush(void *writer); /* flush.c */
 /* flush.c. Lock held, and held again at the end; nobody flushes, and the batch that is filled has something. LOG_OK, LOG_FAILED. */
 int writer_flush_batch(struct writer *w);
-/* flush.c. Lock held. Does the batch being filled stay for appenders who are expected? */
-bool writer_holds(const struct writer *w);
-/* flush.c. Lock held. Has the flusher something to do, now or soon, and sleeps? */
+/* flush.c. Lock held. Has the flusher something to do, and sleeps? */
 bool writer_needs_flusher(const struct writer *w);
 void *writer_make(void *writer);          /* maker.c */
 bool trim_is_due(const struct writer *w); /* upkeep.c, as the next one */

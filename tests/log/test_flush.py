@@ -1,4 +1,4 @@
-"""Which thread brings a batch to the disk, the flusher or an appender, and which appends go together."""
+"""Who brings a batch to the disk: the flusher; or an appender that is alone, which spares two switches of threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import rtmw
 from tests.bus import eventually
 
 APPENDS = 400
-TOGETHER = 16
 LOOKS_A_SECOND = 20
 """At most, of the flusher and of the maker."""
 
@@ -76,22 +75,3 @@ def test_threads_that_come_and_go_are_all_answered(tmp_path: Path) -> None:
             for thread in threads:
                 thread.join()
         assert len(list(log.read())) == log.stats().records == 60 * 14
-
-
-def test_threads_that_append_in_a_loop_stay_together(tmp_path: Path) -> None:
-    """Were a batch not held for those who come back, two groups of 8 would wait for each other's syncs by turns."""
-    with rtmw.Log(tmp_path / "log") as log:
-        log.append(b"the first")
-
-        def append() -> None:
-            for number in range(APPENDS):
-                log.append(b"%d" % number)
-
-        threads = [threading.Thread(target=append) for _ in range(TOGETHER)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        stats = log.stats()
-        assert stats.records / stats.batches > 0.6 * TOGETHER
-        assert stats.largest_batch <= TOGETHER
