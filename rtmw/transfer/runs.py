@@ -66,7 +66,7 @@ def arrive_run(state: State, run: ArriveRun, parked: int) -> Steps[bool]:
     model = Enqueue(NONE, NONE, first, run.header, body, run.sender)
     rows = _rows_of(model, ((id.sequence, NONE, body) for id, body in run.letters.items()))
     lsns = yield Append(rows)
-    assert lsns is not None, "who drives a step answers an Append with the LSNs of its records"
+    assert lsns is not None, "the driver of a step answers an Append with the LSNs of its records"
     yield state.apply_arrivals(lsns, rows, run)
     return True
 
