@@ -66,6 +66,8 @@ TEXTS = (
     "1e999",
     '"\\ud800"',
 )
+MOST_ITEMS = 10_000
+"""Of a list: what was sent is heard, and is changed again."""
 HELD = 4
 """Announcements of a kind that stand at a time."""
 
@@ -164,7 +166,8 @@ class Attacker:
         items = list(value)
         match chance.randrange(3):
             case 0:
-                return items * chance.choice((0, 2, 500))
+                times = chance.choice((0, 2, 500))
+                return items[: MOST_ITEMS // max(times, 1)] * times
             case 1 if items:
                 at = chance.randrange(len(items))
                 one = items[at]
