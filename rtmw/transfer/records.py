@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.header import Header
+from rtmw.transfer.header import Header, Kind
 
 __all__ = [
     "Abort",
@@ -39,6 +39,7 @@ __all__ = [
     "TransferState",
     "Undone",
     "arriving_id",
+    "is_letter",
     "own_id",
 ]
 
@@ -130,6 +131,11 @@ class TransferId(NamedTuple):
 
 
 _ARRIVING: Final = 1 << 63
+
+
+def is_letter(header: Header) -> bool:
+    """Does its body lie in its record, and is nothing of it to be watched? Such transfers may go in runs."""
+    return header.kind is Kind.BUF and not header.lifetime_ns and header.length <= LARGEST_INLINE
 
 
 def arriving_id(id: TransferId) -> TransferId:

@@ -13,19 +13,10 @@ from struct import Struct
 from rtmw.transfer.address import Reach
 from rtmw.transfer.effects import Append, Steps
 from rtmw.transfer.events import ArriveRun, SendRun
-from rtmw.transfer.header import Header, Kind
+from rtmw.transfer.header import Header
 from rtmw.transfer.queues import next_states
 from rtmw.transfer.record_bytes import NUMBER, SEQUENCE, pack
-from rtmw.transfer.records import (
-    LARGEST_INLINE,
-    NONE,
-    Change,
-    Enqueue,
-    Record,
-    Settled,
-    TransferId,
-    TransferState,
-)
+from rtmw.transfer.records import NONE, Change, Enqueue, Record, Settled, TransferId, TransferState, is_letter
 from rtmw.transfer.state import State
 from rtmw.transfer.undoing import append
 
@@ -34,8 +25,7 @@ __all__ = ["arrive_run", "confirm_ends", "is_plain", "send_run", "settle_run"]
 
 def is_plain(header: Header) -> bool:
     """May letters with this header go the common way? What says no has to be looked at one by one."""
-    is_letter = header.kind is Kind.BUF and not header.lifetime_ns and header.length <= LARGEST_INLINE
-    return is_letter and header.to.reach is Reach.ANY
+    return is_letter(header) and header.to.reach is Reach.ANY
 
 
 def send_run(state: State, run: SendRun, first: TransferId, parked: int) -> Steps[TransferId | None]:

@@ -12,9 +12,9 @@ from rtmw.transfer.carry.desk import Desk
 from rtmw.transfer.carry.half import Bytes, Outbox, Steps, Turns, run_stream
 from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.errors import TransferError, cause_of
-from rtmw.transfer.header import Delivery, Kind
+from rtmw.transfer.header import Delivery
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState
+from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState, is_letter
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire.frames import Raw, piece_size
 from rtmw.transfer.wire.sending import Sending
@@ -88,8 +88,7 @@ class Outbound:
         deadline = None if left is None else self._now() + max(0.0, left)
         parts = self._contents[record.id].parts
         was_sent = item.state is not TransferState.ACCEPTED
-        is_letter = record.header.kind is Kind.BUF and isinstance(body, bytes) and not record.header.lifetime_ns
-        letter = body if is_letter and isinstance(body, bytes) else None
+        letter = body if is_letter(record.header) and isinstance(body, bytes) else None
         about = deadline, mark, was_sent, self._is_first, letter
         return e.Add(record.id, record.sender, record.header, parts, *about)
 

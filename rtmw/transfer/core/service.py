@@ -352,7 +352,8 @@ class Service:
         touched: set[str] = set()
         for note in notes:
             if isinstance(note, Came):
-                touched |= {note.service} if not note.node else set()
+                if not note.node:
+                    touched.add(note.service)
                 continue
             if isinstance(note, Aborted):
                 yield from self._aborted(note)

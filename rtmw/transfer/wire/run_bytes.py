@@ -7,8 +7,8 @@ from hashlib import sha256
 from struct import iter_unpack, pack, unpack
 
 from rtmw.transfer.fields import Fields, packed_text
-from rtmw.transfer.header import Header, Kind, pack_sized_header, unpack_sized_header
-from rtmw.transfer.records import LARGEST_INLINE, TransferId
+from rtmw.transfer.header import Header, pack_sized_header, unpack_sized_header
+from rtmw.transfer.records import LARGEST_INLINE, TransferId, is_letter
 from rtmw.transfer.wire.terms import HASH
 
 __all__ = ["pack_ids", "pack_letters", "unpack_ids", "unpack_letters", "value_of"]
@@ -53,7 +53,7 @@ def pack_letters(sender: str, header: Header, letters: Mapping[TransferId, bytes
 def unpack_letters(fields: Fields) -> tuple[str, Header, dict[TransferId, bytes]]:
     incarnation, node = fields.number(8), fields.short_text()
     sender, header = fields.short_text(), unpack_sized_header(fields)
-    if header.kind is not Kind.BUF or header.length > LARGEST_INLINE or header.lifetime_ns:
+    if not is_letter(header):
         fields.wrong(f"a letter is a BUF of at most {LARGEST_INLINE} bytes without a lifetime; here is {header}")
     count, rest = divmod(fields.left(), 8 + header.length)
     if rest or not count:
