@@ -72,7 +72,7 @@ struct column_program {
     const struct column_op *ops;
 };
 
-/* What is being built of one op. Make room before you append to it. */
+/* The column of one op, while it is built. Make room before you append to it. */
 struct column {
     uint64_t rows, room;
     uint64_t size, capacity; /* bytes of what the offsets lead into */

@@ -41,7 +41,7 @@ struct channel {
     bool has_tls, is_unix;
     struct tls tls;
     pthread_mutex_t lock;     /* of `tls` while reader and writer are two threads */
-    bool is_followed;         /* what lies in the outbox goes on in the next one, which is filled at once */
+    bool is_followed;         /* the message in the outbox goes on in the next one, which is filled at once */
     bool is_corked;           /* TCP_CORK is set. This and the one before: under the lock of the line */
     bool may_read, may_write; /* as far as was told; may_read: the reader's, may_write: under the lock of the line */
     uint64_t heard_ns, pinged_ns; /* CLOCK_MONOTONIC. Of who reads */
