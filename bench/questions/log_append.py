@@ -80,6 +80,11 @@ def inside(times: Sequence[int], begin: int, end: int) -> list[float]:
 
 def threads(role: Role) -> list[list[float]]:
     """How long each append took, in µs, by threads."""
+    return under_load(role, lambda: time.sleep(WARM_S + role.options["seconds"]))
+
+
+def under_load(role: Role, meanwhile: Callable[[], None]) -> list[list[float]]:
+    """The same, while something goes on that takes so long at least."""
     writers, period = role.options["writers"], role.options["seconds"]
     times: list[list[int]] = [[] for _ in range(writers)]
     errors: list[Exception] = []
@@ -93,7 +98,8 @@ def threads(role: Role) -> list[list[float]]:
         with suppress(threading.BrokenBarrierError):  # one of them has failed
             ready.wait()
         begin = clock() + int(WARM_S * 1e9)
-        stop.wait(0 if errors else WARM_S + period)
+        if not errors:
+            meanwhile()
         stop.set()
         for thread in going:
             thread.join()

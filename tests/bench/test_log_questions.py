@@ -91,6 +91,13 @@ def test_appends_under_load_and_what_is_beside_them_have_a_99th_of_a_hundred() -
         assert log_delay.measure(Stage("1M"), system, case)[system].value > 0
 
 
+def test_appends_and_a_sync_that_runs_beside_them_have_each_a_99th_of_a_hundred() -> None:
+    case = Case("4 threads", (RTMW,), {**SHORT, "part": "beside", "writers": 4})
+    figures = log_delay.measure(Stage("1M"), RTMW, case)
+    assert figures[RTMW].value > 0
+    assert figures[FDATASYNC].percentiles["p50"] > 0
+
+
 @pytest.mark.parametrize("system", [RTMW, GROWING, PREPARED])
 def test_appends_of_64_kib_are_measured_beside_plain_files(system: str) -> None:
     assert log_bulk.measure(Stage("1M"), system, Case("1 writer", (system,), SHORT))[system].value > 0
