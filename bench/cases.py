@@ -29,6 +29,8 @@ class Case:
     name: str
     systems: tuple[str, ...]
     options: dict[str, Any] = field(default_factory=dict[str, Any])
+    beside: tuple[str, ...] = ()
+    """What a play of one of the systems measures along with it."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def cases(quick: bool) -> Sequence[Case]:
     options = {"seconds": 0.3 if quick else 0.6, "part": "threads", "writers": 16}
     return [
         Case(ALONE, (RTMW, RTMW_C, GROUP_COMMIT, FDATASYNC), options),
-        Case(BESIDE, (RTMW,), options | {"part": "beside"}),
+        Case(BESIDE, (RTMW,), options | {"part": "beside"}, beside=(FDATASYNC,)),
     ]
 
 

@@ -25,7 +25,9 @@ def measured(quick: bool) -> set[Key]:
     found: set[Key] = set()
     for name in NAMES:
         for case in question(name).cases(quick):
-            systems = getattr(question(name), "SYSTEMS", case.systems)  # those are measured in one play
+            systems = getattr(
+                question(name), "SYSTEMS", (*case.systems, *case.beside)
+            )  # those are measured in one play
             found |= {(name, case.name, system) for system in systems}
     return found
 
