@@ -11,6 +11,7 @@ import numpy as np
 from rtmw.errors import LogDamaged
 from rtmw.log import RUN_DATA, RUN_IDS, RUN_KEYS
 from rtmw.log_reading import Origin, Reading
+from rtmw.optional import needed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -176,8 +177,6 @@ class LogBatch(RunColumns, Generic[T]):
         The columns are those of Spark (docs/spark.md). Needs pyarrow. Raises ValueMismatch, UnsupportedType,
         LogDamaged, NotInstalled.
         """
-        from rtmw.recording.optional import needed
-
         arrow = needed("pyarrow", "PyArrow", "arrow", "to_arrow()")
         columns = _columns(self._description)
         members = self._members() if any(column.member is not None for column in columns) else None

@@ -123,7 +123,7 @@ def test_reading_a_command_line_loads_nothing_that_few_commands_need() -> None:
 
 def test_a_node_starts_without_numpy() -> None:
     """A node handles bytes: numpy would take a third of the time in which it starts."""
-    assert "numpy" not in modules_after("import rtmw.cli, rtmw.net.node")
+    assert "numpy" not in modules_after("import rtmw.cli, rtmw.net.node, rtmw.net.link.links")
 
 
 def test_neither_a_core_of_transfers_nor_a_program_with_them_starts_with_numpy() -> None:

@@ -30,6 +30,7 @@ LAYERS = (
         "rtmw.addresses",
         "rtmw.claims",
         "rtmw.locks",
+        "rtmw.optional",
         "rtmw.settings",
     ),
     ("rtmw.shm", "rtmw.types", "rtmw.log", "rtmw.checksum"),

@@ -32,7 +32,7 @@ from threading import Lock
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-IMPORTED = ("rtmw.cli", "rtmw.net.node", "rtmw.transfer.core.process", "uvloop")
+IMPORTED = ("rtmw.cli", "rtmw.net.node", "rtmw.net.link.links", "rtmw.transfer.core.process", "uvloop")
 FIXED = ("LD_", "MALLOC_", "GLIBC_", "PYTHON")
 """Variables whose names begin so are read when a program starts."""
 LONGEST = 4096

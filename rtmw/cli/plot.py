@@ -15,7 +15,7 @@ from rtmw.cli.braille import chart
 from rtmw.cli.common import CommandError
 from rtmw.cli.recording import section_of, working
 from rtmw.errors import UnsupportedType
-from rtmw.recording.optional import needed
+from rtmw.optional import needed
 from rtmw.recording.places import place
 from rtmw.recording.recording import Recording
 from rtmw.recording.tools.whole import written_whole

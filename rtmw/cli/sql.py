@@ -11,7 +11,7 @@ from typing import Any
 
 from rtmw.cli.recording import working
 from rtmw.cli.show import Cell, Table, counted, show
-from rtmw.recording.optional import needed
+from rtmw.optional import needed
 from rtmw.strict_json import as_json
 
 

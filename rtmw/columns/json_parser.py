@@ -19,7 +19,7 @@ from rtmw.columns.members import Elements, Leaf, Member, Node, Record
 from rtmw.columns.object_decoder import Parser
 from rtmw.columns.program import DEEPEST, MOST
 from rtmw.errors import UnsupportedType
-from rtmw.recording.optional import needed
+from rtmw.optional import needed
 
 _VALUE: Final = "value"
 _OPEN: Final[dict[str, Any]] = {}

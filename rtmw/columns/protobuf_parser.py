@@ -17,7 +17,7 @@ from rtmw.columns.members import DURATION, TIME, Elements, Leaf, Member, Node, R
 from rtmw.columns.object_decoder import Parser
 from rtmw.columns.program import DEEPEST, MOST, Unsigned
 from rtmw.errors import UnsupportedType
-from rtmw.recording.optional import needed
+from rtmw.optional import needed
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor

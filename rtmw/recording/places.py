@@ -18,8 +18,8 @@ from typing import IO, Any, Final, Self
 from urllib.parse import unquote, urlsplit
 
 from rtmw.errors import RemoteFailed
+from rtmw.optional import needed
 from rtmw.patterns import is_pattern
-from rtmw.recording.optional import needed
 
 SCHEMES: Final = ("s3", "gs", "hdfs")
 _URI: Final = re.compile(rf"({'|'.join(SCHEMES)}):/+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
-from rtmw.recording.optional import needed
+from rtmw.optional import needed
 from rtmw.recording.times import Time, time_ns
 from rtmw.recording.versions import version_number
 

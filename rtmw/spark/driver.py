@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rtmw.optional import needed
 from rtmw.spark.folders import own_folder
 from rtmw.spark.java import find_java
 from rtmw.spark.workers import prepare_workers, source_folder
@@ -36,8 +37,6 @@ UNCHECKED_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_
 
 def require_pyspark() -> None:
     """NotInstalled names what is missing, and the command that installs it."""
-    from rtmw.recording.optional import needed  # which brings numpy along
-
     for module, package in (("pyspark", "PySpark"), ("pyarrow", "PyArrow"), ("pandas", "pandas")):
         needed(module, package, "spark", "rtmw.spark")
 

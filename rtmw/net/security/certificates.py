@@ -15,7 +15,7 @@ from rtmw.clock import CLOCK
 from rtmw.errors import NotInstalled
 from rtmw.net.security.errors import NotTrusted
 from rtmw.net.security.names import SCHEME, Name, parse_name
-from rtmw.recording.optional import MISSING
+from rtmw.optional import MISSING
 from rtmw.units import duration
 
 try:

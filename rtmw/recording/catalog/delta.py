@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.errors import RecordingError
+from rtmw.optional import needed
 from rtmw.recording.catalog.rows import DAY
-from rtmw.recording.optional import needed
 from rtmw.recording.places import RemotePath, said
 from rtmw.recording.tools.parquet import ROW_GROUP
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from rtmw.errors import RtmwError, UnsupportedType
+from rtmw.optional import needed
 from rtmw.recording.frames.extent import Extent, Planned
 from rtmw.recording.frames.frame import Frame, Query
 from rtmw.recording.frames.hints import hint_of
-from rtmw.recording.optional import needed
 from rtmw.recording.recording import Recording
 
 if TYPE_CHECKING:
