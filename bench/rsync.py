@@ -14,6 +14,8 @@ from pathlib import Path
 from bench.log_peers.server import answers, free_port, server
 
 DAEMON, SSH = "rsync, daemon", "rsync over ssh"
+NOBODYS = Path("/run/sshd")
+"""An empty folder, without which sshd does not start for root: its service makes it, where one runs."""
 SETTINGS = """\
 port = {port}
 address = 127.0.0.1
@@ -66,6 +68,8 @@ def over_ssh(folder: Path) -> Generator[tuple[str, str]]:
         "AuthorizedKeysFile": folder / "authorized", "PidFile": "none",
     }  # fmt: skip
     command = [program("sshd", "openssh-server"), "-D", "-e", "-f", "/dev/null"]
+    if os.getuid() == 0:
+        NOBODYS.mkdir(0o755, exist_ok=True)
     command += [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
     trust = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
     shell = f"ssh -p {port} -i {folder / 'user'} {trust}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from bench.letters import answers, serving
 from bench.questions import transfer_between, transfer_file, transfer_levels, transfer_rate, transfer_resume
 from bench.questions.transfer_rate import APPENDS
 from bench.questions.transfer_resume import RSYNC
-from bench.rsync import DAEMON, program
+from bench.rsync import DAEMON, SSH, program
 from bench.stage import Stage
 
 
@@ -43,7 +44,7 @@ def test_the_node_ends_with_its_block(domain: rtmw.Domain, tmp_path: Path) -> No
     assert not answers(domain.id)
 
 
-@pytest.mark.parametrize(("system", "tls"), [(RTMW, False), (DAEMON, False)])
+@pytest.mark.parametrize(("system", "tls"), [(RTMW, False), (DAEMON, False), (SSH, True)])
 def test_a_file_has_its_time_from_node_to_node(system: str, tls: bool) -> None:
     needs(system)
     case = Case("", (system,), {"mib": 16, "tls": tls})
@@ -58,8 +59,12 @@ def test_a_file_that_was_cut_goes_on_after_a_time(system: str) -> None:
 
 
 def needs(system: str) -> None:
-    if system != RTMW and shutil.which("rsync") is None:
+    if system == RTMW:
+        return
+    if shutil.which("rsync") is None:
         pytest.skip("rsync is not installed: apt-get install rsync")
+    if system == SSH and shutil.which("sshd", path=os.defpath + os.pathsep + "/usr/sbin") is None:
+        pytest.skip("sshd is not installed: apt-get install openssh-server")
 
 
 def test_what_a_peer_lacks_is_said_with_the_package() -> None:
