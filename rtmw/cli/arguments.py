@@ -101,7 +101,7 @@ def _add_demo(commands: Commands) -> None:
 
 
 def _run_demo(arguments: argparse.Namespace) -> int:
-    from rtmw.demo import FOLDER, run  # psutil and the topics are only needed here
+    from rtmw.demo.course import FOLDER, run  # psutil and the topics are only needed here
 
     return run(arguments.seconds, Path(arguments.output or FOLDER), spark=not arguments.no_spark)
 

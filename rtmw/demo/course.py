@@ -1,0 +1,107 @@
+"""The course of the demonstration: both hosts live, then the recording, and then the durable log."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from rtmw import observe
+from rtmw.cli.endings import ends_in_order
+from rtmw.demo import screen, summary
+from rtmw.demo.crew import Crew
+from rtmw.demo.durable import through_log
+from rtmw.demo.nodes import node
+from rtmw.demo.offline import Offline, with_spark, without_spark
+from rtmw.demo.recording import arrive, complete, recorded, recorder
+from rtmw.demo.roles import FAR, PUBLISHERS, SUBSCRIBERS
+from rtmw.demo.topics import telemetry
+from rtmw.domain import Domain
+from rtmw.errors import DomainError, DomainNotFound, LimitReached, NotInstalled
+
+NUMBERS = range(50, 100)
+"""Domains that a demonstration may take."""
+FOLDER = Path("rtmw-demo")
+"""Where the recording and the plot go: below the folder that one is in."""
+PICTURE = "processor.png"
+LOG = "alarms"
+CPU = telemetry.CPU.name
+
+
+def run(seconds: float, folder: Path = FOLDER, *, spark: bool = True) -> int:
+    """Show it for so long; 0 if all numbers agree, else 1. The recording and the plot lie in the folder afterwards."""
+    with ends_in_order():
+        _tidy(folder)
+        published, path, status = _live(seconds, folder)
+        with new_host() as bus:
+            found = _offline(path, folder / PICTURE, bus, spark)
+        counts = recorded(path)
+        status = summary.show_offline(published, counts, found) or status
+        return summary.show_durable(through_log(path, folder / LOG, counts[CPU])) or status
+
+
+def _live(seconds: float, folder: Path) -> tuple[dict[str, int], Path, int]:
+    """The number of messages published by topic, their recording, and 0 if the numbers of the live part agree."""
+    processes = len(PUBLISHERS) + len(SUBSCRIBERS) + len(FAR)
+    print(f"Starting {processes} processes on two hosts, and a node on each ...", flush=True)
+    with (
+        new_host() as here,
+        new_host() as there,
+        node(there.id, here.id),
+        node(here.id, here.id),
+        recorder(there, folder) as recording,
+        Crew() as crew,
+    ):
+        crew.introduce("recorder", recording.pid)
+        crew.start(FAR, there.id)
+        crew.start(SUBSCRIBERS, here.id)
+        crew.start(PUBLISHERS, here.id)
+        screen.watch(here, there, crew, seconds)
+        publishers = crew.finish(PUBLISHERS)
+        published = summary.totals(publishers, "published")
+        arrive(there, published)
+        subscribers = crew.finish([*SUBSCRIBERS, *FAR])
+        path = complete(recording, folder)
+        books = [observe.examine(here), observe.examine(there)]
+    return published, path, summary.show(publishers, subscribers, books)
+
+
+def _offline(path: Path, picture: Path, bus: Domain, spark: bool) -> Offline:
+    """The recording read and replayed, by Spark if that can be."""
+    if spark:
+        try:
+            return with_spark(path, picture, bus)
+        except NotInstalled as error:
+            print(f"{error}\nWithout Spark, rtmw reads and replays the recording by itself:", flush=True)
+    return without_spark(path, bus)
+
+
+def _tidy(folder: Path) -> None:
+    """Make the folder, and remove what the demonstration before this one has left there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in (*folder.glob(f"{folder.name}_*.mcap"), folder / PICTURE):
+        old.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_host() -> Generator[Domain]:
+    """A domain that stands for a host; it is removed with the block."""
+    number = free_domain()
+    try:
+        with Domain(number, pool="16M") as domain:
+            yield domain
+    finally:
+        with suppress(DomainNotFound):
+            Domain.unlink(number)
+
+
+def free_domain() -> int:
+    """The number of a domain that nobody has created."""
+    for number in NUMBERS:
+        try:
+            Domain(number, create=False).close()
+        except DomainNotFound:
+            return number
+        except DomainError:  # of another version, or damaged
+            continue
+    raise LimitReached(f"Domains {NUMBERS[0]} to {NUMBERS[-1]} all exist; `rtmw clean` removes those nobody is in.")
