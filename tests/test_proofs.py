@@ -26,6 +26,8 @@ def pytest_configure(config):
     config.pluginmanager.register(required)
     config.pluginmanager.register(Stalls((Listed("its time is measured", ("test_it.py::test_listed*",)),)), "stalls")
 """
+NOT_LOADED = ("cacheprovider", "benchmark", "hypothesispytest", "timeout", "xdist.looponfail")
+"""Plugins that have no part in it, and take more than half of the time of such a run."""
 STALL = """
 import signal, time
 
@@ -71,8 +73,7 @@ def run(folder: Path, source: str, *arguments: str, **environment: str) -> str:
         "pytest",
         "-q",
         "-rA",
-        "-p",
-        "no:cacheprovider",
+        *(word for name in NOT_LOADED for word in ("-p", f"no:{name}")),
         "--rootdir",
         str(folder),
         *arguments,
