@@ -51,6 +51,16 @@ def test_what_began_warm_is_a_child_that_can_be_stopped_and_killed() -> None:
     child.stderr.close()
 
 
+@pytest.mark.parametrize("words", [("topic", "--help"), ("topic", "list", "--domain", "none"), ("topic", "info", "a")])
+def test_a_command_that_began_warm_answers_as_one_that_was_started(words: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "rtmw", *words]
+    started = subprocess.run(command, capture_output=True, text=True, cwd=warm.ROOT, check=False)
+    done = warm.run(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (started.returncode, started.stdout, started.stderr)
+    with pytest.raises(subprocess.CalledProcessError):
+        warm.run("no such command", check=True)
+
+
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "MALLOC_ARENA_MAX", "PYTHONMALLOC"])
 def test_what_is_read_at_the_start_of_a_program_needs_a_start(name: str) -> None:
     assert warm.can_start({**os.environ, "RTMW_DOMAIN": "7", "PYTHONPATH": "elsewhere"})

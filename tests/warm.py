@@ -1,12 +1,12 @@
 """Processes that start warm: copies of one that has imported already what they would import.
 
-To start a node takes 0.6 s of processor time, and nearly all of that are its imports. Tests start more than a thousand
-nodes and cores. So a test run has one process that imports them once, and forks: what is forked has the command line,
+To start a node takes 0.6 s of processor time, a command 0.3 s, and nearly all of that are its imports. Tests start more
+than a thousand. So a test run has one process that imports them once, and forks: what is forked has the command line,
 the environment, the folder and the streams of a process that was started, is a child of the test run as one that was
 started, and runs its module from the first line.
 
-Not warm, but started: what runs elsewhere (another user, a network namespace), other code than that of this tree or
-what changes its modules, and what sets variables that the loader, the allocator or Python reads when it starts.
+Not warm, but started: what runs elsewhere (another user, a network namespace), other code than that of this tree, and
+what sets variables that the loader, the allocator or Python reads when it starts.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from functools import cache
 from importlib import import_module
 from io import FileIO
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Lock
 from typing import Any
 
@@ -37,6 +38,8 @@ FIXED = ("LD_", "MALLOC_", "GLIBC_", "PYTHON")
 """Variables whose names begin so are read when a program starts."""
 LONGEST = 4096
 """Bytes of a command line: the room that /proc has for it is that of the first process."""
+RUN_S = 60.0
+"""How long `run` waits for a command."""
 _MOST = 1 << 18
 _SET_CHILD_SUBREAPER = 36
 """Of prctl(2)."""
@@ -48,6 +51,7 @@ class Process:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.stdin: FileIO | None = None
+        self.stdout: FileIO | None = None
         self.stderr: FileIO | None = None
         self.returncode: int | None = None
         self._turn = Lock()  # one thread may wait, and another kill
@@ -93,6 +97,7 @@ def fixed(env: Mapping[str, str]) -> dict[str, str]:
 
 def start(module: str, words: Sequence[str], env: Mapping[str, str], streams: Sequence[int]) -> Process:
     """`python -m module words...` in the folder of this tree, with these standard streams: their three descriptors."""
+    assert sum(len(os.fsencode(word)) + 1 for word in (sys.executable, "-m", module, *words)) <= LONGEST
     asked = {"module": module, "words": [*words], "env": {**env}}
     first, turn = _first()
     with turn, _takes_orphans():
@@ -104,15 +109,37 @@ def start(module: str, words: Sequence[str], env: Mapping[str, str], streams: Se
             raise
 
 
-def start_with_pipes(module: str, words: Sequence[str], env: Mapping[str, str]) -> Process:
-    """As `start`, with pipes to its standard input and from its standard error."""
+def start_with_pipes(module: str, words: Sequence[str], env: Mapping[str, str], *, tells: bool = False) -> Process:
+    """As `start`, with a pipe to its standard input, and one from its standard error; from its output if it `tells`."""
     their_stdin, stdin = os.pipe()
-    stderr, their_stderr = os.pipe()
-    process = start(module, words, env, (their_stdin, 1, their_stderr))
+    answer, their_answer = os.pipe()
+    process = start(module, words, env, (their_stdin, their_answer, 2) if tells else (their_stdin, 1, their_answer))
     os.close(their_stdin)
-    os.close(their_stderr)
-    process.stdin, process.stderr = FileIO(stdin, "w"), FileIO(stderr)
+    os.close(their_answer)
+    process.stdin = FileIO(stdin, "w")
+    if tells:
+        process.stdout = FileIO(answer)
+    else:
+        process.stderr = FileIO(answer)
     return process
+
+
+def run(*words: str, check: bool = False, env: Mapping[str, str] = os.environ) -> subprocess.CompletedProcess[str]:
+    """`rtmw words...` to its end, with nothing to read: its status, and what it said. `check`: the status must be 0."""
+    assert can_start(env)
+    with open(os.devnull) as nothing, TemporaryFile() as out, TemporaryFile() as err:
+        process = start("rtmw", words, env, (nothing.fileno(), out.fileno(), err.fileno()))
+        try:
+            status = process.wait(RUN_S)
+        finally:
+            process.kill()
+            process.wait()
+        out.seek(0)
+        err.seek(0)
+        done = subprocess.CompletedProcess(["rtmw", *words], status, out.read().decode(), err.read().decode())
+    if check:
+        done.check_returncode()
+    return done
 
 
 @cache
@@ -184,7 +211,6 @@ def become(command: list[str], env: Mapping[str, str], streams: Sequence[int]) -
     os.environ.update(env)
     sys.orig_argv, sys.argv = command, command[2:]
     shown = b"\0".join(os.fsencode(word) for word in command)
-    assert len(shown) <= LONGEST
     begin, end = (int(field) for field in Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
     with open("/proc/self/mem", "r+b", buffering=0) as memory:
         memory.seek(begin)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 
 import rtmw
 from rtmw.cli.node_status import find_status
+from tests import warm
 from tests.child import Spawn
 from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
 
 
 def node_info(host: Host, command: str = "info") -> dict[str, object]:
     """What `rtmw node info --json` prints."""
-    arguments = [sys.executable, "-m", "rtmw", "node", command, "--domain", str(host.number), "--json"]
-    return dict(json.loads(subprocess.run(arguments, capture_output=True, check=True, text=True).stdout))
+    return dict(json.loads(warm.run("node", command, "--domain", str(host.number), "--json", check=True).stdout))
 
 
 def test_it_ends_with_status_0_on_sigterm_and_gives_everything_back(hosts: tuple[Host, Host]) -> None:
@@ -113,8 +111,7 @@ def test_the_log_says_with_a_time_when_a_peer_is_heard_and_when_no_more(pair: tu
 
 
 def test_without_a_node_info_says_how_to_start_one(hosts: tuple[Host, Host]) -> None:
-    arguments = [sys.executable, "-m", "rtmw", "node", "info", "--domain", str(hosts[0].number)]
-    done = subprocess.run(arguments, capture_output=True, text=True)
+    done = warm.run("node", "info", "--domain", str(hosts[0].number))
     assert done.returncode == 1
     assert f"No node runs for domain {hosts[0].number}; start one with: rtmw node" in done.stderr
 

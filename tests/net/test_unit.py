@@ -18,6 +18,7 @@ import rtmw
 from rtmw.cli import main
 from rtmw.cli.arguments import build_parser
 from rtmw.net.unit import systemd_unit
+from tests import warm
 from tests.net.hosts import PATIENCE
 
 ROOT = Path(rtmw.__file__).parents[1]
@@ -25,10 +26,9 @@ ROOT = Path(rtmw.__file__).parents[1]
 
 def unit(config: Path, *more: str, domain: str | None = None) -> str:
     """As `rtmw node --systemd-unit` prints it. `domain`: what the environment says."""
-    command = [sys.executable, "-m", "rtmw", "node", "--systemd-unit", "--config", str(config), *more]
     env = {name: value for name, value in os.environ.items() if name != "RTMW_DOMAIN"}
     env |= {"RTMW_DOMAIN": domain} if domain else {}
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=env).stdout
+    return warm.run("node", "--systemd-unit", "--config", str(config), *more, check=True, env=env).stdout
 
 
 def parsed(text: str) -> RawConfigParser:

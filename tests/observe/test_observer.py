@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 import rtmw
 from rtmw import observe, shm
+from tests import warm
 from tests.books import assert_whole
 from tests.child import Spawn
 
@@ -33,11 +32,6 @@ def full(domain: rtmw.Domain) -> Iterator[rtmw.Domain]:
         del others
 
 
-def rtmw_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rtmw", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
 COMMANDS = (
     ("topic", "list"),
     ("topic", "info", "pump/speed"),
@@ -55,7 +49,7 @@ COMMANDS = (
 def test_commands_that_look_on_work_in_a_domain_without_a_free_place(
     command: tuple[str, ...], full: rtmw.Domain
 ) -> None:
-    done = rtmw_command(*command)
+    done = warm.run(*command)
     assert (done.returncode, done.stderr) == (0, "")
     if command != ("doctor",):
         assert "pump/speed" in done.stdout or command[1:2] == ("delay",)
@@ -81,7 +75,7 @@ def test_a_program_that_finds_no_place_is_told_what_needs_none(full: rtmw.Domain
 
 
 def test_clean_sees_who_lives_in_a_domain_without_a_free_place(full: rtmw.Domain) -> None:
-    done = rtmw_command("clean", "--yes")
+    done = warm.run("clean", "--yes")
     assert done.returncode != 0
     assert f"(pid {os.getpid()})" in done.stderr
     assert full.id in shm.domains()

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,10 @@ def test_a_recording_that_is_not_there_is_said_before_spark_starts(
     assert "nothing.mcap" in capsys.readouterr().err
 
 
+LOOK_S = 0.02
+"""How often processes are looked for: without a pause that takes the processor from the JVM that starts."""
+
+
 def processes_of(parent: psutil.Process) -> list[psutil.Process]:
     with contextlib.suppress(psutil.NoSuchProcess):
         return parent.children(recursive=True)
@@ -87,6 +92,7 @@ def test_a_report_that_is_ended_leaves_no_process_and_no_traceback(
         while not any(has_words(child, words) for child in children):
             assert process.poll() is None
             children = processes_of(psutil.Process(process.pid))
+            time.sleep(LOOK_S)
         process.send_signal(number)
         assert process.wait(60) == status
     assert not [child for child in children if child.is_running()]

@@ -34,8 +34,7 @@ class CoreProcess:
         where = ["--domain", str(self.domain), "--data", str(self.data), "--node", self.node, *self._more, *more]
         path = os.pathsep.join(filter(None, [str(Path(rtmw.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
         env = {**os.environ, "PYTHONPATH": path}
-        is_ours = not self.enter and module.startswith("rtmw.")
-        if is_ours and warm.can_start(env):
+        if not self.enter and warm.can_start(env):
             self._process = warm.start_with_pipes(module, where, env)
         else:
             command, pipe = [*self.enter, sys.executable, "-m", module, *where], subprocess.PIPE

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
+from tests import warm
 from tests.net.foreign.peer import Peer
 from tests.net.hosts import PATIENCE, Host
 from topics.river import Reading
@@ -79,11 +78,4 @@ def test_doctor_and_graph_say_it_too(host: Host, peer: Peer, topic: str) -> None
 
 
 def rtmw_says(host: Host, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "rtmw", *words, "--domain", str(host.number)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, "COLUMNS": "1000"},
-    )
-    return done.stdout
+    return warm.run(*words, "--domain", str(host.number), env={**os.environ, "COLUMNS": "1000"}).stdout

@@ -1,16 +1,17 @@
 """A peer that has a certificate, and says of itself what is not so: a node's links, as a program of their own.
 
-    python -m tests.net.link.liar DOMAIN KEYS PORT CLAIMS
+    python -m tests.net.link.liar DOMAIN KEYS PORT
 
-CLAIMS: fields of the hello in JSON; `now`, what its clock says when it reads its keys; `garbage`, controls that it says
-once it has a link. It prints `up` when it has a link for the first time, why it has none, and ends when its input does.
+The first line of its input are its claims in JSON: fields of the hello; `now`, what its clock says when it reads its
+keys; `garbage`, controls that it says once it has a link. It prints `up` when it has a link for the first time, why it
+has none, and ends when its input does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from rtmw.net.link.links import Links
 from rtmw.net.neighbours import Neighbours, origin
 from rtmw.net.security.identity import Identity
 from rtmw.net.settings import make_settings
+from tests import warm
 from tests.net.link.nodes import ALL
 
 STEP_S = 0.02
@@ -33,9 +35,10 @@ class Liar:
     """In another process, until `close`."""
 
     def __init__(self, domain: rtmw.Domain, keys: Path, port: int, **claims: object) -> None:
-        words = [str(domain.id), str(keys), str(port), json.dumps(claims, default=str)]
-        command = [sys.executable, "-m", __name__, *words]
-        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        words = [str(domain.id), str(keys), str(port)]
+        self._child = warm.start_with_pipes(__name__, words, os.environ, tells=True)
+        assert self._child.stdin
+        self._child.stdin.write(f"{json.dumps(claims, default=str)}\n".encode())
 
     def wait_up(self) -> None:
         assert self.says() == "up"
@@ -43,7 +46,7 @@ class Liar:
     def says(self) -> str:
         """The next line."""
         assert self._child.stdout
-        return self._child.stdout.readline().rstrip()
+        return self._child.stdout.readline().decode().rstrip()
 
     def close(self) -> None:
         assert self._child.stdin
@@ -80,6 +83,7 @@ async def run(domain: rtmw.Domain, keys: Path, port: int, claims: dict[str, Any]
 
 
 if __name__ == "__main__":
-    number, folder, port, claims = sys.argv[1:]
+    number, folder, port = sys.argv[1:]
+    claims = json.loads(sys.stdin.readline())
     with rtmw.Domain(int(number)) as domain:
-        asyncio.run(run(domain, Path(folder), int(port), json.loads(claims)))
+        asyncio.run(run(domain, Path(folder), int(port), claims))

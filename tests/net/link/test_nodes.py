@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -13,6 +11,7 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
+from tests import warm
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.link.nodes import LinkedPair
@@ -220,8 +219,7 @@ def test_graph_shows_who_is_at_the_other_end_of_a_link(linked: LinkedPair) -> No
         wait_until(lambda: crosses(linked, "a"), "the route")
 
         def shown(host: Host) -> str:
-            command = [sys.executable, "-m", "rtmw", "graph", "--domain", str(host.number)]
-            return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            return warm.run("graph", "--domain", str(host.number), check=True).stdout
 
         pid = linked.press.node.pid
         line = f"<- rtmw node ({pid}) on rtmw://plant/press  RELIABLE"

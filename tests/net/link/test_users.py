@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
+from tests import warm
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
 from tests.net.link.nodes import LinkedPair
@@ -50,16 +49,13 @@ def subscriber(host: Host, topic: str) -> rtmw.Subscriber[bytes]:
 
 
 def shown(host: Host, *command: str) -> str:
-    words = [sys.executable, "-m", "rtmw", *command]
-    if command[0] != "node" or command[1] == "info":
-        words += ["--domain", str(host.number)]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    where = ["--domain", str(host.number)] if command[0] != "node" or command[1] == "info" else []
+    return warm.run(*command, *where, check=True).stdout
 
 
 def examined(host: Host) -> dict[str, tuple[str, str]]:
     """What the doctor finds, and its advice."""
-    words = [sys.executable, "-m", "rtmw", "node", "doctor", "--json", "--domain", str(host.number)]
-    document = json.loads(subprocess.run(words, capture_output=True, text=True, check=False).stdout)
+    document = json.loads(warm.run("node", "doctor", "--json", "--domain", str(host.number)).stdout)
     return {one["name"]: (one["found"], one["advice"]) for one in document["checks"]}
 
 
