@@ -261,10 +261,11 @@ class Carrier:
 
     def arrived(self, pipe: Pipe, size: int) -> None:
         self.tell(m.Arrived(pipe.number, self.buffer[:size]))
-        self.has_room(pipe)
 
     def has_room(self, pipe: Pipe) -> None:
+        """Its transport takes bytes, and the core may have used up what it was told last."""
         if not pipe.is_paused:
+            pipe.room = ROOM
             self.tell(m.RoomOn(pipe.number, ROOM))
 
     def lost(self, pipe: Pipe, error: Exception | None) -> None:
@@ -309,7 +310,9 @@ class Carrier:
         pipe = self._pipes.get(effect.connection)
         if pipe is not None and not pipe.transport.is_closing():
             pipe.transport.write(effect.data)
-            self.has_room(pipe)
+            pipe.room -= len(effect.data)
+            if pipe.room <= 0:
+                self.has_room(pipe)
 
     def _of(self, effect: m.Of) -> None:
         session = self._sessions.get(effect.session)

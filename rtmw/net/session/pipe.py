@@ -21,6 +21,8 @@ class Pipe(asyncio.BufferedProtocol):
         self.number = 0
         self.is_dialler = is_dialler
         self.is_paused = False
+        self.room = 0
+        """What is left of the bytes that the core was told to send; it may have more left itself."""
         self.expiry: asyncio.TimerHandle | None = None
         self.error: SessionError | None = None
         self.joined: asyncio.Future[int] = carrier.loop.create_future()

@@ -86,25 +86,30 @@ class Stream:
 
         Raises StreamError: the stream was reset, or the session is over.
         """
+        return b"".join(await self.read_parts(most))
+
+    async def read_parts(self, most: int = 1 << 20) -> list[bytes]:
+        """As `read`, in the parts in which they came, and so without a copy; none behind the last."""
         while not self._inbox:
             self._check()
             if self._ended_by_peer or self._is_gone:
-                return b""
+                return []
             await self._changed_once()
         return self._taken(most)
 
-    def _taken(self, most: int) -> bytes:
-        parts, size = [self._inbox.popleft()], 0
-        while self._inbox and (size := size + len(parts[-1])) + len(self._inbox[0]) <= most:
+    def _taken(self, most: int) -> list[bytes]:
+        first = self._inbox.popleft()
+        if len(first) > most:
+            self._inbox.appendleft(first[most:])
+            first = first[:most]
+        parts, size = [first], len(first)
+        while self._inbox and size + len(self._inbox[0]) <= most:
             parts.append(self._inbox.popleft())
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        if len(data) > most:
-            self._inbox.appendleft(data[most:])
-            data = data[:most]
-        self.position += len(data)
+            size += len(parts[-1])
+        self.position += size
         if self._error is None:
-            self.session.ask(e.Read(self.number, len(data)))
-        return data
+            self.session.ask(e.Read(self.number, size))
+        return parts
 
     def acknowledge(self, position: int) -> None:
         """All bytes of the peer before `position` are durable here. Received bytes are acknowledged without a call."""

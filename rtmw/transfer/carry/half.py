@@ -28,8 +28,8 @@ Work: TypeAlias = Coroutine[Any, Any, None]
 class Bytes(Protocol):
     """A stream of a session, or what takes its place within one process. Each call raises StreamError: it is over."""
 
-    async def read(self) -> bytes:
-        """The next bytes; none: the peer sends no more."""
+    async def read_parts(self) -> list[bytes]:
+        """The next bytes, in the parts in which they came; none: the peer sends no more."""
         ...
 
     async def write(self, data: bytes) -> None:
@@ -145,14 +145,14 @@ class Outbox:
 
 
 async def run_stream(
-    stream: Bytes, outbox: Outbox, heard: Callable[[bytes], Coroutine[Any, Any, None]], node: str
+    stream: Bytes, outbox: Outbox, heard: Callable[[list[bytes]], Coroutine[Any, Any, None]], node: str
 ) -> None:
     """Writes and reads until the stream is over. A peer that breaks a rule, TransfersDamaged of `heard`, is told and
     logged; other errors of `heard` go through. StreamError does not. `node`: the peer."""
 
     async def read() -> None:
-        while data := await stream.read():
-            await heard(data)
+        while parts := await stream.read_parts():
+            await heard(parts)
 
     tasks = [asyncio.ensure_future(read()), asyncio.ensure_future(outbox.run(stream))]
     try:

@@ -66,8 +66,8 @@ class Inbound:
             self._step(e.Lost())
             self._outbox.clear()
 
-    async def _heard(self, data: bytes) -> None:
-        self._step(e.Heard(data))
+    async def _heard(self, parts: list[bytes]) -> None:
+        self._step(e.Heard(parts))
         if self._settled:
             self._desk.settled(self._settled)
             self._settled = {}

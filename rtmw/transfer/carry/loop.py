@@ -19,20 +19,19 @@ class LoopEnd:
 
     def __init__(self) -> None:
         self._other: LoopEnd = self
-        self._inbox = bytearray()
+        self._inbox: list[bytes] = []
         self._changed = asyncio.Event()
         self._error: StreamError | None = None
 
-    async def read(self) -> bytes:
+    async def read_parts(self) -> list[bytes]:
         await self._until(lambda: bool(self._inbox))
-        data = bytes(self._inbox)
-        self._inbox.clear()
+        parts, self._inbox = self._inbox, []
         self._other._changed.set()
-        return data
+        return parts
 
     async def write(self, data: bytes) -> None:
-        await self._until(lambda: len(self._other._inbox) < ROOM)
-        self._other._inbox += data
+        await self._until(lambda: sum(map(len, self._other._inbox)) < ROOM)
+        self._other._inbox.append(data)
         self._other._changed.set()
 
     async def _until(self, met: Callable[[], bool]) -> None:

@@ -120,8 +120,8 @@ class Outbound:
             self._step(e.Lost())
             self._outbox.clear()
 
-    async def _heard(self, data: bytes) -> None:
-        self._step(e.Heard(data))
+    async def _heard(self, parts: list[bytes]) -> None:
+        self._step(e.Heard(parts))
         self._take_reports()
 
     def _take_reports(self) -> None:

@@ -5,6 +5,7 @@ Effects are carried out in their order. Those that say so are answered, later, b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -28,9 +29,10 @@ class Lost(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """Bytes of the stream. Raises TransfersDamaged: the peer breaks a rule; reset the stream."""
+    """Bytes of the stream, in the parts in which they came. Raises TransfersDamaged: the peer breaks a rule; reset the
+    stream."""
 
-    data: bytes
+    parts: Sequence[bytes]
 
 
 class Timer(NamedTuple):

@@ -254,10 +254,10 @@ class Frames:
         self._size, self._needed = 0, _HEAD.size
         """Bytes of the parts; how many there have to be before anything can be cut."""
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, *parts: bytes) -> Iterator[Frame]:
         """Raises TransfersDamaged, with the position in the stream; no frame follows then."""
-        self._parts.append(data)
-        self._size += len(data)
+        self._parts += parts
+        self._size += sum(map(len, parts))
         if self._size < self._needed:
             return
         whole, at = memoryview(b"".join(self._parts)), 0  # a large frame is put together once, and not with each part

@@ -107,7 +107,7 @@ class Receiving:
     def _heard(self, event: e.Heard) -> None:
         if self._frames is None:
             return
-        for frame in self._frames.feed(event.data):
+        for frame in self._frames.feed(*event.parts):
             match frame:
                 case f.Offer():
                     self._offer(frame)

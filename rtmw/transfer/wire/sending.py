@@ -314,7 +314,7 @@ class Sending:
     def _heard(self, event: e.Heard) -> None:
         if self._frames is None:
             return
-        for frame in self._frames.feed(event.data):
+        for frame in self._frames.feed(*event.parts):
             match frame:
                 case f.Go():
                     self._go(frame)

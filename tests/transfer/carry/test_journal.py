@@ -146,7 +146,7 @@ async def _reports(journal: Journal, report: Report) -> None:
     running = asyncio.ensure_future(outbound.run(here))
     await there.write(pack(report))
     frames = Frames(of_sender=True)
-    assert list(frames.feed(await there.read())) == [Settled(report.id, report.state)]
+    assert list(frames.feed(*await there.read_parts())) == [Settled(report.id, report.state)]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     await outbound.close()

@@ -24,14 +24,14 @@ def test_transfers_that_are_begun_and_left_on_stream_after_stream_are_put_off_at
         receiving.step(e.Opened(), 0.0)
         for ref in range(1, MOST_OFFERS):
             number += 1
-            for effect in receiving.step(e.Heard(f.pack(offer(ref, number))), 0.0):
+            for effect in receiving.step(e.Heard([f.pack(offer(ref, number))]), 0.0):
                 if isinstance(effect, e.Begin):
                     receiving.step(e.Begun(effect.offer.id, e.START), 0.0)
                 elif isinstance(effect, e.Write):
                     (later,) = answers.feed(effect.data)
                     assert isinstance(later, f.Later)
                     assert later.cause == f"{MOST_ARRIVING} others are arriving"
-            receiving.step(e.Heard(f.pack(f.Piece(ref, 0, b"x"))), 0.0)
+            receiving.step(e.Heard([f.pack(f.Piece(ref, 0, b"x"))]), 0.0)
     assert len(receiving.arriving) == MOST_ARRIVING
     receiving.step(e.Opened(), 0.0)
-    assert receiving.step(e.Heard(f.pack(offer(1, 1))), 0.0) == [e.Rewind(TransferId("b", 1, 1))], "it goes on"
+    assert receiving.step(e.Heard([f.pack(offer(1, 1))]), 0.0) == [e.Rewind(TransferId("b", 1, 1))], "it goes on"

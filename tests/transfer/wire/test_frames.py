@@ -27,6 +27,8 @@ def test_frames_come_out_whole_wherever_the_stream_is_split() -> None:
     for size in (1, 2, 7, 100):
         frames = f.Frames(of_sender=True)
         assert [frame for at in range(0, len(data), size) for frame in frames.feed(data[at : at + size])] == sent
+        parts = [data[at : at + size] for at in range(0, len(data), size)]
+        assert list(f.Frames(of_sender=True).feed(*parts)) == sent, "in one read of the stream"
 
 
 def test_a_frame_of_the_other_side_is_refused() -> None:

@@ -25,7 +25,7 @@ def is_read(sending: Sending, number: int) -> bool:
     assert isinstance(write, e.Write)
     (offer,) = f.Frames(of_sender=True).feed(write.data)
     assert isinstance(offer, f.Offer)
-    effects = sending.step(e.Heard(f.pack(f.Go(offer.ref, 0, 128, ZERO))), 0.0)
+    effects = sending.step(e.Heard([f.pack(f.Go(offer.ref, 0, 128, ZERO))]), 0.0)
     return any(isinstance(effect, e.ReadSource) for effect in effects)
 
 
@@ -43,10 +43,10 @@ def test_what_is_read_of_a_cancelled_transfer_leaves_the_room_of_the_stream_to_o
 def test_a_piece_before_a_frame_that_breaks_a_rule_is_stored_since_it_counts_as_received() -> None:
     receiving, id = Receiving("a", TERMS), TransferId("a", 1, 1)
     receiving.step(e.Opened(), 0.0)
-    receiving.step(e.Heard(f.pack(f.Offer(1, id, 0, "gauge", HEADER, PARTS))), 0.0)
+    receiving.step(e.Heard([f.pack(f.Offer(1, id, 0, "gauge", HEADER, PARTS))]), 0.0)
     receiving.step(e.Begun(id, START), 0.0)
     with pytest.raises(TransfersDamaged):
-        receiving.step(e.Heard(f.pack(f.Piece(1, 0, b"x" * 16)) + bytes(12)), 0.0)
+        receiving.step(e.Heard([f.pack(f.Piece(1, 0, b"x" * 16)) + bytes(12)]), 0.0)
     assert e.Store(id, 0, b"x" * 16) in receiving.step(e.Lost(), 0.0)
     assert receiving.arriving[id].received == 16
 
@@ -56,9 +56,9 @@ def test_a_letter_that_was_given_back_after_a_cancel_came_too_late_can_be_cancel
     sending.step(e.Add(id, "gauge", HEADER, PARTS, was_sent=True), 0.0)
     sending.step(e.Opened(), 0.0)
     assert sending.step(e.Withdraw(id), 0.0) == [e.Write(f.pack(f.Cancel(id)))]
-    sending.step(e.Heard(f.pack(f.Report(id, TransferState.DELIVERED, ""))), 0.0)
+    sending.step(e.Heard([f.pack(f.Report(id, TransferState.DELIVERED, ""))]), 0.0)
     assert sending.step(e.Withdraw(id), 0.0) == [], "its node would say the same"
-    sending.step(e.Heard(f.pack(f.Report(id, TransferState.SENT, ""))), 0.0)
+    sending.step(e.Heard([f.pack(f.Report(id, TransferState.SENT, ""))]), 0.0)
     assert sending.step(e.Withdraw(id), 0.0) == [e.Write(f.pack(f.Cancel(id)))]
 
 
@@ -67,11 +67,11 @@ def test_what_is_offered_anew_while_it_is_completed_and_is_put_off_then_is_offer
     chain = Chain(TERMS.block)
     chain.add(data)
     receiving.step(e.Opened(), 0.0)
-    receiving.step(e.Heard(f.pack(f.Offer(1, id, 0, "gauge", HEADER, PARTS))), 0.0)
+    receiving.step(e.Heard([f.pack(f.Offer(1, id, 0, "gauge", HEADER, PARTS))]), 0.0)
     receiving.step(e.Begun(id, START), 0.0)
     whole = f.pack(f.Piece(1, 0, data)) + f.pack(f.Whole(1, chain.value))
-    assert receiving.step(e.Heard(whole), 0.0)[-1] == e.Complete(id)
+    assert receiving.step(e.Heard([whole]), 0.0)[-1] == e.Complete(id)
     receiving.step(e.Opened(), 0.0)
-    assert receiving.step(e.Heard(f.pack(f.Offer(1, id, 0, "gauge", HEADER, PARTS))), 0.0) == []
+    assert receiving.step(e.Heard([f.pack(f.Offer(1, id, 0, "gauge", HEADER, PARTS))]), 0.0) == []
     later = f.pack(f.Later(1, round(TERMS.rest * 1000), "the disk is full"))
     assert receiving.step(e.PutOff(id, "the disk is full"), 0.0) == [e.Write(later)]

@@ -47,7 +47,7 @@ def run(letters: dict[TransferId, bytes], ref: int = 1) -> f.LetterRun:
 
 
 def heard(machine: Receiving, *frames: f.Frame) -> list[e.ReceivingEffect]:
-    return machine.step(e.Heard(b"".join(map(f.pack, frames))), 0.0)
+    return machine.step(e.Heard([b"".join(map(f.pack, frames))]), 0.0)
 
 
 def test_letters_with_one_header_go_in_one_frame_and_keep_their_order() -> None:
@@ -63,7 +63,7 @@ def test_of_more_letters_than_may_be_on_their_way_the_rest_waits_for_answers() -
     assert isinstance(first, f.LetterRun)
     assert list(first.letters) == ids[:MOST_OFFERS]
     report = f.pack(f.ReportRun(TransferState.SENT, tuple(ids[:2])))
-    (rest,) = said(machine.step(e.Heard(report), 0.0), of_sender=True)
+    (rest,) = said(machine.step(e.Heard([report]), 0.0), of_sender=True)
     assert isinstance(rest, f.LetterRun)
     assert (rest.ref, list(rest.letters)) == (MOST_OFFERS + 1, ids[MOST_OFFERS:])
 

@@ -65,8 +65,8 @@ class World:
         """Some of what is on its way still arrives."""
         self.is_open = False
         self.there, self.back = self.there[: self.cut(self.there)], self.back[: self.cut(self.back)]
-        self.receive(e.Heard(bytes(self.there)))
-        self.send(e.Heard(bytes(self.back)))
+        self.receive(e.Heard([bytes(self.there)]))
+        self.send(e.Heard([bytes(self.back)]))
         for first, second in (self.dice.choice(((self.send, self.receive), (self.receive, self.send))),):
             first(e.Lost())
             second(e.Lost())
@@ -163,10 +163,10 @@ class World:
             self.send(e.Timer())
 
     def hear_there(self, data: bytes) -> None:
-        self.receive(e.Heard(data))
+        self.receive(e.Heard([data]))
 
     def hear_back(self, data: bytes) -> None:
-        self.send(e.Heard(data))
+        self.send(e.Heard([data]))
 
     def fault(self) -> None:
         what = self.dice.random()
