@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.questions.transfer_between import DELIVERED, NATS, RABBITMQ
 from bench.questions.transfer_file import TCP, TLS
-from bench.questions.transfer_rate import APPENDS, LOGGED
+from bench.questions.transfer_rate import APPENDS, LOGGED, NOT_LOGGED, TOPIC
 from bench.questions.transfer_resume import CUT, RSYNC
 from bench.rsync import DAEMON, SSH
 from bench.target import Target, ours
@@ -30,6 +30,13 @@ TRANSFER_TARGETS = (
         over=(("transfer_rate", LOGGED, APPENDS),),
         at_least=True,
         limited_by=PYTHON,
+    ),
+    Target(
+        "letters of 200 B with class NORMAL, accepted from 64 asyncio tasks: at least 0.05 × a RELIABLE topic",
+        ours("transfer_rate", NOT_LOGGED),
+        0.05,
+        over=(("transfer_rate", NOT_LOGGED, TOPIC),),
+        at_least=True,
     ),
     Target(
         "letters of 200 B with class LOG, DELIVERED at another host: at least 2 × a work queue of NATS or RabbitMQ",

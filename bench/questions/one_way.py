@@ -58,18 +58,19 @@ def channel(role: Role, listens: bool, size: int = SIZE) -> Channel:
 
 def source(role: Role) -> int:
     """How many were sent."""
-    sender = peer(role.peer).sender(channel(role, listens=True))
+    size = role.options.get("size", SIZE)
+    sender = peer(role.peer).sender(channel(role, listens=True, size=size))
     role.pin()
     role.tell("open")
     while role.hear() != "found":
-        sender.send(body(HELLO))
+        sender.send(body(HELLO, size))
         role.tell("hello")
     end = clock() + int(role.options["seconds"] * 1e9)
     if role.options["many"]:
         assert sender.send_many is not None
-        sent = send_many(sender.send_many, [body(FLOW)] * BATCH, end)
+        sent = send_many(sender.send_many, [body(FLOW, size)] * BATCH, end)
     else:
-        sent = send_each(sender.send, body(FLOW), end)
+        sent = send_each(sender.send, body(FLOW, size), end)
     role.hear()  # what is still on its way would be lost if this process ended
     return sent
 
@@ -94,7 +95,7 @@ def send_many(send: Callable[[list[bytes]], object], messages: list[bytes], end:
 def sink(role: Role) -> tuple[int, list[float]]:
     """How many arrived, and millions a second by window."""
     role.hear()
-    receiver = peer(role.peer).receiver(channel(role, listens=False))
+    receiver = peer(role.peer).receiver(channel(role, listens=False, size=role.options.get("size", SIZE)))
     role.pin()
     take, read = receiver.take, receiver.read
     greeted(role, take)

@@ -2,6 +2,8 @@
 
 Each task sends its next letter when the last one was accepted: with class LOG, when it is on the disk. Beside it the
 same tasks append to a bare `rtmw.Log`, and publish to a stream of NATS JetStream that syncs before it acknowledges.
+Beside NORMAL, which no disk keeps, a program publishes as large messages on a RELIABLE topic, one a call, and another
+one takes them: what the bus does for letters, without a core between.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from pathlib import Path
 import rtmw
 from bench import disk
 from bench.cases import RTMW, CannotMeasure, Case, Figures
-from bench.letters import serving
+from bench.letters import SIZE, serving
 from bench.log_peers import AppendAsync, AppenderAsync
+from bench.questions import one_way
 from bench.questions.log_append import append_all
 from bench.role import Role
 from bench.stage import Part, Stage
@@ -23,6 +26,7 @@ TITLE = "Letters of 200 B that a core accepts from 64 tasks"
 UNIT = "letters/s"
 ROUNDS = 5
 APPENDS, NATS, RABBITMQ = "rtmw.Log, appends", "NATS JetStream", "RabbitMQ"
+TOPIC = "rtmw, a RELIABLE topic"
 NO_RABBITMQ = "no client is among the packages of the bench, and the server needs Erlang"
 LOGGED, NOT_LOGGED = "LOG, on the disk", "NORMAL"
 
@@ -31,13 +35,15 @@ def cases(quick: bool) -> Sequence[Case]:
     options = {"seconds": 0.3 if quick else 0.5, "writers": 64}
     return [
         Case(LOGGED, (RTMW, APPENDS, NATS, RABBITMQ), options | {"delivery": "LOG"}),
-        Case(NOT_LOGGED, (RTMW,), options | {"delivery": "NORMAL"}),
+        Case(NOT_LOGGED, (RTMW, TOPIC), options | {"delivery": "NORMAL"}),
     ]
 
 
 def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
     if system == RABBITMQ:
         raise CannotMeasure(NO_RABBITMQ)
+    if system == TOPIC:
+        return {system: published(stage, case)}
     question, peer = (
         ("transfer_rate", RTMW) if system == RTMW else ("log_append", RTMW if system == APPENDS else system)
     )
@@ -45,6 +51,13 @@ def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
         part = Part("tasks", case.options | {"folder": str(folder)})
         times = stage.play(question, peer, [part])[0]
     return {system: Figures(sum(map(len, times)) / case.options["seconds"])}
+
+
+def published(stage: Stage, case: Case) -> Figures:
+    """Messages of the size of a letter on a topic."""
+    options = {"seconds": case.options["seconds"], "many": False, "size": SIZE}
+    found = one_way.measure(stage, RTMW, Case(case.name, (RTMW,), options))[RTMW]
+    return Figures(1e6 * found.value, note=found.note)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import rtmw
 from bench.cases import RTMW, CannotMeasure, Case
 from bench.letters import answers, serving
 from bench.questions import transfer_between, transfer_file, transfer_levels, transfer_rate, transfer_resume
-from bench.questions.transfer_rate import APPENDS
+from bench.questions.transfer_rate import APPENDS, TOPIC
 from bench.questions.transfer_resume import RSYNC
 from bench.rsync import DAEMON, SSH, program
 from bench.stage import Stage
@@ -23,6 +23,11 @@ from bench.stage import Stage
 def test_letters_and_appends_of_tasks_are_counted(system: str) -> None:
     case = Case("", (system,), {"seconds": 0.1, "writers": 8, "delivery": "LOG", "part": "tasks"})
     assert transfer_rate.measure(Stage("8M"), system, case)[system].value > 0
+
+
+def test_letters_are_compared_with_messages_of_their_size_a_second_on_a_topic() -> None:
+    case = Case("", (TOPIC,), {"seconds": 0.1, "writers": 8, "delivery": "NORMAL"})
+    assert transfer_rate.measure(Stage("8M"), TOPIC, case)[TOPIC].value > 1000
 
 
 @pytest.mark.parametrize("question", [transfer_rate, transfer_between])
