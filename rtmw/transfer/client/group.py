@@ -114,6 +114,12 @@ class Group:
         """Or further; it was not refused, and the core has answered."""
         return self.is_answered(index) and self._states[index] in REACHED
 
+    def is_over(self, index: int, level: Level) -> bool:
+        """It has reached the level, or never will."""
+        if not self.is_answered(index):
+            return False
+        return self._levels[index] >= level or self._states[index] not in REACHED
+
     def error_of(self, index: int) -> Exception | None:
         return self._errors.get(index)
 
@@ -157,7 +163,7 @@ class Group:
 
     def _refused(self, index: int, error: Exception) -> None:
         if not self._states[index]:
-            self._states[index], self._errors[index] = _SILENT, error
+            self._errors[index], self._states[index] = error, _SILENT  # who sees that it is over finds the error
             self._answered(index, 1)
             self._owner._went_wrong(error)
 
@@ -187,10 +193,10 @@ class Group:
         if move.state is TransferState.UNKNOWN and before in ENDED:
             return  # the core that has told its end is gone
         assert move.state is not None, "no letter of a group is part of a transaction"
-        self._states[index] = move.state
-        self._levels[index] = max(self._levels[index], REACHED.get(move.state, Level.NONE))
         if move.cause or index in self._causes:
             self._causes[index] = move.cause
+        self._states[index] = move.state
+        self._levels[index] = max(self._levels[index], REACHED.get(move.state, Level.NONE))
         watched = self._watched.get(index)
         if watched is not None:
             watched._tell()

@@ -168,7 +168,8 @@ class Sender(Closing):
             await waits
             group, index = place
             if not group.is_accepted(index) or level > Level.SENT:
-                await transfer.reached(level)
+                await line.until(lambda: group.is_over(index, level), None)
+                transfer._outcome(level)
         return transfer
 
     def _send_in(self, txn: int, to: str, body: Any, options: SendOptions) -> Transfer:

@@ -125,7 +125,9 @@ class Transfer:
 
     def _is_over(self, level: Level) -> bool:
         """Reached, or never to be."""
-        self._look()
+        if self._place is not None and level is not Level.NONE:
+            group, index = self._place
+            return group.is_over(index, level)
         if self._failure is not None or level is Level.NONE:
             return True
         if not self._states:
@@ -137,6 +139,7 @@ class Transfer:
     def _outcome(self, level: Level) -> bool:
         if level is Level.NONE:
             return True
+        self._look()
         if self._failure is not None:
             raise type(self._failure)(*self._failure.args)
         if all(most >= level for most in self._most.values()):

@@ -151,6 +151,18 @@ def test_a_letter_that_has_moved_has_the_level_that_it_had_reached(state: Transf
     assert group.state_of(0) == (id_of(5), state, Level.DELIVERED, "why")
 
 
+@pytest.mark.parametrize("state", [TransferState.DELIVERED, TransferState.CONSUMED, TransferState.REFUSED])
+def test_a_letter_is_over_when_it_has_reached_the_level_or_never_will(state: TransferState) -> None:
+    group = group_of(Sender(), SHORT, SHORT)
+    assert not group.is_over(0, Level.ACCEPTED)
+    group.take(1, Accepted((id_of(5),)))
+    assert [group.is_over(0, level) for level in (Level.ACCEPTED, Level.SENT, Level.DELIVERED)] == [True, True, False]
+    group.told(0, Move(id_of(5), state, ""))
+    assert group.is_over(0, Level.DELIVERED)
+    group.take(2, Failed(0, "no room"))
+    assert group.is_over(1, Level.ACCEPTED)
+
+
 def test_what_a_dead_core_has_told_of_an_end_holds_when_the_next_one_does_not_know() -> None:
     group = group_of(Sender(), SHORT)
     group.take(1, AcceptedRun(1, id_of(5)))
