@@ -15,6 +15,7 @@ __all__ = [
     "ArriveRun",
     "BeginTransaction",
     "CommitTransaction",
+    "ConsumeRun",
     "DestroySavepoint",
     "EndsConfirmed",
     "Event",
@@ -27,6 +28,7 @@ __all__ = [
     "SetSavepoint",
     "SettleRun",
     "SettleTransfer",
+    "TakeRun",
     "TakeTransfer",
     "Tick",
 ]
@@ -108,6 +110,18 @@ class TakeTransfer:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeRun:
+    """Several letters of the common way, which no receiver was handed before. Answer: the `Item` of each, in the order
+    in which one TakeTransfer after the other would answer; none: the first transfer goes another way, so take it by
+    itself."""
+
+    service: str
+    life: Life
+    most: int
+    """Letters, at least 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class SettleTransfer:
     """A transfer that no transaction holds changes its state. Answer: the state; DEAD: given back too often."""
 
@@ -125,6 +139,16 @@ class SettleRun:
 
     states: Mapping[int, TransferState]
     """By the number of the transfer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeRun:
+    """A receiver has consumed these letters. Answer: True; False: not all of them are its own, so nothing was done;
+    settle each by itself."""
+
+    items: Collection[int]
+    """Their numbers, each once."""
+    by: Life
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +222,10 @@ Event: TypeAlias = (
     | SendRun
     | ArriveRun
     | TakeTransfer
+    | TakeRun
     | SettleTransfer
     | SettleRun
+    | ConsumeRun
     | SetSavepoint
     | RollBack
     | DestroySavepoint

@@ -23,11 +23,14 @@ from rtmw.transfer.messages import (
     Ask,
     Begin,
     Commit,
+    Consume,
+    Consumed,
     Core,
     Done,
     Failed,
     Got,
     Handed,
+    HandedRun,
     Join,
     Leave,
     Message,
@@ -122,6 +125,7 @@ _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
     15: (Ask, "i"),
     16: (Show, "t"),
     17: (Sends, "R"),
+    18: (Consume, "N"),
     64: (Done, "8"),
     65: (Accepted, "I"),
     66: (Failed, "1t"),
@@ -131,11 +135,13 @@ _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
     70: (Got, "8"),
     71: (Shown, "1d"),
     72: (AcceptedRun, "2i"),
+    73: (HandedRun, "t8thL"),
+    74: (Consumed, "F"),
     96: (Core, "8t"),
 }
 """The layout of a message, field by field: a number of so many bytes, a (t)ext, a (h)eader behind a u16 with its
-size, the id of a sender ((o)nce) likewise, an (i)d, a (b)ody, (d)ata, u64 (N)umbers and (R)uns up to the end, (I)ds
-and (M)oves behind a u16 with their number."""
+size, the id of a sender ((o)nce) likewise, an (i)d, a (b)ody, (d)ata, u64 (N)umbers and (R)uns up to the end, (L)etters
+behind a u16 with their number likewise; (I)ds, (M)oves and (F)ailures behind a u16 with their number."""
 _CODES: Final = {message: (kind, fields) for kind, (message, fields) in _KINDS.items()}
 _NEVER_WAS: Final = 255
 
@@ -239,10 +245,10 @@ def _pack_move(move: Move) -> bytes:
 
 
 def _unpack_numbers(fields: Fields) -> tuple[int, ...]:
-    numbers: list[int] = []
-    while fields.left():
-        numbers.append(fields.number(8))
-    return tuple(numbers)
+    count, rest = divmod(fields.left(), 8)
+    if rest:
+        fields.wrong(f"{rest} bytes of a number")
+    return fields.numbers(Struct(f"<{count}Q"))
 
 
 def _unpack_id(fields: Fields) -> TransferId:
@@ -267,6 +273,28 @@ def _unpack_runs(fields: Fields) -> tuple[Run, ...]:
             fields.wrong("a run without letters")
         runs.append(Run(header, tuple(data[at : at + size] for at in range(0, len(data), size))))
     return tuple(runs)
+
+
+def _pack_letters(letters: tuple[tuple[int, int, bytes], ...]) -> bytes:
+    pack = Struct(f"<QQ{len(letters[0][2])}s").pack
+    return len(letters).to_bytes(2, "little") + b"".join([pack(*letter) for letter in letters])
+
+
+def _unpack_letters(fields: Fields) -> tuple[tuple[int, int, bytes], ...]:
+    count = fields.number(2)
+    size, rest = divmod(fields.left(), count or 1)
+    if not count or rest or size <= _ID.size:
+        fields.wrong(f"{count} letters in {fields.left()} bytes")
+    return tuple(Struct(f"<QQ{size - _ID.size}s").iter_unpack(fields.bytes(fields.left())))
+
+
+def _pack_failures(failed: tuple[tuple[int, Failed], ...]) -> bytes:
+    parts = (index.to_bytes(2, "little") + bytes([one.how]) + packed_text(one.message, "why") for index, one in failed)
+    return len(failed).to_bytes(2, "little") + b"".join(parts)
+
+
+def _unpack_failures(fields: Fields) -> tuple[tuple[int, Failed], ...]:
+    return tuple((fields.number(2), Failed(fields.number(1), fields.short_text())) for _ in range(fields.number(2)))
 
 
 def _unpack_body(fields: Fields) -> bytes | Spooled:
@@ -295,7 +323,9 @@ _PACK: Final[dict[str, Callable[[Any], bytes]]] = {
     "I": lambda ids: len(ids).to_bytes(2, "little") + b"".join(map(_pack_id, ids)),
     "M": _pack_moves,
     "R": _pack_runs,
-    "N": lambda numbers: b"".join(number.to_bytes(8, "little") for number in numbers),
+    "N": lambda numbers: Struct(f"<{len(numbers)}Q").pack(*numbers),
+    "L": _pack_letters,
+    "F": _pack_failures,
 }
 _UNPACK: Final[dict[str, Callable[[Fields], Any]]] = {
     **{str(size): partial(_unpack_number, size) for size in (1, 2, 4, 8)},
@@ -307,6 +337,8 @@ _UNPACK: Final[dict[str, Callable[[Fields], Any]]] = {
     "o": lambda fields: bytes(fields.bytes(fields.number(2))),
     "I": lambda fields: tuple(_unpack_id(fields) for _ in range(fields.number(2))),
     "N": _unpack_numbers,
+    "L": _unpack_letters,
+    "F": _unpack_failures,
     "R": _unpack_runs,
     "M": lambda fields: tuple(_unpack_move(fields) for _ in range(fields.number(2))),
 }

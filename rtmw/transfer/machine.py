@@ -18,6 +18,7 @@ from rtmw.transfer.events import (
     ArriveRun,
     BeginTransaction,
     CommitTransaction,
+    ConsumeRun,
     DestroySavepoint,
     EndsConfirmed,
     Event,
@@ -30,12 +31,13 @@ from rtmw.transfer.events import (
     SetSavepoint,
     SettleRun,
     SettleTransfer,
+    TakeRun,
     TakeTransfer,
     Tick,
 )
 from rtmw.transfer.header import Delivery
 from rtmw.transfer.limits import Limits
-from rtmw.transfer.meant import lives_meant
+from rtmw.transfer.meant import check_receiver, lives_meant
 from rtmw.transfer.once import OnceEntry
 from rtmw.transfer.queues import Item, next_states
 from rtmw.transfer.records import (
@@ -53,7 +55,7 @@ from rtmw.transfer.records import (
     TransferId,
     TransferState,
 )
-from rtmw.transfer.runs import arrive_run, confirm_ends, send_run, settle_run
+from rtmw.transfer.runs import arrive_run, confirm_ends, consume_run, send_run, settle_run, take_run
 from rtmw.transfer.state import State
 from rtmw.transfer.table import Phase, Transaction
 from rtmw.transfer.undoing import CAUSES, abort, append, undo_until
@@ -103,6 +105,8 @@ class Machine:
                 return arrive_run(self.state, event, self.limits.parked)
             case TakeTransfer():
                 return self._take(event, now)
+            case TakeRun():
+                return take_run(self.state, event, self.receivers)
             case SettleTransfer():
                 return self._settle(event)
             case SetSavepoint(txn=txn, name=name):
@@ -123,6 +127,8 @@ class Machine:
                 return self._tick(now)
             case SettleRun(states=states):
                 return settle_run(self.state, states)
+            case ConsumeRun(items=items, by=by):
+                return consume_run(self.state, items, by)
             case EndsConfirmed(ids=ids):
                 return confirm_ends(self.state, ids)
 
@@ -286,8 +292,7 @@ class Machine:
         return (event.header.to.node or self.state.node) if event.is_carried else ""
 
     def _take(self, event: TakeTransfer, now: Now) -> Steps[Item | None]:
-        if event.life not in self.receivers.get(event.service, ()):
-            raise TransferRefused(f"{event.life} is no receiver of {event.service!r}; join it first")
+        check_receiver(event.life, event.service, self.receivers)
         prev = NONE
         if event.txn:
             row = yield from self._row_with_room(event.txn)
@@ -348,9 +353,8 @@ class Machine:
             if item.record.life == life and item.state in (TransferState.ACCEPTED, TransferState.DELIVERED):
                 yield from append(self.state, self._bury(item, life))
             elif item.taker == life and item.state is TransferState.DELIVERED:
-                yield from append(
-                    self.state, self._change(item, TransferState.ACCEPTED, f"its receiver {life} has ended")
-                )
+                back = self._change(item, TransferState.ACCEPTED, f"its receiver {life} has ended")
+                yield from append(self.state, back)
         if life in self.state.requests.marks:
             yield from append(self.state, Forget(life))
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from rtmw.transfer.address import Address, Life, Reach
 from rtmw.transfer.errors import TransferRefused
 
-__all__ = ["lives_meant"]
+__all__ = ["check_receiver", "lives_meant"]
 
 
 def lives_meant(to: Address, receivers: Mapping[str, Collection[Life]]) -> list[Life | None]:
@@ -26,3 +26,9 @@ def lives_meant(to: Address, receivers: Mapping[str, Collection[Life]]) -> list[
             "until a receiver comes"
         )
     return list(meant)
+
+
+def check_receiver(life: Life, service: str, receivers: Mapping[str, Collection[Life]]) -> None:
+    """Raises TransferRefused: it is no receiver of this service."""
+    if life not in receivers.get(service, ()):
+        raise TransferRefused(f"{life} is no receiver of {service!r}; join it first")

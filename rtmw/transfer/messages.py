@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -16,11 +17,14 @@ __all__ = [
     "Ask",
     "Begin",
     "Commit",
+    "Consume",
+    "Consumed",
     "Core",
     "Done",
     "Failed",
     "Got",
     "Handed",
+    "HandedRun",
     "Join",
     "Leave",
     "Message",
@@ -146,7 +150,7 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Answer: Handed for each transfer, at most `most`, then Done with their number.
+    """Answer: Handed for each transfer, at most `most`, or HandedRun for several, then Done with their number.
 
     `waits`: 1: the answer waits for the first of them, or for Untake. `txn`: as of Send.
     """
@@ -171,6 +175,18 @@ class Settle:
     item: int
     state: int
     cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Consume:
+    """Letters that were handed over become CONSUMED. Answer: Consumed."""
+
+    items: tuple[int, ...]
+    """At least one, and each once."""
+
+    def __post_init__(self) -> None:
+        if not self.items or len(set(self.items)) < len(self.items):
+            raise ValueError(f"{len(self.items)} letters, of which {len(set(self.items))} are different ones")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +257,35 @@ class Handed:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedRun:
+    """Letters for this inbox, with one sender and header, which began in one store; none was delivered before."""
+
+    node: str
+    incarnation: int
+    sender: str
+    header: Header
+    letters: tuple[tuple[int, int, bytes], ...]
+    """Of each, at least one: number of the transfer, sequence, and its body, as long as the header says."""
+
+    def __post_init__(self) -> None:
+        if len(self.letters[0][2]) != self.header.length:
+            raise ValueError(f"bodies of {len(self.letters[0][2])} bytes under a header that says {self.header.length}")
+
+    def __iter__(self) -> Iterator[Handed]:
+        """Each of them as if it had come by itself."""
+        for item, sequence, body in self.letters:
+            id = TransferId(self.node, self.incarnation, sequence)
+            yield Handed(item, 0, id, self.sender, self.header, body)
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """The letters of a Consume are CONSUMED, but for these: by their index there."""
+
+    failed: tuple[tuple[int, Failed], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Moves:
     """Of transfers of this sender; number 0, or that of an Ask."""
 
@@ -278,6 +323,6 @@ class Core:
 
 Message: TypeAlias = (
     Join | Leave | Send | Sends | More | Begin | Savepoint | RollBack | Release | Commit | Abort | Take | Untake
-    | Settle | Alter | Ask | Show | Done | Accepted | AcceptedRun | Failed | Handed | Moves | Undone | Got | Shown
-    | Core
+    | Settle | Consume | Alter | Ask | Show | Done | Accepted | AcceptedRun | Failed | Handed | HandedRun | Consumed
+    | Moves | Undone | Got | Shown | Core
 )  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from rtmw.transfer.address import Address, Life
-from rtmw.transfer.records import Enqueue, TransferState
+from rtmw.transfer.records import Enqueue, TransferState, is_letter
 
 __all__ = ["NEXT", "Item", "Queue", "next_states", "queue_name"]
 
@@ -90,6 +90,22 @@ class Queue:
         """The first letter that this receiver may have. It stays listed until it is not ACCEPTED any more."""
         heads = [head for one in {None, life} if (head := self._head(one, items)) is not None]
         return items[min(heads)[1]] if heads else None
+
+    def first_letters(self, life: Life, items: Mapping[int, Item], most: int) -> list[Item]:
+        """As `first`, the letters that come first and that nobody was handed before, at most so many; none, if this
+        receiver is the only one that may have the first transfer, or that is no letter. They stay listed."""
+        found: list[Item] = []
+        if self._head(life, items) is None:
+            while len(found) < most and (place := self._head(None, items)) is not None:
+                item = items[place[1]]
+                if item.deliveries or not is_letter(item.record.header):
+                    break
+                found.append(item)
+                heapq.heappop(self.lists[None])
+        places = self.lists.setdefault(None, []) if found else []
+        for item in found:
+            heapq.heappush(places, item.place)
+        return found
 
     def _head(self, life: Life | None, items: Mapping[int, Item]) -> Place | None:
         places = self.lists.get(life)

@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from struct import Struct
 
-from rtmw.transfer.address import Reach
+from rtmw.transfer.address import Life, Reach
 from rtmw.transfer.effects import Append, Steps
-from rtmw.transfer.events import ArriveRun, SendRun
+from rtmw.transfer.events import ArriveRun, SendRun, TakeRun
 from rtmw.transfer.header import Header
-from rtmw.transfer.queues import next_states
+from rtmw.transfer.meant import check_receiver
+from rtmw.transfer.queues import Item, next_states
 from rtmw.transfer.record_bytes import NUMBER, SEQUENCE, pack
-from rtmw.transfer.records import NONE, Change, Enqueue, Record, Settled, TransferId, TransferState, is_letter
+from rtmw.transfer.records import NONE, Change, Enqueue, Record, Settled, Take, TransferId, TransferState, is_letter
 from rtmw.transfer.state import State
 from rtmw.transfer.undoing import append
 
-__all__ = ["arrive_run", "confirm_ends", "is_plain", "send_run", "settle_run"]
+__all__ = ["arrive_run", "confirm_ends", "consume_run", "is_plain", "send_run", "settle_run", "take_run"]
 
 
 def is_plain(header: Header) -> bool:
@@ -68,6 +69,26 @@ def _rows_of(model: Enqueue, letters: Iterable[tuple[int, int, bytes]]) -> list[
     head, middle, tail = data[:SEQUENCE], data[SEQUENCE + 8 : NUMBER], data[NUMBER + 8 : len(data) - size]
     pack_row = Struct(f"<{len(head)}sQ{len(middle)}sQ{len(tail)}s{size}s").pack
     return [pack_row(head, sequence, middle, number, tail, body) for sequence, number, body in letters]
+
+
+def take_run(state: State, run: TakeRun, receivers: Mapping[str, Collection[Life]]) -> Steps[list[Item]]:
+    """Hand the first letters of a queue to a receiver in one batch of the log, with the same result as one by one."""
+    check_receiver(run.life, run.service, receivers)
+    queue = state.queues.get(run.service)
+    items = queue.first_letters(run.life, state.items, run.most) if queue is not None else []
+    if items:
+        yield from append(state, *[Take(NONE, NONE, item.lsn, run.life) for item in items])
+    return items
+
+
+def consume_run(state: State, items: Collection[int], by: Life) -> Steps[bool]:
+    """Log in one batch that a receiver has consumed what it was handed, with the same result as one by one."""
+    for lsn in items:
+        item = state.items.get(lsn)
+        if item is None or item.txn or item.taker != by or item.state is not TransferState.DELIVERED:
+            return False
+    yield from append(state, *[Change(lsn, TransferState.CONSUMED) for lsn in items])
+    return True
 
 
 def settle_run(state: State, states: Mapping[int, TransferState]) -> Steps[None]:

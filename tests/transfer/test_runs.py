@@ -14,6 +14,7 @@ from rtmw.transfer.effects import Came
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import (
     ArriveRun,
+    ConsumeRun,
     EndsConfirmed,
     ReceiverJoined,
     ReceiverLeft,
@@ -21,11 +22,12 @@ from rtmw.transfer.events import (
     SendTransfer,
     SettleRun,
     SettleTransfer,
+    TakeRun,
     TakeTransfer,
 )
 from rtmw.transfer.header import Header
 from rtmw.transfer.limits import Limits
-from rtmw.transfer.records import LARGEST_INLINE, Request, TransferId, TransferState
+from rtmw.transfer.records import LARGEST_INLINE, Request, Spooled, TransferId, TransferState
 from rtmw.transfer.recovery import redo
 from tests.transfer.memory import ME, NODE, Core, header
 from tests.transfer.steps import OTHER
@@ -43,6 +45,9 @@ arrivals = st.tuples(st.just("arrive"), st.lists(st.integers(1, 30), min_size=1,
 others = st.sampled_from(
     [
         ("take", ME),
+        ("take run", ME, 3),
+        ("take run", OTHER, 40),
+        ("consume run", ME),
         ("take", OTHER),
         ("back", ME),
         ("consume", OTHER),
@@ -117,6 +122,17 @@ class Beside:
         for id in ids:
             self.cores[1].step(EndsConfirmed([id]))
 
+    def take_run(self, life: Life, most: int) -> None:
+        items = self.cores[0].step(TakeRun("ingest", life, most))
+        assert len(items) <= most
+        assert [item.lsn for item in items] == [self.cores[1].step(TakeTransfer("ingest", life)).lsn for _ in items]
+
+    def consume_run(self, life: Life) -> None:
+        taken = [item.lsn for item in self.cores[1].state.items.values() if item.taker == life]
+        assert self.cores[0].step(ConsumeRun(taken, life)) is True
+        for lsn in taken:
+            self.cores[1].step(SettleTransfer(lsn, TransferState.CONSUMED, by=life))
+
     def other(self, what: str, life: Life = ME) -> None:
         if what == "take":
             self._both(TakeTransfer("ingest", life))
@@ -148,8 +164,8 @@ def test_a_run_leaves_the_records_the_state_and_the_order_that_its_letters_leave
 ) -> None:
     beside = Beside()
     for what, *more in steps:
-        if what in ("run", "arrive", "report", "confirm"):
-            getattr(beside, what)(*more)
+        if what in ("run", "arrive", "report", "confirm", "take run", "consume run"):
+            getattr(beside, what.replace(" ", "_"))(*more)
         else:
             beside.other(what, *more)
         beside.check()
@@ -238,3 +254,71 @@ def test_letters_of_a_run_are_found_by_their_ids_and_by_what_asked_for_them() ->
     assert (item.record.request, item.state) == (Request(PRODUCERS["gauge"], 8), TransferState.ACCEPTED)
     asked = SendTransfer(header(b"x"), b"\0", "gauge", request=Request(PRODUCERS["gauge"], 9))
     assert core.step(asked) == [TransferId(first.node, first.incarnation, first.sequence + 2)]
+
+
+def parked(*heads: Header) -> Core:
+    """A core with these letters, and two receivers."""
+    core = Core()
+    for life in (ME, OTHER):
+        core.step(ReceiverJoined("ingest", life))
+    for head in heads:
+        core.step(SendTransfer(head, bytes(head.length)))
+    return core
+
+
+def test_letters_are_taken_as_a_run_by_priority_and_then_in_their_order() -> None:
+    core = parked(*(header(bytes(size), priority=priority) for size, priority in ((1, 0), (2, 7), (3, 0), (4, 7))))
+    found = [[item.record.header.length for item in core.step(TakeRun("ingest", ME, most))] for most in (3, 3, 3)]
+    assert found == [[2, 4, 1], [3], []]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [header(b"x", f"ingest/{ME.pid}"), header(b"x", lifetime_ns=10**18), header(bytes(LARGEST_INLINE + 1))],
+)
+def test_a_run_that_is_taken_ends_before_what_has_to_be_looked_at_by_itself(head: Header) -> None:
+    core = parked(header(b"x"))
+    if head.length > LARGEST_INLINE:
+        core.step(SendTransfer(head, Spooled("1s1", head.length)))
+    else:
+        core.step(SendTransfer(head, b"x"))
+    items = core.step(TakeRun("ingest", ME, 9))
+    assert len(items) == (0 if head.to.pid else 1)
+    assert core.step(TakeRun("ingest", ME, 9)) == []
+    assert core.step(TakeTransfer("ingest", ME)) is not None
+
+
+def test_what_was_delivered_before_is_taken_by_itself() -> None:
+    core = parked(header(b"x"), header(b"x"))
+    (item,) = core.step(TakeRun("ingest", ME, 1))
+    core.step(SettleTransfer(item.lsn, TransferState.ACCEPTED, by=ME))
+    assert core.step(TakeRun("ingest", ME, 9)) == []
+    assert core.step(TakeTransfer("ingest", ME)) is item
+    assert len(core.step(TakeRun("ingest", ME, 9))) == 1
+
+
+def test_a_run_that_cannot_be_logged_is_not_taken() -> None:
+    core = parked(header(b"x"), header(b"x"))
+    before = pack_state(core.state)
+    core.log.fails_after = 0
+    with pytest.raises(OSError, match="full"):
+        core.step(TakeRun("ingest", ME, 9))
+    assert pack_state(core.state) == before
+    core.log.fails_after = None
+    assert len(core.step(TakeRun("ingest", ME, 9))) == 2
+
+
+def test_who_is_no_receiver_takes_no_run() -> None:
+    with pytest.raises(TransferRefused, match="no receiver of 'ingest'"):
+        Core().step(TakeRun("ingest", ME, 9))
+
+
+def test_of_letters_that_are_not_all_its_own_a_receiver_consumes_none_as_a_run() -> None:
+    core = parked(header(b"x"), header(b"x"), header(b"x"))
+    (mine,), (other,) = (core.step(TakeRun("ingest", life, 1)) for life in (ME, OTHER))
+    before = core.log.records()
+    for items in ([mine.lsn, other.lsn], [mine.lsn, 1 << 40], [mine.lsn, max(core.state.items)]):
+        assert core.step(ConsumeRun(items, ME)) is False
+    assert core.log.records() == before
+    assert core.step(ConsumeRun([mine.lsn], ME)) is True
+    assert mine.lsn not in core.state.items

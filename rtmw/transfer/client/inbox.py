@@ -16,6 +16,7 @@ from rtmw.closing import Closing
 from rtmw.errors import ClosedError
 from rtmw.qos import check_seconds
 from rtmw.transfer.address import Address, Reach
+from rtmw.transfer.client.consuming import Consuming, Together
 from rtmw.transfer.client.letter import Letter
 from rtmw.transfer.client.line import Line, new_life
 from rtmw.transfer.client.pending import Pending
@@ -89,6 +90,7 @@ class Inbox(Closing):
         self._received = self._bytes = self._redelivered = self._refused = 0
         self._closed = False
         self._line = Line.of(domain)
+        self._consuming = Consuming(self._line, self._life, self._consumed)
         self._line.enter(self)
 
     # ---- taking ----
@@ -213,6 +215,7 @@ class Inbox(Closing):
         """Letters that it has not consumed go to other inboxes, or wait. Idempotent."""
         if not self._closed:
             self._closed = True
+            self._consuming.send()
             self._line.leave(self._life, Leave())
 
     # ---- in the thread of the line ----
@@ -233,6 +236,11 @@ class Inbox(Closing):
         assert isinstance(pending.message, Settle), "it is called for those"
         self._held.pop(pending.message.item, None)
         self._refused += isinstance(pending.answer, Failed)
+
+    def _consumed(self, together: Together) -> None:
+        for item in together.items:
+            self._held.pop(item, None)
+        self._refused += together.refused
 
     def _core_changed(self) -> None:
         """Letters of the core before that were not logged are gone; those that were logged still belong to this

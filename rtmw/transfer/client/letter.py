@@ -151,9 +151,21 @@ class Letter:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        pending = None if self._txn else self._begin(*self._end_of(error))
+        if self._txn or self._is_settled:
+            return
+        if error is None:
+            await self._consume_together()
+            return
+        pending = self._begin(*self._end_of(error))
         if pending is not None and self._handed.header.delivery is Delivery.LOG:
             await self._inbox._line.reached(pending)
+
+    async def _consume_together(self) -> None:
+        """With what else is consumed in this turn of the event loop."""
+        self._is_settled, consuming = True, self._inbox._consuming
+        place = consuming.add(self._handed.item)
+        if self._handed.header.delivery is Delivery.LOG:
+            await consuming.reached(*place)
 
     def __repr__(self) -> str:
         return f"<rtmw.Letter {self.id} from {self.sender!r}, {self.size} bytes>"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
-from rtmw.transfer.messages import Failed, Got, Handed, Message, Shown
+from rtmw.transfer.messages import Failed, Got, Handed, HandedRun, Message, Shown
 
 __all__ = ["Pending", "error_in"]
 
@@ -53,18 +53,23 @@ class Pending:
         if isinstance(message, Got):
             self.got = message.bytes
             return
-        if isinstance(message, Handed | Shown):
+        if isinstance(message, Handed | HandedRun):
+            self._handed((message,) if isinstance(message, Handed) else message)
+            return
+        if isinstance(message, Shown):
             self.first.append(message)
-            if isinstance(message, Handed):
-                if self.on_handed is not None:
-                    self.on_handed(message.item)
-                return
             if not message.last:
                 return
         if isinstance(message, Failed):
             self.error = error_in(message)
         self.answer = message
         self._end()
+
+    def _handed(self, letters: Iterable[Handed]) -> None:
+        for letter in letters:
+            self.first.append(letter)
+            if self.on_handed is not None:
+                self.on_handed(letter.item)
 
     def fail(self, error: Exception) -> None:
         """No answer comes any more."""

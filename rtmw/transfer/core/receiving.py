@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Protocol
 
 from rtmw.errors import LogFull
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.effects import Do, Steps, tell
+from rtmw.transfer.core.failing import FAILURES, failed
 from rtmw.transfer.core.handing import Handing
 from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.core.owners import Owners
-from rtmw.transfer.events import SettleTransfer, TakeTransfer
+from rtmw.transfer.events import ConsumeRun, SettleTransfer, TakeRun, TakeTransfer
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.header import Delivery
-from rtmw.transfer.messages import Done, Settle, Take
+from rtmw.transfer.messages import Consumed, Done, Failed, Settle, Take
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import TransferState
 from rtmw.transfer.volatile import is_volatile
@@ -77,23 +78,35 @@ class Receiving:
         while count < take.most and (head := self._handing.head(service, frame.life, take.txn)) is not None:
             if count and head.deliveries:
                 break
-            logged = not is_volatile(head.lsn)
             try:
-                item: Item | None = yield Do(TakeTransfer(service, frame.life, take.txn), logged)
+                items = yield from self._take(head, frame, take, take.most - count)
             except LogFull:
                 if count:
                     break
                 raise
-            if item is None:
-                continue
-            self.redelivered += item.deliveries > 1
-            yield tell(frame, self._handing.handed(item), logged)
-            if item.record.header.delivery is Delivery.SMALL_RAW:
-                yield Do(SettleTransfer(item.lsn, TransferState.CONSUMED), logged)
-            count += 1
-            if item.deliveries > 1:
+            count += len(items)
+            if items and items[0].deliveries > 1:
                 break
         return count
+
+    def _take(self, head: Item, frame: Frame, take: Take, most: int) -> Generator[Any, Any, Sequence[Item]]:
+        """Hands over the letters that come first in the machine of the first one, if they go the common way; else the
+        first one; none, if its time was over."""
+        service, logged = self._members[frame.life].name, not is_volatile(head.lsn)
+        items: Sequence[Item] = ()
+        item: Item | None
+        if not take.txn and self._handing.has_one_machine(service, frame.life):
+            items = yield Do(TakeRun(service, frame.life, most), logged)
+        if not items:
+            item = yield Do(TakeTransfer(service, frame.life, take.txn), logged)
+            items = () if item is None else (item,)
+        self.redelivered += sum(item.deliveries > 1 for item in items)
+        for message in self._handing.handed_all(items):
+            yield tell(frame, message, logged)
+        for item in items:
+            if item.record.header.delivery is Delivery.SMALL_RAW:
+                yield Do(SettleTransfer(item.lsn, TransferState.CONSUMED), logged)
+        return items
 
     def serve(self, service: str) -> Steps:
         """Something has come for this service: the inbox that has waited longest is first."""
@@ -118,8 +131,28 @@ class Receiving:
     def settle(self, frame: Frame, settle: Settle) -> Steps:
         """A letter that is gone was settled before a crash that lost the answer: no other receiver can have had it
         meanwhile."""
-        logged = not is_volatile(settle.item)
+        state = yield from self._settle(frame.life, settle)
+        yield tell(frame, Done(state), not is_volatile(settle.item))
+
+    def _settle(self, life: Life, settle: Settle) -> Generator[Any, Any, TransferState]:
         state = TransferState(settle.state)
         if settle.item in self._machines.of(settle.item).state.items:
-            state = yield Do(SettleTransfer(settle.item, state, settle.cause, frame.life), logged)
-        yield tell(frame, Done(state), logged)
+            state = yield Do(SettleTransfer(settle.item, state, settle.cause, life), not is_volatile(settle.item))
+        return state
+
+    def consume(self, frame: Frame, items: tuple[int, ...]) -> Steps:
+        """In one step of each machine; what cannot be goes letter by letter."""
+        volatile = [item for item in items if is_volatile(item)]
+        logged = [item for item in items if not is_volatile(item)] if volatile else items
+        alone: set[int] = set()
+        for run in filter(None, (logged, volatile)):
+            if not (yield Do(ConsumeRun(run, frame.life), run is logged)):
+                alone.update(run)
+        failures: list[tuple[int, Failed]] = []
+        for index, item in enumerate(items if alone else ()):
+            if item in alone:
+                try:
+                    yield from self._settle(frame.life, Settle(item, TransferState.CONSUMED, ""))
+                except FAILURES as error:
+                    failures.append((index, failed(error)))
+        yield tell(frame, Consumed(tuple(failures)), bool(logged))

@@ -33,6 +33,7 @@ from rtmw.transfer.core.effects import (
     Tell,
     tell,
 )
+from rtmw.transfer.core.failing import FAILURES, failed
 from rtmw.transfer.core.handing import Handing
 from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.core.owners import Owners, transaction_event
@@ -42,7 +43,7 @@ from rtmw.transfer.core.telling import Telling
 from rtmw.transfer.core.unfinished import Unfinished
 from rtmw.transfer.core.watching import BAD, Events
 from rtmw.transfer.effects import Aborted, Came, Moved
-from rtmw.transfer.errors import TransactionAborted, TransferRefused
+from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import (
     AbortTransaction,
     BeginTransaction,
@@ -68,7 +69,6 @@ LARGEST_NUMBER: Final = (1 << 63) - 1
 """Of a request that the log knows."""
 HEADS: Final = 512
 """Of a letter: as much as its record has beside the body, and more."""
-_REFUSED, _UNDONE, _VALUE, _DISK = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +149,8 @@ class Service:
             return
         try:
             yield from self._answer(frame)
-        except TransactionAborted as error:
-            yield tell(frame, messages.Failed(_UNDONE, str(error)))
-        except TransferRefused as error:
-            yield tell(frame, messages.Failed(_REFUSED, str(error)))
-        except ValueError as error:
-            yield tell(frame, messages.Failed(_VALUE, str(error)))
-        except (LogFull, OSError) as error:
-            yield tell(frame, messages.Failed(_DISK, f"the disk of the core has no room, or has failed: {error}"))
+        except FAILURES as error:
+            yield tell(frame, failed(error))
 
     def _answer(self, frame: Frame) -> Steps:
         match frame.message:
@@ -181,6 +175,8 @@ class Service:
                 yield from self._receiving.untake(frame, take)
             case messages.Settle() as settle:
                 yield from self._receiving.settle(frame, settle)
+            case messages.Consume(items=items):
+                yield from self._receiving.consume(frame, items)
             case messages.Alter(id=id, state=state):
                 yield from self._alter(frame, id, TransferState(state))
             case messages.Ask(id=id):

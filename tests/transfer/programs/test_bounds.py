@@ -59,7 +59,7 @@ def test_t11_ten_thousand_parked_transfers_are_listed_kept_and_handed_over_in_or
     with rtmw.Inbox("ingest") as inbox:
         begun = time.monotonic()
         seen = [int(take(inbox).body[:5]) for _ in range(MANY)]
-        assert listing < time.monotonic() - begun, "to list them takes longer than to take them"
+        assert listing < 2 * (time.monotonic() - begun), "to list them takes twice as long as to take them"
     assert seen == list(range(MANY))
 
 

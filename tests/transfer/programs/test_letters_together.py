@@ -11,6 +11,7 @@ import pytest
 
 import rtmw
 from rtmw import Delivery, Level, TransferState
+from rtmw.transfer import messages
 from tests.transfer.core_process import PATIENCE, CoreProcess
 from tests.transfer.programs.test_deaths import killed_behind
 
@@ -136,3 +137,103 @@ def test_the_core_is_killed_behind_a_batch_and_each_letter_of_it_is_consumed_onc
     with rtmw.Inbox("ingest") as inbox:
         assert sorted(map(int, consumed(inbox, COUNT))) == list(range(COUNT))
         assert inbox.take(0.2) is None
+
+
+async def consumed_together(inbox: rtmw.Inbox, count: int) -> list[rtmw.Letter]:
+    async def consume(letter: rtmw.Letter) -> None:
+        async with letter:
+            pass
+
+    letters = [letter for _ in range(count) if (letter := await inbox.take_async(PATIENCE)) is not None]
+    await asyncio.gather(*map(consume, letters))
+    return letters
+
+
+@BOTH
+def test_what_tasks_consume_in_one_turn_is_consumed_and_comes_in_the_order_in_which_it_was_sent(
+    sender: rtmw.Sender, inbox: rtmw.Inbox, delivery: Delivery
+) -> None:
+    sent = sent_at_once(sender, delivery)
+    letters = asyncio.run(consumed_together(inbox, COUNT))
+    assert [(one.id, one.body, one.sender, one.redelivered) for one in letters] == [
+        (transfer.id, b"%d" % n, "gauge", 0) for n, transfer in enumerate(sent)
+    ]
+    assert all(one.wait(Level.CONSUMED, PATIENCE) for one in sent)
+    assert inbox.stats().refused == 0
+
+
+def test_letters_of_both_classes_are_consumed_by_one_request(sender: rtmw.Sender, inbox: rtmw.Inbox) -> None:
+    sent = [sender.send("ingest", b"x", delivery=one) for one in (Delivery.LOG, Delivery.NORMAL, Delivery.LOG)]
+    asyncio.run(consumed_together(inbox, 3))
+    assert all(one.wait(Level.CONSUMED, PATIENCE) for one in sent)
+
+
+def test_of_letters_that_are_consumed_together_each_that_is_not_its_own_says_so(
+    sender: rtmw.Sender, inbox: rtmw.Inbox
+) -> None:
+    sent = sent_at_once(sender, Delivery.LOG)
+
+    async def go() -> list[BaseException | None]:
+        letters = [letter for _ in range(COUNT) if (letter := await inbox.take_async(PATIENCE)) is not None]
+        for number in (3, 70):
+            inbox._line.ask(inbox._life, messages.Settle(letters[number]._handed.item, TransferState.ACCEPTED, "back"))
+        leaving = (letter.__aexit__(None, None, None) for letter in letters)
+        return await asyncio.gather(*leaving, return_exceptions=True)
+
+    found = asyncio.run(go())
+    assert [number for number, error in enumerate(found) if isinstance(error, rtmw.TransferRefused)] == [3, 70]
+    assert [number for number, error in enumerate(found) if error is not None] == [3, 70]
+    assert all(sent[number].wait(Level.CONSUMED, PATIENCE) for number in range(COUNT) if number not in (3, 70))
+    assert inbox.stats().refused == 2
+    again = [inbox.take(PATIENCE) for _ in range(2)]
+    assert [(one.body, one.redelivered) for one in again if one is not None] == [(b"3", 1), (b"70", 1)]
+
+
+@BOTH
+def test_what_was_left_when_its_inbox_is_closed_is_consumed(
+    sender: rtmw.Sender, inbox: rtmw.Inbox, delivery: Delivery
+) -> None:
+    sent = sender.send("ingest", b"x", delivery=delivery)
+
+    async def go() -> None:
+        letter = await inbox.take_async(PATIENCE)
+        assert letter is not None
+        leaving = asyncio.create_task(letter.__aexit__(None, None, None))
+        asyncio.get_running_loop().call_soon(inbox.close)
+        await asyncio.gather(leaving, return_exceptions=True)
+
+    asyncio.run(go())
+    assert sent.wait(Level.CONSUMED, PATIENCE)
+
+
+def test_letters_that_an_inbox_was_handed_ahead_go_to_others_when_it_is_closed(
+    sender: rtmw.Sender, inbox: rtmw.Inbox
+) -> None:
+    sent = sent_at_once(sender, Delivery.LOG)
+    taken = consumed(inbox, COUNT // 2)
+    ahead = inbox.stats().waiting
+    inbox.close()
+    with rtmw.Inbox("ingest") as other:
+        rest = [other.take(PATIENCE) for _ in range(COUNT - len(taken))]
+        assert [one.body for one in rest if one is not None] == [b"%d" % n for n in range(len(taken), COUNT)]
+        assert [one.redelivered for one in rest if one is not None] == [1] * ahead + [0] * (len(rest) - ahead)
+        for one in rest:
+            assert one is not None
+            one.consume()
+    assert all(one.wait(Level.CONSUMED, PATIENCE) for one in sent)
+
+
+def test_letters_that_were_handed_over_and_not_consumed_are_consumed_at_the_next_core(
+    core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox
+) -> None:
+    sent = sent_at_once(sender, Delivery.LOG)
+
+    async def go() -> None:
+        letters = [letter for _ in range(COUNT) if (letter := await inbox.take_async(PATIENCE)) is not None]
+        core.kill()
+        core.start()
+        await asyncio.gather(*(letter.__aexit__(None, None, None) for letter in letters))
+
+    asyncio.run(go())
+    assert all(one.wait(Level.CONSUMED, PATIENCE) for one in sent)
+    assert inbox.stats().refused == 0
