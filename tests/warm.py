@@ -5,8 +5,9 @@ than a thousand. So a test run has one process that imports them once, and forks
 the environment, the folder and the streams of a process that was started, is a child of the test run as one that was
 started, and runs its module from the first line.
 
-Not warm, but started: what runs elsewhere (another user, a network namespace), other code than that of this tree, and
-what sets variables that the loader, the allocator or Python reads when it starts.
+Not warm, but started: what runs elsewhere (another user, a network namespace), other code than that of this tree or
+what changes modules as they are imported, and what sets variables that the loader, the allocator or Python reads when
+it starts.
 """
 
 from __future__ import annotations

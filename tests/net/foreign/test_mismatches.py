@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import rtmw
 from rtmw import Reliability
 from tests import warm
 from tests.net.foreign.peer import Peer
-from tests.net.hosts import PATIENCE, Host
+from tests.net.hosts import Host, wait_until
 from topics.river import Reading
 
 READERS: dict[str, tuple[dict[str, Any], str]] = {
@@ -38,9 +37,10 @@ def reasons(host: Host, topic: str) -> list[tuple[str, str, str]]:
 
 
 def wait_for(host: Host, topic: str, direction: str, words: str) -> None:
-    until = time.monotonic() + PATIENCE
-    while not any((way, cause) == (direction, "qos") and words in why for way, cause, why in reasons(host, topic)):
-        assert time.monotonic() < until, f"{words} is not said, but {reasons(host, topic)}"
+    def is_said() -> bool:
+        return any((way, cause) == (direction, "qos") and words in why for way, cause, why in reasons(host, topic))
+
+    wait_until(is_said, words)
 
 
 @pytest.mark.parametrize("policy", READERS)
