@@ -205,6 +205,7 @@ def test_a_damaged_recording_is_named_and_the_others_are_added(tmp_path: Path, f
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+import pandas, pyarrow.pandas_compat  # pyarrow would import them in each copy
 from rtmw.recording.catalog.ingest import Catalog
 path, folder, form, most = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 
