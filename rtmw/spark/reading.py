@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -61,6 +61,10 @@ def read(
     return Rowset.of(frame, reading) if isinstance(frame, ClassicFrame) else frame
 
 
+MOST_LOOKED_UP = 4
+"""Conditions whose chunks are kept: a chunk that is found is a small object."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """The input of a DataFrame."""
@@ -70,8 +74,8 @@ class Reading:
     surveyed: list[Surveyed]
     condition: Any = None
     """An expression of pyarrow.compute, which is true of all rows that are looked at."""
-    known: Chosen | None = None
-    """The chunks that may have rows for which it is true, where they were looked up before."""
+    looked_up: list[tuple[Any, Chosen]] = field(default_factory=list[tuple[Any, Chosen]])
+    """The chunks that may have rows, by condition, the newest first: of all frames that stem from one call."""
 
     @cached_property
     def layout(self) -> Layout:
@@ -85,18 +89,25 @@ class Reading:
         """Only these columns; no columns at all would be the usual ones, so one stays."""
         options = replace(self.options, columns=names or self.options.columns or self.layout.usual[:1])
         narrower = replace(self, options=options)
-        is_new = condition is not None and (self.condition is None or not condition.equals(self.condition))
-        if is_new:
+        if condition is not None and not self._has(condition):
             both = all_of(one for one in (self.condition, condition) if one is not None)
-            narrower = replace(narrower, condition=both, known=None)
-        narrower = replace(narrower, known=narrower.chunks)
+            narrower = replace(narrower, condition=both)
         return narrower, narrower.frame()
 
     @property
     def chunks(self) -> Chosen:
         """That may have rows. The index is asked once for a condition: a `select` behind a `where` has the same one."""
-        if self.known is not None:
-            return self.known
+        for condition, chunks in self.looked_up:
+            if condition is self.condition or (condition is not None and self._has(condition)):
+                return chunks
+        self.looked_up.insert(0, (self.condition, self._look_up()))
+        del self.looked_up[MOST_LOOKED_UP:]
+        return self.looked_up[0][1]
+
+    def _has(self, condition: Any) -> bool:
+        return self.condition is not None and bool(self.condition.equals(condition))
+
+    def _look_up(self) -> Chosen:
         pruning = None
         if self.condition is not None:
             descriptions = merged_of(self.surveyed, self.options)

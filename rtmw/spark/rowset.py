@@ -7,6 +7,9 @@ Spark looks at each row again: what is skipped here are chunks that have none.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -15,12 +18,17 @@ from pyspark.sql.classic.dataframe import DataFrame
 from rtmw.spark.conditions import implied, name_of, parts_of
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from rtmw.spark.conditions import Fields
 
 _PASSED = ("Filter", "Project", "SubqueryAlias")
 """Nodes of a plan that have the rows of what lies below them, or some of these."""
 _SOURCES = ("MapInArrow", "Union")
 """Nodes in which `rtmw.spark.read` gives its rows."""
+
+Node = dict[str, Any]
+"""Of a plan or an expression, as `toJSON` of the JVM says; a plan is a list of them, each before what lies below it."""
 
 
 class Source(Protocol):
@@ -37,94 +45,144 @@ class Source(Protocol):
 
 
 class Rowset(DataFrame):
-    """Rows of recordings, and what is derived from them by `where` and `select`. Else it is Spark's DataFrame."""
+    """Rows of recordings, and what is derived from them by `where` and `select`. Else it is Spark's DataFrame.
+
+    A frame that reads less is made when somebody needs it, so for `where(…).select(…)` only once.
+    """
 
     _source: Source
+    _asked: Any
+    """The frame of the JVM that reads all."""
+    _less: Any = None
+    """The one that reads less; None: nobody has needed it so far."""
 
     @classmethod
     def of(cls, frame: Any, source: Source) -> Self:
         made = cls(frame._jdf, frame.sparkSession)
-        made._source = source
+        made._less, made._source = frame._jdf, source
         return made
 
+    @property
+    def _jdf(self) -> Any:
+        if self._less is None:
+            self._less, self._source = narrowed(self._session, self._asked, self._source)
+        return self._less
+
+    @_jdf.setter
+    def _jdf(self, asked: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._asked = asked
+
     def filter(self, condition: Any) -> DataFrame:
-        narrowed: DataFrame = self._narrowed(super().filter(condition))
-        return narrowed
+        return self._derived(lambda frame: frame.filter(condition))
 
     def where(self, condition: Any) -> DataFrame:
         return self.filter(condition)
 
     def select(self, *columns: Any) -> DataFrame:
-        narrowed: DataFrame = self._narrowed(super().select(*columns))
-        return narrowed
+        return self._derived(lambda frame: frame.select(*columns))
 
-    def _narrowed(self, derived: Any) -> Any:
-        """The same rows as a derived frame has, of less; or that frame itself, where nothing is spared or known."""
+    def _derived(self, derive: Callable[[DataFrame], Any]) -> DataFrame:
+        """What Spark has of a cached frame it would not find below another function: that stays as it is."""
+        asked: DataFrame = derive(DataFrame(self._asked if self._less is None else self._less, self._session))
         if self.is_cached:
-            return derived  # Spark has its rows, and would not find them again below another function
-        try:
-            execution = derived._jdf.queryExecution()
-            plan, condition = execution.analyzed(), self._condition(execution.optimizedPlan())
-            base, passed = _below(plan)
-            if name_of(base) not in _SOURCES:
-                return derived
-            names = _names(base, passed)
-            source, fresh = self._source.narrowed(names, condition)
-            kept = [one for one in _listed(base.output()) if str(one.name()) in names]
-            changed = self._with_output(fresh._jdf.queryExecution().analyzed(), kept)
-            for node in reversed(passed):
-                changed = node.withNewChildren(self._seq([changed]))
-            jvm: Any = self._session._jvm
-            frames = jvm.org.apache.spark.sql.classic.Dataset
-            return Rowset.of(DataFrame(frames.ofRows(self._session._jsparkSession, changed), self._session), source)
-        except (Py4JError, TypeError):
-            return derived  # plans of a Spark that has others
-
-    def _condition(self, plan: Any) -> Any:
-        """The condition of a plan on each row, directly above the source of the rows."""
-        while name_of(plan) in (*_PASSED, "Union"):
-            below = next(parts_of(plan))  # Spark asks the same of all parts of a union
-            if name_of(plan) == "Filter" and name_of(below) in _SOURCES:
-                return implied(plan.condition(), self._source.fields)
-            plan = below
-        return None
-
-    def _seq(self, items: list[Any]) -> Any:
-        jvm: Any = self._session._jvm
-        return jvm.PythonUtils.toSeq(items)
-
-    def _with_output(self, plan: Any, attributes: list[Any]) -> Any:
-        """A plan whose columns are those that the nodes above know."""
-        if name_of(plan) == "Union":
-            first, *others = parts_of(plan)
-            return plan.withNewChildren(self._seq([self._with_output(first, attributes), *others]))
-        jvm: Any = self._session._jvm
-        gateway: Any = self._session._sc._gateway
-        count = plan.productArity()
-        elements = gateway.new_array(jvm.java.lang.Object, count)
-        for place in range(count):
-            elements[place] = self._seq(attributes) if place == 1 else plan.productElement(place)
-        return plan.makeCopy(elements)
+            return asked
+        made = type(self)(asked._jdf, self._session)
+        made._source = self._source
+        return made
 
 
-def _below(plan: Any) -> tuple[Any, list[Any]]:
-    """Where the rows of a plan come from, and the nodes above it, the uppermost first."""
-    passed: list[Any] = []
-    while name_of(plan) in _PASSED:
-        passed.append(plan)
+def narrowed(session: SparkSession, asked: Any, source: Source) -> tuple[Any, Source]:
+    """A frame of the JVM with the same rows that reads less; or the same frame, where nothing is spared or known."""
+    try:
+        execution = asked.queryExecution()
+        plan = execution.analyzed()
+        passed, columns = _shape(json.loads(plan.toJSON()))
+        if not columns:
+            return asked, source
+        kept = _kept(passed, columns)
+        narrower, fresh = source.narrowed(tuple(columns[at][0] for at in kept), _condition(execution, source))
+        nodes = [*_downwards(plan, len(passed))]
+        attributes = nodes.pop().output()
+        if len(kept) < len(columns):
+            attributes = _seq(session, [attributes.apply(at) for at in kept])
+        changed = _with_output(session, fresh._jdf.queryExecution().analyzed(), attributes)
+        for node in reversed(nodes):
+            changed = node.withNewChildren(_seq(session, [changed]))
+        return _frames(session._jvm).ofRows(session._jsparkSession, changed), narrower
+    except (Py4JError, TypeError, KeyError, json.JSONDecodeError):
+        return asked, source  # plans of a Spark that has others
+
+
+def _shape(plan: list[Node]) -> tuple[list[Node], list[tuple[str, int]]]:
+    """The nodes above the source of the rows, and the names and numbers of its columns; none: it is another source."""
+    depth = next(at for at, node in enumerate(plan) if _name(node) not in _PASSED)
+    first = plan[depth + 1] if _name(plan[depth]) == "Union" else plan[depth]
+    if _name(first) != "MapInArrow":
+        return [], []
+    return plan[:depth], [(one["name"], one["exprId"]["id"]) for (one,) in first["output"]]
+
+
+def _kept(passed: list[Node], columns: list[tuple[str, int]]) -> list[int]:
+    """Places of the columns that the nodes above need: all, unless one of them chooses."""
+    if not any(_name(node) == "Project" for node in passed):
+        return [*range(len(columns))]
+    needed = {number for node in passed for number in _numbers(node)}
+    return [at for at, (_, number) in enumerate(columns) if number in needed]
+
+
+def _numbers(part: Any) -> Iterator[int]:
+    """Of all columns that a part of a plan names."""
+    if isinstance(part, dict) and "exprId" in part:
+        yield part["exprId"]["id"]
+    inner: Any = part.values() if isinstance(part, dict) else part  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(part, dict | list):
+        for one in inner:
+            yield from _numbers(one)
+
+
+def _name(node: Node) -> str:
+    return str(node["class"]).rpartition(".")[2]
+
+
+def _condition(execution: Any, source: Source) -> Any:
+    """The condition of a query on each row, directly above the source of the rows."""
+    plan = execution.optimizedPlan()
+    while (name := name_of(plan)) in (*_PASSED, "Union"):
+        below = next(parts_of(plan))  # Spark asks the same of all parts of a union
+        if name == "Filter" and name_of(below) in _SOURCES:
+            return implied(plan.condition(), source.fields)
+        plan = below
+    return None
+
+
+def _downwards(plan: Any, depth: int) -> Iterator[Any]:
+    """A node of the JVM, and so many below it."""
+    yield plan
+    for _ in range(depth):
         plan = plan.child()
-    return plan, passed
+        yield plan
 
 
-def _names(base: Any, passed: list[Any]) -> tuple[str, ...]:
-    """Columns that the nodes above need: all, unless one of them chooses."""
-    every = [(str(one.name()), one.exprId().id()) for one in _listed(base.output())]
-    if not any(name_of(node) == "Project" for node in passed):
-        return tuple(name for name, _ in every)
-    needed = {one.exprId().id() for node in passed for one in _listed(node.references().toSeq())}
-    return tuple(name for name, number in every if number in needed)
+def _with_output(session: SparkSession, plan: Any, attributes: Any) -> Any:
+    """A plan whose columns are those that the nodes above know."""
+    if name_of(plan) == "Union":
+        first, *others = parts_of(plan)
+        return plan.withNewChildren(_seq(session, [_with_output(session, first, attributes), *others]))
+    jvm: Any = session._jvm
+    gateway: Any = session._sc._gateway
+    count = plan.productArity()
+    elements = gateway.new_array(jvm.java.lang.Object, count)
+    for place in range(count):
+        elements[place] = attributes if place == 1 else plan.productElement(place)
+    return plan.makeCopy(elements)
 
 
-def _listed(sequence: Any) -> list[Any]:
-    """A Scala sequence."""
-    return [sequence.apply(place) for place in range(sequence.length())]
+def _seq(session: SparkSession, items: list[Any]) -> Any:
+    jvm: Any = session._jvm
+    return jvm.PythonUtils.toSeq(items)
+
+
+@lru_cache(maxsize=1)
+def _frames(jvm: Any) -> Any:
+    """The class of frames; each part of its name is a question to the JVM."""
+    return jvm.org.apache.spark.sql.classic.Dataset

@@ -112,8 +112,9 @@ def test_the_index_is_asked_once_for_a_condition_and_again_for_another(spark: Sp
     assert isinstance(early, Rowset)
     assert isinstance(chosen, Rowset)
     assert isinstance(derived, Rowset)
-    assert reading_of(chosen).known is reading_of(early).known is not None
     assert scanned(early).read.chunks == scanned(chosen).read.chunks == 3
+    assert reading_of(chosen).chunks is reading_of(early).chunks
+    assert len(reading_of(chosen).looked_up) == 2  # without a condition, and with that one
     assert scanned(derived).read.chunks == 2
     assert derived.count() == 200
 
