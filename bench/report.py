@@ -75,8 +75,9 @@ def tails(results: Results, name: str) -> list[str]:
 def about(results: Results) -> list[str]:
     facts = results.about
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    rounds = "1 round" if facts["rounds"] == 1 else f"{facts['rounds']} rounds"
     return [
-        f"{facts['date']}, `{facts['command']}`, {facts['rounds']} rounds, {facts['seconds']:.0f} s.",
+        f"{facts['date']}, `{facts['command']}`, {rounds}, {facts['seconds']:.0f} s.",
         f"Machine: {facts['machine']}.",
         f"Versions: {versions}.",
     ]

@@ -36,6 +36,7 @@ TRANSFER_TARGETS = (
         0.05,
         over=(("transfer_rate", NOT_LOGGED, TOPIC),),
         at_least=True,
+        limited_by=PYTHON,
     ),
     Target(
         "letters of 200 B with class LOG, DELIVERED at another host: at least 2 × a work queue of NATS or RabbitMQ",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rtmw.net.session.carrier import Carrier
     from rtmw.net.session.session import Session
 
-LONGEST: Final = 0.25
+LONGEST: Final = 0.1
 """Seconds between two tries, at most, while the session lives: its lease bounds their number, and what is on its way
 waits for the next one."""
 

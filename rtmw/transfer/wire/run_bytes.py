@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
 from struct import iter_unpack, pack, unpack
+
+from xxhash import xxh3_128_digest
 
 from rtmw.transfer.fields import Fields, packed_text
 from rtmw.transfer.header import Header, pack_sized_header, unpack_sized_header
 from rtmw.transfer.records import LARGEST_INLINE, TransferId, is_letter
-from rtmw.transfer.wire.terms import HASH
 
 __all__ = ["pack_ids", "pack_letters", "unpack_ids", "unpack_letters", "value_of"]
 
 
 def value_of(letters: Mapping[TransferId, bytes]) -> bytes:
-    """The first bytes of SHA-256 of the letters as their frame has them."""
-    return sha256(b"".join(_packed(letters))).digest()[:HASH]
+    """XXH3 of the letters as their frame has them."""
+    return xxh3_128_digest(b"".join(_packed(letters)))
 
 
 def _packed(letters: Mapping[TransferId, bytes]) -> Iterator[bytes]:
