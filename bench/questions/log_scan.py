@@ -26,7 +26,7 @@ FILES = "files"
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    return [Case("eight fields", (RTMW,), {"count": 300_000 if quick else 2_000_000})]
+    return [Case("eight fields", (RTMW,), {"count": 1_000_000 if quick else 10_000_000})]
 
 
 def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
