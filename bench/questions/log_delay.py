@@ -22,8 +22,6 @@ from bench.stage import Part, Stage
 TITLE = "The 99th of a hundred appends of 200 B, under load"
 UNIT = "µs"
 ROUNDS = 5
-
-
 ALONE, BESIDE = "16 threads", "16 threads, and an fdatasync beside them"
 
 

@@ -66,7 +66,7 @@ def sender(role: Role) -> list[float]:
 
 @contextmanager
 def served(role: Role) -> Generator[tuple[str, int]]:
-    """To whom letters go, and the domain of who takes them."""
+    """To whom letters go, and the domain of the receiver."""
     folder = Path(role.options["folder"])
     if role.options["level"] == BETWEEN:
         with serving_two(role.domain, folder) as two:

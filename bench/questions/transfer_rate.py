@@ -3,7 +3,7 @@
 Each task sends its next letter when the last one was accepted: with class LOG, when it is on the disk. Beside it the
 same tasks append to a bare `rtmw.Log`, and publish to a stream of NATS JetStream that syncs before it acknowledges.
 Beside NORMAL, which no disk keeps, a program publishes as large messages on a RELIABLE topic, one a call, and another
-one takes them: what the bus does for letters, without a core between.
+one takes them: the bus does as much for letters, without a core between.
 """
 
 from __future__ import annotations

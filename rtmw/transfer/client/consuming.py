@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from rtmw.transfer.address import Life
@@ -71,24 +71,23 @@ class Consuming:
             together = self._open.get(loop)
             if together is None:
                 together = self._open[loop] = Together()
-                loop.call_soon(self._send_of, loop)
+                loop.call_soon(self._send, loop)
             together.items.append(item)
             index = len(together.items) - 1
             if index + 1 >= MOST:
-                self._send_of(loop)
+                self._send(loop)
         return together, index
-
-    def _send_of(self, loop: Loop) -> None:
-        self._send((loop,))
 
     def send(self) -> None:
         """All that was gathered goes out now."""
         with self._requests.lock:
-            self._send(list(self._open))
+            for loop in list(self._open):
+                self._send(loop)
 
-    def _send(self, loops: Sequence[Loop]) -> None:
+    def _send(self, loop: Loop) -> None:
         with self._requests.lock:
-            for together in filter(None, (self._open.pop(loop, None) for loop in loops)):
+            together = self._open.pop(loop, None)
+            if together is not None:
                 self._ask(together)
 
     def _ask(self, together: Together) -> None:

@@ -163,7 +163,7 @@ class Group:
 
     def _refused(self, index: int, error: Exception) -> None:
         if not self._states[index]:
-            self._errors[index], self._states[index] = error, _SILENT  # who sees that it is over finds the error
+            self._errors[index], self._states[index] = error, _SILENT  # a task that sees it over finds the error
             self._answered(index, 1)
             self._owner._went_wrong(error)
 
