@@ -187,14 +187,17 @@ def serve(asked: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 
 
 def fork_away() -> int:
-    """Fork, so that the copy is not a child of this process: the pid; 0 in the copy."""
+    """Fork, so that the copy is not a child of this process: the pid; 0 in the copy, once it has its parent for life."""
     reads, writes = os.pipe()
     middle = os.fork()
     if not middle:
+        itself = os.pidfd_open(os.getpid())
         pid = os.fork()
         if pid:
             os.write(writes, b"%d" % pid)
             os._exit(0)
+        select.select([itself], [], [])  # readable once the process in the middle has left its children to another
+        os.close(itself)
     os.close(writes)
     if middle:
         os.waitpid(middle, 0)
