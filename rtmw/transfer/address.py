@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 from rtmw.transfer.fields import check_range
 
@@ -78,20 +78,27 @@ class Address:
         return f"{self.service}{process}{'@' if self.node else ''}{self.node}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Life:
-    """One receiver in one process, for as long as it lives: no other ever has the same three numbers on a host."""
-
+class _Life(NamedTuple):
     pid: int
     start: int
     """When the process began, in ticks of the system since it was started."""
     generation: int = 0
     """Which of the receivers that the process has had."""
 
-    def __post_init__(self) -> None:
-        check_range("pid", self.pid, _LARGEST_PID)
-        check_range("start", self.start, (1 << 64) - 1)
-        check_range("generation", self.generation, (1 << 32) - 1)
+
+class Life(_Life):
+    """One receiver in one process, for as long as it lives: no other ever has the same three numbers on a host.
+
+    A tuple, because it is a key wherever a frame goes, and the hash of a dataclass is Python.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, pid: int, start: int, generation: int = 0) -> Self:
+        check_range("pid", pid, _LARGEST_PID)
+        check_range("start", start, (1 << 64) - 1)
+        check_range("generation", generation, (1 << 32) - 1)
+        return super().__new__(cls, pid, start, generation)
 
     @classmethod
     def of_process(cls, pid: int | None = None, generation: int = 0) -> Life | None:

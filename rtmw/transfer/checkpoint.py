@@ -109,15 +109,19 @@ def _packed_once(state: State) -> Iterator[bytes]:
 
 
 def _packed_items(state: State) -> Iterator[bytes]:
-    made, rows = state.items.made, state.items.rows
+    """Letters of a run mostly lie one after the other, and their records are made together."""
+    made, runs = state.items.made, state.items.runs
+    run, records = None, dict[int, bytes]()
     for lsn in state.items:
         item = made.get(lsn)
         if item is not None:
             yield _packed_item(item)
-        else:
-            row = rows[lsn]
-            yield _ITEM.pack(lsn, NONE, lsn, 0, TransferState.ACCEPTED, 0, 0) + _NEVER_TAKEN
-            yield len(row).to_bytes(4, "little") + row
+            continue
+        if runs[lsn] is not run:
+            run = runs[lsn]
+            records = dict(zip(run.lsns, run, strict=True))
+        yield _ITEM.pack(lsn, NONE, lsn, 0, TransferState.ACCEPTED, 0, 0) + _NEVER_TAKEN
+        yield len(records[lsn]).to_bytes(4, "little") + records[lsn]
 
 
 def _packed_item(item: Item) -> bytes:

@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
+from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import AbortCause, Enqueue, Record, Savepoint, Spooled, TransferId, TransferState
 
@@ -26,13 +27,13 @@ T = TypeVar("T")
 class Append:
     """These records, all of them or none."""
 
-    records: Sequence[Record | bytes]
-    """Bytes: an Enqueue that is packed already."""
+    records: Sequence[Record] | EnqueuedRun
 
     @property
     def begins(self) -> bool:
         """Do they begin work? A full disk refuses that; for what ends it there is a reserve (docs/log.md)."""
-        return any(isinstance(record, bytes | Enqueue | Savepoint) for record in self.records)
+        records = self.records
+        return isinstance(records, EnqueuedRun) or any(isinstance(one, Enqueue | Savepoint) for one in records)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ larger than a block comes as a chain: a `Send` with its first block, and a `More
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -267,12 +267,17 @@ def _unpack_runs(fields: Fields) -> tuple[Run, ...]:
     runs: list[Run] = []
     while fields.left() or not runs:
         header, count = unpack_sized_header(fields), fields.number(2)
-        size = header.length
-        data = bytes(fields.bytes(count * size))
+        data = fields.bytes(count * header.length)
         if not count:
             fields.wrong("a run without letters")
-        runs.append(Run(header, tuple(data[at : at + size] for at in range(0, len(data), size))))
+        runs.append(Run(header, _bodies(header.length, count).unpack(data)))
     return tuple(runs)
+
+
+@lru_cache(maxsize=256)
+def _bodies(size: int, count: int) -> Struct:
+    """So many bodies one after the other; remembered, because senders repeat themselves."""
+    return Struct(f"{size}s" * count)
 
 
 def _pack_letters(letters: tuple[tuple[int, int, bytes], ...]) -> bytes:

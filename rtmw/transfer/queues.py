@@ -72,19 +72,24 @@ def queue_name(to: Address) -> str:
 class Queue:
     """The transfers of one service that are ACCEPTED. Entries of others are passed over when they come first."""
 
-    lists: dict[Life | None, list[Place]] = field(default_factory=dict[Life | None, list[Place]])
-    """Those for any receiver, and those for one alone."""
+    lists: dict[Life | None, dict[int, list[int]]] = field(default_factory=dict[Life | None, dict[int, list[int]]])
+    """Those for any receiver, and those for one alone; by priority, the highest first: heaps of LSNs."""
+
+    def _list(self, life: Life | None, priority: int) -> list[int]:
+        lists = self.lists.setdefault(life, {})
+        if priority not in lists:
+            self.lists[life] = lists = dict(sorted([*lists.items(), (priority, [])], reverse=True))
+        return lists[priority]
 
     def put(self, item: Item) -> None:
         if not item.listed:
             item.listed = True
-            heapq.heappush(self.lists.setdefault(item.record.life, []), item.place)
+            heapq.heappush(self._list(item.record.life, item.record.header.priority), item.lsn)
 
     def put_run(self, priority: int, lsns: Iterable[int]) -> None:
-        """Of letters for any receiver, which were not listed."""
-        places = self.lists.setdefault(None, [])
-        for lsn in lsns:
-            heapq.heappush(places, (-priority, lsn))
+        """Of letters for any receiver, which were just enqueued: their LSNs ascend, and are above all others, so a heap
+        with them behind it is a heap."""
+        self._list(None, priority).extend(lsns)
 
     def first(self, life: Life | None, items: Mapping[int, Item]) -> Item | None:
         """The first letter that this receiver may have. It stays listed until it is not ACCEPTED any more."""
@@ -101,20 +106,20 @@ class Queue:
                 if item.deliveries or not is_letter(item.record.header):
                     break
                 found.append(item)
-                heapq.heappop(self.lists[None])
-        places = self.lists.setdefault(None, []) if found else []
+                heapq.heappop(self._list(None, -place[0]))
         for item in found:
-            heapq.heappush(places, item.place)
+            heapq.heappush(self._list(None, item.record.header.priority), item.lsn)
         return found
 
     def _head(self, life: Life | None, items: Mapping[int, Item]) -> Place | None:
-        places = self.lists.get(life)
-        while places:
-            item = items.get(places[0][1])
-            if item is not None and item.state is TransferState.ACCEPTED:
-                return places[0]
-            heapq.heappop(places)
-            if item is not None:
-                item.listed = False
+        for priority, lsns in list(self.lists.get(life, {}).items()):
+            while lsns:
+                item = items.get(lsns[0])
+                if item is not None and item.state is TransferState.ACCEPTED:
+                    return -priority, lsns[0]
+                heapq.heappop(lsns)
+                if item is not None:
+                    item.listed = False
+            del self.lists[life][priority]
         self.lists.pop(life, None)
         return None

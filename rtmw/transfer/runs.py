@@ -7,16 +7,15 @@ at once. Letters for another node go there as runs, and come as runs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from struct import Struct
+from collections.abc import Collection, Mapping
 
 from rtmw.transfer.address import Life, Reach
 from rtmw.transfer.effects import Append, Steps
+from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.events import ArriveRun, SendRun, TakeRun
 from rtmw.transfer.header import Header
 from rtmw.transfer.meant import check_receiver
 from rtmw.transfer.queues import Item, next_states
-from rtmw.transfer.record_bytes import NUMBER, SEQUENCE, pack
 from rtmw.transfer.records import NONE, Change, Enqueue, Record, Settled, Take, TransferId, TransferState, is_letter
 from rtmw.transfer.state import State
 from rtmw.transfer.undoing import append
@@ -36,13 +35,10 @@ def send_run(state: State, run: SendRun, first: TransferId, parked: int) -> Step
     is_common = is_plain(run.header) and run.header.to.node != state.node
     if not (has_room and is_common and state.requests.is_new(run.request)):
         return None
-    count, number = len(run.bodies), run.request.number
     model = Enqueue(NONE, NONE, first, run.header, run.bodies[0], run.sender, request=run.request)
-    sequences = range(first.sequence, first.sequence + count)
-    rows = _rows_of(model, zip(sequences, range(number, number + count), run.bodies, strict=True))
-    lsns = yield Append(rows)
-    assert lsns is not None, "the driver of a step answers an Append with the LSNs of its records"
-    yield state.apply_run(lsns, rows, run, first)
+    enqueued = EnqueuedRun(model, range(first.sequence, first.sequence + len(run.bodies)), list(run.bodies))
+    yield from _log(enqueued)
+    yield state.apply_run(enqueued, run.request)
     return first
 
 
@@ -52,23 +48,19 @@ def arrive_run(state: State, run: ArriveRun, parked: int) -> Steps[bool]:
     is_common = is_plain(run.header) and not run.header.to.node
     if not (has_room and is_common) or any(state.is_own(id) or state.has_come(id) for id in run.letters):
         return False
-    first, body = next(iter(run.letters.items()))
-    state.seen.check(first)
-    model = Enqueue(NONE, NONE, first, run.header, body, run.sender)
-    rows = _rows_of(model, ((id.sequence, NONE, body) for id, body in run.letters.items()))
-    lsns = yield Append(rows)
-    assert lsns is not None, "the driver of a step answers an Append with the LSNs of its records"
-    yield state.apply_arrivals(lsns, rows, run)
+    ids, bodies = tuple(run.letters), list(run.letters.values())
+    state.seen.check(ids[0])
+    model = Enqueue(NONE, NONE, ids[0], run.header, bodies[0], run.sender)
+    enqueued = EnqueuedRun(model, [id.sequence for id in ids], bodies)
+    yield from _log(enqueued)
+    yield state.apply_arrivals(enqueued, ids)
     return True
 
 
-def _rows_of(model: Enqueue, letters: Iterable[tuple[int, int, bytes]]) -> list[bytes]:
-    """The ENQUEUE records of a run, as `record_bytes.pack` makes each of them. `model`: that of the first letter.
-    `letters`: sequence, number of the request, and body of each."""
-    data, size = pack(model), model.header.length
-    head, middle, tail = data[:SEQUENCE], data[SEQUENCE + 8 : NUMBER], data[NUMBER + 8 : len(data) - size]
-    pack_row = Struct(f"<{len(head)}sQ{len(middle)}sQ{len(tail)}s{size}s").pack
-    return [pack_row(head, sequence, middle, number, tail, body) for sequence, number, body in letters]
+def _log(run: EnqueuedRun) -> Steps[None]:
+    lsns = yield Append(run)
+    assert lsns is not None, "the driver of a step answers an Append with the LSNs of its records"
+    run.lsns = lsns
 
 
 def take_run(state: State, run: TakeRun, receivers: Mapping[str, Collection[Life]]) -> Steps[list[Item]]:

@@ -7,14 +7,13 @@ told: a record that contradicts those before it raises TransfersDamaged, with it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, NoReturn
 
 from rtmw.transfer.answers import Answers
 from rtmw.transfer.effects import Aborted, Came, Effect, Free, Moved
+from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.errors import TransfersDamaged
-from rtmw.transfer.events import ArriveRun, SendRun
-from rtmw.transfer.header import Header
 from rtmw.transfer.items import Items
 from rtmw.transfer.once import Ending, Once
 from rtmw.transfer.queues import Item, Queue, next_states, queue_name
@@ -222,29 +221,30 @@ class State:
         row.items += 1
         row.bytes += record.header.length
 
-    def apply_run(self, lsns: Sequence[int], rows: Sequence[bytes], run: SendRun, first: TransferId) -> Came:
-        """Make the changes of `apply` for the ENQUEUE of each of these letters. `rows`: their records; `first`: the id
-        of the first letter, which begins in this store."""
-        count, request, to = len(rows), run.request, run.header.to
+    def apply_run(self, run: EnqueuedRun, request: Request) -> Came:
+        """Make the changes of `apply` for the ENQUEUE of each of these letters, which begin in this store. `request`:
+        of the first one."""
+        count, first, to = len(run), run.model.id, run.model.header.to
         self.seen.add_run(first, count)
         self.requests.add_run(request, count)
         self.answers.add(request, first, count)
         self.sequence = max(self.sequence, (first.sequence & 0xFFFF_FFFF) + count - 1)
-        self._own.update(zip(range(first.sequence, first.sequence + count), lsns, strict=True))
-        self._put_rows(lsns, rows, run.header)
-        return Came(to.service, to.node, lsns if to.node else ())
+        self._own.update(zip(run.sequences, run.lsns, strict=True))
+        self._park(run)
+        return Came(to.service, to.node, run.lsns if to.node else ())
 
-    def apply_arrivals(self, lsns: Sequence[int], rows: Sequence[bytes], run: ArriveRun) -> Came:
+    def apply_arrivals(self, run: EnqueuedRun, ids: tuple[TransferId, ...]) -> Came:
         """The same of letters that came from another node."""
-        for id, lsn in zip(run.letters, lsns, strict=True):
+        for id, lsn in zip(ids, run.lsns, strict=True):
             self.seen.add(id)
             self.foreign[id] = (lsn,)
-        self._put_rows(lsns, rows, run.header)
-        return Came(run.header.to.service, ids=tuple(run.letters))
+        self._park(run)
+        return Came(run.model.header.to.service, ids=ids)
 
-    def _put_rows(self, lsns: Sequence[int], rows: Sequence[bytes], header: Header) -> None:
-        self.items.put_rows(lsns, rows, len(rows) * header.length)
-        self._queue_of(queue_name(header.to)).put_run(header.priority, lsns)
+    def _park(self, run: EnqueuedRun) -> None:
+        header = run.model.header
+        self.items.put_run(run)
+        self._queue_of(queue_name(header.to)).put_run(header.priority, run.lsns)
 
     def keep(self, item: Item) -> None:
         """A transfer that has not ended."""

@@ -31,6 +31,7 @@ from rtmw.errors import ClosedError, LogFull
 from rtmw.transfer.address import Life
 from rtmw.transfer.checkpoint import checkpoint_of
 from rtmw.transfer.effects import Aborted, Append, Free, Moved, Note, Steps, drive
+from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.errors import TransactionAborted, TransfersDamaged
 from rtmw.transfer.events import (
     AbortTransaction,
@@ -222,7 +223,8 @@ class Store(Closing):
         return drive(steps, self._append, notes)
 
     def _append(self, effect: Append) -> list[int]:
-        data = [record if isinstance(record, bytes) else pack(record) for record in effect.records]
+        records = effect.records
+        data = list(records) if isinstance(records, EnqueuedRun) else [pack(record) for record in records]
         places = self._log._places(data, ends=not effect.begins)
         self._last = rtmw.Appended(self._log, *places[-1])
         return [position for position, _ in places]

@@ -8,6 +8,7 @@ from typing import TypeVar
 from rtmw.transfer.address import Address, Life
 from rtmw.transfer.checkpoint import checkpoint_of
 from rtmw.transfer.effects import Append, Effect, Steps
+from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.events import Event, Now
 from rtmw.transfer.header import Delivery, Header, Kind
 from rtmw.transfer.limits import Limits
@@ -40,7 +41,7 @@ class MemoryLog:
     def _size(data: bytes) -> int:
         return (32 + len(data) + 7) // 8 * 8
 
-    def append(self, records: Iterable[Record | bytes]) -> list[int]:
+    def append(self, records: Iterable[Record] | EnqueuedRun) -> list[int]:
         if self.fails_after is not None:
             if self.fails_after == 0:
                 raise OSError("the disk is full")

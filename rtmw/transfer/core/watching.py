@@ -68,15 +68,15 @@ class Events:
 
 
 def counters_of(machines: tuple[Machine, ...], redelivered: int) -> TransferCounters:
-    """A walk over all transfers that are more than a row: about 0.1 µs each."""
+    """A walk over all transfers that are more than a part of a run: about 0.1 µs each."""
     states: Counter[TransferState] = Counter()
     ended: Counter[TransferState] = Counter()
     size = 0
     for machine in machines:
         ended.update(machine.state.counts)
         items = machine.state.items
-        states[TransferState.ACCEPTED] += len(items.rows)
-        size += items.row_bytes
+        states[TransferState.ACCEPTED] += len(items.runs)
+        size += items.run_bytes
         for item in items.made.values():
             states[item.state] += 1
             size += item.record.header.length
