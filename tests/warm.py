@@ -187,7 +187,7 @@ def serve(asked: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 
 
 def fork_away() -> int:
-    """Fork, so that the copy is not a child of this process: the pid; 0 in the copy, once it has its parent for life."""
+    """Fork, so that the copy is no child of this process: the pid; 0 in the copy, once it has its parent for life."""
     reads, writes = os.pipe()
     middle = os.fork()
     if not middle:
