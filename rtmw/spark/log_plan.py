@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from itertools import chain, pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,8 +31,7 @@ _SCHEMA: Final = pa.schema([metadata()[name] for name in ("position", "time", "t
 _UNITS: Final = {"time": 1000, "time_ns": 1}
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(NamedTuple):
     """Records from a position on, below another. Times are unknown where there is no index: then None."""
 
     start: int
@@ -106,12 +104,13 @@ def _clipped(found: Iterable[Stretch], bounds: tuple[int, int]) -> Iterator[Stre
     start, end = bounds
     for one in found:
         if one.end > start and one.start < end:
-            yield replace(one, start=max(one.start, start), end=min(one.end, end))
+            is_whole = start <= one.start and one.end <= end
+            yield one if is_whole else one._replace(start=max(one.start, start), end=min(one.end, end))
 
 
 def _as_one(found: Sequence[Stretch]) -> Stretch:
     latest = None if found[0].latest_ns is None else max(one.latest_ns or 0 for one in found)
-    return replace(found[0], end=found[-1].end, latest_ns=latest)
+    return found[0]._replace(end=found[-1].end, latest_ns=latest)
 
 
 def needed(segments: Sequence[Sequence[Stretch]], condition: Any) -> list[Stretch]:

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 
 from rtmw import columns
 from rtmw.errors import LogError, ValueMismatch
-from rtmw.log import RUN_DATA, RUN_IDS, RUN_KEYS, SEGMENT_LEAST, Folder, open_folder
+from rtmw.log import RUN_DATA, RUN_IDS, RUN_KEYS, SEGMENT_LEAST, Folder, look_into, open_folder
 from rtmw.log_batches import EVER_NS, RunColumns
 from rtmw.recording.frames.extent import Extent
 from rtmw.recording.frames.layout import Column, member_places
@@ -43,7 +43,10 @@ class LogPartition(InputPartition):
 
 
 def open_log(path: str | Path) -> Folder:
-    """The log of a folder, to read. FileNotFoundError, LogError, LogDamaged."""
+    """The log of a folder, recovered: what its bounds then say is durable. FileNotFoundError, LogError, LogDamaged.
+
+    Recovery reads the last segment. Whoever knows what is durable uses `look_into`, which does not.
+    """
     return open_folder(Path(path), None, segment=SEGMENT_LEAST)
 
 
@@ -64,7 +67,7 @@ class LogScan:
     def read(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition. LogDamaged, LogError, ValueMismatch."""
         freeze_imports()
-        with open_log(partition.path) as folder:
+        with look_into(Path(partition.path)) as folder:
             for start, end in partition.runs:
                 for records in self._records(folder, start, end):
                     yield from self._batches(records, folder.path)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from rtmw.log import Folder
+from rtmw.log import Folder, look_into
 from rtmw.log_batches import metadata
 from rtmw.recording.frames.expressions import all_of
 from rtmw.recording.frames.layout import Layout, layout_of
@@ -71,7 +72,7 @@ def log_layout(folder: Folder, options: ReadOptions) -> tuple[Layout, tuple[byte
 
 def log_schema(path: str, options: ReadOptions) -> StructType:
     """The columns of a read. Raises UnsupportedType, ValueError."""
-    with open_log(path) as folder:
+    with look_into(Path(path)) as folder:
         return spark_schema(log_layout(folder, options)[0].chosen(options.columns))
 
 
@@ -139,7 +140,7 @@ class LogReader(DataSourceReader):
         return {**vars(self), "_condition": None}
 
     def partitions(self) -> Sequence[InputPartition]:
-        with open_log(self._path) as folder:
+        with look_into(Path(self._path)) as folder:
             return log_partitions(folder, self._earliest, self._end, self._target, self._condition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -214,7 +215,7 @@ class LogReading:
     def frame(self) -> DataFrame:
         schema = spark_schema(self.known[0].chosen(self.options.columns))
         asked = all_of(one for one in (_asked(self.options), self.condition) if one is not None)
-        with open_log(self.path) as folder:
+        with look_into(Path(self.path)) as folder:
             scan = log_scan(folder, self.options, schema)
             partitions = log_partitions(folder, *self.bounds, self.options.partition_bytes, asked)
         numbers = self.spark.range(0, len(partitions), 1, len(partitions))

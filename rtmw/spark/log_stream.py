@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
 from rtmw.errors import LogError
-from rtmw.log import Folder
+from rtmw.log import Folder, look_into
 from rtmw.spark.log_plan import log_partitions
 from rtmw.spark.log_scan import LogPartition, open_log
 from rtmw.spark.log_source import log_scan
@@ -31,7 +32,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         self._path, self._following, self._target = path, following, options.partition_bytes
         self._until: int | None = None
-        with open_log(path) as folder:
+        with look_into(Path(path)) as folder:
             self._scan = log_scan(folder, options, schema)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -67,7 +68,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         first, behind = int(start["position"]), int(end["position"])
-        with open_log(self._path) as folder:
+        with look_into(Path(self._path)) as folder:
             earliest = folder.bounds()[0]
             if first < earliest and not self._following.is_tolerant:
                 raise LogError(

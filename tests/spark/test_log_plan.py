@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,9 +13,9 @@ import pyarrow.compute as pc
 import pytest
 
 import rtmw
-from rtmw.log import bases
+from rtmw.log import Folder, bases, look_into
 from rtmw.spark.log_plan import log_partitions, needed, segments_of
-from rtmw.spark.log_scan import open_log
+from rtmw.spark.log_scan import LogScan, open_log
 from rtmw.spark.log_source import log_layout, log_scan
 from rtmw.spark.options import ReadOptions
 from rtmw.spark.partitions import SMALLEST
@@ -161,18 +162,42 @@ def test_rows_that_are_derived_are_those_of_the_read(tmp_path: Path, spark: Spar
     assert rtmw.spark.read(path, spark=spark).count() == RECORDS + 1
 
 
+def scan_for(folder: Folder, *columns: str) -> LogScan:
+    options = ReadOptions((folder.path,), columns=columns)
+    return log_scan(folder, options, spark_schema(log_layout(folder, options)[0].chosen(columns)))
+
+
 @pytest.mark.parametrize(
     ("columns", "parts"),
     [("position,time", {"place", "key", "id"}), ("key", {"place", "id"}), ("value", {"key", "id"})],
 )
 def test_what_no_column_needs_is_not_gathered(columns: str, parts: set[str], steady: Path) -> None:
-    options = ReadOptions((str(steady),), columns=tuple(columns.split(",")))
     with open_log(steady) as folder:
-        scan = log_scan(folder, options, spark_schema(log_layout(folder, options)[0].chosen(options.columns)))
-        run = folder.reader(0).run(folder.bounds()[1], scan._wanted, 0, 1 << 63, 10, 1000)
+        wanted = scan_for(folder, *columns.split(","))._wanted
+        run = folder.reader(0).run(folder.bounds()[1], wanted, 0, 1 << 63, 10, 1000)
     assert run is not None
     absent = {name for name, place in (("place", 4), ("key", 7), ("id", 8)) if run[place] is None}
     assert absent == parts
+
+
+def test_a_task_reads_what_is_durable_and_recovers_nothing(tmp_path: Path) -> None:
+    """The driver has done so; a task that did it too would read the last segment once more."""
+    left = tmp_path / "left"
+    with rtmw.Log(tmp_path / "log", Alarm) as log:
+        log.append(Alarm("A", "pH"))
+        shutil.copytree(tmp_path / "log", left)  # as a writer leaves it that is killed
+
+    def files() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in left.iterdir()}
+
+    before = files()
+    with look_into(left) as folder:
+        (task,) = log_partitions(folder, *folder.bounds(), None)
+        scan = scan_for(folder)
+    assert [batch.num_rows for batch in scan.read(task)] == [1]
+    assert files() == before
+    open_log(left).close()
+    assert files() != before, "there was something to recover"
 
 
 def sizes_of_tasks(path: Path, target: int | None = None) -> list[int]:
