@@ -18,10 +18,10 @@ from rtmw.spark.survey import Surveyed
 if TYPE_CHECKING:
     from rtmw.recording.frames.pruning import Pruning
 
-SMALLEST, USUAL = 4 << 20, 128 << 20
+SMALLEST, USUAL = 16 << 20, 128 << 20
 """Bytes of a partition that is not said how large to be: about USUAL, and less where a processor has less to read. Each
 task costs Spark's JVM and worker as much processor time as a tenth of USUAL (docs/performance.md)."""
-OPENING = 64 << 10
+OPENING = 512 << 10
 """Bytes that a task reads in the time that it takes to open another file."""
 
 _T = TypeVar("_T")
@@ -92,7 +92,7 @@ def sensible(parts: Iterable[int]) -> int:
     if share < SMALLEST:
         return SMALLEST
     waves = max((share + USUAL // 2) // USUAL, 1)
-    return share // waves + max(largest - OPENING, 0)
+    return share // waves + largest
 
 
 def wanted_streams(one: Surveyed, selection: Selection) -> dict[int, Stream]:

@@ -6,7 +6,8 @@ topic, type, times, and the ranges of its numbers. Arrow says which fragments ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 
 _FORMAT: Final = ds.IpcFileFormat()  # of files that nobody opens: fragments need one
 _NOWHERE: Final = LocalFileSystem()
+_TOGETHER: Final = 32
+"""Chunks about which Arrow is asked as if they were one: each question costs as much as decoding some hundred rows."""
+
+_Fact = tuple[str, tuple[float, float]]
+Facts = dict[str, tuple[float, float]]
+"""The least and the largest value that rows have, by column."""
 
 
 class Pruning:
@@ -48,54 +55,88 @@ class Pruning:
             names = columns.merged_versions(descriptions, unsigned).schema(False).names
         self._members: dict[str, pa.Field] = {names[c.member]: c.field for c in self.columns if c.member is not None}
         """The fields of columns, by the names of members."""
+        self._described: dict[bytes, dict[int, pa.Field]] = {}
+        """The same by their places in the type of a description."""
 
     def kept(
         self, recording: Recording, chunks: Sequence[tuple[Chunk, int]], streams: Mapping[int, Stream]
     ) -> tuple[tuple[Chunk, int], ...]:
-        """Those chunks that may have rows for which the condition is true. Raises RecordingDamaged."""
+        """Those chunks that may have rows for which the condition is true. Raises RecordingDamaged.
+
+        Arrow is asked about many chunks as if they were one, and then about each of those that are left.
+        """
+        facts = [self._facts(recording, chunk, streams) for chunk, _ in chunks]
+        groups = [range(first, min(first + _TOGETHER, len(facts))) for first in range(0, len(facts), _TOGETHER)]
+        places = self._places([_united(facts[group.start : group.stop]) for group in groups], streams)
+        left = [at for place, group in enumerate(groups) if places is None or place in places for at in group]
+        places = self._places([facts[at] for at in left], streams)
+        return tuple(chunks[at] for place, at in enumerate(left) if places is None or place in places)
+
+    def _places(self, parts: Sequence[dict[int, Facts]], streams: Mapping[int, Stream]) -> set[int] | None:
+        """Places of the parts that may have such rows. None: Arrow cannot tell."""
         known = [
-            (at, guarantee)
-            for at, (chunk, _) in enumerate(chunks)
-            for guarantee in self._guarantees(recording, chunk, streams)
+            (at, self._guarantee(streams[number], facts))
+            for at, part in enumerate(parts)
+            for number, facts in part.items()
         ]
         places = places_for([guarantee for _, guarantee in known], self._schema, self.condition)
-        if places is None:
-            return tuple(chunks)
-        return tuple(chunks[at] for at in sorted({known[place][0] for place in places}))
+        return None if places is None else {known[place][0] for place in places}
 
-    def _guarantees(self, recording: Recording, chunk: Chunk, streams: Mapping[int, Stream]) -> Iterator[Any]:
-        """For each channel in a chunk, an expression that is true of all of its rows."""
-        ranges: Ranges = recording.ranges(chunk) if self._members else {}
-        times = [*self._times(chunk)]
-        for number in chunk.counts.keys() & streams.keys():
-            stream = streams[number]
-            known = [*times, *self._names(stream), *self._numbers(stream, ranges.get(number, ()))]
-            yield all_of(known) if known else pc.scalar(True)
+    def _guarantee(self, stream: Stream, facts: Facts) -> Any:
+        """An expression that is true of all rows of a channel about which this is known."""
+        known = [pc.field(name) == value for name, value in self._names(stream)]
+        for name, (least, most) in facts.items():
+            with suppress(pa.ArrowInvalid, OverflowError, ValueError):  # a range that its type cannot have says nothing
+                kind = self._fields[name].type
+                known.append(between(name, scalar(least, kind), scalar(most, kind)))
+        return all_of(known) if known else pc.scalar(True)
 
-    def _names(self, stream: Stream) -> Iterator[Any]:
+    def _names(self, stream: Stream) -> Iterator[tuple[str, str]]:
         for name, value in (("topic", stream.topic), ("type", stream.type_name)):
             if name in self._fields:
-                yield pc.field(name) == value
+                yield name, value
 
-    def _times(self, chunk: Chunk) -> Iterator[Any]:
+    def _facts(self, recording: Recording, chunk: Chunk, streams: Mapping[int, Stream]) -> dict[int, Facts]:
+        """Of each channel in a chunk."""
+        ranges: Ranges = recording.ranges(chunk) if self._members else {}
+        times = [*self._times(chunk)]
+        numbers = chunk.counts.keys() & streams.keys()
+        return {number: dict((*times, *self._numbers(streams[number], ranges.get(number, ())))) for number in numbers}
+
+    def _times(self, chunk: Chunk) -> Iterator[_Fact]:
         for name, unit in (("log_time", 1000), ("log_time_ns", 1)):
             if name in self._fields and chunk.start_ns <= chunk.end_ns < UNSET_NS:
-                kind = self._fields[name].type
-                yield between(name, pa.scalar(chunk.start_ns // unit, kind), pa.scalar(chunk.end_ns // unit, kind))
+                yield name, (chunk.start_ns // unit, chunk.end_ns // unit)
 
-    def _numbers(self, stream: Stream, ranges: Sequence[Range]) -> Iterator[Any]:
-        if not ranges or stream.description is None:
-            return
-        names = columns.described_decoder(stream.description, self._unsigned).schema(False).names
+    def _numbers(self, stream: Stream, ranges: Sequence[Range]) -> Iterator[_Fact]:
+        fields = self._fields_of(stream.description) if ranges and stream.description is not None else {}
         for found in ranges:
-            field = self._members.get(names[found.member]) if found.member < len(names) else None
-            if field is None or not found.least <= found.most or (self._has_sets and is_inexact(field.type)):
-                continue
-            try:
-                bounds = scalar(found.least, field.type), scalar(found.most, field.type)
-            except (pa.ArrowInvalid, OverflowError, ValueError):
-                continue  # a range that its type cannot have says nothing
-            yield between(field.name, *bounds)
+            field = fields.get(found.member)
+            if field is not None and found.least <= found.most:  # neither is a NaN
+                yield field.name, (found.least, found.most)
+
+    def _fields_of(self, description: bytes) -> dict[int, pa.Field]:
+        """The fields of its members, by place, as far as the condition looks at them and Arrow compares them well."""
+        if description not in self._described:
+            names = columns.described_decoder(description, self._unsigned).schema(False).names
+            found = {at: self._members[name] for at, name in enumerate(names) if name in self._members}
+            exact = {at: field for at, field in found.items() if not (self._has_sets and is_inexact(field.type))}
+            self._described[description] = exact
+        return self._described[description]
+
+
+def _united(parts: Iterable[dict[int, Facts]]) -> dict[int, Facts]:
+    """What is known of the rows of all parts together."""
+    united: dict[int, Facts] = {}
+    for part in parts:
+        for number, facts in part.items():
+            before = united.get(number, facts)
+            united[number] = {
+                name: (min(before[name][0], least), max(before[name][1], most))
+                for name, (least, most) in facts.items()
+                if name in before
+            }
+    return united
 
 
 def places_for(guarantees: Sequence[Any], schema: pa.Schema, condition: Any) -> set[int] | None:
