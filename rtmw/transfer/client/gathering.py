@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.client.group import Group, Owner
-from rtmw.transfer.header import Header
 from rtmw.transfer.messages import Message
 
 __all__ = ["Gathering", "Place"]
@@ -25,29 +23,21 @@ class Gathering:
 
     def __init__(self, put: Put) -> None:
         self._put = put
-        self._open: dict[Life, Group] = {}
+        self.open: dict[Life, Group] = {}
         """By sender: what goes out soon."""
         self._unsent: deque[Group] = deque()
         """Groups that have their numbers, and for which the queue had no room yet."""
         self.left = 0
         """Letters without an answer."""
 
-    def group_of(self, life: Life) -> Group | None:
-        """To which a letter is to be added; None: begin one."""
-        return self._open.get(life)
-
     def begin(self, owner: Owner) -> Group:
-        group = self._open[owner._life] = Group(owner, owner._life)
+        group = self.open[owner._life] = Group(owner, owner._life)
         return group
-
-    def add(self, group: Group, header: Header, body: bytes, waits: asyncio.Future[None] | None) -> Place:
-        self.left += 1
-        return group, group.add(header, body, waits)
 
     def number(self, numbers: dict[Life, int]) -> list[Group]:
         """All that was gathered goes out next. `numbers`: of the next request of each sender."""
-        groups = list(self._open.values())
-        self._open.clear()
+        groups = list(self.open.values())
+        self.open.clear()
         for group in groups:
             numbers[group.life] = group.number_from(numbers[group.life])
         self._unsent += groups
@@ -68,7 +58,7 @@ class Gathering:
 
     def forget(self, life: Life, error: Exception) -> None:
         """Its sender is closed."""
-        group = self._open.pop(life, None)
+        group = self.open.pop(life, None)
         if group is not None:
             self.fail(group, error)
 
@@ -78,5 +68,5 @@ class Gathering:
 
     def fail_all(self, error: Exception) -> None:
         """Of what has no number yet."""
-        for life in list(self._open):
+        for life in list(self.open):
             self.forget(life, error)

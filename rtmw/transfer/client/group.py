@@ -31,6 +31,7 @@ MOST_BYTES: Final = 64 << 10
 _SILENT: Final = 255
 """Instead of a state: its transaction was undone, and it never was; or the core has refused it."""
 _UNANSWERED: Final = int(TransferState.HELD)
+_THERE: Final = frozenset(map(int, REACHED.keys() - {TransferState.HELD}))
 
 Future = asyncio.Future[None]
 
@@ -59,7 +60,8 @@ class Group:
 
     def __init__(self, owner: Owner, life: Life) -> None:
         self._owner, self.life, self.number = owner, life, 0
-        self._letters: list[tuple[Header, bytes]] = []
+        self._headers: list[Header] = []
+        self._bodies: list[bytes] = []
         self.bytes = self.left = 0
         """Of the bodies; how many letters have no answer."""
         self._states, self._levels = bytearray(), bytearray()
@@ -72,12 +74,14 @@ class Group:
 
     def add(self, header: Header, body: bytes, waits: Future | None) -> int:
         """Its index."""
-        self._letters.append((header, body))
+        index = self.left
+        self._headers.append(header)
+        self._bodies.append(body)
         self.bytes += len(body)
         if waits is not None:
             self._waiting.append(waits)
-        self.left += 1
-        return len(self._letters) - 1
+        self.left = index + 1
+        return index
 
     @property
     def is_full(self) -> bool:
@@ -85,7 +89,7 @@ class Group:
 
     def number_from(self, number: int) -> int:
         """It goes out. `number`: of its first letter; the answer is the number behind its last one."""
-        self.number, count = number, len(self._letters)
+        self.number, count = number, len(self._bodies)
         self._states, self._levels = bytearray(count), bytearray(count)
         self._owner._went_out(count, self.bytes)
         return number + count
@@ -99,7 +103,7 @@ class Group:
         for state, same in groupby(self._states):
             begin, at = at, at + len(list(same))
             if state == _UNANSWERED:
-                yield self.number + begin, Sends(tuple(_runs(self._letters[begin:at])))
+                yield self.number + begin, Sends(tuple(_runs(self._headers[begin:at], self._bodies[begin:at])))
 
     # ---- of a letter ----
 
@@ -112,7 +116,7 @@ class Group:
 
     def is_accepted(self, index: int) -> bool:
         """Or further; it was not refused, and the core has answered."""
-        return self.is_answered(index) and self._states[index] in REACHED
+        return bool(self._states) and self._states[index] in _THERE
 
     def is_over(self, index: int, level: Level) -> bool:
         """It has reached the level, or never will."""
@@ -170,18 +174,18 @@ class Group:
     def _answered(self, index: int, count: int) -> None:
         self.left -= count
         if self.is_done:
-            self._letters = []
+            self._headers, self._bodies = [], []
         for at in list(self._watched) if self._watched else ():
             if index <= at < index + count and (watched := self._watched.get(at)) is not None:
                 watched._tell()
 
     def fail(self, error: Exception) -> None:
         """No answer comes any more."""
-        for index, state in enumerate(self._states or bytearray(len(self._letters))):
+        for index, state in enumerate(self._states or bytearray(len(self._bodies))):
             if state == _UNANSWERED:
                 self._errors[index] = error
         if not self._states:
-            self._states, self._levels = bytearray(len(self._letters)), bytearray(len(self._letters))
+            self._states, self._levels = bytearray(len(self._bodies)), bytearray(len(self._bodies))
         for index in self._errors:
             self._states[index] = _SILENT
         self.left = 0
@@ -212,11 +216,13 @@ class Group:
         return [self._id_of(index) for index, state in enumerate(self._states) if state not in over]
 
 
-def _runs(letters: list[tuple[Header, bytes]]) -> Iterator[Run]:
+def _runs(headers: list[Header], bodies: list[bytes]) -> Iterator[Run]:
     """Headers are remembered, so equal ones are one object, and what is not counts as another run."""
-    for _, same in groupby(letters, key=lambda letter: id(letter[0])):
-        run = list(same)
-        yield Run(run[0][0], tuple(body for _, body in run))
+    begin = 0
+    for _, same in groupby(map(id, headers)):
+        end = begin + len(list(same))
+        yield Run(headers[begin], tuple(bodies[begin:end]))
+        begin = end
 
 
 class Groups:

@@ -110,19 +110,21 @@ class Requests:
     def gather(self, owner: Owner, header: Header, body: bytes, waits: asyncio.Future[None] | None) -> Place | None:
         """A letter of this turn of the event loop, which goes out with others at its end. None: too much is unanswered.
         ClosedError. `waits`: is finished when it is answered, or there is no core."""
-        life = owner._life
+        gathering = self._gathering
         with self.lock:
-            if not self.has_room():
+            if len(self._pending) + gathering.left >= MOST_PENDING:
                 return None
-            group = self._gathering.group_of(life)
-            if group is None:
-                self._check(life)
-                group = self._gathering.begin(owner)
-                asyncio.get_running_loop().call_soon(self._send_soon)
-            place = self._gathering.add(group, header, body, waits)
+            group = gathering.open.get(owner._life) or self._begin_group(owner)
+            gathering.left += 1
+            place = group, group.add(header, body, waits)
             if group.is_full:
                 self._send_soon()
             return place
+
+    def _begin_group(self, owner: Owner) -> Group:
+        self._check(owner._life)
+        asyncio.get_running_loop().call_soon(self._send_soon)
+        return self._gathering.begin(owner)
 
     def _send_soon(self) -> None:
         """The gathered letters go out, or, if the queue of the core is full, a little later."""

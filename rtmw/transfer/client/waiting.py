@@ -10,12 +10,15 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeAlias
+from itertools import groupby
+from operator import methodcaller
+from typing import Final, TypeAlias
 
 __all__ = ["Signal", "wake"]
 
 Met: TypeAlias = Callable[[], bool]
 Loop: TypeAlias = asyncio.AbstractEventLoop
+_loop_of: Final[Callable[[asyncio.Future[None]], Loop]] = methodcaller("get_loop")
 
 
 class _Task:
@@ -104,13 +107,10 @@ class Signal:
 
 
 def wake(futures: list[asyncio.Future[None]]) -> None:
-    """All of one event loop by one call. Any thread."""
-    loops: dict[Loop, list[asyncio.Future[None]]] = {}
-    for future in futures:
-        loops.setdefault(future.get_loop(), []).append(future)
-    for loop, all in loops.items():
+    """All of one event loop that stand together by one call. Any thread."""
+    for loop, same in groupby(futures, _loop_of):
         with suppress(RuntimeError):  # the loop was closed
-            loop.call_soon_threadsafe(_finish, all)
+            loop.call_soon_threadsafe(_finish, list(same))
 
 
 def _finish(futures: list[asyncio.Future[None]]) -> None:
