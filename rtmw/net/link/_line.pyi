@@ -36,7 +36,7 @@ class Connection:
 
     def __new__(cls, descriptor: int, context: Context | None = None, congestion: str = "") -> Connection:
         """`context` None: without TLS, and each frame has a CRC. `congestion`: algorithm of the kernel, such as
-        "cubic"; "": the host's default. Raises OSError."""
+        "cubic"; "": "reno" on loopback, else the host's default. Raises OSError."""
 
     def handshake(self) -> str:
         """One step of TLS: "done", or what to wait for before the next one, "read" or "write". Raises TlsError, and

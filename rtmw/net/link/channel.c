@@ -1,6 +1,7 @@
 /* Sockets, with TLS or without. */
 #include "channel.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -29,35 +30,65 @@ static void set(int descriptor, int level, int option, int value)
     setsockopt(descriptor, level, option, &value, sizeof value); /* one that a kernel does not have costs speed alone */
 }
 
-/* `domain`: of the socket; all but the first of the options are those of TCP. false: errno is set. */
-static bool set_options(int descriptor, const char *congestion, int *domain)
+static bool is_within_host(int descriptor)
 {
-    int flags = fcntl(descriptor, F_GETFL);
-    socklen_t size = sizeof *domain;
+    struct sockaddr_storage at = {0};
+    socklen_t size = sizeof at;
+    if (getpeername(descriptor, (void *)&at, &size) < 0) return true;
+    if (at.ss_family == AF_INET) return ntohl(((struct sockaddr_in *)&at)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return at.ss_family != AF_INET6 || IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&at)->sin6_addr);
+}
+
+static bool set_congestion(int descriptor, const char *name)
+{
+    return setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0;
+}
+
+/* On loopback nothing queues, and an algorithm that paces (bbr) has a timer for each packet. Reno has none; each kernel has
+ * it, and each process may take it. */
+static bool choose_congestion(const struct channel *c, const char *congestion)
+{
+    if (*congestion) return set_congestion(c->descriptor, congestion);
+    if (c->is_within_host) set_congestion(c->descriptor, "reno");
+    return true;
+}
+
+/* All but the first of the options are those of TCP. false: errno is set. */
+static bool set_options(struct channel *c, const char *congestion)
+{
+    int domain, descriptor = c->descriptor, flags = fcntl(descriptor, F_GETFL);
+    socklen_t size = sizeof domain;
     if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0) return false;
-    if (getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, domain, &size) < 0) return false;
-    if (*domain != AF_INET && *domain != AF_INET6) return true;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0) return false;
+    c->is_unix = domain == AF_UNIX;
+    c->is_within_host = is_within_host(descriptor);
+    if (domain != AF_INET && domain != AF_INET6) return true;
     set(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
     set(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_MOST);
     set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
     set(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S);
     set(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, IDLE_S);
     set(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS);
-    return !*congestion ||
-           setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, congestion, (socklen_t)strlen(congestion)) == 0;
+    return choose_congestion(c, congestion);
+}
+
+/* 0, or errno. */
+static int prepare(struct channel *c, const struct tls_context *context, const char *congestion)
+{
+    if (!set_options(c, congestion)) return errno;
+    c->has_tls = context != NULL;
+    return context && !tls_open(&c->tls, context, c->descriptor) ? ENOMEM : 0;
 }
 
 struct channel *channel_open(int descriptor, const struct tls_context *context, const char *congestion)
 {
-    int domain = 0;
-    struct channel *c = set_options(descriptor, congestion, &domain) ? calloc(1, sizeof *c) : NULL;
+    struct channel *c = calloc(1, sizeof *c);
     if (!c) return NULL;
     c->descriptor = descriptor;
-    c->has_tls = context != NULL;
-    c->is_unix = domain == AF_UNIX;
-    if (context && !tls_open(&c->tls, context, descriptor)) {
+    int failed = prepare(c, context, congestion);
+    if (failed) {
         free(c);
-        errno = ENOMEM;
+        errno = failed;
         return NULL;
     }
     pthread_mutex_init(&c->lock, NULL);

@@ -38,7 +38,7 @@ struct outbox {
 
 struct channel {
     int descriptor;
-    bool has_tls, is_unix;
+    bool has_tls, is_unix, is_within_host; /* the last: over loopback, or a Unix socket */
     struct tls tls;
     pthread_mutex_t lock;     /* of `tls` while reader and writer are two threads */
     bool is_followed;         /* the message in the outbox goes on in the next one, which is filled at once */

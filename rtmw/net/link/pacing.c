@@ -11,9 +11,9 @@
  * busy, as it does on loopback. A peer that sends at the same time through the same queue gives way just so, if it is a line;
  * else the rate stays above a share of what the way has carried.
  */
-#include <arpa/inet.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -57,15 +57,6 @@ void line_pace(struct line *l)
     }
 }
 
-static bool is_within_host(int descriptor)
-{
-    struct sockaddr_storage at = {0};
-    socklen_t size = sizeof at;
-    if (getpeername(descriptor, (void *)&at, &size) < 0) return true;
-    if (at.ss_family == AF_INET) return ntohl(((struct sockaddr_in *)&at)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return at.ss_family != AF_INET6 || IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&at)->sin6_addr);
-}
-
 uint64_t steered(uint64_t rate, uint64_t delivered, uint64_t queue_us)
 {
     if (delivered > FASTEST || rate > FASTEST) return 0;
@@ -107,9 +98,8 @@ void line_steer(struct line *l, uint64_t now)
     if (load_relaxed(&l->bytes_per_second)) return;
     for (int n = 0; n < CHANNELS; n++) {
         struct channel *c = l->channel[n];
-        if (!c || now < c->steered_ns) continue;
-        c->steered_ns = is_within_host(c->descriptor) ? UINT64_MAX : now + LOOK_NS;
-        if (c->steered_ns == UINT64_MAX) continue;
+        if (!c || c->is_within_host || now < c->steered_ns) continue;
+        c->steered_ns = now + LOOK_NS;
         line_lock(l);
         steer(c, now);
         unlock(&l->lock, LOCK_ENGINE);

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 import rtmw
 from rtmw import Reliability
-from tests.net.link.ends import PATIENCE, Ends, wait_until
+from rtmw.net.link.library import Connection
+from tests.net.link.ends import PATIENCE, Ends, tcp_pair, wait_until
 
 SIZES = [0, 1, 63, 64, 5_000, 16_255, 16_256, 16_257, 16_300, 16_384, 65_536, 200_000, 1 << 20, 16 << 20]
 
@@ -82,3 +85,20 @@ def test_controls_come_once_and_in_order(ends: Ends) -> None:
     wait_until(lambda: (ends.there.look(), len([1 for one in ends.there.news if one[0] == "control"]) == len(said))[1])
     heard = [data for kind, _, data in ends.there.news if kind == "control"]
     assert heard == said
+
+
+def congestion_of(end: socket.socket) -> bytes:
+    return end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
+
+
+def test_on_loopback_no_algorithm_paces_unless_it_is_asked_for() -> None:
+    one, other = tcp_pair()
+    default = congestion_of(one)
+    with one, other:
+        for name in (b"cubic", b"bbr"):
+            with suppress(OSError):  # of this kernel
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
+        connections = Connection(one.fileno()), Connection(other.fileno(), None, default.decode())
+        assert (congestion_of(one), congestion_of(other)) == (b"reno", default)
+        for connection in connections:
+            connection.close()
