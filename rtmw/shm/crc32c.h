@@ -8,7 +8,8 @@
 
 /* Of `before`'s bytes followed by these; 0: of these alone. Any thread; never blocks. */
 uint32_t crc32c(uint32_t before, const void *bytes, size_t size);
-/* The same without the processor's instruction for it: what crc32c does where there is none. */
+/* The same without products of 512 bits, and without the processor's instruction: what crc32c does where there are none. */
+uint32_t crc32c_by_instruction(uint32_t before, const void *bytes, size_t size);
 uint32_t crc32c_by_table(uint32_t before, const void *bytes, size_t size);
 
 #endif
