@@ -9,16 +9,17 @@ If the log has no room, the generator is closed: what was appended before is val
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
+from rtmw.transfer.changes import ChangeRun
 from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import AbortCause, Enqueue, Record, Savepoint, Spooled, TransferId, TransferState
 
-__all__ = ["Aborted", "Append", "Came", "Effect", "Free", "Moved", "Note", "Steps", "drive"]
+__all__ = ["Aborted", "Append", "Came", "Effect", "Free", "Moved", "MovedRun", "Note", "Steps", "drive"]
 
 T = TypeVar("T")
 
@@ -27,13 +28,15 @@ T = TypeVar("T")
 class Append:
     """These records, all of them or none."""
 
-    records: Sequence[Record] | EnqueuedRun
+    records: Sequence[Record] | EnqueuedRun | ChangeRun
 
     @property
     def begins(self) -> bool:
         """Do they begin work? A full disk refuses that; for what ends it there is a reserve (docs/log.md)."""
         records = self.records
-        return isinstance(records, EnqueuedRun) or any(isinstance(one, Enqueue | Savepoint) for one in records)
+        if isinstance(records, EnqueuedRun | ChangeRun):
+            return isinstance(records, EnqueuedRun)
+        return any(isinstance(one, Enqueue | Savepoint) for one in records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,19 @@ class Moved:
     cause: str = ""
     item: Item | None = field(default=None, compare=False, repr=False)
     """The transfer itself: for the code that tells its sender."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovedRun:
+    """Letters that go the common way are SENT, DELIVERED or CONSUMED, for no cause; one for all of a run, instead of a
+    Moved for each."""
+
+    items: Sequence[Item]
+    state: TransferState
+
+    def __iter__(self) -> Iterator[Moved]:
+        """Each of them as if it had moved by itself."""
+        return (Moved(item.record.id, self.state, "", item) for item in self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +92,7 @@ class Came:
     """Their ids, if they came from another node."""
 
 
-Note: TypeAlias = Free | Moved | Aborted | Came
+Note: TypeAlias = Free | Moved | MovedRun | Aborted | Came
 Effect: TypeAlias = Append | Note
 Steps: TypeAlias = Generator[Effect, Sequence[int] | None, T]
 

@@ -37,6 +37,7 @@ from rtmw.transfer.messages import (
     More,
     Move,
     Moves,
+    MovesRun,
     Release,
     RollBack,
     Run,
@@ -137,6 +138,7 @@ _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
     72: (AcceptedRun, "2i"),
     73: (HandedRun, "t8thL"),
     74: (Consumed, "F"),
+    75: (MovesRun, "t81N"),
     96: (Core, "8t"),
 }
 """The layout of a message, field by field: a number of so many bytes, a (t)ext, a (h)eader behind a u16 with its

@@ -31,6 +31,7 @@ __all__ = [
     "More",
     "Move",
     "Moves",
+    "MovesRun",
     "Release",
     "RollBack",
     "Run",
@@ -293,6 +294,27 @@ class Moves:
 
 
 @dataclass(frozen=True, slots=True)
+class MovesRun:
+    """Transfers of this sender that began in one store have this state, for no cause."""
+
+    node: str
+    incarnation: int
+    state: int
+    sequences: tuple[int, ...]
+    """At least one."""
+
+    def __post_init__(self) -> None:
+        TransferState(self.state)
+        if not self.sequences:
+            raise ValueError("moves of no transfer")
+
+    def __iter__(self) -> Iterator[Move]:
+        """Each of them as if it had come by itself."""
+        state = TransferState(self.state)
+        return (Move(TransferId(self.node, self.incarnation, sequence), state, "") for sequence in self.sequences)
+
+
+@dataclass(frozen=True, slots=True)
 class Undone:
     """A transaction of this program was undone as a whole; `cause`: as in ABORT."""
 
@@ -324,5 +346,5 @@ class Core:
 Message: TypeAlias = (
     Join | Leave | Send | Sends | More | Begin | Savepoint | RollBack | Release | Commit | Abort | Take | Untake
     | Settle | Consume | Alter | Ask | Show | Done | Accepted | AcceptedRun | Failed | Handed | HandedRun | Consumed
-    | Moves | Undone | Got | Shown | Core
+    | Moves | MovesRun | Undone | Got | Shown | Core
 )  # fmt: skip

@@ -36,6 +36,7 @@ from rtmw.transfer.records import (
 )
 
 __all__ = [
+    "ITEM",
     "NUMBER",
     "SEQUENCE",
     "pack",
@@ -58,6 +59,8 @@ _ID: Final = Struct("<QQ")
 _ENQUEUED: Final = Struct("<QQQIIIQIIQQ")
 """Id, deadline, copy, receiver, and request with its producer."""
 _UNDONE: Final = Struct("<QQBBHI")
+ITEM: Final = _HEAD.size
+"""Where the number of the transfer lies in a TAKE and in a CHANGE."""
 SEQUENCE: Final = _HEAD.size + 8
 """Where an ENQUEUE has the sequence of its id: behind the head and the incarnation."""
 NUMBER: Final = SEQUENCE + 8 + 8 + 4 + 2 * _LIFE.size

@@ -7,20 +7,26 @@ at once. Letters for another node go there as runs, and come as runs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
+from typing import Final
 
 from rtmw.transfer.address import Life, Reach
+from rtmw.transfer.changes import ChangeRun
 from rtmw.transfer.effects import Append, Steps
 from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.events import ArriveRun, SendRun, TakeRun
 from rtmw.transfer.header import Header
 from rtmw.transfer.meant import check_receiver
 from rtmw.transfer.queues import Item, next_states
-from rtmw.transfer.records import NONE, Change, Enqueue, Record, Settled, Take, TransferId, TransferState, is_letter
+from rtmw.transfer.records import NONE, Change, Enqueue, Settled, Take, TransferId, TransferState, is_letter
 from rtmw.transfer.state import State
 from rtmw.transfer.undoing import append
 
 __all__ = ["arrive_run", "confirm_ends", "consume_run", "is_plain", "send_run", "settle_run", "take_run"]
+
+_COMMON: Final = (TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED)
+"""The states to which letters come when nothing is wrong."""
 
 
 def is_plain(header: Header) -> bool:
@@ -69,29 +75,41 @@ def take_run(state: State, run: TakeRun, receivers: Mapping[str, Collection[Life
     queue = state.queues.get(run.service)
     items = queue.first_letters(run.life, state.items, run.most) if queue is not None else []
     if items:
-        yield from append(state, *[Take(NONE, NONE, item.lsn, run.life) for item in items])
+        yield Append(ChangeRun(Take(NONE, NONE, items[0].lsn, run.life), [item.lsn for item in items]))
+        yield state.hand_run(items, run.life)
     return items
 
 
 def consume_run(state: State, items: Collection[int], by: Life) -> Steps[bool]:
     """Log in one batch that a receiver has consumed what it was handed, with the same result as one by one."""
+    found: list[Item] = []
     for lsn in items:
         item = state.items.get(lsn)
         if item is None or item.txn or item.taker != by or item.state is not TransferState.DELIVERED:
             return False
-    yield from append(state, *[Change(lsn, TransferState.CONSUMED) for lsn in items])
+        found.append(item)
+    yield from _settle(state, found, TransferState.CONSUMED)
     return True
 
 
 def settle_run(state: State, states: Mapping[int, TransferState]) -> Steps[None]:
-    """Log in one batch what has become of transfers for another node."""
-    changes: list[Record] = []
-    for lsn, wanted in states.items():
-        item = state.items.get(lsn)
-        if item is not None and not item.txn and wanted in next_states(item):
-            changes.append(Change(lsn, wanted))
-    if changes:
-        yield from append(state, *changes)
+    """Log what has become of transfers for another node; those that come to one state, one after the other, in one
+    batch."""
+    for wanted, same in groupby(states, states.__getitem__):
+        found = [item for lsn in same if (item := state.items.get(lsn)) is not None]
+        items = [item for item in found if not item.txn and wanted in next_states(item)]
+        if items:
+            yield from _settle(state, items, wanted)
+
+
+def _settle(state: State, items: Sequence[Item], wanted: TransferState) -> Steps[None]:
+    """In one batch. Each may come to this state."""
+    lsns = [item.lsn for item in items]
+    if items and wanted in _COMMON and all(is_plain(item.record.header) for item in items):
+        yield Append(ChangeRun(Change(lsns[0], wanted), lsns))
+        yield state.settle_run(items, wanted)
+    else:
+        yield from append(state, *[Change(lsn, wanted) for lsn in lsns])
 
 
 def confirm_ends(state: State, ids: Collection[TransferId]) -> Steps[None]:

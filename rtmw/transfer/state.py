@@ -7,11 +7,12 @@ told: a record that contradicts those before it raises TransfersDamaged, with it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NoReturn
 
+from rtmw.transfer.address import Life
 from rtmw.transfer.answers import Answers
-from rtmw.transfer.effects import Aborted, Came, Effect, Free, Moved
+from rtmw.transfer.effects import Aborted, Came, Effect, Free, Moved, MovedRun
 from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.items import Items
@@ -163,26 +164,23 @@ class State:
 
     # ---- transfers ----
 
-    def _queue_of(self, name: str) -> Queue:
-        queue = self.queues.get(name)
-        if queue is None:
-            queue = self.queues[name] = Queue()
-        return queue
-
     def _show(self, lsn: int, item: Item) -> Moved:
         """It is ACCEPTED: in its place, for anybody to take."""
         item.state, item.txn, item.taker, item.visible = TransferState.ACCEPTED, NONE, None, lsn
-        self._queue_of(queue_name(item.record.header.to)).put(item)
+        self.queues.setdefault(queue_name(item.record.header.to), Queue()).put(item)
         return _moved(item, item.state)
 
-    def _end(self, item: Item, state: TransferState | None) -> Iterator[Effect]:
-        """It goes. None: it is undone."""
+    def _go(self, item: Item, state: TransferState | None) -> None:
+        """None: it is undone."""
         del self.items[item.lsn]
         self._forget(item)
         if state is not None:
             self.counts[state] += 1
             self._remember(item, state)
             self._owe(item, state)
+
+    def _end(self, item: Item, state: TransferState | None) -> Iterator[Effect]:
+        self._go(item, state)
         yield _moved(item, state)
         body = item.record.body
         if isinstance(body, Spooled):
@@ -241,10 +239,25 @@ class State:
         self._park(run)
         return Came(run.model.header.to.service, ids=ids)
 
+    def hand_run(self, items: Sequence[Item], taker: Life) -> MovedRun:
+        """The same of the TAKE of each of these letters, outside of transactions."""
+        for item in items:
+            item.state, item.taker, item.cause = TransferState.DELIVERED, taker, ""
+            item.deliveries += 1
+        return MovedRun(items, TransferState.DELIVERED)
+
+    def settle_run(self, items: Sequence[Item], state: TransferState) -> MovedRun:
+        """The same of the CHANGE of each of these letters, for no cause. They are small, and not ACCEPTED next."""
+        for item in items:
+            self._come_to(item, state, "")
+            if state in ENDED:
+                self._go(item, state)
+        return MovedRun(items, state)
+
     def _park(self, run: EnqueuedRun) -> None:
         header = run.model.header
         self.items.put_run(run)
-        self._queue_of(queue_name(header.to)).put_run(header.priority, run.lsns)
+        self.queues.setdefault(queue_name(header.to), Queue()).put_run(header.priority, run.lsns)
 
     def keep(self, item: Item) -> None:
         """A transfer that has not ended."""
@@ -321,17 +334,17 @@ class State:
         if item is None or item.txn != NONE or record.state not in next_states(item):
             before = "not there" if item is None else f"{item.state.name}, of transaction {item.txn}"
             self._wrong(lsn, f"transfer {record.item} becomes {record.state.name}; it is {before}")
-        if item.state is TransferState.DEAD:
-            item.deliveries = 0
-        item.cause = record.cause
+        self._come_to(item, record.state, record.cause)
         if record.state is TransferState.ACCEPTED:
             yield self._show(lsn, item)
         elif record.state in ENDED:
             yield from self._end(item, record.state)
         else:
-            item.state = record.state
-            item.taker = item.taker if record.state is TransferState.DELIVERED else None
             yield _moved(item, item.state)
+
+    def _come_to(self, item: Item, state: TransferState, cause: str) -> None:
+        item.deliveries = 0 if item.state is TransferState.DEAD else item.deliveries
+        item.state, item.cause, item.taker = state, cause, item.taker if state is TransferState.DELIVERED else None
 
     # ---- transactions ----
 

@@ -29,8 +29,9 @@ from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, LogFull
 from rtmw.transfer.address import Life
+from rtmw.transfer.changes import ChangeRun
 from rtmw.transfer.checkpoint import checkpoint_of
-from rtmw.transfer.effects import Aborted, Append, Free, Moved, Note, Steps, drive
+from rtmw.transfer.effects import Aborted, Append, Free, Moved, MovedRun, Note, Steps, drive
 from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.errors import TransactionAborted, TransfersDamaged
 from rtmw.transfer.events import (
@@ -224,7 +225,7 @@ class Store(Closing):
 
     def _append(self, effect: Append) -> list[int]:
         records = effect.records
-        data = list(records) if isinstance(records, EnqueuedRun) else [pack(record) for record in records]
+        data = list(records) if isinstance(records, EnqueuedRun | ChangeRun) else [pack(record) for record in records]
         places = self._log._places(data, ends=not effect.begins)
         self._last = rtmw.Appended(self._log, *places[-1])
         return [position for position, _ in places]
@@ -232,11 +233,15 @@ class Store(Closing):
     def carry_out(self, notes: Iterable[Note]) -> None:
         """Carries out notes whose records are durable: tells others, and removes bodies that are not needed."""
         for note in notes:
-            if isinstance(note, Moved | Aborted):
-                if self._told is not None:
-                    self._told(note)
+            if isinstance(note, Moved | MovedRun | Aborted):
+                for one in note if isinstance(note, MovedRun) else (note,):
+                    self._tell(one)
             elif isinstance(note, Free) and isinstance(note.body, Spooled):
                 self.spool.remove(note.body.name)
+
+    def _tell(self, note: Moved | Aborted) -> None:
+        if self._told is not None:
+            self._told(note)
 
     # ---- what programs ask for ----
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from rtmw.transfer.address import Address, Life
+from rtmw.transfer.changes import ChangeRun
 from rtmw.transfer.checkpoint import checkpoint_of
 from rtmw.transfer.effects import Append, Effect, Steps
 from rtmw.transfer.enqueued import EnqueuedRun
@@ -41,7 +42,7 @@ class MemoryLog:
     def _size(data: bytes) -> int:
         return (32 + len(data) + 7) // 8 * 8
 
-    def append(self, records: Iterable[Record] | EnqueuedRun) -> list[int]:
+    def append(self, records: Iterable[Record] | EnqueuedRun | ChangeRun) -> list[int]:
         if self.fails_after is not None:
             if self.fails_after == 0:
                 raise OSError("the disk is full")

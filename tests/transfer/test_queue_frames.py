@@ -54,6 +54,7 @@ WRITTEN: dict[str, Message] = {
     "HANDEDRUN": messages.HandedRun("plant", 77, "gauge", HEADER, ((800, 5, b"level"), (900, 7, b"other"))),
     "CONSUMED": messages.Consumed(((1, messages.Failed(0, "not its own")),)),
     "MOVES": messages.Moves((Move(ID, TransferState.REFUSED, "why"), Move(ID, None, ""))),
+    "MOVESRUN": messages.MovesRun("plant", 77, TransferState.DELIVERED, (5, 7)),
     "UNDONE": messages.Undone(9, 1),
     "GOT": messages.Got(262144),
     "SHOWN": messages.Shown(1, b"{}"),
@@ -132,3 +133,8 @@ def test_a_frame_of_another_version_says_what_to_do() -> None:
     data = b"\2" + golden()["DONE"][1:]
     with pytest.raises(TransfersDamaged, match="version 2 of the format, where 1 is known; programs and node need one"):
         unpack_frame(data)
+
+
+def test_moves_that_come_as_a_run_are_those_of_its_transfers() -> None:
+    run = messages.MovesRun("plant", 77, TransferState.DELIVERED, (5, 7))
+    assert list(run) == [Move(TransferId("plant", 77, number), TransferState.DELIVERED, "") for number in (5, 7)]

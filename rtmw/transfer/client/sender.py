@@ -26,7 +26,7 @@ from rtmw.transfer.client.transaction import Transaction
 from rtmw.transfer.client.transfer import Transfer
 from rtmw.transfer.frames import BLOCK
 from rtmw.transfer.header import Delivery, Header, Level
-from rtmw.transfer.messages import Ask, Join, Leave, Message, Moves, Send, Undone
+from rtmw.transfer.messages import Ask, Join, Leave, Message, Moves, MovesRun, Send, Undone
 from rtmw.transfer.once import pack_once
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
 
@@ -256,8 +256,8 @@ class Sender(Closing):
 
     def _told(self, message: Message) -> None:
         """A frame of the core that answers no request."""
-        if isinstance(message, Moves):
-            for move in message.moves:
+        if isinstance(message, Moves | MovesRun):
+            for move in message.moves if isinstance(message, Moves) else message:
                 self._moved(move.id, move.state, move.cause)
                 transfer, place = self._followed.get(move.id), self._groups.find(move.id)
                 if transfer is not None:

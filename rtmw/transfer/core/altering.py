@@ -74,6 +74,11 @@ class Altering:
         for id, node in [one for one in self._at.items() if not nodes.is_up(one[1])]:
             yield from self._refuse(id, _not_connected(id, node), logged=False)
 
+    @property
+    def waits(self) -> bool:
+        """Does somebody wait for anything?"""
+        return bool(self._asked)
+
     def is_asked(self, note: Moved) -> bool:
         """Does somebody wait to hear that this transfer has moved?"""
         return note.id in self._asked and note.state not in (TransferState.ACCEPTED, TransferState.SENT)

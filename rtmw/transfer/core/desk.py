@@ -21,7 +21,7 @@ from rtmw.errors import LogFull
 from rtmw.transfer.address import Address
 from rtmw.transfer.carry.desk import End, Work
 from rtmw.transfer.core.machines import Machines
-from rtmw.transfer.effects import Came, Moved, Note
+from rtmw.transfer.effects import Came, Moved, MovedRun, Note
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import ArriveRun, EndsConfirmed, Event, SendTransfer, SettleRun, SettleTransfer
 from rtmw.transfer.header import Delivery, Header
@@ -253,8 +253,8 @@ class CoreDesk:
 
     def to_say(self, note: Note) -> Callable[[Carries], None] | None:
         """The call that tells peers when it is durable; None: nothing is told."""
-        if isinstance(note, Moved):
-            return self._moved(note)
+        if isinstance(note, Moved | MovedRun):
+            return self._moved(note) if isinstance(note, Moved) else self._moved_run(note)
         return self._came(note) if isinstance(note, Came) and (note.node or note.ids) else None
 
     def _came(self, note: Came) -> Callable[[Carries], None]:
@@ -287,6 +287,22 @@ class CoreDesk:
                 peers.moved(own_id(id) if is_own else id, *end, is_own=is_own)
 
         return say
+
+    def _moved_run(self, note: MovedRun) -> Callable[[Carries], None] | None:
+        """None of its letters is a copy of another, so each is as it has moved."""
+        come = [one.record.id for one in note.items if not (one.record.header.to.node or self._is_own(one.record.id))]
+        over = [one for one in note.items if one.record.header.to.node] if note.state in ENDED else []
+        for item in over:
+            self._machines.of(item.lsn).carried.discard(item.lsn)
+
+        def say(peers: Carries) -> None:
+            for item in over:
+                peers.ended(item.record.id)
+            for id in come:
+                self._tell(id, (note.state, ""))
+                peers.moved(id, note.state, "", is_own=False)
+
+        return say if over or come else None
 
     def _moved_out(self, note: Moved, item: Item) -> Callable[[Carries], None] | None:
         """Of a transfer for another node."""

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.watching import Happening
-from rtmw.transfer.effects import Aborted, Came, Moved
+from rtmw.transfer.effects import Aborted, Came, Moved, MovedRun
 from rtmw.transfer.events import Event
 from rtmw.transfer.files.source import Fingerprint
 from rtmw.transfer.frames import Frame
@@ -66,7 +66,7 @@ class Ended:
 class Happened:
     """Notes of a step of one of the machines. `logged`: that with the log."""
 
-    notes: tuple[Moved | Aborted | Came, ...]
+    notes: tuple[Moved | MovedRun | Aborted | Came, ...]
     logged: bool
 
 

@@ -42,7 +42,7 @@ from rtmw.transfer.core.shown import answer_to
 from rtmw.transfer.core.telling import Telling
 from rtmw.transfer.core.unfinished import Unfinished
 from rtmw.transfer.core.watching import BAD, Events
-from rtmw.transfer.effects import Aborted, Came, Moved
+from rtmw.transfer.effects import Aborted, Came, Moved, MovedRun
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import (
     AbortTransaction,
@@ -344,30 +344,38 @@ class Service:
         yield from self._altering.look(self.nodes)
         yield from self._telling.tell()
 
-    def _happened(self, notes: tuple[Moved | Aborted | Came, ...], logged: bool) -> Steps:
+    def _happened(self, notes: tuple[Moved | MovedRun | Aborted | Came, ...], logged: bool) -> Steps:
         touched: set[str] = set()
         for note in notes:
             if isinstance(note, Came):
                 if not note.node:
                     touched.add(note.service)
-                continue
-            if isinstance(note, Aborted):
+            elif isinstance(note, Aborted):
                 yield from self._aborted(note)
-                continue
-            item = note.item
-            if item is None:
-                continue
-            if note.state is TransferState.ACCEPTED and not item.record.header.to.node:
-                touched.add(item.record.header.to.service)
-            if note.state is not None and note.state in BAD:
-                happening = self.events.of_transfer(item, note.state, note.cause, self.machines.now().wall_ns)
-                yield Report(happening, logged)
-            self._telling.gather(note, item, logged)
-            if self._altering.is_asked(note):
-                yield from self._telling.tell()
-                yield from self._altering.answer(note, logged)
+            elif isinstance(note, MovedRun):
+                yield from self._moved_run(note, logged)
+            elif (item := note.item) is not None:
+                if note.state is TransferState.ACCEPTED and not item.record.header.to.node:
+                    touched.add(item.record.header.to.service)
+                yield from self._moved(note, item, logged)
         for service in touched:
             yield from self._receiving.serve(service)
+
+    def _moved(self, note: Moved, item: Item, logged: bool) -> Steps:
+        if note.state is not None and note.state in BAD:
+            happening = self.events.of_transfer(item, note.state, note.cause, self.machines.now().wall_ns)
+            yield Report(happening, logged)
+        self._telling.gather(note, item, logged)
+        if self._altering.is_asked(note):
+            yield from self._telling.tell()
+            yield from self._altering.answer(note, logged)
+
+    def _moved_run(self, run: MovedRun, logged: bool) -> Steps:
+        if not self._altering.waits:
+            self._telling.gather_run(run, logged)
+            return
+        for note, item in zip(run, run.items, strict=True):
+            yield from self._moved(note, item, logged)
 
     def _aborted(self, note: Aborted) -> Steps:
         if note.cause is AbortCause.ASKED:

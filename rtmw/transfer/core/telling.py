@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final, Protocol
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.effects import Steps, Tell
-from rtmw.transfer.effects import Moved
+from rtmw.transfer.effects import Moved, MovedRun
 from rtmw.transfer.frames import Frame
-from rtmw.transfer.messages import Move, Moves
+from rtmw.transfer.messages import Move, Moves, MovesRun
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, TransferId, TransferState
 
@@ -31,7 +32,7 @@ class Telling:
 
     def __init__(self, members: Mapping[Life, Seated]) -> None:
         self._members = members
-        self._moves: dict[Life, list[Move]] = {}
+        self._moves: dict[Life, list[Move | MovesRun]] = {}
         self._logged = False
         """One of them has to be durable."""
         self._followers: dict[TransferId, set[Life]] = {}
@@ -46,6 +47,17 @@ class Telling:
         for life in self._meant(request.producer, note):
             if life in self._members:
                 self._moves.setdefault(life, []).append(Move(note.id, note.state, note.cause))
+                self._logged |= logged
+
+    def gather_run(self, run: MovedRun, logged: bool) -> None:
+        if self._followers:
+            for note, item in zip(run, run.items, strict=True):
+                self.gather(note, item, logged)
+            return
+        for (life, node, incarnation), same in groupby(run.items, _origin):
+            if life is not None and life in self._members:
+                sequences = tuple(item.record.id.sequence for item in same)
+                self._moves.setdefault(life, []).append(MovesRun(node, incarnation, run.state, sequences))
                 self._logged |= logged
 
     def _meant(self, producer: Life, note: Moved) -> set[Life]:
@@ -73,5 +85,25 @@ class Telling:
         logged, self._logged = self._logged, False
         for life, all in moves.items():
             slot = self._members[life].slot
-            for at in range(0, len(all), MOST_MOVES):
-                yield Tell(Frame(life, slot, 0, Moves(tuple(all[at : at + MOST_MOVES]))), logged)
+            for message in _messages(all):
+                yield Tell(Frame(life, slot, 0, message), logged)
+
+
+def _origin(item: Item) -> tuple[Life | None, str, int]:
+    """Who has sent it, and where its id is from; None: nobody of this host."""
+    record = item.record
+    return record.request and record.request.producer, record.id.node, record.id.incarnation
+
+
+def _messages(moves: Sequence[Move | MovesRun]) -> Iterator[Moves | MovesRun]:
+    alone: list[Move] = []
+    for move in moves:
+        if isinstance(move, Move):
+            alone.append(move)
+        if alone and (isinstance(move, MovesRun) or len(alone) == MOST_MOVES):
+            yield Moves(tuple(alone))
+            alone = []
+        if isinstance(move, MovesRun):
+            yield move
+    if alone:
+        yield Moves(tuple(alone))

@@ -1,0 +1,33 @@
+"""Letters that have the same state next: their records as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from struct import Struct
+
+from rtmw.transfer.record_bytes import ITEM, pack
+from rtmw.transfer.records import Change, Take
+
+__all__ = ["ChangeRun"]
+
+
+@dataclass(slots=True, eq=False)
+class ChangeRun:
+    """Goes through its records, of a kind that names one transfer, as bytes."""
+
+    model: Take | Change
+    """Any of them."""
+    items: Sequence[int]
+    """Number of the transfer of each."""
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """As `record_bytes.pack` makes each of them."""
+        data = pack(self.model)
+        head, tail = data[:ITEM], data[ITEM + 8 :]
+        row = Struct(f"<{ITEM}sQ{len(tail)}s")
+        return map(row.pack, repeat(head), self.items, repeat(tail))
