@@ -7,12 +7,15 @@ when somebody asks for it; a million letters that nobody has asked for are a mil
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
+from typing import TypeVar, overload
 
 from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import TransferState
 
 __all__ = ["Items"]
+
+T = TypeVar("T")
 
 
 class Items(MutableMapping[int, Item]):
@@ -30,6 +33,17 @@ class Items(MutableMapping[int, Item]):
     def put_run(self, run: EnqueuedRun) -> None:
         self.runs.update(dict.fromkeys(run.lsns, run))
         self.run_bytes += len(run) * run.model.header.length
+
+    @overload
+    def get(self, lsn: int, default: None = None, /) -> Item | None: ...
+    @overload
+    def get(self, lsn: int, default: Item | T, /) -> Item | T: ...
+    def get(self, lsn: int, default: Item | T | None = None, /) -> Item | T | None:
+        """Without an exception where there is none: it is asked for each letter, several times."""
+        item = self.made.get(lsn)
+        if item is None:
+            return self._make(lsn) if lsn in self.runs else default
+        return item
 
     def __getitem__(self, lsn: int) -> Item:
         item = self.made.get(lsn)

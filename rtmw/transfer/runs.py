@@ -105,7 +105,8 @@ def settle_run(state: State, states: Mapping[int, TransferState]) -> Steps[None]
 def _settle(state: State, items: Sequence[Item], wanted: TransferState) -> Steps[None]:
     """In one batch. Each may come to this state."""
     lsns = [item.lsn for item in items]
-    if items and wanted in _COMMON and all(is_plain(item.record.header) for item in items):
+    headers = {id(item.record.header): item.record.header for item in items}.values()
+    if items and wanted in _COMMON and all(map(is_plain, headers)):
         yield Append(ChangeRun(Change(lsns[0], wanted), lsns))
         yield state.settle_run(items, wanted)
     else:

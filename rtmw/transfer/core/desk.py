@@ -29,7 +29,6 @@ from rtmw.transfer.meant import lives_meant
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState, arriving_id, own_id
 from rtmw.transfer.spool import Spool
-from rtmw.transfer.state import State
 from rtmw.transfer.volatile import is_volatile
 from rtmw.transfer.wire.frames import Offer
 
@@ -124,12 +123,14 @@ class CoreDesk:
 
     def outgoing(self, id: TransferId) -> Item | None:
         """A transfer for another node that has not ended."""
-        return next((item for _, item in self._items(id) if item.record.header.to.node), None)
+        for item in self._items(id):
+            if item.record.header.to.node:
+                return item
+        return None
 
-    def _items(self, id: TransferId) -> Iterator[tuple[State, Item]]:
-        for machine in (self._machines.logged, self._machines.volatile):
-            for lsn in machine.state.numbers(id):
-                yield machine.state, machine.state.items[lsn]
+    def _items(self, id: TransferId) -> list[Item]:
+        states = self._machines.logged.state, self._machines.volatile.state
+        return [state.items[lsn] for state in states for lsn in state.numbers(id)]
 
     async def report(self, id: TransferId, state: TransferState, cause: str) -> None:
         item = self.outgoing(id)
@@ -172,7 +173,7 @@ class CoreDesk:
 
     def end_of(self, id: TransferId) -> End | None:
         """As it is now, whether or not that is durable. Of copies: the one that is least far."""
-        here = [item for _, item in self._items(id) if not item.record.header.to.node]
+        here = [item for item in self._items(id) if not item.record.header.to.node]
         if here:
             least = min(here, key=lambda item: _LEAST_FAR.index(item.state))
             state = TransferState.SENT if least.state is TransferState.ACCEPTED else least.state
@@ -191,7 +192,7 @@ class CoreDesk:
         return found
 
     def _has(self, id: TransferId) -> bool:
-        return any(True for _ in self._items(id)) or id in self._machines.logged.state.owed
+        return bool(self._items(id)) or id in self._machines.logged.state.owed
 
     def owed(self, node: str) -> Iterable[tuple[TransferId, End]]:
         return [(id, end) for id, end in self._told.get(node, {}).items() if end[0] in ENDED]
@@ -209,7 +210,7 @@ class CoreDesk:
                     self._tell(id, self.end_of(id))  # it is said again on the next stream
 
     async def withdraw(self, id: TransferId) -> None:
-        for _, item in list(self._items(id)):
+        for item in self._items(id):
             if item.state is TransferState.ACCEPTED and not item.record.header.to.node:
                 await self._settle(item, TransferState.CANCELLED, "cancelled by its sender")
 
