@@ -31,7 +31,6 @@ MOST_BYTES: Final = 64 << 10
 _SILENT: Final = 255
 """Instead of a state: its transaction was undone, and it never was; or the core has refused it."""
 _UNANSWERED: Final = int(TransferState.HELD)
-_THERE: Final = frozenset(map(int, REACHED.keys() - {TransferState.HELD}))
 
 Future = asyncio.Future[None]
 
@@ -54,6 +53,11 @@ class Owner(Protocol):
     @property
     def _groups(self) -> Groups: ...
 
+    @property
+    def _node(self) -> str:
+        """Its own."""
+        ...
+
 
 class Group:
     """Filled under the lock of its line; after it went out, written by the thread of the line."""
@@ -64,6 +68,8 @@ class Group:
         self._bodies: list[bytes] = []
         self.bytes = self.left = 0
         """Of the bodies; how many letters have no answer."""
+        self._elsewhere: set[int] = set()
+        """Indexes of letters for other nodes."""
         self._states, self._levels = bytearray(), bytearray()
         self._ids: list[tuple[int, TransferId]] = []
         """Of runs: index of the first letter, and its id."""
@@ -80,6 +86,8 @@ class Group:
         self.bytes += len(body)
         if waits is not None:
             self._waiting.append(waits)
+        if header.to.node and header.to.node != self._owner._node:
+            self._elsewhere.add(index)
         self.left = index + 1
         return index
 
@@ -114,9 +122,8 @@ class Group:
     def is_answered(self, index: int) -> bool:
         return bool(self._states) and self._states[index] != _UNANSWERED
 
-    def is_accepted(self, index: int) -> bool:
-        """Or further; it was not refused, and the core has answered."""
-        return bool(self._states) and self._states[index] in _THERE
+    def has_reached(self, index: int, level: Level) -> bool:
+        return bool(self._levels) and self._levels[index] >= level
 
     def is_over(self, index: int, level: Level) -> bool:
         """It has reached the level, or never will."""
@@ -162,6 +169,8 @@ class Group:
         insort(self._ids, (index, first))
         self._states[index : index + count] = bytes([TransferState.ACCEPTED]) * count
         self._levels[index : index + count] = bytes([Level.SENT]) * count  # the core of the receiver is this one
+        for at in self._elsewhere.intersection(range(index, index + count)):
+            self._levels[at] = Level.ACCEPTED
         self._answered(index, count)
         self._owner._groups.put(self, first, index)
 

@@ -167,7 +167,7 @@ class Sender(Closing):
         if waits is not None:
             await waits
             group, index = place
-            if not group.is_accepted(index) or level > Level.SENT:
+            if not group.has_reached(index, level):
                 await line.until(lambda: group.is_over(index, level), None)
                 transfer._outcome(level)
         return transfer
@@ -251,6 +251,10 @@ class Sender(Closing):
         self._closed = True
         self._line.leave(self._life, Leave())
         self._put(None)
+
+    @property
+    def _node(self) -> str:
+        return self._line.node
 
     # ---- in the thread of the line ----
 

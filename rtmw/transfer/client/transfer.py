@@ -212,7 +212,7 @@ class Transfer:
 
     def _set_state(self, id: TransferId, state: TransferState) -> None:
         """The core of a receiver of this node is the sender's: it has all bytes when it accepts, but those of files."""
-        is_here = self._header.to.node in ("", self._sender._line.node) and not self._has_files
+        is_here = self._header.to.node in ("", self._sender._node) and not self._has_files
         level = Level.SENT if is_here and state is TransferState.ACCEPTED else REACHED.get(state, Level.NONE)
         self._states = {**self._states, id: state}  # others go through it meanwhile
         self._most = {**self._most, id: max(self._most.get(id, Level.NONE), level)}

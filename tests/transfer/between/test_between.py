@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,16 @@ def test_t3_each_level_is_reached_at_its_moment_at_the_other_node(
     letter.consume()
     assert sent.wait(Level.CONSUMED, PATIENCE)
     until(lambda: not shown(sender), "nothing is left of it")
+
+
+def test_t3_a_letter_that_goes_out_with_others_is_sent_when_the_other_node_has_it(
+    sender: rtmw.Sender, pair: Pair
+) -> None:
+    pair.cable.take_down()
+    sent = asyncio.run(sender.send_async("later@centre", b"x"))
+    assert not sent.wait(Level.SENT, 0)
+    pair.cable.put_up()
+    assert sent.wait(Level.SENT, PATIENCE)
 
 
 def test_t3_a_letter_that_is_refused_or_given_back_says_so_to_its_sender(

@@ -16,6 +16,7 @@ from rtmw.transfer.records import TransferId, TransferState
 
 LIFE = Life(4711, 1000, 1)
 SHORT, LONG = (Header(Address.parse("ingest"), Kind.BUF, size) for size in (1, 2))
+OWN, FAR = (Header(Address.parse(f"ingest@{node}"), Kind.BUF, 1) for node in ("plant", "hub"))
 
 
 def id_of(sequence: int) -> TransferId:
@@ -26,7 +27,7 @@ class Sender:
     """As its groups see it."""
 
     def __init__(self) -> None:
-        self._life, self._groups = LIFE, Groups()
+        self._life, self._groups, self._node = LIFE, Groups(), "plant"
         self.out: list[tuple[int, int]] = []
         self.wrong: list[str] = []
 
@@ -181,3 +182,12 @@ def test_a_group_is_full_by_its_letters_or_by_their_bytes() -> None:
     assert few.is_full
     large.add(SHORT, bytes(64 << 10), None)
     assert large.is_full
+
+
+def test_what_is_accepted_is_sent_unless_it_is_for_another_node() -> None:
+    group = group_of(Sender(), SHORT, FAR, OWN, FAR)
+    group.take(1, AcceptedRun(4, id_of(5)))
+    assert [group.has_reached(index, Level.ACCEPTED) for index in range(4)] == [True] * 4
+    assert [group.has_reached(index, Level.SENT) for index in range(4)] == [True, False, True, False]
+    group.told(3, Move(id_of(8), TransferState.SENT, ""))
+    assert [group.is_over(index, Level.SENT) for index in range(4)] == [True, False, True, True]
