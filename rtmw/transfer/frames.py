@@ -84,7 +84,7 @@ _HEAD: Final = Struct("<BBHIQIIQ")
 _SEND: Final = Struct("<QH")
 """Transaction, and size of the header."""
 _ONE: Final = Struct("<HH")
-"""Number of ids, and size of the first one's node."""
+"""A number, and size of the node of the id behind it."""
 _ID: Final = Struct("<QQ")
 _LEAST: Final = _HEAD.size + _SEND.size
 
@@ -191,12 +191,17 @@ def _quick_send(data: bytes | memoryview) -> Send | None:
 
 def _quick_accepted(data: bytes | memoryview) -> Accepted | None:
     """Of one id."""
+    run = _quick_run(data)
+    return Accepted((run.id,)) if run is not None and run.count == 1 else None
+
+
+def _quick_run(data: bytes | memoryview) -> AcceptedRun | None:
     count, size = _ONE.unpack_from(data, _HEAD.size)
     begin = _HEAD.size + _ONE.size
-    if count != 1 or size > LONGEST_TEXT or len(data) != begin + size + _ID.size:
+    if size > LONGEST_TEXT or len(data) != begin + size + _ID.size:
         return None
     node = str(data[begin : begin + size], "utf-8")
-    return Accepted((TransferId(node, *_ID.unpack_from(data, begin + size)),))
+    return AcceptedRun(count, TransferId(node, *_ID.unpack_from(data, begin + size)))
 
 
 def _strict_frame(data: bytes | memoryview) -> Frame:
@@ -349,4 +354,8 @@ _UNPACK: Final[dict[str, Callable[[Fields], Any]]] = {
     "R": _unpack_runs,
     "M": lambda fields: tuple(_unpack_move(fields) for _ in range(fields.number(2))),
 }
-_QUICK: Final[dict[int, Callable[[bytes | memoryview], Message | None]]] = {3: _quick_send, 65: _quick_accepted}
+_QUICK: Final[dict[int, Callable[[bytes | memoryview], Message | None]]] = {
+    3: _quick_send,
+    65: _quick_accepted,
+    72: _quick_run,
+}

@@ -215,8 +215,8 @@ class Line:
         waits, look_at = rtmw.WaitSet(self._heard, self._cores), 0.0
         try:
             while not self._closed:
-                waits.wait(_LOOK_S)
-                self._hear_cores()
+                if self._cores in waits.wait(_LOOK_S):
+                    self._hear_cores()
                 if CLOCK.monotonic() >= look_at:
                     look_at = CLOCK.monotonic() + _LOOK_S
                     self._look_at_core()
