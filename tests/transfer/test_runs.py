@@ -30,7 +30,7 @@ from rtmw.transfer.limits import Limits
 from rtmw.transfer.records import LARGEST_INLINE, Request, Spooled, TransferId, TransferState
 from rtmw.transfer.recovery import redo
 from tests.transfer.memory import ME, NODE, Core, header
-from tests.transfer.steps import OTHER
+from tests.transfer.steps import OTHER, SECOND, later, take
 
 SENDERS = ("gauge", "pump")
 PRODUCERS = {name: Life(5000 + at, 77, at) for at, name in enumerate(SENDERS)}
@@ -286,6 +286,15 @@ def test_a_run_that_is_taken_ends_before_what_has_to_be_looked_at_by_itself(head
     assert len(items) == (0 if head.to.pid else 1)
     assert core.step(TakeRun("ingest", ME, 9)) == []
     assert core.step(TakeTransfer("ingest", ME)) is not None
+
+
+def test_a_letter_whose_time_ends_among_those_of_a_run_expires_and_the_next_ones_are_taken() -> None:
+    core = parked(header(b"x"), header(b"xx", lifetime_ns=SECOND), header(b"xxx"))
+    later(core, 2)
+    assert len(core.step(TakeRun("ingest", ME, 9))) == 1
+    assert core.step(TakeRun("ingest", ME, 9)) == []
+    assert take(core).record.header.length == 3
+    assert core.state.counts == {TransferState.EXPIRED: 1}
 
 
 def test_what_was_delivered_before_is_taken_by_itself() -> None:
