@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from rtmw.errors import SessionError
+from rtmw.errors import SessionError, StreamError
 from rtmw.net.session import Code, Session
 from rtmw.transfer.carry.desk import Desk
 from rtmw.transfer.carry.half import log
@@ -82,8 +82,9 @@ class Peer:
                 if running is not None:
                     running.cancel()
                     self._keep_failure(await asyncio.gather(running, return_exceptions=True))
-                stream.accept()
-                running = asyncio.ensure_future(self.inbound.run(stream))
+                with suppress(StreamError):  # it may have ended before anybody looked at it
+                    stream.accept()
+                    running = asyncio.ensure_future(self.inbound.run(stream))
         finally:
             if running is not None:
                 running.cancel()

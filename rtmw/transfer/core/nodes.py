@@ -78,6 +78,8 @@ class Nodes:
         self._carrier: Carrier | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._dialling: dict[str, asyncio.Task[None]] = {}
+        self._dialled: dict[str, Session] = {}
+        """By a place of `connect`: the session with it."""
         self._swept: set[Path] = set()
         self._said: dict[str, str] = {}
         self._failure: BaseException | None = None
@@ -142,6 +144,8 @@ class Nodes:
         for place in self._dialling.keys() - set(wanted):
             self._dialling.pop(place).cancel()
             self.failing.pop(place, None)
+            if (session := self._dialled.pop(place, None)) is not None:
+                session.close(f"{place} was taken out of connect")
         for place in wanted:
             if place not in self._dialling:
                 self._dialling[place] = self._start(self._dial(carrier, place))
@@ -155,8 +159,10 @@ class Nodes:
                 why = str(error).removeprefix(f"{place}: ")
             else:
                 self.failing.pop(place, None)
+                self._dialled[place] = session
                 backoff.reset()
                 await session.over()
+                del self._dialled[place]
                 why = str(session.error)
             self.failing[place] = why
             self._say(place, f"no session with {place}: {why}; it is tried again and again")

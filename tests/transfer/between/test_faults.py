@@ -256,11 +256,22 @@ def test_what_the_receivers_disk_has_no_room_for_waits_and_says_so(small_disk: P
         assert take(inbox).files[0].name == "x"
 
 
-def test_a_node_without_others_connects_to_a_place_that_sighup_brings(stopped: Pair) -> None:
+def test_sighup_connects_to_a_place_that_it_brings_and_ends_the_session_with_one_that_it_takes_away(
+    stopped: Pair,
+) -> None:
     pair, settings = stopped, stopped.folder / "station.toml"
     with_place = settings.read_text()
     settings.write_text("")
     pair.start()
-    settings.write_text(with_place)
-    pair.station.process.send_signal(signal.SIGHUP)
-    until(lambda: "node station is connected" in pair.centre.log(), "the session begins")
+
+    def said(what: str, times: int) -> None:
+        until(lambda: pair.centre.log().count(f"node station is {what}") == times, f"it is {what}")
+
+    for times in (1, 2):
+        settings.write_text(with_place)
+        pair.station.process.send_signal(signal.SIGHUP)
+        said("connected", times)
+        settings.write_text("\n".join(line for line in with_place.splitlines() if not line.startswith("connect")))
+        pair.station.process.send_signal(signal.SIGHUP)
+        said("gone", times)
+        assert "was taken out of connect" in pair.centre.log()
