@@ -8,9 +8,11 @@ checkpoint on.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 from struct import Struct
 from typing import Final
 
+from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.fields import Fields, packed_text
 from rtmw.transfer.once import DIGEST, Ending, OnceEntry
 from rtmw.transfer.queues import Item, Queue, queue_name
@@ -109,9 +111,9 @@ def _packed_once(state: State) -> Iterator[bytes]:
 
 
 def _packed_items(state: State) -> Iterator[bytes]:
-    """Letters of a run mostly lie one after the other, and their records are made together."""
+    """Letters of a run mostly lie one after the other, and are packed together."""
     made, runs = state.items.made, state.items.runs
-    run, records = None, dict[int, bytes]()
+    run, packed = None, dict[int, bytes]()
     for lsn in state.items:
         item = made.get(lsn)
         if item is not None:
@@ -119,9 +121,16 @@ def _packed_items(state: State) -> Iterator[bytes]:
             continue
         if runs[lsn] is not run:
             run = runs[lsn]
-            records = dict(zip(run.lsns, run, strict=True))
-        yield _ITEM.pack(lsn, NONE, lsn, 0, TransferState.ACCEPTED, 0, 0) + _NEVER_TAKEN
-        yield len(records[lsn]).to_bytes(4, "little") + records[lsn]
+            packed = dict(zip(run.lsns, _packed_run(run), strict=True))
+        yield packed[lsn]
+
+
+def _packed_run(run: EnqueuedRun) -> Iterator[bytes]:
+    """Each letter as `_packed_item` packs one that waits, and that nobody has taken."""
+    first = pack(run.model)
+    numbers = _ITEM.pack(0, NONE, 0, 0, TransferState.ACCEPTED, 0, 0)[3 * 8 :]
+    same = numbers + _NEVER_TAKEN + len(first).to_bytes(4, "little")
+    return run.rows(first, f"QQQ{len(same)}s", run.lsns, repeat(NONE), run.lsns, repeat(same))
 
 
 def _packed_item(item: Item) -> bytes:

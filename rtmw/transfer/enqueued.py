@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from struct import Struct
 
 from rtmw.transfer.record_bytes import NUMBER, SEQUENCE, pack
@@ -30,11 +31,15 @@ class EnqueuedRun:
 
     def __iter__(self) -> Iterator[bytes]:
         """As `record_bytes.pack` makes each of them."""
-        data, size, count = pack(self.model), self.model.header.length, len(self)
+        return self.rows(pack(self.model))
+
+    def rows(self, data: bytes, form: str = "", *columns: Iterable[object]) -> Iterator[bytes]:
+        """The records, each behind its values in these columns, which `form` packs. `data`: that of the first one."""
+        size = self.model.header.length
         head, middle, tail = data[:SEQUENCE], data[SEQUENCE + 8 : NUMBER], data[NUMBER + 8 : len(data) - size]
-        row = Struct(f"<{len(head)}sQ{len(middle)}sQ{len(tail)}s{size}s")
-        columns = [head] * count, self.sequences, [middle] * count, self._requests(), [tail] * count, self.bodies
-        return map(row.pack, *columns)
+        row = Struct(f"<{form}{len(head)}sQ{len(middle)}sQ{len(tail)}s{size}s")
+        record = repeat(head), self.sequences, repeat(middle), self._requests(), repeat(tail), self.bodies
+        return map(row.pack, *columns, *record)
 
     def _requests(self) -> Sequence[int]:
         """The numbers of the requests; letters of other nodes have none."""
