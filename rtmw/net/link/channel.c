@@ -178,13 +178,27 @@ enum channel_state channel_read(struct channel *c, bool is_alone)
     return state;
 }
 
-enum channel_state channel_land(struct channel *c, struct landing *x)
+static enum channel_state land_plain(struct channel *c, struct landing *x, size_t *got)
 {
     struct iovec part[LANDING_PARTS];
+    enum channel_state state = read_plain(c, part, landing_parts(x, part), got);
+    c->landed_count = landing_take(x, *got, c->in, &c->end);
+    return state;
+}
+
+static enum channel_state land_tls(struct channel *c, struct landing *x, size_t *got)
+{
+    struct iovec piece = landing_piece(x);
+    enum channel_state state = read_tls(c, piece.iov_base, piece.iov_len, got);
+    c->landed_count = landing_take_piece(x, *got, c->in, &c->end);
+    return state;
+}
+
+enum channel_state channel_land(struct channel *c, struct landing *x)
+{
     size_t got;
-    enum channel_state state = read_plain(c, part, landing_parts(x, part), &got);
     c->landed = (struct frame){x->header, x->to, x->size};
-    c->landed_count = landing_take(x, got, c->in, &c->end);
+    enum channel_state state = c->has_tls ? land_tls(c, x, &got) : land_plain(c, x, &got);
     count_up(&c->read, got);
     return state;
 }

@@ -73,7 +73,7 @@ enum channel_state channel_handshake(struct channel *);
 enum channel_state channel_write(struct channel *); /* all of the outbox. Lets go of what was written */
 /* Into the inbox: once. DONE: something has come. is_alone: no more than the frame lacks that has come in part. */
 enum channel_state channel_read(struct channel *, bool is_alone);
-/* The same without TLS, of an inbox that is drained, and of frames that are expected. `arriving` of the line is held. */
+/* The same of an inbox that is drained, and of frames that are expected. `arriving` of the line is held. */
 enum channel_state channel_land(struct channel *, struct landing *);
 static inline bool channel_is_drained(const struct channel *c) { return c->first == c->end && !c->landed_count; }
 

@@ -89,6 +89,9 @@ def test_without_tls_it_is(ends: Ends) -> None:
 class Stranger:
     """The peer of a line, as bytes."""
 
+    urgent: socket.socket
+    bulk: socket.socket
+
     def __init__(self, line: Line) -> None:
         self.urgent, one = tcp_pair()
         self.bulk, other = tcp_pair()

@@ -30,12 +30,12 @@ CUTS = {
 class Landing:
     """A line whose peer is given here as bytes, and what it publishes."""
 
-    def __init__(self, ends: Ends) -> None:
+    def __init__(self, ends: Ends, stranger: Stranger | None = None) -> None:
         self.line = ends.here.line
         self.news = ends.here
         self.subscriber = rtmw.Subscriber("in", domain=ends.here.domain, reliability=Reliability.RELIABLE, depth=64)
         self.route = self.line.inbound(IN, "in", None, 2, 0, 8, 0, "rtmw bus 1", True, 1 << 20)
-        self.stranger = Stranger(self.line)
+        self.stranger = stranger or Stranger(self.line)
 
     def bring(self, data: bytes) -> None:
         """Over the bulk connection, and waits until the line has read it."""
