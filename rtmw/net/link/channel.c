@@ -21,9 +21,14 @@ enum {
     AHEAD_PARTS = 256,      /* bytes of such a part of a second lie in the kernel in advance */
     AHEAD_LEAST = 4096,     /* bytes of it */
     UNSENT_MOST = 16 << 10, /* bytes that the kernel has and has not sent, before it takes no more */
-    IDLE_S = 5,             /* of a connection, before the kernel probes whether the peer is there */
+    READ_MOST =
+        4 *
+        FRAME_MOST, /* bytes that lie in the inbox, but for what has come by a landing: a part that stays in the cache */
+    IDLE_S = 5,     /* of a connection, before the kernel probes whether the peer is there */
     UNACKNOWLEDGED_MS = 20000,
 };
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 static void set(int descriptor, int level, int option, int value)
 {
@@ -163,14 +168,14 @@ static size_t lacking(const struct channel *c)
 
 enum channel_state channel_read(struct channel *c, bool is_alone)
 {
-    size_t got, left = c->end - c->first;
-    if (left >= FRAME_MOST && !c->first && c->end == INBOX_BYTES) return CHANNEL_READ; /* nobody takes what is there */
-    if (c->first && INBOX_BYTES - c->end < FRAME_MOST) {
-        memmove(c->in, c->in + c->first, left);
+    size_t got;
+    if (c->first && c->end + FRAME_MOST > READ_MOST) {
+        memmove(c->in, c->in + c->first, c->end - c->first);
+        c->end -= c->first;
         c->first = 0;
-        c->end = left;
     }
-    struct iovec part = {c->in + c->end, is_alone ? lacking(c) : INBOX_BYTES - c->end};
+    if (c->end >= READ_MOST) return CHANNEL_READ; /* nobody takes what is there */
+    struct iovec part = {c->in + c->end, least(READ_MOST - c->end, is_alone ? lacking(c) : READ_MOST)};
     enum channel_state state =
         c->has_tls ? read_tls(c, part.iov_base, part.iov_len, &got) : read_plain(c, &part, 1, &got);
     c->end += got;
@@ -239,11 +244,12 @@ size_t channel_ahead(const struct channel *c)
     return ahead > AHEAD_LEAST ? ahead : AHEAD_LEAST;
 }
 
+/* Under TLS all of it is copied, and is in no cache any more if it is long. */
 size_t channel_room(const struct channel *c)
 {
-    if (c->out.count + 4 > OUTBOX_PARTS || c->out.total >= OUTBOX_BYTES) return 0;
-    size_t room = OUTBOX_BYTES - c->out.total;
-    return room < FRAME_MOST ? room : FRAME_MOST;
+    size_t most = c->is_swift && !c->has_tls ? OUTBOX_SWIFT : OUTBOX_BYTES;
+    if (c->out.count + 4 > OUTBOX_PARTS || c->out.total >= most) return 0;
+    return least(FRAME_MOST, least(most - c->out.total, OUTBOX_BYTES - c->out.used));
 }
 
 static void add(struct outbox *o, const void *bytes, size_t size, struct kept *kept)
@@ -338,6 +344,7 @@ static enum channel_state write_tls(struct channel *c, size_t *written)
 
 static enum channel_state write_all(struct channel *c)
 {
+    uint64_t all = c->written + c->out.total;
     while (!channel_is_empty(c)) {
         size_t written = 0;
         enum channel_state state = c->has_tls ? write_tls(c, &written) : write_plain(c, &written);
@@ -345,6 +352,7 @@ static enum channel_state write_all(struct channel *c)
         c->written += written;
         if (state != CHANNEL_DONE) return state;
     }
+    c->is_swift = c->written == all;
     channel_forget(c);
     return CHANNEL_DONE;
 }

@@ -19,6 +19,7 @@
 enum {
     INBOX_BYTES = LANDING_FRAMES * FRAME_MOST,
     OUTBOX_BYTES = 4 * FRAME_MOST,
+    OUTBOX_SWIFT = 4 * OUTBOX_BYTES, /* of what lies elsewhere, where the kernel takes an outbox at once */
     OUTBOX_PARTS = 64,
     COPIED_MOST = 1024, /* bytes of a payload that are copied also where they could be sent from their place */
     CHANNEL_WORDS = 600,
@@ -42,7 +43,8 @@ struct channel {
     struct tls tls;
     pthread_mutex_t lock;     /* of `tls` while reader and writer are two threads */
     bool is_followed;         /* the message in the outbox goes on in the next one, which is filled at once */
-    bool is_corked;           /* TCP_CORK is set. This and the one before: under the lock of the line */
+    bool is_corked;           /* TCP_CORK is set. This, the one before and the next: under the lock of the line */
+    bool is_swift;            /* the kernel has taken the last outbox at once */
     bool may_read, may_write; /* as far as was told; may_read: the reader's, may_write: under the lock of the line */
     uint64_t heard_ns, pinged_ns; /* CLOCK_MONOTONIC. Of who reads */
     uint64_t read;                /* bytes. The reader writes it; any thread reads it, with load_relaxed */

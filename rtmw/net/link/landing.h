@@ -22,7 +22,7 @@
 
 #include "frame.h"
 
-enum { LANDING_FRAMES = 4, LANDING_PARTS = 2 * LANDING_FRAMES + 1 };
+enum { LANDING_FRAMES = 16, LANDING_PARTS = 2 * LANDING_FRAMES + 1 };
 
 struct landing_edge {
     uint8_t crc[FRAME_CRC]; /* of the frame before */

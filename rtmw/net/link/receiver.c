@@ -10,7 +10,7 @@
 enum {
     READS_URGENT = 16, /* in a row, before the other channel is looked at */
     READS_BULK = 1,
-    READS_BULK_TLS = INBOX_BYTES / FRAME_MOST, /* each is a record */
+    READS_BULK_TLS = 4, /* each is a record */
     WAIT_MS = 100,
     PINGS_A_SILENCE = 4,
     NO_CHANNEL = CHANNELS, /* the number in epoll of the eventfd (line.c) */
