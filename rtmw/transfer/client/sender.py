@@ -25,7 +25,7 @@ from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.transaction import Transaction
 from rtmw.transfer.client.transfer import Transfer
 from rtmw.transfer.frames import BLOCK
-from rtmw.transfer.header import Delivery, Header, Level
+from rtmw.transfer.header import Delivery, Level
 from rtmw.transfer.messages import Ask, Join, Leave, Message, Moves, MovesRun, Send, Undone
 from rtmw.transfer.once import pack_once
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
@@ -144,32 +144,28 @@ class Sender(Closing):
     ) -> Transfer:
         """As `send`, for asyncio: the event loop goes on meanwhile. Cancelled, it may be sent or not."""
         if body.__class__ is bytes and lifetime is None and timeout is None and id is None:
-            made = letter_header(to, len(body), wait, delivery, priority)
-            if made is not None:
-                return await self._send_letter(made, body)
-        options = SendOptions(delivery, wait, lifetime, timeout, priority, id)
+            header = letter_header(to, len(body), wait, delivery, priority)
+            if header is not None:  # it goes out with what else is sent in this turn of the event loop
+                level = header.level
+                waits = None if level is Level.NONE else asyncio.get_running_loop().create_future()
+                while (place := self._line.requests.gather(self, header, body, waits)) is None:
+                    await asyncio.sleep(_AGAIN_S)
+                letter = Transfer(self, header, place)
+                if waits is not None:
+                    await waits
+                    if not place[0].has_reached(place[1], level):
+                        await letter._over(level)
+                return letter
+        return await self._send_alone(to, body, SendOptions(delivery, wait, lifetime, timeout, priority, id))
+
+    async def _send_alone(self, to: str, body: Any, options: SendOptions) -> Transfer:
         transfer, send, level = self._prepare(to, body, 0, options)
         while (pending := self._try_begin(transfer, send)) is None:
             await asyncio.sleep(_AGAIN_S)
         if pending.is_chain:
-            await send_chain_async(self._line, pending, send, timeout)
-        if level is not Level.NONE and not await transfer.reached(level, timeout):
-            raise TimeoutError(f"{transfer!r} has not become {level.name} within {timeout} s; it goes on")
-        return transfer
-
-    async def _send_letter(self, header: Header, body: bytes) -> Transfer:
-        """It goes out with what else is sent in this turn of the event loop."""
-        line, loop, level = self._line, asyncio.get_running_loop(), header.level
-        waits = None if level is Level.NONE else loop.create_future()
-        while (place := line.requests.gather(self, header, body, waits)) is None:
-            await asyncio.sleep(_AGAIN_S)
-        transfer = Transfer(self, header, place)
-        if waits is not None:
-            await waits
-            group, index = place
-            if not group.has_reached(index, level):
-                await line.until(lambda: group.is_over(index, level), None)
-                transfer._outcome(level)
+            await send_chain_async(self._line, pending, send, options.timeout)
+        if level is not Level.NONE and not await transfer.reached(level, options.timeout):
+            raise TimeoutError(f"{transfer!r} has not become {level.name} within {options.timeout} s; it goes on")
         return transfer
 
     def _send_in(self, txn: int, to: str, body: Any, options: SendOptions) -> Transfer:

@@ -120,6 +120,11 @@ class Transfer:
             return False
         return self._outcome(level)
 
+    async def _over(self, level: Level) -> None:
+        """As `reached`, of a level that its header has."""
+        await self._sender._line.until(lambda: self._is_over(level), None)
+        self._outcome(level)
+
     def _check_level(self, level: Level) -> None:
         Header(self._header.to, self._header.kind, 1, level, self._header.delivery)
 
