@@ -249,3 +249,14 @@ def test_a_folder_that_cannot_be_opened_now_is_not_refused_for_ever(tmp_path: Pa
     for path, why in ((tmp_path / "none", "No such file"), (Path(__file__), "Not a directory")):
         with pytest.raises(TransferRefused, match=why):
             Folder(path)
+
+
+def test_what_is_large_is_written_bit_by_bit_and_is_whole(tmp_path: Path) -> None:
+    disk, data = Counting(), os.urandom((1 << 20) + 1)
+    with Folder(tmp_path, disk) as inbox, StagedFiles(inbox, "n.1.1", ["run"], is_composite=False) as staged:
+        staged.write(0, 0, b"head")
+        disk.calls.clear()
+        staged.write(0, 4, data)
+        assert [what for what, _ in disk.calls] == ["write"] * 5
+        staged.make_visible()
+    assert (tmp_path / "run").read_bytes() == b"head" + data
