@@ -89,7 +89,7 @@ class Line:
         self._cores = rtmw.Subscriber(CORE_TOPIC, domain=domain, history=1)
         self.requests = Requests(domain, self._slot)
         self.changed = Signal()
-        """A core came or went, requests were answered, or the line was closed."""
+        """A core came or went, requests were answered, a member left, or the line was closed."""
         self.start = 0
         """Of the core: another number for each."""
         self.node = ""
@@ -151,6 +151,7 @@ class Line:
         with self.requests.lock:
             self._members.pop(life, None)
             self.requests.forget(life)
+        self.changed.notify()
         self._close_if_unused()
 
     def _close_if_unused(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from rtmw.errors import ClosedError
 from rtmw.qos import check_seconds
 from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.states import LOST, REACHED
@@ -105,10 +106,11 @@ class Transfer:
         """Until it has reached the level: True. False: not within `timeout` seconds (None: no limit).
 
         TransferRefused, SourceChanged: it never will, and why. CoreNotRunning: there has been no core for ten seconds.
+        ClosedError: its sender was closed, so nothing more is heard of it.
         """
         check_seconds("timeout", timeout)
         self._check_level(level)
-        if not self._sender._line.wait_until(lambda: self._is_over(level), timeout):
+        if not self._sender._line.wait_until(lambda: self._is_known(level), timeout):
             return False
         return self._outcome(level)
 
@@ -116,17 +118,21 @@ class Transfer:
         """As `wait`, for asyncio: the event loop goes on meanwhile."""
         check_seconds("timeout", timeout)
         self._check_level(level)
-        if not await self._sender._line.until(lambda: self._is_over(level), timeout):
+        if not await self._sender._line.until(lambda: self._is_known(level), timeout):
             return False
         return self._outcome(level)
 
     async def _over(self, level: Level) -> None:
         """As `reached`, of a level that its header has."""
-        await self._sender._line.until(lambda: self._is_over(level), None)
+        await self._sender._line.until(lambda: self._is_known(level), None)
         self._outcome(level)
 
     def _check_level(self, level: Level) -> None:
         Header(self._header.to, self._header.kind, 1, level, self._header.delivery)
+
+    def _is_known(self, level: Level) -> bool:
+        """There is nothing to wait for."""
+        return self._is_over(level) or self._sender._closed
 
     def _is_over(self, level: Level) -> bool:
         """Reached, or never to be."""
@@ -147,6 +153,8 @@ class Transfer:
         self._look()
         if self._failure is not None:
             raise type(self._failure)(*self._failure.args)
+        if not self._is_over(level):
+            raise ClosedError(f"the sender of transfer {self.id} was closed; it goes on, and nothing is heard of it")
         if all(most >= level for most in self._most.values()):
             return True
         state = self.state

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 
@@ -59,6 +60,36 @@ def test_a_task_goes_on_when_its_letter_has_reached_the_level(
         sent = sent_at_once(sender, delivery, Level.CONSUMED)
         assert {one.state for one in sent} == {TransferState.CONSUMED}
         assert len(taken.result()) == COUNT
+
+
+@pytest.mark.parametrize("has_another", [False, True])
+@BOTH
+def test_who_waits_for_a_letter_is_told_when_its_sender_is_closed(
+    core: CoreProcess, delivery: Delivery, has_another: bool
+) -> None:
+    """Also while another sender of the program goes on."""
+    closing = rtmw.Sender("gauge", domain=core.domain)
+
+    async def go() -> rtmw.Transfer:
+        parked = await closing.send_async("nobody", b"1", delivery=delivery)
+        waits = [
+            parked.reached(Level.DELIVERED),
+            closing.send_async("nobody", b"2", delivery=delivery, wait=Level.DELIVERED),
+            asyncio.to_thread(parked.wait, Level.DELIVERED),
+        ]
+        tasks = [asyncio.ensure_future(one) for one in waits]
+        while len(closing._line.changed._waiting) < len(tasks):
+            await asyncio.sleep(0.001)
+        closing.close()
+        for one in await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), PATIENCE):
+            assert isinstance(one, rtmw.ClosedError)
+            assert "it goes on, and nothing is heard of it" in str(one)
+        return parked
+
+    with rtmw.Sender("another", domain=core.domain) if has_another else nullcontext():
+        parked = asyncio.run(go())
+    assert parked.wait(Level.ACCEPTED)
+    assert parked.state is TransferState.ACCEPTED
 
 
 def test_what_is_asked_in_another_way_comes_behind_what_was_sent_before(sender: rtmw.Sender, inbox: rtmw.Inbox) -> None:
