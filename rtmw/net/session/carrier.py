@@ -28,7 +28,7 @@ from rtmw.net.session.hello import Hello
 from rtmw.net.session.meetings import Meetings
 from rtmw.net.session.pipe import ROOM, Pipe
 from rtmw.net.session.session import Session
-from rtmw.net.session.sockets import user_of
+from rtmw.net.session.sockets import tune, user_of
 from rtmw.net.session.terms import Terms
 
 if TYPE_CHECKING:
@@ -222,6 +222,7 @@ class Carrier:
 
     def made(self, pipe: Pipe) -> None:
         """A connection is there, with its TLS."""
+        tune(pipe.transport.get_extra_info("socket"), self.terms.lease)
         self._number += 1
         pipe.number = self._number
         self._pipes[pipe.number] = pipe

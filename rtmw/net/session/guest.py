@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rtmw.net.session.links import Overdue
 from rtmw.net.session.meetings import PATIENCE
 from rtmw.net.session.pipe import Pipe
-from rtmw.net.session.sockets import FIRST, first_bytes, is_plausible, tune
+from rtmw.net.session.sockets import FIRST, first_bytes, is_plausible
 
 if TYPE_CHECKING:
     from rtmw.net.session.carrier import Carrier
@@ -51,7 +51,6 @@ class SessionGuest:
         if len(first) < FIRST or not is_plausible(first, tls=context is not None):
             self._carrier.refused["no node" if first else "nothing said"] += 1
             raise ConnectionAbortedError("what came first is neither TLS nor a hello")
-        tune(sock, self._carrier.terms.lease)
         await self._carrier.loop.connect_accepted_socket(
             lambda: self._pipe, sock, ssl=context, ssl_handshake_timeout=PATIENCE if context else None
         )

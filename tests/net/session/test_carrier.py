@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -19,6 +20,7 @@ import pytest
 from rtmw.errors import SessionError, StreamError
 from rtmw.net.security.identity import Identity
 from rtmw.net.session import Carrier, Code, Hello, Session, Stream, Terms
+from rtmw.net.session.sockets import UNSENT
 from tests.net.security.site import Site
 from tests.net.session.child import serve
 from tests.net.session.relay import Relay
@@ -336,6 +338,24 @@ def test_the_same_in_uvloop(identities: tuple[Identity, Identity]) -> None:
         async with serving(identities[0]) as (_, port), Carrier(uuid4(), identity=identities[1]) as carrier:
             assert await echoed(await carrier.connect("127.0.0.1", port), DATA) == DATA
 
+    uvloop.run(run())
+
+
+def test_little_lies_unsent_in_the_kernel_at_either_end_so_that_what_is_urgent_waits_for_little(
+    identities: tuple[Identity, Identity],
+) -> None:
+    import uvloop
+
+    async def run() -> None:
+        async with serving(identities[0]) as (host, port), Carrier(uuid4(), identity=identities[1]) as carrier:
+            assert await echoed(await carrier.connect("127.0.0.1", port), DATA) == DATA
+            for end in (host, carrier):
+                (pipe,) = end._pipes.values()
+                sock = pipe.transport.get_extra_info("socket")
+                assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == UNSENT
+                assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == end.terms.lease * 500
+
+    asyncio.run(run())
     uvloop.run(run())
 
 
