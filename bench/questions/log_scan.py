@@ -19,7 +19,7 @@ from bench.telemetry import NAMES, logged, recorded
 
 TITLE = "Spark reads a log"
 UNIT = "M records/s"
-ROUNDS = 3
+ROUNDS = 5
 LIMIT = 120.0
 SYSTEMS = (RTMW, RECORDING)
 FILES = "files"
