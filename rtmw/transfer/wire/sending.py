@@ -274,12 +274,15 @@ class Sending:
 
     def _unreadable(self, event: e.Unreadable) -> None:
         one = self.transfers.get(event.id)
-        if one is not None and one.phase is not Phase.ENDED:
-            asked, one.reading = one.reading, 0
-            if asked == one.ref and one.in_doubt:
-                self._ask_first(one)
-            elif one.phase not in (Phase.AT_PEER, Phase.WHOLE):
-                self._fail(one, event.cause)
+        if one is None or one.phase is Phase.ENDED:
+            return
+        asked, one.reading = one.reading, 0
+        if asked != one.ref:
+            self._await_turn(one)  # of an offer before, behind which its source was closed
+        elif one.in_doubt:
+            self._ask_first(one)
+        elif one.phase not in (Phase.AT_PEER, Phase.WHOLE):
+            self._fail(one, event.cause)
 
     def _ask_first(self, one: Outgoing) -> None:
         """Its source is gone; but all of it may be at the peer, since it was sent once."""

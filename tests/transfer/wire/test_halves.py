@@ -40,6 +40,23 @@ def test_what_is_read_of_a_cancelled_transfer_leaves_the_room_of_the_stream_to_o
         assert sending.step(e.SourceRead(id, 0, bytes(TERMS.piece)), 0.0) == [], "nobody wants it"
 
 
+def test_a_read_that_fails_because_its_transfer_was_put_off_meanwhile_fails_nothing() -> None:
+    sending, id = Sending(TERMS), TransferId("a", 1, 1)
+    sending.step(e.Opened(), 0.0)
+    sending.step(e.Room(2 * TERMS.piece), 0.0)
+    assert is_read(sending, 1)
+    put_off = sending.step(e.Heard([f.pack(f.Later(1, 1000, "the disk is full"))]), 0.0)
+    assert e.Delayed(id, "the disk is full") in put_off, "its source is closed then"
+    assert sending.step(e.Unreadable(id, "Bad file descriptor"), 0.0) == [e.SetTimer(1.0)]
+    (write,) = sending.step(e.Timer(), 1.0)
+    assert isinstance(write, e.Write)
+    (offer,) = f.Frames(of_sender=True).feed(write.data)
+    assert isinstance(offer, f.Offer)
+    effects = sending.step(e.Heard([f.pack(f.Go(offer.ref, 0, 128, ZERO))]), 1.0)
+    assert e.ReadSource(id, 0, TERMS.piece) in effects
+    assert any(isinstance(one, e.Failed) for one in sending.step(e.Unreadable(id, "it was changed"), 1.0))
+
+
 def test_a_piece_before_a_frame_that_breaks_a_rule_is_stored_since_it_counts_as_received() -> None:
     receiving, id = Receiving("a", TERMS), TransferId("a", 1, 1)
     receiving.step(e.Opened(), 0.0)
