@@ -43,9 +43,9 @@ class LogPartition(InputPartition):
 
 
 def open_log(path: str | Path) -> Folder:
-    """The log of a folder, recovered: what its bounds then say is durable. FileNotFoundError, LogError, LogDamaged.
+    """The log of a folder, recovered, so that its bounds are durable. FileNotFoundError, LogError, LogDamaged.
 
-    Recovery reads the last segment. Whoever knows what is durable uses `look_into`, which does not.
+    Recovery reads the last segment. `look_into` does not recover, for a caller that knows durable bounds already.
     """
     return open_folder(Path(path), None, segment=SEGMENT_LEAST)
 

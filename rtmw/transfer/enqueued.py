@@ -1,4 +1,4 @@
-"""Letters that were enqueued as a run: what they have in common once, and beside it what each has of its own."""
+"""Letters that were enqueued as a run: their common part once, and beside it the sequence and the body of each."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Requests:
         ClosedError. `waits`: is finished when it is answered, or there is no core."""
         gathering = self._gathering
         with self.lock:
-            if len(self._pending) + gathering.left >= MOST_PENDING:
+            if not self.has_room():
                 return None
             group = gathering.open.get(owner._life) or self._begin_group(owner)
             gathering.left += 1
