@@ -7,14 +7,17 @@ docs/transfer-queues.md has the protocol.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from rtmw.errors import LogFull
 from rtmw.transfer import messages
 from rtmw.transfer.address import Address, Life
+from rtmw.transfer.core.accepting import Accepted, in_batches
 from rtmw.transfer.core.altering import Altering, Elsewhere
 from rtmw.transfer.core.bodies import Bodies, is_logged, lies_in_memory
 from rtmw.transfer.core.effects import (
@@ -63,12 +66,8 @@ __all__ = ["Machines", "Member", "Service"]
 
 MOST_ADDRESSES: Final = 64
 """Of a sender, that are remembered for tools."""
-LARGEST_BATCH: Final = 32 << 10
-"""Bytes of letters that are logged in one batch, about: it fits into the smallest segment of a log."""
 LARGEST_NUMBER: Final = (1 << 63) - 1
 """Of a request that the log knows."""
-HEADS: Final = 512
-"""Of a letter: as much as its record has beside the body, and more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,25 +256,30 @@ class Service:
         number, count = frame.number, sum(len(run.bodies) for run in runs)
         if not 0 < number <= LARGEST_NUMBER - count:
             raise ValueError(f"letters numbered from {number} on; numbers are from 1 to {LARGEST_NUMBER}")
-        for run in runs:
-            most = max(1, LARGEST_BATCH // (run.header.length + HEADS))
-            for at in range(0, len(run.bodies), most):
-                bodies = run.bodies[at : at + most]
-                yield from self._send_run(frame._replace(number=number), messages.Run(run.header, bodies))
-                number += len(bodies)
+        accepted = Accepted(frame)
+        for run in chain.from_iterable(map(in_batches, runs)):
+            first, logged = (yield from self._send_run(frame, number, run)), run.header.delivery is Delivery.LOG
+            if first is not None:
+                yield from accepted.add(number, len(run.bodies), first, logged)
+            else:
+                yield from accepted.tell()
+                yield from self._send_each(frame, number, run)
+            number += len(run.bodies)
+        yield from accepted.tell()
 
-    def _send_run(self, frame: Frame, run: messages.Run) -> Steps:
-        """In one step; if that cannot be, letter by letter, and each gets an answer of its own."""
-        logged, first = run.header.delivery is Delivery.LOG, None
-        name, request = self.members[frame.life].name, Request(frame.life, frame.number)
+    def _send_run(self, frame: Frame, number: int, run: messages.Run) -> Generator[Any, Any, TransferId | None]:
+        """In one step; None: that cannot be. The id of the first letter."""
+        logged, name, first = run.header.delivery is Delivery.LOG, self.members[frame.life].name, None
         with suppress(LogFull):
-            first = yield Do(SendRun(run.header, run.bodies, name, request), logged)
+            first = yield Do(SendRun(run.header, run.bodies, name, Request(frame.life, number)), logged)
         if first is not None:
             self._remember_address(frame.life, run.header.to)
-            yield tell(frame, messages.AcceptedRun(len(run.bodies), first), logged)
-            return
-        for number, body in enumerate(run.bodies, frame.number):
-            yield from self._frame(frame._replace(number=number, message=messages.Send(0, run.header, b"", body)))
+        return first
+
+    def _send_each(self, frame: Frame, number: int, run: messages.Run) -> Steps:
+        """Letter by letter, and each gets an answer of its own."""
+        for at, body in enumerate(run.bodies, number):
+            yield from self._frame(frame._replace(number=at, message=messages.Send(0, run.header, b"", body)))
 
     def _remember_address(self, life: Life, to: Address) -> None:
         known = self._sends_to.setdefault(life, set())

@@ -1,0 +1,84 @@
+"""Letters of one frame: how they are logged, and which of them have one answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from rtmw.transfer.address import Address, Life
+from rtmw.transfer.core.accepting import LARGEST_BATCH, Accepted, in_batches
+from rtmw.transfer.core.effects import Tell
+from rtmw.transfer.frames import Frame
+from rtmw.transfer.header import Delivery, Header, Kind, Level
+from rtmw.transfer.messages import AcceptedRun, Leave, Run
+from rtmw.transfer.records import TransferId
+
+FRAME = Frame(Life(4711, 1000, 1), 3, 10, Leave())
+
+
+def id_of(sequence: int, incarnation: int = 77) -> TransferId:
+    return TransferId("plant", incarnation, sequence)
+
+
+def answers(*added: tuple[int, int, TransferId, bool]) -> list[tuple[int, AcceptedRun, bool]]:
+    """Number, message, and whether it has to be durable first."""
+    accepted = Accepted(FRAME)
+    effects = [effect for one in added for effect in accepted.add(*one)]
+    found: list[tuple[int, AcceptedRun, bool]] = []
+    for effect in [*effects, *accepted.tell(), *accepted.tell()]:
+        assert isinstance(effect, Tell)
+        assert isinstance(effect.frame.message, AcceptedRun)
+        found.append((effect.frame.number, effect.frame.message, effect.logged))
+    return found
+
+
+def test_letters_whose_numbers_and_ids_follow_one_after_the_other_have_one_answer() -> None:
+    added = (10, 3, id_of(5), True), (13, 1, id_of(8), True), (14, 2, id_of(9), True)
+    assert answers(*added) == [(10, AcceptedRun(6, id_of(5)), True)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (14, 2, id_of(8), True),
+        (13, 2, id_of(9), True),
+        (13, 2, id_of(8, incarnation=78), True),
+        (13, 2, id_of(8), False),
+    ],
+)
+def test_others_have_an_answer_of_their_own(other: tuple[int, int, TransferId, bool]) -> None:
+    number, count, id, logged = other
+    assert answers((10, 3, id_of(5), True), other) == [
+        (10, AcceptedRun(3, id_of(5)), True),
+        (number, AcceptedRun(count, id), logged),
+    ]
+
+
+def test_no_answer_is_for_more_letters_than_it_can_count() -> None:
+    most = (1 << 16) - 1
+    assert answers((10, most, id_of(5), True), (10 + most, 1, id_of(5 + most), True)) == [
+        (10, AcceptedRun(most, id_of(5)), True),
+        (10 + most, AcceptedRun(1, id_of(5 + most)), True),
+    ]
+
+
+def test_no_answer_is_given_for_no_letters() -> None:
+    assert answers() == []
+
+
+def run_of(delivery: Delivery, size: int, count: int) -> Run:
+    header = Header(Address.parse("ingest"), Kind.BUF, size, Level.ACCEPTED, delivery)
+    return Run(header, tuple(b"%0*d" % (size, number) for number in range(count)))
+
+
+@pytest.mark.parametrize("size", [1, 200, 4095])
+def test_a_run_that_is_logged_is_cut_into_batches_that_fit_into_the_smallest_segment(size: int) -> None:
+    run = run_of(Delivery.LOG, size, 500)
+    batches = list(in_batches(run))
+    assert [body for batch in batches for body in batch.bodies] == list(run.bodies)
+    assert all(len(batch.bodies) * size < LARGEST_BATCH < 64 << 10 for batch in batches)
+    assert len(batches) > 1
+
+
+def test_a_run_that_no_log_keeps_is_not_cut() -> None:
+    run = run_of(Delivery.NORMAL, 4000, 500)
+    assert list(in_batches(run)) == [run]
