@@ -20,6 +20,7 @@ from rtmw import profiles, realtime
 from rtmw.domain import Domain
 from rtmw.errors import (
     AccessDenied,
+    BatchTimeout,
     ClosedError,
     CoreNotRunning,
     DeadlineMissed,
@@ -100,6 +101,7 @@ __all__ = [
     "ANY",
     "AccessDenied",
     "Appended",
+    "BatchTimeout",
     "ClosedError",
     "CoreNotRunning",
     "Cursor",

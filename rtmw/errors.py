@@ -36,10 +36,18 @@
     │   ├── TransferRefused         the address, the limits, the receiver or the state of a transfer forbid it
     │   ├── SourceChanged           the file that is sent was changed, cut or replaced meanwhile
     │   └── CoreNotRunning          no node of this host serves transfers
+    ├── BatchTimeout            letters go on that were sent together     (also TimeoutError)
     └── ClosedError             used after close()
 
 Full and empty are answers, not errors: `publish` returns False, `take` returns None.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class RtmwError(Exception):
@@ -204,7 +212,12 @@ class StreamError(SessionError):
 
 
 class TransferError(RtmwError):
-    """This transfer or transaction cannot be done; nothing was changed."""
+    """This transfer or transaction cannot be done; nothing was changed.
+
+    `transfers`: from Sender.send_many, those of its letters that were sent, from the first one on; else none.
+    """
+
+    transfers: tuple[Any, ...] = ()
 
 
 class TransferRefused(TransferError):
@@ -217,6 +230,15 @@ class SourceChanged(TransferError):
 
 class CoreNotRunning(TransferError):
     """No node of this host serves transfers; the message has the command that starts one."""
+
+
+class BatchTimeout(RtmwError, TimeoutError):
+    """Not all letters of a batch have reached their level in time. `transfers`: those that were sent, from the first
+    one on; they go on."""
+
+    def __init__(self, message: str, transfers: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.transfers = transfers
 
 
 class ClosedError(RtmwError):

@@ -81,7 +81,7 @@ def page() -> str:
             told.add(name)
     lines.append("## Errors\n")
     for name, error in package["errors"].members.items():
-        if error.is_class and not name.startswith("_"):
+        if not error.is_alias and error.is_class and not name.startswith("_"):
             bases = ", ".join(f"`{base}`" for base in resolved(error).bases)
             lines.append(bullet(f"`{name}` ({bases}): {one_line(error)}"))
             told.add(name)

@@ -1,8 +1,9 @@
 """The ids that the core has given to what its programs have sent, by request: a program asks again for what was not
 answered when its core ended.
 
-Only the last requests of each producer are kept. Answers go to a process in the order of the log, and at most 1,024 of
-its requests are without one (docs/transfer-queues.md), so what is asked again is among the last ones of its producer.
+Only the last requests of each producer are kept. Answers go to a process in the order of the log, and it sends no more
+while 1,024 of its requests are without one (docs/transfer-queues.md), so what is asked again is among the last ones of
+its producer.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Letters that go to the core in one frame, and what has become of each.
 
-An event loop gathers what its tasks send in one turn. A group is the program's table of these letters: a byte for the
-state of each and one for the level that it has reached, so an answer for all of them is a few copies of bytes. A
-`Transfer` of a group looks at its place in the table when somebody asks it.
+An event loop gathers what its tasks send in one turn; a program sends a batch. A group is the program's table of these
+letters: a byte for the state of each and one for the level that it has reached, so an answer for all of them is a few
+copies of bytes. A `Transfer` of a group looks at its place in the table when somebody asks it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, Protocol
 from weakref import WeakValueDictionary, ref
@@ -26,8 +26,9 @@ from rtmw.transfer.records import ENDED, TransferId, TransferState
 __all__ = ["Group", "Groups"]
 
 MOST_LETTERS: Final = 32
-"""In one frame: the core works on them while the program makes the next ones."""
+"""That an event loop gathers for one frame: the core works on them while the program makes the next ones."""
 MOST_BYTES: Final = 64 << 10
+"""Of the bodies in one frame."""
 _SILENT: Final = 255
 """Instead of a state: its transaction was undone, and it never was; or the core has refused it."""
 _UNANSWERED: Final = int(TransferState.HELD)
@@ -64,8 +65,7 @@ class Group:
 
     def __init__(self, owner: Owner, life: Life) -> None:
         self._owner, self.life, self.number = owner, life, 0
-        self._headers: list[Header] = []
-        self._bodies: list[bytes] = []
+        self._runs: list[tuple[Header, list[bytes]]] = []
         self.bytes = self.left = 0
         """Of the bodies; how many letters have no answer."""
         self._elsewhere: set[int] = set()
@@ -81,15 +81,31 @@ class Group:
     def add(self, header: Header, body: bytes, waits: Future | None) -> int:
         """Its index."""
         index = self.left
-        self._headers.append(header)
-        self._bodies.append(body)
+        if self._runs and self._runs[-1][0] is header:  # headers are remembered, so equal ones are one object
+            self._runs[-1][1].append(body)
+        else:
+            self._runs.append((header, [body]))
         self.bytes += len(body)
         if waits is not None:
             self._waiting.append(waits)
-        if header.to.node and header.to.node != self._owner._node:
+        if self._is_elsewhere(header):
             self._elsewhere.add(index)
         self.left = index + 1
         return index
+
+    def add_run(self, header: Header, bodies: Sequence[bytes]) -> int:
+        """Letters with one header; how many."""
+        count = len(bodies)
+        self._runs.append((header, list(bodies)))
+        self.bytes += count * header.length
+        if self._is_elsewhere(header):
+            self._elsewhere.update(range(self.left, self.left + count))
+        self.left += count
+        return count
+
+    def _is_elsewhere(self, header: Header) -> bool:
+        node = header.to.node
+        return node != "" and node != self._owner._node
 
     @property
     def is_full(self) -> bool:
@@ -97,7 +113,7 @@ class Group:
 
     def number_from(self, number: int) -> int:
         """It goes out. `number`: of its first letter; the answer is the number behind its last one."""
-        self.number, count = number, len(self._bodies)
+        self.number, count = number, self.left
         self._states, self._levels = bytearray(count), bytearray(count)
         self._owner._went_out(count, self.bytes)
         return number + count
@@ -111,7 +127,7 @@ class Group:
         for state, same in groupby(self._states):
             begin, at = at, at + len(list(same))
             if state == _UNANSWERED:
-                yield self.number + begin, Sends(tuple(_runs(self._headers[begin:at], self._bodies[begin:at])))
+                yield self.number + begin, Sends(tuple(_between(self._runs, begin, at)))
 
     # ---- of a letter ----
 
@@ -130,6 +146,15 @@ class Group:
         if not self.is_answered(index):
             return False
         return self._levels[index] >= level or self._states[index] not in REACHED
+
+    def all_reached(self, level: Level) -> bool:
+        return not self.left and min(self._levels, default=Level.NONE) >= level
+
+    def all_over(self, level: Level) -> bool:
+        """Each of its letters has reached the level, or never will."""
+        if self.left:
+            return False
+        return self.all_reached(level) or all(self.is_over(index, level) for index in range(len(self._levels)))
 
     def error_of(self, index: int) -> Exception | None:
         return self._errors.get(index)
@@ -183,18 +208,18 @@ class Group:
     def _answered(self, index: int, count: int) -> None:
         self.left -= count
         if self.is_done:
-            self._headers, self._bodies = [], []
+            self._runs = []
         for at in list(self._watched) if self._watched else ():
             if index <= at < index + count and (watched := self._watched.get(at)) is not None:
                 watched._tell()
 
     def fail(self, error: Exception) -> None:
         """No answer comes any more."""
-        for index, state in enumerate(self._states or bytearray(len(self._bodies))):
+        if not self._states:
+            self._states, self._levels = bytearray(self.left), bytearray(self.left)
+        for index, state in enumerate(self._states):
             if state == _UNANSWERED:
                 self._errors[index] = error
-        if not self._states:
-            self._states, self._levels = bytearray(len(self._bodies)), bytearray(len(self._bodies))
         for index in self._errors:
             self._states[index] = _SILENT
         self.left = 0
@@ -225,13 +250,13 @@ class Group:
         return [self._id_of(index) for index, state in enumerate(self._states) if state not in over]
 
 
-def _runs(headers: list[Header], bodies: list[bytes]) -> Iterator[Run]:
-    """Headers are remembered, so equal ones are one object, and what is not counts as another run."""
-    begin = 0
-    for _, same in groupby(map(id, headers)):
-        end = begin + len(list(same))
-        yield Run(headers[begin], tuple(bodies[begin:end]))
-        begin = end
+def _between(runs: Iterable[tuple[Header, list[bytes]]], begin: int, end: int) -> Iterator[Run]:
+    """The letters with these indexes."""
+    for header, bodies in runs:
+        found = bodies[max(begin, 0) : max(end, 0)]
+        begin, end = begin - len(bodies), end - len(bodies)
+        if found:
+            yield Run(header, tuple(found))
 
 
 class Groups:

@@ -7,12 +7,12 @@ from typing import Final, NamedTuple
 
 from rtmw.log import Label
 from rtmw.qos import check_priority, check_seconds
-from rtmw.transfer.address import Address
+from rtmw.transfer.address import Address, Reach
 from rtmw.transfer.header import Delivery, Header, Kind, Level
 from rtmw.transfer.records import LARGEST_INLINE
 from rtmw.transfer.runs import is_plain
 
-__all__ = ["SMALL", "SendOptions", "letter_header"]
+__all__ = ["SMALL", "SendOptions", "goes_together", "letter_header"]
 
 SMALL: Final = 64 << 10
 """Bytes of a SMALL_RAW at most."""
@@ -42,6 +42,12 @@ class SendOptions(NamedTuple):
             raise ValueError("a file is not sent as SMALL_RAW, which is not acknowledged; use NORMAL or LOG")
         times = _ns(self.lifetime), _ns(self.timeout)
         return _header(to, kind, length, self.wait, self.delivery, self.priority, *times)
+
+
+def goes_together(header: Header) -> bool:
+    """May letters with this header go out in one frame? The answer to each is one transfer, and it is small."""
+    is_small = header.kind is Kind.BUF and header.length <= LARGEST_INLINE
+    return is_small and header.to.reach is not Reach.EACH
 
 
 @lru_cache(maxsize=1024, typed=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
+from collections.abc import Sequence
 from typing import Final
 
 import rtmw
@@ -17,7 +18,7 @@ from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.waiting import wake
 from rtmw.transfer.frames import CORE_QUEUE, Frame, pack_frame
 from rtmw.transfer.header import Header
-from rtmw.transfer.messages import Commit, Message, Send
+from rtmw.transfer.messages import Commit, Message, Run, Send
 
 __all__ = ["GRACE_S", "Requests"]
 
@@ -121,6 +122,23 @@ class Requests:
                 self._send_soon()
             return place
 
+    def begin_runs(self, owner: Owner, runs: Sequence[Run], waits: bool) -> Group | None:
+        """Letters that go out now, in one frame behind what was asked before; or soon, if the queue of the core is
+        full. None: too much is unanswered. ClosedError. `waits`: as of `put`; without, in an event loop."""
+        with self.lock:
+            self._number_gathered()
+            if not self.has_room():
+                return None
+            self._check(owner._life)
+            group = self._gathering.begin(owner)
+            for run in runs:
+                self._gathering.left += group.add_run(run.header, run.bodies)
+            if waits:
+                self.send_gathered(waits)
+            else:
+                self._send_soon()
+            return group
+
     def _begin_group(self, owner: Owner) -> Group:
         self._check(owner._life)
         asyncio.get_running_loop().call_soon(self._send_soon)
@@ -131,11 +149,11 @@ class Requests:
         if not self.send_gathered():
             asyncio.get_running_loop().call_later(_AGAIN_S, self._send_soon)
 
-    def send_gathered(self) -> bool:
-        """False: the queue of the core has no room for all of it."""
+    def send_gathered(self, waits: bool = False) -> bool:
+        """False: the queue of the core has no room for all of it; with `waits`, for a tenth of a second."""
         with self.lock:
             self._number_gathered()
-            return self._send_unsent()
+            return self._send_unsent(waits)
 
     def _number_gathered(self) -> None:
         """The lock is held. Whatever is asked next has a larger number."""

@@ -7,7 +7,7 @@ import queue
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -16,6 +16,7 @@ import rtmw
 from rtmw.closing import Closing
 from rtmw.log import Label
 from rtmw.transfer.address import Address
+from rtmw.transfer.client.batch import send_batch, send_batch_async
 from rtmw.transfer.client.bodies import packed
 from rtmw.transfer.client.chain import first_block, send_chain, send_chain_async
 from rtmw.transfer.client.group import Groups
@@ -32,8 +33,6 @@ from rtmw.transfer.records import AbortCause, TransferId, TransferState
 
 __all__ = ["Sender", "SenderStats", "TransferEvent"]
 
-SMALL: Final = 64 << 10
-"""Bytes of a SMALL_RAW at most: one send buffer."""
 MOST_EVENTS: Final = 4096
 _GOOD: Final = frozenset({TransferState.ACCEPTED, TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED})
 _AGAIN_S: Final = 0.001
@@ -122,10 +121,7 @@ class Sender(Closing):
         """
         options = SendOptions(delivery, wait, lifetime, timeout, priority, id)
         transfer, send, level = self._prepare(to, body, 0, options)
-        self._wait_for_room(timeout)
-        pending = self._begin(transfer, send)
-        if pending.is_chain:
-            send_chain(self._line, pending, send, timeout)
+        self._hand_over(transfer, send, timeout)
         if level is not Level.NONE and not transfer.wait(level, timeout):
             raise TimeoutError(f"{transfer!r} has not become {level.name} within {timeout} s; it goes on")
         return transfer
@@ -149,6 +145,7 @@ class Sender(Closing):
                 level = header.level
                 waits = None if level is Level.NONE else asyncio.get_running_loop().create_future()
                 while (place := self._line.requests.gather(self, header, body, waits)) is None:
+                    self._line.check_core()
                     await asyncio.sleep(_AGAIN_S)
                 letter = Transfer(self, header, place)
                 if waits is not None:
@@ -160,10 +157,7 @@ class Sender(Closing):
 
     async def _send_alone(self, to: str, body: Any, options: SendOptions) -> Transfer:
         transfer, send, level = self._prepare(to, body, 0, options)
-        while (pending := self._try_begin(transfer, send)) is None:
-            await asyncio.sleep(_AGAIN_S)
-        if pending.is_chain:
-            await send_chain_async(self._line, pending, send, options.timeout)
+        await self._hand_over_async(transfer, send, options.timeout)
         if level is not Level.NONE and not await transfer.reached(level, options.timeout):
             raise TimeoutError(f"{transfer!r} has not become {level.name} within {options.timeout} s; it goes on")
         return transfer
@@ -171,19 +165,76 @@ class Sender(Closing):
     def _send_in(self, txn: int, to: str, body: Any, options: SendOptions) -> Transfer:
         """For `Transaction.send`."""
         transfer, send, _ = self._prepare(to, body, txn, options)
-        self._wait_for_room(None)
+        self._hand_over(transfer, send, options.timeout)
+        return transfer
+
+    def send_many(
+        self,
+        to: str,
+        bodies: Iterable[Any],
+        *,
+        delivery: Delivery = Delivery.NORMAL,
+        wait: Level = Level.ACCEPTED,
+        lifetime: float | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+    ) -> list[Transfer]:
+        """Sends a letter for each body, in their order, and returns when each of them has reached the level `wait`.
+
+        Each is a transfer of its own, with all that `send` says of it: bodies of any kind, the same options, no id.
+        Bodies up to 4,095 bytes go to the core together, up to 128 in a frame, which takes a fraction of the time of a
+        `send` for each, best if they have one size. Larger ones, files, composites, and all to `service/*` go one by
+        one, in their place. While 1,024 requests of this program or more have no answer, the call waits before it
+        sends more.
+
+        ValueError, TypeMismatch and so on: a body cannot be sent; its index is a note of the error, and nothing was
+        sent. The other errors have `transfers`, the letters that were sent: in order, from the first one on.
+        TransferRefused: all letters are over, and some were not accepted or will never reach the level; it says how
+        many, and why the first one. TransferError: the same, and of some nobody knows whether they were accepted, or
+        their source has changed. BatchTimeout, a TimeoutError: not all have reached the level within `timeout` seconds;
+        those that were sent go on, and those behind them will not be sent. CoreNotRunning: there has been no core for
+        ten seconds; what was sent goes on when one is there.
+        """
+        options = SendOptions(delivery, wait, lifetime, timeout, priority, None)
+        return send_batch(self, to, bodies, options)
+
+    async def send_many_async(
+        self,
+        to: str,
+        bodies: Iterable[Any],
+        *,
+        delivery: Delivery = Delivery.NORMAL,
+        wait: Level = Level.ACCEPTED,
+        lifetime: float | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+    ) -> list[Transfer]:
+        """As `send_many`, for asyncio: the event loop goes on meanwhile. Cancelled, none, some or all of the letters
+        are sent, from the first one on."""
+        options = SendOptions(delivery, wait, lifetime, timeout, priority, None)
+        return await send_batch_async(self, to, bodies, options)
+
+    def _hand_over(self, transfer: Transfer, send: Send, timeout: float | None) -> None:
+        """All of it is on its way, and of a large body all is at the core. TimeoutError."""
+        self._wait_for_room(timeout)
         pending = self._begin(transfer, send)
         if pending.is_chain:
-            send_chain(self._line, pending, send, options.timeout)
-        return transfer
+            send_chain(self._line, pending, send, timeout)
+
+    async def _hand_over_async(self, transfer: Transfer, send: Send, timeout: float | None) -> None:
+        """The same for a task."""
+        while (pending := self._try_begin(transfer, send)) is None:
+            self._line.check_core()
+            await asyncio.sleep(_AGAIN_S)
+        if pending.is_chain:
+            await send_chain_async(self._line, pending, send, timeout)
 
     def _prepare(self, to: str, body: Any, txn: int, options: SendOptions) -> tuple[Transfer, Send, Level]:
         options.check()
         kind, data, has_files = packed(body)
         header = options.header(to, kind, len(data), has_files)
         once = b"" if options.id is None else pack_once(options.id, str(header.to), kind, data)
-        transfer = Transfer(self, header)
-        transfer._has_files = has_files
+        transfer = Transfer(self, header, has_files=has_files)
         return transfer, Send(txn, header, once, data), header.level
 
     def _wait_for_room(self, timeout: float | None) -> None:

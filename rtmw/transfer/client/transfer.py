@@ -53,10 +53,12 @@ class Transfer:
     """Of one id, with this one: they live as long as one of them does, and are told the same. Empty: there is no
     other."""
 
-    def __init__(self, sender: Sender, header: Header, place: Place | None = None) -> None:
+    def __init__(self, sender: Sender, header: Header, place: Place | None = None, *, has_files: bool = False) -> None:
         self._sender, self._header = sender, header
         self._place = place
         """Of a letter that went out with others: what has become of it stands there."""
+        if has_files:
+            self._has_files = True
 
     def _look(self) -> None:
         """At its place among others, before anybody is told how it is."""
@@ -146,6 +148,14 @@ class Transfer:
         return any(state not in REACHED for state in self._states.values()) or all(
             most >= level for most in self._most.values()
         )
+
+    def _error(self, level: Level) -> Exception | None:
+        """Why it will not reach the level. ClosedError."""
+        try:
+            self._outcome(level)
+        except (TransferError, ValueError) as error:
+            return error
+        return None
 
     def _outcome(self, level: Level) -> bool:
         if level is Level.NONE:

@@ -191,3 +191,33 @@ def test_what_is_accepted_is_sent_unless_it_is_for_another_node() -> None:
     assert [group.has_reached(index, Level.SENT) for index in range(4)] == [True, False, True, False]
     group.told(3, Move(id_of(8), TransferState.SENT, ""))
     assert [group.is_over(index, Level.SENT) for index in range(4)] == [True, False, True, True]
+
+
+def test_a_run_has_a_place_for_each_of_its_letters() -> None:
+    group = Group(Sender(), LIFE)
+    assert [group.add_run(header, bodies) for header, bodies in ((SHORT, (b"0", b"1")), (FAR, (b"2", b"3")))] == [2, 2]
+    assert (group.left, group.bytes, group.number_from(10)) == (4, 4, 14)
+    assert list(group.requests()) == [(10, Sends((Run(SHORT, (b"0", b"1")), Run(FAR, (b"2", b"3")))))]
+    group.take(10, AcceptedRun(4, id_of(5)))
+    assert [group.has_reached(index, Level.SENT) for index in range(4)] == [True, True, False, False]
+
+
+def test_all_letters_are_over_when_each_has_reached_the_level_or_never_will() -> None:
+    group = group_of(Sender(), SHORT, SHORT)
+    group.take(1, AcceptedRun(1, id_of(5)))
+    assert not group.all_over(Level.ACCEPTED)
+    group.take(2, Failed(0, "no room"))
+    assert [group.all_over(Level.ACCEPTED), group.all_reached(Level.ACCEPTED)] == [True, False]
+    assert not group.all_over(Level.DELIVERED)
+    group.told(0, Move(id_of(5), TransferState.DELIVERED, ""))
+    assert [group.all_over(Level.DELIVERED), group.all_reached(Level.DELIVERED)] == [True, False]
+
+
+def test_all_letters_have_reached_what_the_last_of_them_has_reached() -> None:
+    group = group_of(Sender(), SHORT, SHORT)
+    group.take(1, AcceptedRun(2, id_of(5)))
+    assert group.all_reached(Level.SENT)
+    for index in range(2):
+        assert not group.all_over(Level.CONSUMED)
+        group.told(index, Move(id_of(5 + index), TransferState.CONSUMED, ""))
+    assert group.all_reached(Level.CONSUMED)
