@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.questions.transfer_between import DELIVERED, NATS, RABBITMQ
 from bench.questions.transfer_file import TCP, TLS
-from bench.questions.transfer_rate import APPENDS, LOGGED, NOT_LOGGED, TOPIC
+from bench.questions.transfer_rate import APPENDS, BATCH, BATCHES, LOGGED, LOGGED_BATCHES, TOPIC
 from bench.questions.transfer_resume import CUT, RSYNC
 from bench.rsync import DAEMON, SSH
 from bench.target import Target, ours
@@ -14,6 +14,11 @@ PYTHON = (
     "some 6 µs a letter for a coroutine, a future and a Transfer, where tasks that only wait for each other cost 1.3; "
     "the core takes some 4 µs, and with LOG some 11 with the syncs. And 64 tasks wait for two hand-overs between "
     "processes, each by a system call"
+)
+
+IN_BATCHES = (
+    "Python: some 1.3 µs a letter in the program and 1.6 in the core, and with LOG some 6 more there, for the records, "
+    "their copy into the log and the sync; and a batch waits for two hand-overs between processes"
 )
 
 BETWEEN = (
@@ -32,12 +37,20 @@ TRANSFER_TARGETS = (
         limited_by=PYTHON,
     ),
     Target(
-        "letters of 200 B with class NORMAL, accepted from 64 asyncio tasks: at least 0.05 × a RELIABLE topic",
-        ours("transfer_rate", NOT_LOGGED),
-        0.05,
-        over=(("transfer_rate", NOT_LOGGED, TOPIC),),
+        f"letters of 200 B with class LOG, accepted in batches of {BATCH}: at least 0.7 × append_many of as many",
+        ours("transfer_rate", LOGGED_BATCHES),
+        0.7,
+        over=(("transfer_rate", LOGGED_BATCHES, APPENDS),),
         at_least=True,
-        limited_by=PYTHON,
+        limited_by=IN_BATCHES,
+    ),
+    Target(
+        f"letters of 200 B with class NORMAL, accepted in batches of {BATCH}: at least 0.05 × a RELIABLE topic",
+        ours("transfer_rate", BATCHES),
+        0.05,
+        over=(("transfer_rate", BATCHES, TOPIC),),
+        at_least=True,
+        limited_by=IN_BATCHES,
     ),
     Target(
         "letters of 200 B with class LOG, DELIVERED at another host: at least 2 × a work queue of NATS or RabbitMQ",

@@ -1,14 +1,20 @@
-"""How many letters of 200 bytes a second does a core accept from 64 asyncio tasks, while their receiver is away?
+"""How many letters of 200 bytes a second does a core accept while their receiver is away?
 
-Each task sends its next letter when the last one was accepted: with class LOG, when it is on the disk. Beside it the
-same tasks append to a bare `rtmw.Log`, and publish to a stream of NATS JetStream that syncs before it acknowledges.
+From 64 asyncio tasks, each of which sends its next letter when the last one was accepted: with class LOG, when it is on
+the disk. Beside it the same tasks append to a bare `rtmw.Log`, and publish to a stream of NATS JetStream that syncs
+before it acknowledges.
+
+In batches of 256 letters (`Sender.send_many`), from one thread that sends its next batch when the last one was
+accepted. Beside it such a thread appends batches to a bare `rtmw.Log` (`append_many`): on both sides one sync a batch.
+
 Beside NORMAL, which no disk keeps, a program publishes as large messages on a RELIABLE topic, one a call, and another
 one takes them: the bus does as much for letters, without a core between.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -18,24 +24,29 @@ from bench.cases import RTMW, CannotMeasure, Case, Figures
 from bench.letters import SIZE, serving
 from bench.log_peers import AppendAsync, AppenderAsync
 from bench.questions import one_way
-from bench.questions.log_append import append_all
+from bench.questions.log_append import WARM_S, append_all, record
 from bench.role import Role
 from bench.stage import Part, Stage
 
-TITLE = "Letters of 200 B that a core accepts from 64 tasks"
+TITLE = "Letters of 200 B that a core accepts"
 UNIT = "letters/s"
 ROUNDS = 5
 APPENDS, NATS, RABBITMQ = "rtmw.Log, appends", "NATS JetStream", "RabbitMQ"
 TOPIC = "rtmw, a RELIABLE topic"
 NO_RABBITMQ = "no client is among the packages of the bench, and the server needs Erlang"
-LOGGED, NOT_LOGGED = "LOG, on the disk", "NORMAL"
+LOGGED, NOT_LOGGED = "LOG, on the disk, 64 tasks", "NORMAL, 64 tasks"
+LOGGED_BATCHES, BATCHES = "LOG, on the disk, batches", "NORMAL, batches"
+BATCH = 256
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    options = {"seconds": 0.3 if quick else 0.5, "writers": 64}
+    seconds = {"seconds": 0.3 if quick else 0.5}
+    tasks, batches = seconds | {"part": "tasks", "writers": 64}, seconds | {"part": "batches"}
     return [
-        Case(LOGGED, (RTMW, APPENDS, NATS, RABBITMQ), options | {"delivery": "LOG"}),
-        Case(NOT_LOGGED, (RTMW, TOPIC), options | {"delivery": "NORMAL"}),
+        Case(LOGGED, (RTMW, APPENDS, NATS, RABBITMQ), tasks | {"delivery": "LOG"}),
+        Case(LOGGED_BATCHES, (RTMW, APPENDS), batches | {"delivery": "LOG"}),
+        Case(NOT_LOGGED, (RTMW,), tasks | {"delivery": "NORMAL"}),
+        Case(BATCHES, (RTMW, TOPIC), batches | {"delivery": "NORMAL"}),
     ]
 
 
@@ -44,12 +55,14 @@ def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
         raise CannotMeasure(NO_RABBITMQ)
     if system == TOPIC:
         return {system: published(stage, case)}
-    question, peer = (
-        ("transfer_rate", RTMW) if system == RTMW else ("log_append", RTMW if system == APPENDS else system)
-    )
     with disk.new_folder() as folder:
-        part = Part("tasks", case.options | {"folder": str(folder)})
-        times = stage.play(question, peer, [part])[0]
+        options = case.options | {"folder": str(folder)}
+        if case.options["part"] == "batches":
+            return {system: Figures(stage.play("transfer_rate", system, [Part("batches", options)])[0])}
+        question, peer = (
+            ("transfer_rate", RTMW) if system == RTMW else ("log_append", RTMW if system == APPENDS else system)
+        )
+        times = stage.play(question, peer, [Part("tasks", options)])[0]
     return {system: Figures(sum(map(len, times)) / case.options["seconds"])}
 
 
@@ -79,3 +92,27 @@ def tasks(role: Role) -> list[list[float]]:
     delivery = rtmw.Delivery[role.options["delivery"]]
     with serving(role.domain, Path(role.options["folder"])), sending(role.domain, delivery) as appender:
         return uvloop.run(append_all(appender, role.options["writers"], role.options["seconds"]))
+
+
+def batches(role: Role) -> float:
+    """Letters, or records, a second."""
+    folder, seconds = Path(role.options["folder"]), role.options["seconds"]
+    if role.peer == APPENDS:
+        with rtmw.Log(folder / "log") as log:
+            return rate(log.append_many, seconds)
+    delivery = rtmw.Delivery[role.options["delivery"]]
+    with serving(role.domain, folder), rtmw.Sender("bench", domain=role.domain) as sender:
+        return rate(lambda bodies: sender.send_many("parked", bodies, delivery=delivery), seconds)
+
+
+def rate(send: Callable[[list[bytes]], object], seconds: float) -> float:
+    """Bodies a second, in batches one after the other, behind a moment that warms up."""
+    bodies, count = [record()] * BATCH, 0
+    begin = time.perf_counter() + WARM_S
+    while time.perf_counter() < begin:
+        send(bodies)
+    begin = time.perf_counter()
+    while (now := time.perf_counter()) < begin + seconds:
+        send(bodies)
+        count += BATCH
+    return count / (now - begin)

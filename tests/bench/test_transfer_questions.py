@@ -25,6 +25,12 @@ def test_letters_and_appends_of_tasks_are_counted(system: str) -> None:
     assert transfer_rate.measure(Stage("8M"), system, case)[system].value > 0
 
 
+@pytest.mark.parametrize(("system", "delivery"), [(RTMW, "NORMAL"), (RTMW, "LOG"), (APPENDS, "LOG")])
+def test_letters_and_appends_in_batches_are_counted(system: str, delivery: str) -> None:
+    case = Case("", (system,), {"seconds": 0.1, "delivery": delivery, "part": "batches"})
+    assert transfer_rate.measure(Stage("8M"), system, case)[system].value > 0
+
+
 def test_letters_are_compared_with_messages_of_their_size_a_second_on_a_topic() -> None:
     case = Case("", (TOPIC,), {"seconds": 0.1, "writers": 8, "delivery": "NORMAL"})
     assert transfer_rate.measure(Stage("8M"), TOPIC, case)[TOPIC].value > 1000
