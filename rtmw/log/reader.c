@@ -3,9 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "labels.h"
 #include "start.h"
 
 void reader_open(struct reader *r, const struct log_folder *folder, uint64_t position)
@@ -82,22 +80,6 @@ static int explain(struct reader *r, uint64_t limit, struct log_fault *fault)
     return log_damaged(fault, "no valid record is there, and there was one", name, r->position, limit);
 }
 
-int reader_split(const uint8_t *bytes, uint64_t size, struct reader_record *record)
-{
-    memcpy(&record->head, bytes, sizeof record->head);
-    record->labels = bytes + RECORD_HEAD;
-    record->labels_size = 0;
-    if (record->head.flags & RECORD_LABELS) {
-        struct label_head labels;
-        if (!label_head_of(record->labels, record->head.length, &labels)) return LOG_DAMAGED;
-        record->labels_size = labels_size_of(&labels);
-    }
-    record->data = record->labels + record->labels_size;
-    record->data_size = record->head.length - record->labels_size;
-    record->end = record->head.lsn + size;
-    return LOG_OK;
-}
-
 /* In a compacted segment: the first record that is not before the position, which becomes its own; 0: none is left, and the
  * position is that of the next segment, or no valid one lies there. */
 static int find_kept(struct reader *r, const uint8_t **bytes, uint64_t *size)
@@ -136,25 +118,23 @@ static int look(struct reader *r, uint64_t limit, const uint8_t **bytes, uint64_
     }
 }
 
-int reader_next(struct reader *r, uint64_t limit, struct reader_record *record, struct log_fault *fault)
+int reader_find(struct reader *r, uint64_t limit, struct reader_record *record, struct log_fault *fault)
 {
     const uint8_t *bytes;
     uint64_t size;
     if (r->position >= limit) return LOG_AT_END;
     int code = r->segment.file < 0 ? find_segment(r, fault) : LOG_OK;
     if (!code) code = look(r, limit, &bytes, &size, fault);
-    if (code) return code;
-    if (reader_split(bytes, size, record))
-        return log_damaged(fault, "key and id are longer than their record", "segment", r->position,
-                           r->position + size);
-    r->position += size;
-    r->place += size;
-    r->has_begun = true;
-    return LOG_OK;
+    return code ? code : reader_pass(r, bytes, size, record, fault);
 }
 
 void reader_back(struct reader *r, const struct reader_record *record)
 {
     r->position = record->head.lsn;
     r->place -= record->end - record->head.lsn;
+}
+
+int reader_damaged(const struct reader *r, uint64_t size, struct log_fault *fault)
+{
+    return log_damaged(fault, "key and id are longer than their record", "segment", r->position, r->position + size);
 }

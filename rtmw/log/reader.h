@@ -1,12 +1,13 @@
 /* A reader: goes through the records of a log, in this process or in any other, and needs no lock.
  *
- * It passes over what compaction has removed, also where it is opened there. It looks at nothing above what is durable. A segment that is recycled or removed while a reader is in it shows no valid
- * record any more: LOG_TRIMMED. One thread at a time.
+ * It passes over what compaction has removed, also where it is opened there. It looks at nothing above what is durable. A
+ * segment that is recycled or removed while a reader is in it shows no valid record any more: LOG_TRIMMED. One thread at
+ * a time.
  */
 #ifndef RTMW_LOG_READER_H
 #define RTMW_LOG_READER_H
 
-#include "record.h"
+#include "labels.h"
 #include "window.h"
 
 struct reader {
@@ -29,9 +30,6 @@ struct reader_record {
 
 void reader_open(struct reader *r, const struct log_folder *folder, uint64_t position);
 void reader_close(struct reader *r);
-/* The next record below `limit`, which is durable; LOG_AT_END: there is none. LOG_NO_RECORD: the reader was opened at a
- * position at which no record begins. LOG_DAMAGED, LOG_TRIMMED, LOG_FAILED, LOG_NO_MEMORY. */
-int reader_next(struct reader *r, uint64_t limit, struct reader_record *record, struct log_fault *fault);
 /* The record that was given last is the next one again. */
 void reader_back(struct reader *r, const struct reader_record *record);
 /* seek.c: goes to the first record, by position, below `limit` that was appended at this time or later, also where the clock
@@ -39,7 +37,47 @@ void reader_back(struct reader *r, const struct reader_record *record);
 int reader_seek_time(struct reader *r, uint64_t time_ns, uint64_t limit, struct log_fault *fault);
 
 /* Takes a valid record of so many bytes apart; LOG_DAMAGED: its labels are longer than it. */
-int reader_split(const uint8_t *bytes, uint64_t size, struct reader_record *record);
+static inline int reader_split(const uint8_t *bytes, uint64_t size, struct reader_record *record)
+{
+    memcpy(&record->head, bytes, sizeof record->head);
+    record->labels = bytes + RECORD_HEAD;
+    record->labels_size = 0;
+    if (record->head.flags & RECORD_LABELS) {
+        struct label_head labels;
+        if (!label_head_of(record->labels, record->head.length, &labels)) return LOG_DAMAGED;
+        record->labels_size = labels_size_of(&labels);
+    }
+    record->data = record->labels + record->labels_size;
+    record->data_size = record->head.length - record->labels_size;
+    record->end = record->head.lsn + size;
+    return LOG_OK;
+}
+
+/* LOG_DAMAGED: the labels of the record at the position, which has `size` bytes, are longer than it. */
+int reader_damaged(const struct reader *r, uint64_t size, struct log_fault *fault);
+
+/* Takes the record at the position apart, and goes on behind it. */
+static inline int reader_pass(struct reader *r, const uint8_t *bytes, uint64_t size, struct reader_record *record,
+                              struct log_fault *fault)
+{
+    if (reader_split(bytes, size, record)) return reader_damaged(r, size, fault);
+    r->position += size;
+    r->place += size;
+    r->has_begun = true;
+    return LOG_OK;
+}
+
+/* reader_next, wherever the record lies. */
+int reader_find(struct reader *r, uint64_t limit, struct reader_record *record, struct log_fault *fault);
+
+/* The next record below `limit`, which is durable; LOG_AT_END: there is none. LOG_NO_RECORD: the reader was opened at a
+ * position at which no record begins. LOG_DAMAGED, LOG_TRIMMED, LOG_FAILED, LOG_NO_MEMORY. */
+static inline int reader_next(struct reader *r, uint64_t limit, struct reader_record *record, struct log_fault *fault)
+{
+    const uint8_t *bytes;
+    uint64_t size = r->segment.is_compacted ? 0 : window_look(&r->window, r->position, limit, r->folder.seed, &bytes);
+    return size ? reader_pass(r, bytes, size, record, fault) : reader_find(r, limit, record, fault);
+}
 
 /* salvage.c: the first valid record at or behind `from` in the segment of this base, whatever lies before it, and whatever
  * its head and marks say; LOG_AT_END: none follows. `is_whole`: there is nothing between it, or the end of the segment, and

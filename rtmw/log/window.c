@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record.h"
-
 enum { WINDOW_BYTES = 1 << 20 };
 
 static int make_room(struct window *w, size_t size)

@@ -6,6 +6,7 @@
 #ifndef RTMW_LOG_WINDOW_H
 #define RTMW_LOG_WINDOW_H
 
+#include "record.h"
 #include "segment.h"
 
 struct window {
@@ -19,6 +20,17 @@ struct window {
  * `*record` points into the window, until the next call. */
 int window_record(struct window *w, const struct log_folder *folder, const struct segment *s, uint64_t lsn,
                   uint64_t until, const uint8_t **record, uint64_t *size);
+/* The size of the record at `lsn`, below `until`, of a segment that is not compacted, if all of it lies in the window, as most
+ * do; 0: window_record has to look. */
+static inline uint64_t window_look(const struct window *w, uint64_t lsn, uint64_t until, uint32_t seed,
+                                   const uint8_t **record)
+{
+    if (lsn < w->at || lsn - w->at >= w->filled || lsn >= until) return 0;
+    uint64_t there = w->at + w->filled - lsn, needs;
+    if (there > until - lsn) there = until - lsn;
+    *record = w->bytes + (lsn - w->at);
+    return record_check(*record, there, there, lsn, seed, &needs);
+}
 /* Forget what was read: it may have been written since. */
 static inline void window_clear(struct window *w) { w->filled = 0; }
 void window_free(struct window *w);

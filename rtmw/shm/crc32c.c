@@ -50,6 +50,11 @@ static uint32_t by_table(uint32_t crc, const uint8_t *p, size_t size)
 
 uint32_t crc32c_by_table(uint32_t before, const void *bytes, size_t size) { return ~by_table(~before, bytes, size); }
 
+static uint32_t around_by_table(uint32_t before, const uint8_t *p, size_t size, size_t hole, size_t behind)
+{
+    return ~by_table(by_table(~before, p, hole), p + behind, size - behind);
+}
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
@@ -96,26 +101,35 @@ __attribute__((target("sse4.2,pclmul"), always_inline)) static inline uint32_t t
 
 enum { THREE_BLOCKS = 3 * BLOCK, THREE_LINES = 3 * LINE };
 
-/* As many bytes as are a multiple of three lines; apart from by_instruction, which needs no register saved for what is short. */
+/* Into 64 bits: if each result were of 32, the compiler would make them 64 again, by a move that the next one waits for. */
+__attribute__((target("sse4.2"), always_inline)) static inline uint32_t word_by_word(uint32_t before, const uint8_t *p,
+                                                                                     size_t size)
+{
+    uint64_t wide = before;
+    for (; size >= 8; p += 8, size -= 8) wide = _mm_crc32_u64(wide, word_at(p));
+    uint32_t crc = (uint32_t)wide;
+    if (size & 4) {
+        uint32_t half;
+        memcpy(&half, p, sizeof half);
+        crc = _mm_crc32_u32(crc, half);
+        p += sizeof half;
+    }
+    for (size &= 3; size; p++, size--) crc = _mm_crc32_u8(crc, *p);
+    return crc;
+}
+
+/* Apart from by_instruction, which so needs no register saved for what is short. */
 __attribute__((target("sse4.2,pclmul"), noinline)) static uint32_t side_by_side(uint32_t crc, const uint8_t *p,
                                                                                 size_t size)
 {
     for (; size >= THREE_BLOCKS; p += THREE_BLOCKS, size -= THREE_BLOCKS) crc = three_blocks(crc, p, BLOCK, &of_blocks);
     for (; size >= THREE_LINES; p += THREE_LINES, size -= THREE_LINES) crc = three_blocks(crc, p, LINE, &of_lines);
-    return crc;
+    return word_by_word(crc, p, size);
 }
 
 __attribute__((target("sse4.2,pclmul"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *p, size_t size)
 {
-    if (size >= THREE_LINES) {
-        size_t left = size % THREE_LINES;
-        crc = side_by_side(crc, p, size - left);
-        p += size - left;
-        size = left;
-    }
-    for (; size >= 8; p += 8, size -= 8) crc = (uint32_t)_mm_crc32_u64(crc, word_at(p));
-    for (; size; p++, size--) crc = _mm_crc32_u8(crc, *p);
-    return crc;
+    return size < THREE_LINES ? word_by_word(crc, p, size) : side_by_side(crc, p, size);
 }
 
 static struct factors factors_for(uint32_t block)
@@ -199,6 +213,20 @@ uint32_t crc32c(uint32_t before, const void *bytes, size_t size)
     return ~(has_instruction ? by_best(~before, bytes, size) : by_table(~before, bytes, size));
 }
 
+/* One call for all of what is short: calls are what its CRC costs most. */
+__attribute__((target("sse4.2"))) static uint32_t around_by_best(uint32_t before, const uint8_t *p, size_t size,
+                                                                 size_t hole, size_t behind)
+{
+    uint32_t crc = word_by_word(~before, p, hole);
+    size -= behind;
+    return ~(size < THREE_LINES ? word_by_word(crc, p + behind, size) : by_best(crc, p + behind, size));
+}
+
+uint32_t crc32c_around(uint32_t before, const void *bytes, size_t size, size_t hole, size_t behind)
+{
+    return (has_instruction ? around_by_best : around_by_table)(before, bytes, size, hole, behind);
+}
+
 uint32_t crc32c_by_instruction(uint32_t before, const void *bytes, size_t size)
 {
     return ~(has_instruction ? by_instruction(~before, bytes, size) : by_table(~before, bytes, size));
@@ -207,6 +235,11 @@ uint32_t crc32c_by_instruction(uint32_t before, const void *bytes, size_t size)
 static void look_at_processor(void) {}
 
 uint32_t crc32c(uint32_t before, const void *bytes, size_t size) { return ~by_table(~before, bytes, size); }
+
+uint32_t crc32c_around(uint32_t before, const void *bytes, size_t size, size_t hole, size_t behind)
+{
+    return around_by_table(before, bytes, size, hole, behind);
+}
 
 uint32_t crc32c_by_instruction(uint32_t before, const void *bytes, size_t size) { return crc32c(before, bytes, size); }
 #endif

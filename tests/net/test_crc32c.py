@@ -26,15 +26,20 @@ VECTORS = {  # RFC 3720, appendix B.4
 }
 
 
-@pytest.fixture(scope="module", params=["crc32c", "crc32c_by_instruction", "crc32c_by_table"])
-def crc(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Crc:
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("needs a C compiler")
     library = tmp_path_factory.mktemp("crc") / "crc.so"
     source = Path(rtmw.__file__).parent / "shm" / "crc32c.c"
     subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
-    function = getattr(ctypes.CDLL(str(library)), request.param)
+    return ctypes.CDLL(str(library))
+
+
+@pytest.fixture(params=["crc32c", "crc32c_by_instruction", "crc32c_by_table"])
+def crc(request: pytest.FixtureRequest, library: ctypes.CDLL) -> Crc:
+    function = getattr(library, request.param)
     function.restype, function.argtypes = ctypes.c_uint32, (ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t)
     return lambda before, data: int(function(before, data, len(data)))
 
@@ -50,3 +55,14 @@ def test_the_crc_is_the_same_wherever_the_bytes_are_divided(crc: Crc) -> None:
         data, at = chance.randbytes(size), chance.randint(0, size)
         assert crc(0, data) == crc32c(data), size
         assert crc(crc(0, data[:at]), data[at:]) == crc(0, data), (size, at)
+
+
+def test_a_hole_counts_as_if_its_bytes_were_not_there(library: ctypes.CDLL) -> None:
+    around, chance = library.crc32c_around, random.Random(6)
+    around.restype, size = ctypes.c_uint32, ctypes.c_size_t
+    around.argtypes = ctypes.c_uint32, ctypes.c_char_p, size, size, size
+    for length in [*range(60), 191, 192, 199, 200, 207, 511, 512, 519, 520, 5000]:
+        data = chance.randbytes(length)
+        begin, end = sorted((chance.randint(0, length), chance.randint(0, length)))
+        for hole, behind in ((begin, end), (min(4, length), min(8, length))):
+            assert around(0, data, length, hole, behind) == crc32c(data[:hole] + data[behind:]), length
