@@ -7,8 +7,7 @@ Spark looks at each row again: what is skipped here are chunks that have none.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -27,8 +26,11 @@ _PASSED = ("Filter", "Project", "SubqueryAlias")
 _SOURCES = ("MapInArrow", "Union")
 """Nodes in which `rtmw.spark.read` gives its rows."""
 
-Node = dict[str, Any]
-"""Of a plan or an expression, as `toJSON` of the JVM says; a plan is a list of them, each before what lies below it."""
+_BETWEEN = "\x1f"
+"""Stands between columns, as the JVM lists them."""
+
+Node = tuple[str, Any]
+"""The name of the class of a node of a plan, and the node of the JVM."""
 
 
 class Source(Protocol):
@@ -95,53 +97,54 @@ def narrowed(session: SparkSession, asked: Any, source: Source) -> tuple[Any, So
     """A frame of the JVM with the same rows that reads less; or the same frame, where nothing is spared or known."""
     try:
         execution = asked.queryExecution()
-        plan = execution.analyzed()
-        passed, columns = _shape(json.loads(plan.toJSON()))
+        passed, below = _shape(execution.analyzed())
+        columns = _columns(below)
         if not columns:
             return asked, source
         kept = _kept(passed, columns)
         narrower, fresh = source.narrowed(tuple(columns[at][0] for at in kept), _condition(execution, source))
-        nodes = [*_downwards(plan, len(passed))]
-        attributes = nodes.pop().output()
+        attributes = below.output()
         if len(kept) < len(columns):
             attributes = _seq(session, [attributes.apply(at) for at in kept])
         changed = _with_output(session, fresh._jdf.queryExecution().analyzed(), attributes)
-        for node in reversed(nodes):
+        for _, node in reversed(passed):
             changed = node.withNewChildren(_seq(session, [changed]))
         return _frames(session._jvm).ofRows(session._jsparkSession, changed), narrower
-    except (Py4JError, TypeError, KeyError, json.JSONDecodeError):
+    except (Py4JError, TypeError, ValueError):
         return asked, source  # plans of a Spark that has others
 
 
-def _shape(plan: list[Node]) -> tuple[list[Node], list[tuple[str, int]]]:
-    """The nodes above the source of the rows, and the names and numbers of its columns; none: it is another source."""
-    depth = next(at for at, node in enumerate(plan) if _name(node) not in _PASSED)
-    first = plan[depth + 1] if _name(plan[depth]) == "Union" else plan[depth]
-    if _name(first) != "MapInArrow":
-        return [], []
-    return plan[:depth], [(one["name"], one["exprId"]["id"]) for (one,) in first["output"]]
+def _shape(plan: Any) -> tuple[list[Node], Any]:
+    """The nodes above the source of the rows, and the node of the source."""
+    passed: list[Node] = []
+    while (name := name_of(plan)) in _PASSED:
+        passed.append((name, plan))
+        plan = plan.child()
+    return passed, plan
+
+
+def _columns(below: Any) -> list[tuple[str, int]]:
+    """The names and numbers of the columns that a source has; none: it is not one of ours."""
+    first = next(parts_of(below)) if name_of(below) == "Union" else below
+    return _attributes(first.output()) if name_of(first) == "MapInArrow" else []
 
 
 def _kept(passed: list[Node], columns: list[tuple[str, int]]) -> list[int]:
     """Places of the columns that the nodes above need: all, unless one of them chooses."""
-    if not any(_name(node) == "Project" for node in passed):
+    if not any(name == "Project" for name, _ in passed):
         return [*range(len(columns))]
-    needed = {number for node in passed for number in _numbers(node)}
+    needed = {number for _, node in passed for _, number in _attributes(node.references())}
     return [at for at, (_, number) in enumerate(columns) if number in needed]
 
 
-def _numbers(part: Any) -> Iterator[int]:
-    """Of all columns that a part of a plan names."""
-    if isinstance(part, dict) and "exprId" in part:
-        yield part["exprId"]["id"]
-    inner: Any = part.values() if isinstance(part, dict) else part  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(part, dict | list):
-        for one in inner:
-            yield from _numbers(one)
+def _attributes(attributes: Any) -> list[tuple[str, int]]:
+    """The names and numbers of columns. Raises ValueError where a name has the sign that stands between them.
 
-
-def _name(node: Node) -> str:
-    return str(node["class"]).rpartition(".")[2]
+    One short answer: of more than 8 KiB the JVM sends the rest when the first part is acknowledged, 40 ms later.
+    """
+    words = attributes.mkString(_BETWEEN)
+    found = [word.rpartition("#") for word in words.split(_BETWEEN)] if words else []
+    return [(name, int(number.removesuffix("L"))) for name, _, number in found]
 
 
 def _condition(execution: Any, source: Source) -> Any:
@@ -153,14 +156,6 @@ def _condition(execution: Any, source: Source) -> Any:
             return implied(plan.condition(), source.fields)
         plan = below
     return None
-
-
-def _downwards(plan: Any, depth: int) -> Iterator[Any]:
-    """A node of the JVM, and so many below it."""
-    yield plan
-    for _ in range(depth):
-        plan = plan.child()
-        yield plan
 
 
 def _with_output(session: SparkSession, plan: Any, attributes: Any) -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.clientserver import ClientServerConnection  # type: ignore[import-untyped]
 from pyspark.sql import functions as f
 
 import rtmw.spark
@@ -123,6 +124,45 @@ def reading_of(frame: Rowset) -> Reading:
     source = frame._source
     assert isinstance(source, Reading)
     return source
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "word in (select max(word) from mixed_rows)",
+        "exists (select 1 from mixed_rows as other where other.word = rows.word + 999)",
+        "word = (select min(other.word) from mixed_rows as other where other.small = rows.small)",
+    ],
+)
+def test_conditions_with_other_queries_in_them_find_the_same_rows(
+    spark: SparkSession, folder: Path, condition: str
+) -> None:
+    rows = rtmw.spark.read(folder, topic="mixed/*", type="plant.Mixed", spark=spark)
+    rows.createOrReplaceTempView("mixed_rows")
+    plain = rows.toDF(*rows.columns).alias("rows").where(condition).select("word")
+    assert sorted(rows.alias("rows").where(condition).select("word").collect()) == sorted(plain.collect())
+
+
+@pytest.mark.parametrize("name", ["a#7", "a\x1fb#7", "\n", "7L"])
+def test_a_column_may_be_called_as_plans_write_columns(spark: SparkSession, folder: Path, name: str) -> None:
+    rows = rtmw.spark.read(folder, topic="mixed/*", spark=spark)
+    named = rows.select(f.col("word").alias(name), "small").where("small = 5").select(f"`{name}`")
+    assert sorted(row[0] for row in named.collect()) == [*range(5, 1000, 100)]
+
+
+def test_no_answer_about_a_plan_is_so_long_that_its_rest_waits(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send, answers = ClientServerConnection.send_command, list[str]()
+
+    def noted(connection: ClientServerConnection, command: str) -> str:
+        answers.append(send(connection, command))
+        return answers[-1]
+
+    monkeypatch.setattr(ClientServerConnection, "send_command", noted)
+    rtmw.spark.read(folder, topic="mixed/*", spark=spark).where("word = 7 or small < 5").select("word", "small").count()
+    assert len(answers) > 50
+    assert max(map(len, answers)) < 8000
 
 
 def test_what_is_cached_stays_cached(spark: SparkSession, folder: Path) -> None:
