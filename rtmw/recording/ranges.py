@@ -5,7 +5,7 @@ They lie in a side record of their own, behind the one of the messages (docs/for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Final
@@ -24,11 +24,18 @@ if TYPE_CHECKING:
     from rtmw.recording.contents import Chunk
     from rtmw.recording.file import File
 
-Ranges = Mapping[int, tuple[Range, ...]]
+Ranges = Mapping[int, Sequence[Range]]
 """By channel. All of its messages in the chunk have such values."""
 
+Members = Mapping[int, Collection[int]]
+"""Places of members in the message, by channel."""
+
 _ROW: Final = 21
+_WHOSE: Final = Struct("<HHB16x")
+"""Channel, member and kind of a range."""
 _ROWS: Final = {kind: Struct("<HHB" + 2 * letter) for kind, letter in zip(KINDS, "qqqqQQQQdd", strict=True)}
+_NEAR, _SHARE = 2048, 64
+"""Bytes behind a chunk that are read at once, as a rule its side record and its ranges: at most a 64th of the chunk."""
 _MOST: Final = 1 << 16
 """Ranges of a chunk, as they are read."""
 
@@ -68,32 +75,39 @@ def _ranger(description: bytes | None) -> Ranger | None:
         return None
 
 
-def read_ranges(file: File, chunk: Chunk) -> Ranges:
-    """Of a chunk; none where nobody wrote them. Raises RecordingDamaged."""
+def read_ranges(file: File, chunk: Chunk, members: Members | None = None) -> Ranges:
+    """Of a chunk; none where nobody wrote them. `members`: of these only; None: of all. Raises RecordingDamaged."""
     if chunk.is_run or not chunk.side_position:
         return {}
-    length = records.side_length(file.window(chunk.side_position, SIDE_HEAD), chunk.position)
+    ahead = min(_NEAR, max(chunk.size // _SHARE, SIDE_HEAD))
+    begin, near = chunk.side_position, file.window(chunk.side_position, ahead)
+    length = records.side_length(near, chunk.position)
     if length is None:
         return {}
-    begin = chunk.side_position + HEAD + length
-    length = records.side_length(file.window(begin, SIDE_HEAD), chunk.position)
+    at = HEAD + length
+    if at + SIDE_HEAD > len(near):
+        begin, near, at = begin + at, file.window(begin + at, ahead), 0
+    length = records.side_length(near[at : at + SIDE_HEAD], chunk.position)
     if length is None:
         return {}
-    return _parse(Fields(file.path, file.read(begin + HEAD, length), begin + HEAD, "ranges of a chunk"))
+    begin, content = begin + at + HEAD, near[at + HEAD : at + HEAD + length]
+    if len(content) < length:
+        content = file.read(begin, length)
+    return _parse(Fields(file.path, content, begin, "ranges of a chunk"), members)
 
 
-def _parse(fields: Fields) -> Ranges:
+def _parse(fields: Fields, members: Members | None) -> Ranges:
     count, packed = records.read_side(fields)
     rows, size = packed.data, packed.size
     if packed.compression or size != len(rows) or size != count * _ROW or count > _MOST:
         fields.wrong(f"{count} ranges in {size} bytes")
     if crc32(rows) != packed.crc:
         fields.wrong("they do not match their CRC")
-    found: dict[int, tuple[Range, ...]] = {}
-    for at in range(0, size, _ROW):
-        kind = rows[at + 4]
+    found: dict[int, list[Range]] = {}
+    for row, (channel, member, kind) in enumerate(_WHOSE.iter_unpack(rows)):
         if kind >= len(KINDS):
             fields.wrong(f"numbers of kind {kind}")
-        channel, member, _, least, most = _ROWS[KINDS[kind]].unpack_from(rows, at)
-        found[channel] = (*found.get(channel, ()), Range(member, KINDS[kind], least, most))
+        if members is None or member in members.get(channel, ()):
+            *_, least, most = _ROWS[KINDS[kind]].unpack_from(rows, row * _ROW)
+            found.setdefault(channel, []).append(Range(member, KINDS[kind], least, most))
     return found

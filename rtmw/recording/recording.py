@@ -20,7 +20,7 @@ from rtmw.recording.header import read_header
 from rtmw.recording.index import Index
 from rtmw.recording.message_compression import compressed_rows, decompressed
 from rtmw.recording.places import place
-from rtmw.recording.ranges import Ranges, read_ranges
+from rtmw.recording.ranges import Members, Ranges, read_ranges
 from rtmw.recording.remote_file import open_file
 from rtmw.recording.schemas import CDR, ROS2, message_type_of, no_type
 from rtmw.recording.schemas.payloads import described_payloads
@@ -301,11 +301,11 @@ class Recording(Tabular):
         """The messages that the recorder missed since the chunk before; no message is read. Raises RecordingDamaged."""
         return read_side(self._file, chunk, chunk.message_count, self.header.is_ours).missed
 
-    def ranges(self, chunk: Chunk) -> Ranges:
+    def ranges(self, chunk: Chunk, members: Members | None = None) -> Ranges:
         """The least and the largest value of each number in a chunk, by channel, as far as the file says it; no message
-        is read. Raises RecordingDamaged.
+        is read. `members`: only of the members at these places, by channel; None: of all. Raises RecordingDamaged.
         """
-        return read_ranges(self._file, chunk)
+        return read_ranges(self._file, chunk, members)
 
     def batches(self, topics: Topics = None, start_ns: int | None = None, end_ns: int | None = None) -> Iterator[Batch]:
         """Messages of these topics with start_ns <= log time < end_ns, chunk by chunk, in the order of the file."""

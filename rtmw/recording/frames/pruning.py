@@ -34,6 +34,7 @@ _NOWHERE: Final = LocalFileSystem()
 _TOGETHER: Final = 32
 """Chunks about which Arrow is asked as if they were one: each question costs as much as decoding some hundred rows."""
 
+_Fields = dict[int, pa.Field]
 _Fact = tuple[str, tuple[float, float]]
 Facts = dict[str, tuple[float, float]]
 """The least and the largest value that rows have, by column."""
@@ -43,7 +44,7 @@ class Pruning:
     """A condition on columns: an expression of pyarrow.compute."""
 
     def __init__(self, layout: Layout, descriptions: tuple[bytes, ...], unsigned: Unsigned, condition: Any) -> None:
-        self.condition, self._unsigned = condition, unsigned
+        self.condition, self._descriptions, self._unsigned = condition, descriptions, unsigned
         words = str(condition)  # has the names of all columns that it looks at, and perhaps those of others
         self.columns = tuple(column for name, column in layout.columns.items() if name in words)
         """That the condition looks at, and perhaps others."""
@@ -55,7 +56,7 @@ class Pruning:
             names = columns.merged_versions(descriptions, unsigned).schema(False).names
         self._members: dict[str, pa.Field] = {names[c.member]: c.field for c in self.columns if c.member is not None}
         """The fields of columns, by the names of members."""
-        self._described: dict[bytes, dict[int, pa.Field]] = {}
+        self._described: dict[bytes, _Fields] = {}
         """The same by their places in the type of a description."""
 
     def kept(
@@ -65,7 +66,8 @@ class Pruning:
 
         Arrow is asked about many chunks as if they were one, and then about each of those that are left.
         """
-        facts = [self._facts(recording, chunk, streams) for chunk, _ in chunks]
+        fields = {number: self._fields_of(stream.description) for number, stream in streams.items()}
+        facts = [self._facts(recording, chunk, fields) for chunk, _ in chunks]
         groups = [range(first, min(first + _TOGETHER, len(facts))) for first in range(0, len(facts), _TOGETHER)]
         places = self._places([_united(facts[group.start : group.stop]) for group in groups], streams)
         left = [at for place, group in enumerate(groups) if places is None or place in places for at in group]
@@ -96,33 +98,34 @@ class Pruning:
             if name in self._fields:
                 yield name, value
 
-    def _facts(self, recording: Recording, chunk: Chunk, streams: Mapping[int, Stream]) -> dict[int, Facts]:
+    def _facts(self, recording: Recording, chunk: Chunk, fields: Mapping[int, _Fields]) -> dict[int, Facts]:
         """Of each channel in a chunk."""
-        ranges: Ranges = recording.ranges(chunk) if self._members else {}
+        ranges: Ranges = recording.ranges(chunk, fields) if self._members else {}
         times = [*self._times(chunk)]
-        numbers = chunk.counts.keys() & streams.keys()
-        return {number: dict((*times, *self._numbers(streams[number], ranges.get(number, ())))) for number in numbers}
+        numbers = chunk.counts.keys() & fields.keys()
+        return {number: dict((*times, *_numbers(fields[number], ranges.get(number, ())))) for number in numbers}
 
     def _times(self, chunk: Chunk) -> Iterator[_Fact]:
         for name, unit in (("log_time", 1000), ("log_time_ns", 1)):
             if name in self._fields and chunk.start_ns <= chunk.end_ns < UNSET_NS:
                 yield name, (chunk.start_ns // unit, chunk.end_ns // unit)
 
-    def _numbers(self, stream: Stream, ranges: Sequence[Range]) -> Iterator[_Fact]:
-        fields = self._fields_of(stream.description) if ranges and stream.description is not None else {}
-        for found in ranges:
-            field = fields.get(found.member)
-            if field is not None and found.least <= found.most:  # neither is a NaN
-                yield field.name, (found.least, found.most)
-
-    def _fields_of(self, description: bytes) -> dict[int, pa.Field]:
+    def _fields_of(self, description: bytes | None) -> _Fields:
         """The fields of its members, by place, as far as the condition looks at them and Arrow compares them well."""
+        if description is None or description not in self._descriptions:
+            return {}
         if description not in self._described:
             names = columns.described_decoder(description, self._unsigned).schema(False).names
             found = {at: self._members[name] for at, name in enumerate(names) if name in self._members}
             exact = {at: field for at, field in found.items() if not (self._has_sets and is_inexact(field.type))}
             self._described[description] = exact
         return self._described[description]
+
+
+def _numbers(fields: _Fields, ranges: Sequence[Range]) -> Iterator[_Fact]:
+    for found in ranges:
+        if found.least <= found.most:  # neither is a NaN
+            yield fields[found.member].name, (found.least, found.most)
 
 
 def _united(parts: Iterable[dict[int, Facts]]) -> dict[int, Facts]:
