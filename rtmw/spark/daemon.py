@@ -2,6 +2,9 @@
 
 Spark closes the connection of a task when it has rows enough, as for `show()` or `limit()`. PySpark's worker finds out
 when it sends the next ones, and would print a traceback among the output of the program.
+
+The program of a worker is imported before the first fork, and not anew in each worker: a session ends workers that had
+nothing to do for a minute. It starts no thread, and a fork keeps none; NumPy and PyArrow do, so workers import these.
 """
 
 from __future__ import annotations
@@ -22,5 +25,7 @@ def worker(sock: socket, authenticated: bool) -> int:
 
 
 if __name__ == "__main__":
+    import pyspark.worker  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
     daemon.worker = worker
     daemon.manager()

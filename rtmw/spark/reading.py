@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Unpack
@@ -18,13 +17,13 @@ from rtmw.recording.frames.pruning import Pruning
 from rtmw.spark.driver import register, session
 from rtmw.spark.log_source import log_frame, log_of
 from rtmw.spark.options import ReadKeywords, ReadOptions, keyword_options
-from rtmw.spark.partitions import Chosen, Partition, chunks_of, partitions_of
+from rtmw.spark.partitions import Chosen, chunks_of, partitions_of
 from rtmw.spark.planned import Scanned, name_of
 from rtmw.spark.rowset import Rowset
-from rtmw.spark.scan import TaskScan
 from rtmw.spark.schema import unsigned_of
 from rtmw.spark.source import layout_for, scan_of, schema_of, selection_of
 from rtmw.spark.survey import Surveyed, merged_of, survey
+from rtmw.spark.tasks import Tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,22 +118,9 @@ class Reading:
         scan = scan_of(self.options, self.surveyed, schema)
         partitions = partitions_of(self.surveyed, scan.selection, self.options.partition_bytes, self.chunks)
         groups = [partitions[first : first + MOST_TASKS] for first in range(0, len(partitions), MOST_TASKS)]
+        tasks = [Tasks(scan, group, name_of(Scanned.of(group))) for group in groups]
         frames = [
-            self.spark.range(0, len(group), 1, len(group)).mapInArrow(Tasks(scan, group), schema) for group in groups
+            self.spark.range(0, len(group), 1, len(group)).mapInArrow(one, schema)
+            for one, group in zip(tasks, groups, strict=True)
         ]
         return reduce(DataFrame.unionAll, frames)
-
-
-class Tasks:
-    """The function that a task calls with its number. It is pickled for all tasks, and opens its own partition only."""
-
-    def __init__(self, scan: TaskScan, partitions: Sequence[Partition]) -> None:
-        self._scan = scan
-        self._partitions = [pickle.dumps(partition) for partition in partitions]
-        self.__name__ = name_of(Scanned.of(partitions))
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            numbers: list[int] = batch.column(0).to_pylist()
-            for number in numbers:
-                yield from self._scan.read(pickle.loads(self._partitions[number]))

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 PROGRAM = """
 import rtmw.spark
@@ -22,3 +30,17 @@ def test_a_query_that_needs_a_few_rows_of_many_ends_without_a_traceback(java: No
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == "[3, 3, 3, 3, 3, 3]"
     assert "Traceback" not in done.stderr
+
+
+def threads_of_the_daemon(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    parent = Path(f"/proc/{os.getppid()}")
+    called, threads = (parent / "cmdline").read_text().split("\0"), len([*(parent / "task").iterdir()])
+    for batch in batches:
+        yield pa.record_batch([[called[2]] * len(batch), [threads] * len(batch)], names=["called", "threads"])
+
+
+def test_workers_are_forked_from_a_process_without_threads(spark: SparkSession) -> None:
+    found = spark.range(2, numPartitions=2).mapInArrow(threads_of_the_daemon, "called string, threads long").collect()
+    assert found == [("rtmw.spark.daemon", 1)] * 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -30,3 +32,9 @@ def test_the_garbage_of_a_program_is_its_own_affair() -> None:
     before = gc.get_freeze_count()
     freeze_imports()
     assert gc.get_freeze_count() == before
+
+
+def test_what_a_task_imports_has_no_pandas_in_it() -> None:
+    program = "import sys, pyspark.worker, rtmw.spark.tasks; print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
