@@ -1,10 +1,22 @@
 #include "record.h"
 
-#include <string.h>
+#include "../shm/crc32c.h"
 
 enum { UUID_BYTES = 16 };
 
 uint32_t record_seed(const uint8_t uuid[16]) { return crc32c(0, uuid, UUID_BYTES); }
+
+static uint32_t crc_of(const uint8_t *bytes, uint64_t size, uint32_t seed)
+{
+    return crc32c_around(seed, bytes, size, offsetof(struct record_head, crc), offsetof(struct record_head, lsn));
+}
+
+bool record_is_intact(const uint8_t *bytes, uint64_t size, uint32_t seed)
+{
+    uint32_t crc;
+    memcpy(&crc, bytes + offsetof(struct record_head, crc), sizeof crc);
+    return crc_of(bytes, size, seed) == crc;
+}
 
 void record_put(void *to, const struct record_head *head, const struct record_parts *parts, uint32_t seed)
 {
@@ -17,6 +29,6 @@ void record_put(void *to, const struct record_head *head, const struct record_pa
     if (parts->labels_size) memcpy(bytes + RECORD_HEAD, parts->labels, parts->labels_size);
     if (parts->data_size) memcpy(bytes + RECORD_HEAD + parts->labels_size, parts->data, parts->data_size);
     memset(bytes + used, 0, size - used);
-    own.crc = record_crc(bytes, size, seed);
+    own.crc = crc_of(bytes, size, seed);
     memcpy(bytes, &own, sizeof own);
 }

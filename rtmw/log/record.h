@@ -15,8 +15,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "../shm/crc32c.h"
-
 enum { RECORD_HEAD = 32, RECORD_ALIGN = 8 };
 
 enum record_kind { RECORD_DATA = 1 };
@@ -54,10 +52,8 @@ static inline uint64_t record_size(uint64_t length)
 void record_put(void *to, const struct record_head *head, const struct record_parts *parts, uint32_t seed);
 #define RECORD_ANY UINT64_MAX /* a position: whichever the record says */
 
-static inline uint32_t record_crc(const uint8_t *bytes, uint64_t size, uint32_t seed)
-{
-    return crc32c_around(seed, bytes, size, offsetof(struct record_head, crc), offsetof(struct record_head, lsn));
-}
+/* Is the CRC of these bytes, a record, what it says? */
+bool record_is_intact(const uint8_t *bytes, uint64_t size, uint32_t seed);
 
 /* The size of the valid record of position `lsn` at `bytes`, of which so many are there; 0: there is none.
  * `*needs`: if more bytes than `available` have to be looked at to say so, how many; else 0. At most `limit`. */
@@ -72,7 +68,7 @@ static inline uint64_t record_check(const void *bytes, uint64_t available, uint6
     uint64_t size = record_size(head.length);
     if ((lsn != RECORD_ANY && head.lsn != lsn) || head.zero || !head.kind || size > limit) return 0;
     if (size > available) return *needs = size, 0;
-    return record_crc(bytes, size, seed) == head.crc ? size : 0;
+    return record_is_intact(bytes, size, seed) ? size : 0;
 }
 /* With what the CRCs of a log begin: the CRC of its uuid. */
 uint32_t record_seed(const uint8_t uuid[16]);
