@@ -1,4 +1,4 @@
-"""Each mutant of the sources in C still changes the line that it is about.
+"""Each mutant of the sources still changes the line that it is about.
 
 To try all mutants takes hours; that one does nothing any more is to be seen at once.
 """
@@ -11,6 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import tests.transfer.mutants
+import tests.transfer.programs.mutants
+import tests.transfer.wire.mutants
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = {
@@ -48,3 +52,19 @@ def test_each_mutant_changes_its_file(script: str) -> None:
         count += 1
     assert unchanged == []
     assert count > 10
+
+
+RULES = {
+    "transactions": tests.transfer.mutants.MUTANTS,
+    "queues": tests.transfer.programs.mutants.MUTANTS,
+    "wire": tests.transfer.wire.mutants.MUTANTS,
+}
+
+
+@pytest.mark.parametrize("part", RULES)
+def test_each_rule_of_transfers_that_is_taken_out_is_there_once(part: str) -> None:
+    found = dict[str, int]()
+    for name, mutant in RULES[part].items():
+        path = ROOT / "rtmw" / "transfer" / (mutant.module.replace(".", "/") + ".py")
+        found[name] = path.read_text(encoding="utf-8").count(mutant.old)
+    assert [name for name, count in found.items() if count != 1] == []

@@ -99,7 +99,9 @@ MUTANTS: Final = {
         "Transaction(txn, Phase(phase), last_lsn, undo_next)",
         "Transaction(txn, Phase(phase), last_lsn, last_lsn)",
     ),
-    "deliveries are not counted": Mutant("state", "        item.deliveries += 1\n", "        item.deliveries += 0\n"),
+    "deliveries are not counted": Mutant(
+        "state", "        item.deliveries += 1\n        if row", "        item.deliveries += 0\n        if row"
+    ),
     "a dead letter is only dead in memory": Mutant(
         "undoing", "            what = Undone.TAKE_DEAD", "            state.items[entry.item].cause = 'dead'"
     ),

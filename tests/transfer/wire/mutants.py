@@ -24,7 +24,9 @@ MUTANTS: Final = {
         "one.phase = Phase.WHOLE\n            self._write(",
     ),
     "a source that has gone fails nothing that may have come whole": Mutant(
-        "wire.sending", "if asked == one.ref and one.in_doubt:", "if False:"
+        "wire.sending",
+        "        elif one.in_doubt:\n            self._ask_first",
+        "        elif False:\n            self._ask_first",
     ),
     "what the peer has is hashed before more is sent": Mutant(
         "wire.sending",
