@@ -18,11 +18,11 @@ from rtmw.transfer.carry.journal import Coming, Journal
 from rtmw.transfer.carry.letters import Letters, header_here
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.files.staging import Folder
-from rtmw.transfer.header import Header, Kind
+from rtmw.transfer.header import Header
 from rtmw.transfer.records import LARGEST_INLINE, TransferId, TransferState
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire.frames import Offer
-from rtmw.transfer.wire.receiving import Receiving
+from rtmw.transfer.wire.receiving import OTHER_PARTS, Receiving
 from rtmw.transfer.wire.terms import START, Mark, Terms
 
 __all__ = ["Inbound"]
@@ -158,10 +158,9 @@ class Inbound:
     def _list_owed(self) -> None:
         for id, end in list(self._desk.owed(self.node)):
             self._step(e.StateFound(id, *end))
+        # Also of what this core received: its sender may be another.
         for id in {*self._here, *(id for id in self._journal.coming if id.node == self.node)}:
-            self._step(
-                e.StateFound(id, TransferState.HELD)
-            )  # also of what this core received: its sender may be another
+            self._step(e.StateFound(id, TransferState.HELD))
 
     def _found(self, id: TransferId) -> e.StateFound:
         return e.StateFound(id, *(self._desk.look(id) or (TransferState.ACCEPTED, "")))
@@ -183,9 +182,9 @@ class Inbound:
 
     def _begin_now(self, offer: Offer) -> None:
         """A transfer that fits into memory does not wait; so such transfers keep their order."""
-        id, has_files = offer.id, any(part.kind is Kind.FILE for part in offer.parts)
+        id = offer.id
         is_known = id in self.turns or id in self._journal.coming or self._desk.look(id) is not None
-        if is_known or has_files or offer.size > LARGEST_INLINE:
+        if is_known or offer.has_files or offer.size > LARGEST_INLINE:
             self.turns.add(id, self._guard(id, self._begin(offer)))
             return
         self._close_here(id)
@@ -212,39 +211,40 @@ class Inbound:
             return
         self._leave(id, is_over=False)
         here = Here(offer, self._until(offer), bytearray())
-        is_placed = id in self._journal.coming and self._journal.coming[id].is_placed
+        coming = self._journal.coming.get(id)
+        is_placed = coming is not None and coming.is_placed
+        if coming is not None and not is_placed and coming.offer.parts != offer.parts:
+            await self._remove(id)
+            raise TransferRefused(OTHER_PARTS)
         if not is_placed:
             self._desk.check(self._header(here, offer.header.length), offer.size)
-        has_files = any(part.kind is Kind.FILE for part in offer.parts)
-        if has_files or offer.size > LARGEST_INLINE:
-            mark = await self._opened(here, has_files=has_files)
-            if mark is None:
-                return
-        else:
-            mark = START
+        is_in_memory = not offer.has_files and offer.size <= LARGEST_INLINE
+        mark = START if is_in_memory else await self._opened(here)
+        if mark is None:
+            return
         self._here[id] = here
         if is_placed:
             await self._hand_over(here)  # a crash came between its files and the log of the core
         else:
             self._step(e.Begun(id, mark))
 
-    async def _opened(self, here: Here, *, has_files: bool) -> Mark | None:
+    async def _opened(self, here: Here) -> Mark | None:
         """As `_open`. If that fails, nothing is left of what the journal does not know."""
         try:
-            return await self._open(here, has_files=has_files)
+            return await self._open(here)
         except BaseException:
             if here.arrival is not None and here.offer.id not in self._journal.coming:
                 here.arrival.discard()
             here.close()
             raise
 
-    async def _open(self, here: Here, *, has_files: bool) -> Mark | None:
+    async def _open(self, here: Here) -> Mark | None:
         """The mark up to which it had come; None: it was put off. The journal names its folder."""
         offer, coming = here.offer, self._journal.coming.get(here.offer.id)
         if sum(other.arrival is not None for other in self._here.values()) >= _MOST_OPEN:
             raise OSError(f"{_MOST_OPEN} others are arriving")
         path = ""
-        if has_files:
+        if offer.has_files:
             found = self._desk.folder(offer.header.to)
             if coming is None and found is None:
                 service = offer.header.to.service

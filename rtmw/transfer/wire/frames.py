@@ -61,6 +61,10 @@ class Offer(NamedTuple):
         """Bytes of all parts, one behind the other: what positions count."""
         return sum(part.length for part in self.parts)
 
+    @property
+    def has_files(self) -> bool:
+        return any(part.kind is Kind.FILE for part in self.parts)
+
 
 class Ask(NamedTuple):
     """Asks for the state of a transfer that the receiver had. A REPORT answers."""

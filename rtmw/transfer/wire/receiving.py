@@ -1,66 +1,27 @@
 """The receiving half of the protocol with one peer, without I/O: over any number of streams, one after the other.
 
-    BEGINNING ──Begun──► ARRIVING ──WHOLE──► COMPLETING ──StateFound──► it is here, and not of this half any more
-        │ PutOff, StateFound │ PutOff             │ PutOff
-        ▼                    ▼                    ▼
-    LATER or REPORT: what is durable stays with the store, and the next OFFER begins again
-
 A transfer that arrives outlives its stream: after the next OFFER it goes on with the byte behind the last one.
+arriving.py says what its stages are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Final, NoReturn
 
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
+from rtmw.transfer.wire.arriving import Arriving, Stage
 from rtmw.transfer.wire.run_bytes import value_of
 from rtmw.transfer.wire.runs import runs_of
 from rtmw.transfer.wire.terms import MOST_ARRIVING, MOST_OFFERS, Chain, Terms
 
-__all__ = ["Arriving", "Receiving", "Stage"]
+__all__ = ["OTHER_PARTS", "Receiving"]
 
-
+OTHER_PARTS: Final = "what is offered has not the sizes of what was offered before; send it again"
 _DIFFERS: Final = "what came is not what was sent: the hashes differ; send it again"
-
-
-class Stage(Enum):
-    """See the head of this file."""
-
-    BEGINNING = "beginning"
-    ARRIVING = "arriving"
-    COMPLETING = "completing"
-
-
-@dataclass(slots=True)
-class Arriving:
-    """A transfer of which not all is here."""
-
-    offer: f.Offer
-    chain: Chain
-    stage: Stage = Stage.BEGINNING
-    ref: int = 0
-    """On this stream; 0: it was not offered on it."""
-    durable: int = 0
-    marked: int = 0
-    """Position of the last mark that is on its way to the disk."""
-    told: int = 0
-    """The value of `received` in the last ACK."""
-    run: int = 0
-    """How often it has begun with its first byte."""
-    is_asked: bool = False
-    """Before Begun."""
-    early: list[f.Piece | f.Whole] = field(default_factory=list[f.Piece | f.Whole])
-    """Bytes that came before Begun."""
-
-    @property
-    def received(self) -> int:
-        return self.chain.position
 
 
 class Receiving:
@@ -154,6 +115,9 @@ class Receiving:
             self._wrong(f"{frame.id} was offered twice on one stream")
         if one.stage is Stage.COMPLETING:
             one.ref = frame.ref  # for the answer, which is on its way; bytes that follow are not needed
+            return
+        if frame.parts != one.offer.parts:  # its node has forgotten how they were
+            self._refuse(one, OTHER_PARTS)
             return
         self._bind(one, frame.ref)
         one.early.clear()
@@ -309,11 +273,14 @@ class Receiving:
             one.stage = Stage.COMPLETING
             self._out.append(e.Complete(id))
             return
-        self._forget(one)
-        self._out.append(e.Drop(id, self._streams))
-        self._write(f.Report(id, TransferState.REFUSED, _DIFFERS))
+        self._refuse(one, _DIFFERS)
 
     # ---- answers ----
+
+    def _refuse(self, one: Arriving, cause: str) -> None:
+        self._forget(one)
+        self._out.append(e.Drop(one.offer.id, self._streams))
+        self._write(f.Report(one.offer.id, TransferState.REFUSED, cause))
 
     def _forget(self, one: Arriving) -> None:
         self._refs.pop(one.ref, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from rtmw.net.session import Carrier
 from rtmw.transfer.header import File, Header, unpack_body
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.store import Taken
+from rtmw.transfer.wire import events as e
 from tests.net.session.relay import Relay
 from tests.transfer.carry.core import TERMS, Core, files_of
 from tests.transfer.full import full_after
@@ -77,7 +79,7 @@ async def two(folder: Path) -> AsyncGenerator[Two]:
             await pair.disconnect()
         listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)
-    for core in (a, b):
+    for core in (pair.a, pair.b):
         assert core.peer.outbound.turns.failed is None
         assert core.peer.inbound.turns.failed is None
         await core.close()
@@ -288,6 +290,33 @@ def test_a_source_that_changes_on_the_way_arrives_not_at_all(tmp_path: Path) -> 
         assert pair.ended()[TransferState.REFUSED] == 1
         await pair.until(lambda: not list((pair.b.desk.inbox / ".rtmw").iterdir()))
         assert not (pair.b.desk.inbox / "x").exists()
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize("is_known_to", ["its disk alone", "its memory"])
+def test_a_source_that_was_cut_and_whose_sender_has_forgotten_its_size_is_refused(
+    tmp_path: Path, is_known_to: str
+) -> None:
+    """As after a power cut that came before the record of its size was durable."""
+    written(tmp_path / "x", 40 * MIB)
+
+    async def play(pair: Two) -> None:
+        pair.connect()
+        pair.send(File(str(tmp_path / "x"), "x"))
+        await pair.until(lambda: any(coming.mark.position for coming in pair.b.journal.coming.values()))
+        await pair.disconnect()
+        (id,) = pair.b.journal.coming
+        pair.a.journal.done(id)
+        await pair.a.close()
+        os.truncate(tmp_path / "x", 4 * MIB)
+        if is_known_to == "its disk alone":
+            pair.b.peer.inbound._step(e.PutOff(id, "as after a start"))
+        pair.a = Core(tmp_path / "a", "a", "b")
+        pair.connect()
+        await pair.all_ended()
+        assert pair.ended()[TransferState.REFUSED] == 1
+        await pair.until(lambda: not list((pair.b.desk.inbox / ".rtmw").iterdir()) and not pair.b.journal.coming)
 
     run(tmp_path, play)
 

@@ -10,7 +10,7 @@ from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
-from rtmw.transfer.wire.receiving import Receiving
+from rtmw.transfer.wire.receiving import OTHER_PARTS, Receiving
 from rtmw.transfer.wire.sending import Sending
 from rtmw.transfer.wire.terms import START, ZERO, Chain, Terms
 
@@ -66,6 +66,20 @@ def test_a_piece_before_a_frame_that_breaks_a_rule_is_stored_since_it_counts_as_
         receiving.step(e.Heard([f.pack(f.Piece(1, 0, b"x" * 16)) + bytes(12)]), 0.0)
     assert e.Store(id, 0, b"x" * 16) in receiving.step(e.Lost(), 0.0)
     assert receiving.arriving[id].received == 16
+
+
+def test_what_is_offered_anew_with_other_sizes_is_refused_and_nothing_of_it_stays() -> None:
+    receiving, id = Receiving("a", TERMS), TransferId("a", 1, 1)
+    receiving.step(e.Opened(), 0.0)
+    receiving.step(e.Heard([f.pack(f.Offer(1, id, 0, "gauge", HEADER, PARTS))]), 0.0)
+    receiving.step(e.Begun(id, START), 0.0)
+    receiving.step(e.Heard([f.pack(f.Piece(1, 0, bytes(64)))]), 0.0)
+    receiving.step(e.Opened(), 0.0)
+    shorter = f.Offer(1, id, 0, "gauge", HEADER, (f.Part(Kind.BUF, 40),))
+    drop, write = receiving.step(e.Heard([f.pack(shorter)]), 0.0)
+    assert drop == e.Drop(id, 2)
+    assert write == e.Write(f.pack(f.Report(id, TransferState.REFUSED, OTHER_PARTS)))
+    assert id not in receiving.arriving
 
 
 def test_a_letter_that_was_given_back_after_a_cancel_came_too_late_can_be_cancelled() -> None:
