@@ -20,12 +20,12 @@ static PyObject *sample_of(Subscriber *self, const rtmw_message *message)
     return (PyObject *)sample;
 }
 
-/* As take_some; but when there is nothing among as many messages as one call looks at, it goes on behind them. */
+/* As rtmw_take_many; but when there is nothing among as many messages as one call looks at, it goes on behind them. */
 static int take_or_look_on(Subscriber *self, rtmw_message *messages, uint32_t most, uint32_t *count)
 {
-    int code = take_some(self->core, messages, most, count);
+    int code = rtmw_take_many(self->core, messages, most, UINT64_MAX, count);
     while (code == RTMW_AGAIN && !*count && !PyErr_CheckSignals() && subscriber_is_open(self))
-        code = take_some(self->core, messages, most, count);
+        code = rtmw_take_many(self->core, messages, most, UINT64_MAX, count);
     return code;
 }
 

@@ -362,10 +362,8 @@ static inline uint32_t reliable_room(struct rtmw_publisher *p, uint32_t band)
 }
 /* A publisher waits: for room in full queues, or for memory. The dead are swept after, the stalled lapse. */
 void expel_stalled(struct rtmw_publisher *, bool for_memory);
-/* take.c: at most `most` messages, 1 or more. RTMW_OK: there may be another one; else why not, after `count` of them.
- * One call steps over STEPS_OVER messages that the subscriber does not get; RTMW_AGAIN: there may be more behind these. */
+/* take.c: one call steps over so many messages that the subscriber does not get; RTMW_AGAIN: there may be more behind these. */
 enum { STEPS_OVER = 64 };
-int take_some(rtmw_subscriber *, rtmw_message *, uint32_t most, uint32_t *count);
 
 /* publish.c, beyond rtmw.h */
 struct part { /* a message to be copied */

@@ -249,6 +249,9 @@ RTMW_API void rtmw_subscriber_count(rtmw_subscriber *, rtmw_subscriber_counters 
 /* RTMW_OK with a message, RTMW_EMPTY, RTMW_LAPSED (once for each time the lease ran out), or RTMW_AGAIN: the call has passed
  * over some dozens of messages that this subscriber does not get, as many as one call does, and the next one goes on. */
 RTMW_API int rtmw_take(rtmw_subscriber *, rtmw_message *);
+/* The same of several: RTMW_OK with `most` of them, 1 or more, or with fewer that have `bytes` together or more, and there may be
+ * another one; else why not, after `count` of them. Publishers that wait for room are woken once. */
+RTMW_API int rtmw_take_many(rtmw_subscriber *, rtmw_message *, uint32_t most, uint64_t bytes, uint32_t *count);
 /* Once for each message taken. RTMW_BAD_RELEASE: once too often. A process that has the same message from another subscriber
  * of it too does not hear of that: then it is that hold which ends. */
 /* How a publisher is called on each host, by its identity in this region: 63 bits, not 0 but for 0. Of a publisher whose

@@ -240,12 +240,17 @@ static int take_again(rtmw_subscriber *s, rtmw_message *message)
 }
 
 /* Until there is nothing more, or something else is to be said: for the lapse of a lease the next call is early enough. */
-static int take_some_locked(rtmw_subscriber *s, rtmw_message *messages, uint32_t most, uint32_t *count)
+static int take_some_locked(rtmw_subscriber *s, rtmw_message *messages, uint32_t most, uint64_t bytes, uint32_t *count)
 {
     struct turn turn = {STEPS_OVER, 0};
+    uint64_t sum = 0;
     s->taken_ns = 0;
     int code = take_locked(s, &messages[ *count = 0], &turn);
-    while (code == RTMW_OK && ++*count < most && !is_lapsed(s)) code = take_locked(s, &messages[*count], &turn);
+    while (code == RTMW_OK) {
+        sum += messages[(*count)++].size;
+        if (*count == most || sum >= bytes || is_lapsed(s)) return RTMW_OK;
+        code = take_locked(s, &messages[*count], &turn);
+    }
     return code;
 }
 
@@ -256,14 +261,14 @@ static void moved_on(rtmw_subscriber *s)
     if (__builtin_expect(load_seq(&s->topic->pinned) != 0, 0)) topic_unpin(s->region, s->topic_index);
 }
 
-int take_some(rtmw_subscriber *s, rtmw_message *messages, uint32_t most, uint32_t *count)
+int rtmw_take_many(rtmw_subscriber *s, rtmw_message *messages, uint32_t most, uint64_t bytes, uint32_t *count)
 {
     struct rtmw_region *r = s->region;
     *count = 0;
     if (is_forked(r)) return RTMW_FORKED;
     if (__builtin_expect(load_relaxed(&s->ends) & SHUT, 0)) return RTMW_CLOSED;
     lock_take(&r->lock);
-    int code = take_some_locked(s, messages, most, count);
+    int code = take_some_locked(s, messages, most, bytes, count);
     if (code == RTMW_EMPTY && *count == 0 && ++s->empty_takes % LOOK_AGAIN == 0) {
         code = take_again(s, messages);
         *count = code == RTMW_OK;
@@ -276,7 +281,7 @@ int take_some(rtmw_subscriber *s, rtmw_message *messages, uint32_t most, uint32_
 int rtmw_take(rtmw_subscriber *s, rtmw_message *message)
 {
     uint32_t count;
-    return take_some(s, message, 1, &count);
+    return rtmw_take_many(s, message, 1, UINT64_MAX, &count);
 }
 
 int rtmw_release(rtmw_region *r, uint32_t descriptor)

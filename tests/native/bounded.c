@@ -205,8 +205,25 @@ static void takes(void)
     a_take_drops_a_bounded_number_beyond_the_depth_and_what_is_urgent_comes_first();
 }
 
+static void a_take_of_many_ends_at_as_many_messages_or_bytes_as_are_asked_for(void)
+{
+    uint8_t data[100] = {0};
+    rtmw_message m[10];
+    uint32_t count;
+    begin();
+    rtmw_publisher *publisher = publish_on(mine, "some", RTMW_RELIABLE, 0);
+    rtmw_subscriber *subscriber = subscribe_to(others, "some", deep);
+    for (int k = 0; k < 10; k++) rtmw_publish(publisher, data, sizeof data, NULL);
+    CHECK(TAKEN(rtmw_take_many(subscriber, m, 4, UINT64_MAX, &count)) == RTMW_OK && count == 4, "%u", count);
+    CHECK(TAKEN(rtmw_take_many(subscriber, m, 4, 100, &count)) == RTMW_OK && count == 1, "%u", count);
+    CHECK(TAKEN(rtmw_take_many(subscriber, m, 4, 101, &count)) == RTMW_OK && count == 2, "%u", count);
+    CHECK(TAKEN(rtmw_take_many(subscriber, m, 4, UINT64_MAX, &count)) == RTMW_EMPTY && count == 3, "%u", count);
+    CHECK(TAKEN(rtmw_take_many(subscriber, m, 4, UINT64_MAX, &count)) == RTMW_EMPTY && count == 0, "%u", count);
+}
+
 int main(void)
 {
+    alone(a_take_of_many_ends_at_as_many_messages_or_bytes_as_are_asked_for);
     alone(takes);
     alone(a_refused_publish_looks_at_a_bounded_number_of_topics);
     alone(a_refused_publish_looks_at_a_bounded_number_of_topics_of_its_own_priority);

@@ -164,7 +164,7 @@ static void take_2(void)
 {
     rtmw_message m[2];
     uint32_t count;
-    take_some(&world.subscriber[me()], m, 2, &count);
+    rtmw_take_many(&world.subscriber[me()], m, 2, UINT64_MAX, &count);
 }
 
 static void nothing_further(void) {}

@@ -183,7 +183,7 @@ static void take_many(void)
     rtmw_message messages[64];
     uint32_t count;
     if (!s) return;
-    answered(take_some(s, messages, 1 + below(64), &count));
+    answered(rtmw_take_many(s, messages, 1 + below(64), below(2) ? UINT64_MAX : below(4096), &count));
     for (uint32_t i = 0; i < count; i++) {
         must_be_lent(s->region, messages[i].data, messages[i].size);
         read_all(&messages[i]);
