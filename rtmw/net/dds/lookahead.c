@@ -1,16 +1,12 @@
 /* The rings of a look-ahead: see lookahead.h. */
 #include "lookahead.h"
 
-static bool is_full(const struct lookahead *l)
+uint32_t lookahead_room(const struct lookahead *l)
 {
+    uint32_t fullest = l->taken < LOOKAHEAD ? 0 : l->taken - LOOKAHEAD; /* and 2 * LOOKAHEAD in all */
     for (uint32_t band = 0; band < BANDS; band++)
-        if (l->ring[band].count == LOOKAHEAD) return true;
-    return false;
-}
-
-bool lookahead_has_room(const struct lookahead *l)
-{
-    return l->taken < 2 * LOOKAHEAD && l->bytes < LOOKAHEAD_BYTES && !is_full(l);
+        if (l->ring[band].count > fullest) fullest = l->ring[band].count;
+    return l->bytes < LOOKAHEAD_BYTES ? LOOKAHEAD - fullest : 0;
 }
 
 void lookahead_add(struct lookahead *l, const rtmw_message *m)

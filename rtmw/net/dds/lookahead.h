@@ -28,8 +28,9 @@ struct lookahead {
     } ring[BANDS];
 };
 
-/* May another message be taken, whatever its band will be? */
-bool lookahead_has_room(const struct lookahead *);
+/* How many messages may be taken, whatever their band will be, if they are small; if this is not 0, one may that is large. */
+uint32_t lookahead_room(const struct lookahead *);
+static inline bool lookahead_has_room(const struct lookahead *l) { return lookahead_room(l) != 0; }
 /* Takes over the hold on a message of the bus. There is room. */
 void lookahead_add(struct lookahead *, const rtmw_message *);
 /* The first message of the band is not here any more; its hold is the caller's affair. There is one. */

@@ -211,7 +211,7 @@ static void put_frames(struct line *l, int channel, uint64_t now)
     put_pings(l, channel, now);
     if (!l->peer_has_resumed || !l->has_resumed) return;
     if (channel == URGENT) put_controls(l, c);
-    while (may_have_more(c) && put_message(l, channel, now)) {}
+    while (may_have_more(c) && (put_message(l, channel, now) || line_gather(l))) {}
 }
 
 void line_fill(struct line *l, int channel, uint64_t now)

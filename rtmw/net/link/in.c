@@ -47,8 +47,6 @@ static bool is_on_bus(const struct in *i, const struct frame_begin *b)
     return false;
 }
 
-static uint64_t larger(uint64_t one, uint64_t other) { return one > other ? one : other; }
-
 /* A message is begun while those before it have not used up the room. So all but the last one fit into the window, of what
  * waits and what is under way; which one is the last is not known here, for bands overtake each other. */
 bool in_has_room(const struct in *i, const struct frame_begin *b)

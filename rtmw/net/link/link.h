@@ -98,7 +98,7 @@ void out_finish(struct out *);                 /* takes nothing more: what was t
 void out_close(struct out *);                  /* stops it, too; it is the caller's then */
 bool out_may_take(const struct out *);
 bool out_is_behind(const struct out *); /* it has messages to send, or leaves those of a RELIABLE topic on the bus */
-void out_gather(struct out *);
+bool out_gather(struct out *);          /* true: something was taken */
 /* The message of this band that is to be begun next, with its number; NULL: none. */
 struct kept *out_next(struct out *, uint32_t band, uint64_t now);
 void out_begun(struct out *, uint32_t band, struct kept *, uint64_t now);
@@ -302,6 +302,8 @@ bool is_ahead(const struct channel *, uint64_t now); /* as much is sent as leave
 /* Bytes a second that a connection may send after it brought `delivered` and so much was queued on the way; 0: all. */
 uint64_t steered(uint64_t rate, uint64_t delivered, uint64_t queue_us);
 
+bool line_gather(struct line *); /* takes from the bus as far as routes may. true: something was taken */
+
 /* fill.c: under the lock: fills an outbox that is empty */
 void line_fill(struct line *, int channel, uint64_t now);
 
@@ -317,6 +319,8 @@ void line_forget_incoming(struct line *);
 void incoming_forget(struct line *, struct incoming *); /* under `arriving` */
 
 static inline int channel_of(uint32_t band) { return band >= URGENT_FROM ? URGENT : BULK; }
+static inline uint64_t least(uint64_t one, uint64_t other) { return one < other ? one : other; }
+static inline uint64_t larger(uint64_t one, uint64_t other) { return one > other ? one : other; }
 static inline uint64_t cost_of(uint64_t size) { return size + FRAME_COST; }
 
 #endif

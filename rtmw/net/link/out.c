@@ -49,23 +49,43 @@ static bool is_withheld(struct out *o, const rtmw_message *m)
     return true;
 }
 
-void out_gather(struct out *o)
+static void take(struct out *o, const rtmw_message *m)
 {
-    rtmw_message m;
-    while (out_may_take(o)) {
-        int code = rtmw_take(o->subscriber, &m);
-        if (code == RTMW_LAPSED || code == RTMW_AGAIN) continue;
-        if (code != RTMW_OK) return;
-        /* a message from another host is not sent on: its host has links of its own */
-        if (m.publisher & RTMW_REMOTE || is_withheld(o, &m)) {
-            rtmw_release(o->line->region, m.descriptor);
-            continue;
-        }
-        lookahead_add(&o->lookahead, &m);
-        o->line->ahead += cost_of(m.size);
-        count_missed(o, m.priority);
+    /* a message from another host is not sent on: its host has links of its own */
+    if (m->publisher & RTMW_REMOTE || is_withheld(o, m)) {
+        rtmw_release(o->line->region, m->descriptor);
+        return;
+    }
+    lookahead_add(&o->lookahead, m);
+    o->line->ahead += cost_of(m->size);
+    count_missed(o, m->priority);
+}
+
+/* Of a route that may take: how many messages, and bytes, in one call, so that each is taken by the rule above. The call wakes a
+ * publisher that waits for room once, and not at the first message of many. */
+static uint32_t most_of(const struct out *o, uint64_t *bytes)
+{
+    uint64_t ahead = larger(o->in_flight + ahead_of(o), o->line->ahead);
+    uint64_t left = o->room > ahead ? o->room - ahead : 1;
+    uint64_t most = least(lookahead_room(&o->lookahead), (left - 1) / FRAME_COST + 1);
+    *bytes = least(LOOKAHEAD_BYTES - o->lookahead.bytes, left - (most - 1) * FRAME_COST);
+    return (uint32_t)most;
+}
+
+bool out_gather(struct out *o)
+{
+    rtmw_message m[LOOKAHEAD];
+    bool is_more = false;
+    int code = RTMW_OK;
+    while (out_may_take(o) && (code == RTMW_OK || code == RTMW_LAPSED || code == RTMW_AGAIN)) {
+        uint64_t bytes;
+        uint32_t count, most = most_of(o, &bytes);
+        code = rtmw_take_many(o->subscriber, m, most, bytes, &count);
+        for (uint32_t n = 0; n < count; n++) take(o, &m[n]);
+        is_more = is_more || count;
     }
     if (o->is_open && !has_room(o)) count_up(&o->blocked, 1);
+    return is_more;
 }
 
 static rtmw_message *first_of(struct out *o, uint32_t band) { return lookahead_at(&o->lookahead, band, 0); }

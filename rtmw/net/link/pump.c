@@ -9,15 +9,17 @@ static uint32_t bands_of(const struct out *o)
     return bands;
 }
 
-static void gather(struct line *l)
+bool line_gather(struct line *l)
 {
+    bool is_more = false;
     l->filled = 0;
     for (struct out *o = l->outs; o; o = o->next) {
-        out_gather(o);
+        is_more = out_gather(o) || is_more;
         l->filled |= bands_of(o);
         if (o->reliable && out_is_behind(o))
             rtmw_subscriber_alive(o->subscriber); /* the lease of the line says who is */
     }
+    return is_more;
 }
 
 /* true: the outbox was written, and there may be more for it. */
@@ -37,7 +39,7 @@ static bool pump(struct line *l, int channel, uint64_t now)
 bool line_pump(struct line *l, uint64_t now)
 {
     store_relaxed(&l->is_paced, 0u);
-    gather(l);
+    line_gather(l);
     bool is_more = pump(l, URGENT, now);
     return pump(l, BULK, now) || is_more;
 }

@@ -12,9 +12,10 @@ import pytest
 import rtmw
 from rtmw import Reliability
 from rtmw.net.link.library import Connection
-from tests.net.link.ends import PATIENCE, Ends, tcp_pair, wait_until
+from tests.net.link.ends import PATIENCE, Ends, Wire, tcp_pair, wait_until
 
 SIZES = [0, 1, 63, 64, 5_000, 16_255, 16_256, 16_257, 16_300, 16_384, 65_536, 200_000, 1 << 20, 16 << 20]
+COUNT, RECORD_MOST = 300, 16 << 10
 
 
 @pytest.mark.parametrize("fixture", ["ends", "tls_ends"])
@@ -74,6 +75,30 @@ def test_both_directions_flow_at_once(ends: Ends) -> None:
             back.publish(b"%d" % number * 1000)
             assert bytes(there.receive(timeout=PATIENCE).data) == b"%d" % number * 1000
             assert bytes(here.receive(timeout=PATIENCE).data) == b"%d" % number * 1000
+
+
+def test_small_messages_that_wait_leave_together(tls_ends: Ends) -> None:
+    """As many as an outbox takes, and not only those that a route takes from the bus at once."""
+    bulk = Wire()
+    tls_ends.route("small", depth=COUNT)
+    with (
+        rtmw.Publisher("small", domain=tls_ends.here.domain, reliability=Reliability.RELIABLE) as publisher,
+        rtmw.Subscriber("small", domain=tls_ends.there.domain, reliability=Reliability.RELIABLE, depth=COUNT) as seen,
+    ):
+        for number in range(COUNT):
+            publisher.publish(b"%064d" % number)
+        tls_ends.join(Wire(), bulk)
+        assert [int(bytes(seen.receive(timeout=PATIENCE).data)) for _ in range(COUNT)] == list(range(COUNT))
+    assert max(record_sizes(bytes(bulk.seen[0]))) > RECORD_MOST
+
+
+def record_sizes(seen: bytes) -> list[int]:
+    """Of TLS records, in bytes of what they carry and its tag."""
+    sizes, at = list[int](), 0
+    while at < len(seen):
+        sizes.append(int.from_bytes(seen[at + 3 : at + 5], "big"))
+        at += 5 + sizes[-1]
+    return sizes
 
 
 def test_controls_come_once_and_in_order(ends: Ends) -> None:

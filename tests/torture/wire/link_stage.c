@@ -74,7 +74,7 @@ struct made {
     uint8_t bytes[];
 };
 
-int rtmw_take(rtmw_subscriber *s, rtmw_message *m)
+static int take(rtmw_subscriber *s, rtmw_message *m)
 {
     struct made *made = s->first;
     uint32_t at = 0;
@@ -85,6 +85,15 @@ int rtmw_take(rtmw_subscriber *s, rtmw_message *m)
     made->message.descriptor = at;
     s->region->held[at] = made;
     *m = made->message;
+    return RTMW_OK;
+}
+
+int rtmw_take_many(rtmw_subscriber *s, rtmw_message *m, uint32_t most, uint64_t bytes, uint32_t *count)
+{
+    uint64_t sum = 0;
+    REQUIRE(most && bytes, "nothing is asked for");
+    for (*count = 0; *count < most && sum < bytes; sum += m[(*count)++].size)
+        if (take(s, &m[*count]) != RTMW_OK) return RTMW_EMPTY;
     return RTMW_OK;
 }
 
