@@ -128,9 +128,10 @@ def _packed_items(state: State) -> Iterator[bytes]:
 def _packed_run(run: EnqueuedRun) -> Iterator[bytes]:
     """Each letter as `_packed_item` packs one that waits, and that nobody has taken."""
     first = pack(run.model)
-    numbers = _ITEM.pack(0, NONE, 0, 0, TransferState.ACCEPTED, 0, 0)[3 * 8 :]
-    same = numbers + _NEVER_TAKEN + len(first).to_bytes(4, "little")
-    return run.rows(first, f"QQQ{len(same)}s", run.lsns, repeat(NONE), run.lsns, repeat(same))
+    same = _ITEM.pack(0, NONE, 0, 0, TransferState.ACCEPTED, 0, 0)[3 * 8 :] + _NEVER_TAKEN
+    size = len(first) - run.model.header.length
+    sizes = (size + len(body) for body in run.bodies)
+    return run.rows(first, f"QQQ{len(same)}sI", run.lsns, repeat(NONE), run.lsns, repeat(same), sizes)
 
 
 def _packed_item(item: Item) -> bytes:

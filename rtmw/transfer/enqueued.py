@@ -1,4 +1,7 @@
-"""Letters that were enqueued as a run: their common part once, and beside it the sequence and the body of each."""
+"""Letters that were enqueued as a run: their common part once, and beside it the sequence and the body of each.
+
+Their headers differ in the length of the body alone.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from operator import add
 from struct import Struct
 
+from rtmw.transfer.header import LENGTH, resized
 from rtmw.transfer.record_bytes import NUMBER, SEQUENCE, pack
 from rtmw.transfer.records import NONE, Enqueue, Request, TransferId
 
@@ -35,11 +40,13 @@ class EnqueuedRun:
 
     def rows(self, data: bytes, form: str = "", *columns: Iterable[object]) -> Iterator[bytes]:
         """The records, each behind its values in these columns, which `form` packs. `data`: that of the first one."""
-        size = self.model.header.length
-        head, middle, tail = data[:SEQUENCE], data[SEQUENCE + 8 : NUMBER], data[NUMBER + 8 : len(data) - size]
-        row = Struct(f"<{form}{len(head)}sQ{len(middle)}sQ{len(tail)}s{size}s")
-        record = repeat(head), self.sequences, repeat(middle), self._requests(), repeat(tail), self.bodies
-        return map(row.pack, *columns, *record)
+        header = self.model.header
+        end = len(data) - header.length
+        length = end - 1 - len(header.pack()) + LENGTH  # a byte that says where the body lies is behind the header
+        head, middle, tail, last = data[:SEQUENCE], data[SEQUENCE + 8 : NUMBER], data[NUMBER + 8 : length], length + 8
+        row = Struct(f"<{form}{len(head)}sQ{len(middle)}sQ{len(tail)}sQ{end - last}s")
+        numbers = repeat(head), self.sequences, repeat(middle), self._requests(), repeat(tail), map(len, self.bodies)
+        return map(add, map(row.pack, *columns, *numbers, repeat(data[last:end])), self.bodies)
 
     def _requests(self) -> Sequence[int]:
         """The numbers of the requests; letters of other nodes have none."""
@@ -52,4 +59,4 @@ class EnqueuedRun:
         body, self.bodies[at] = self.bodies[at], b""
         id = TransferId(model.id.node, model.id.incarnation, self.sequences[at])
         request = None if model.request is None else Request(model.request.producer, model.request.number + at)
-        return Enqueue(NONE, NONE, id, model.header, body, model.sender, request=request)
+        return Enqueue(NONE, NONE, id, resized(model.header, len(body)), body, model.sender, request=request)

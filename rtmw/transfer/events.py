@@ -75,13 +75,13 @@ class SendTransfer:
 
 @dataclass(frozen=True, slots=True)
 class SendRun:
-    """Several letters of one sender with one header, in no transaction. Answer: the id of the first; those of the
-    others follow one after the other. None: not all of them go the common way, so nothing was done;
-    send each by itself.
+    """Several letters of one sender, in no transaction, whose headers differ in their length alone. Answer: the id of
+    the first; those of the others follow one after the other. None: not all of them go the common way, so nothing was
+    done; send each by itself.
     """
 
     header: Header
-    """`length`: of each body."""
+    """Of the first."""
     bodies: Sequence[bytes]
     sender: str
     request: Request

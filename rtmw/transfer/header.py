@@ -18,6 +18,7 @@ from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.fields import Fields, check_range, packed_text
 
 __all__ = [
+    "LENGTH",
     "Content",
     "Delivery",
     "File",
@@ -25,8 +26,10 @@ __all__ = [
     "Kind",
     "Level",
     "header_of",
+    "is_alike",
     "pack_body",
     "pack_sized_header",
+    "resized",
     "unpack_body",
     "unpack_header",
     "unpack_sized_header",
@@ -39,6 +42,8 @@ LARGEST: Final = (1 << 63) - 1
 LONGEST_NS: Final = (1 << 63) - 1
 
 _HEAD: Final = Struct("<BBBBBBHQQQ")
+LENGTH: Final = 8
+"""Where a header has its length, in 8 bytes."""
 
 
 class Kind(IntEnum):
@@ -175,6 +180,20 @@ def header_of(data: bytes) -> Header:
     if taken != len(data):
         raise TransfersDamaged(f"a header of {taken} bytes in {len(data)}")
     return header
+
+
+def is_alike(one: Header, other: Header) -> bool:
+    """Do they differ in the length alone, if at all?"""
+    first, second = one.pack(), other.pack()
+    return first[:LENGTH] == second[:LENGTH] and first[LENGTH + 8 :] == second[LENGTH + 8 :]
+
+
+def resized(header: Header, length: int) -> Header:
+    """The same of a body of this length."""
+    if header.length == length:
+        return header
+    data = header.pack()
+    return header_of(data[:LENGTH] + length.to_bytes(8, "little") + data[LENGTH + 8 :])
 
 
 def _address(written: str) -> Address:

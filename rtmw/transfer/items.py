@@ -32,7 +32,7 @@ class Items(MutableMapping[int, Item]):
 
     def put_run(self, run: EnqueuedRun) -> None:
         self.runs.update(dict.fromkeys(run.lsns, run))
-        self.run_bytes += len(run) * run.model.header.length
+        self.run_bytes += sum(map(len, run.bodies))
 
     @overload
     def get(self, lsn: int, default: None = None, /) -> Item | None: ...

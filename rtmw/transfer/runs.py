@@ -1,4 +1,5 @@
-"""Runs: letters of one sender with one header, whose requests and ids are numbered one after the other.
+"""Runs: letters of one sender, whose requests and ids are numbered one after the other. Their headers are one, or those
+of one sender on this host differ in their length alone.
 
 They go the common way: for any receiver of a service, a BUF that lies in its record, in no transaction, without a
 lifetime and without an id of the sender. The records of a run differ in two numbers and in the body, so they are made
@@ -19,7 +20,17 @@ from rtmw.transfer.events import ArriveRun, SendRun, TakeRun
 from rtmw.transfer.header import Header
 from rtmw.transfer.meant import check_receiver
 from rtmw.transfer.queues import Item, next_states
-from rtmw.transfer.records import NONE, Change, Enqueue, Settled, Take, TransferId, TransferState, is_letter
+from rtmw.transfer.records import (
+    LARGEST_INLINE,
+    NONE,
+    Change,
+    Enqueue,
+    Settled,
+    Take,
+    TransferId,
+    TransferState,
+    is_letter,
+)
 from rtmw.transfer.state import State
 from rtmw.transfer.undoing import append
 
@@ -38,7 +49,8 @@ def send_run(state: State, run: SendRun, first: TransferId, parked: int) -> Step
     """Send the letters of a run in one batch of the log, with the same result as one by one. `first`: the id of the
     first letter; `parked`: transfers that there may be."""
     has_room = len(state.items) + len(run.bodies) <= parked
-    is_common = is_plain(run.header) and run.header.to.node != state.node
+    are_small = max(map(len, run.bodies)) <= LARGEST_INLINE
+    is_common = are_small and is_plain(run.header) and run.header.to.node != state.node
     if not (has_room and is_common and state.requests.is_new(run.request)):
         return None
     model = Enqueue(NONE, NONE, first, run.header, run.bodies[0], run.sender, request=run.request)

@@ -11,7 +11,7 @@ from rtmw.transfer.record_bytes import pack, unpack
 from rtmw.transfer.records import NONE, Enqueue, Request, TransferId
 from tests.transfer.memory import ME, header
 
-BODIES = [b"one", b"two", b"six"]
+BODIES = [b"one", b"three", b"two"]
 OF_A_PROGRAM = Enqueue(NONE, NONE, TransferId("hub", 9, 70), header(b"one"), b"one", "valve", request=Request(ME, 5))
 OF_A_NODE = replace(OF_A_PROGRAM, request=None)
 
@@ -24,7 +24,7 @@ def run(request: pytest.FixtureRequest) -> EnqueuedRun:
 def letter(run: EnqueuedRun, at: int) -> Enqueue:
     id, request = TransferId("hub", 9, run.sequences[at]), run.model.request
     told = None if request is None else Request(ME, 5 + at)
-    return replace(run.model, id=id, body=BODIES[at], request=told)
+    return replace(run.model, id=id, header=header(BODIES[at]), body=BODIES[at], request=told)
 
 
 def test_the_records_of_a_run_are_those_of_its_letters(run: EnqueuedRun) -> None:
@@ -39,5 +39,5 @@ def test_a_letter_that_is_taken_from_a_run_is_what_recovery_reads(run: EnqueuedR
 
 def test_a_run_does_not_keep_the_body_of_a_letter_that_was_taken_from_it(run: EnqueuedRun) -> None:
     run.take(960)
-    assert run.bodies == [b"one", b"", b"six"]
+    assert run.bodies == [b"one", b"", b"two"]
     assert len(run) == 3

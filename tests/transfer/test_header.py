@@ -18,7 +18,9 @@ from rtmw.transfer.header import (
     Header,
     Kind,
     Level,
+    is_alike,
     pack_body,
+    resized,
     unpack_body,
     unpack_header,
 )
@@ -54,6 +56,25 @@ def test_t1_our_form_has_the_bytes_of_the_golden_file(name: str) -> None:
     header, size = unpack_header(golden)
     assert header == header_of(content, **more)
     assert unpack_body(header.kind, golden[size:]) == content
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_header_of_another_length_is_alike_and_has_all_else(name: str) -> None:
+    content, more = WRITTEN[name]
+    header = header_of(content, **more)
+    other = resized(header, 1 << 40)
+    assert other == Header(header.to, header.kind, 1 << 40, **more)  # type: ignore[arg-type]
+    assert is_alike(header, other)
+    assert resized(header, header.length) is header
+
+
+@pytest.mark.parametrize(
+    "more", [{"priority": 1}, {"level": Level.SENT}, {"delivery": Delivery.LOG}, {"timeout_ns": 1}, {"lifetime_ns": 1}]
+)
+def test_headers_that_differ_in_more_than_their_length_are_not_alike(more: dict[str, object]) -> None:
+    assert is_alike(header_of(b"one"), header_of(b"three"))
+    assert not is_alike(header_of(b"one"), header_of(b"one", **more))
+    assert not is_alike(header_of(b"one"), Header(Address.parse("other/*@hostB"), Kind.BUF, 3))
 
 
 @pytest.mark.parametrize("name", WRITTEN)

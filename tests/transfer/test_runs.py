@@ -39,7 +39,7 @@ runs = st.tuples(
     st.just("run"), st.sampled_from(SENDERS), st.sampled_from(["ingest", "archive", "ingest@hub"]), st.integers(0, 2),
     st.integers(1, 5), st.integers(1, 40),
 )  # fmt: skip
-"""Sender, service, priority, how many letters, and the size of each."""
+"""Sender, service, priority, how many letters, and the size of each, or, if odd, of the first."""
 arrivals = st.tuples(st.just("arrive"), st.lists(st.integers(1, 30), min_size=1, max_size=4, unique=True))
 """Sequences of letters that come from another node."""
 others = st.sampled_from(
@@ -79,18 +79,20 @@ class Beside:
         return first
 
     def run(self, sender: str, service: str, priority: int, count: int, size: int) -> None:
-        bodies = [b"%0*d" % (size, (self.sent + n) % 10**size) for n in range(count)]
+        sizes = [1 + (size + 7 * n) % 40 if size % 2 else size for n in range(count)]
+        bodies = [b"%0*d" % (one, (self.sent + n) % 10**one) for n, one in enumerate(sizes)]
         self.sent += count
-        head, number, producer = header(bodies[0], service, priority), self.numbers[sender], PRODUCERS[sender]
+        number, producer = self.numbers[sender], PRODUCERS[sender]
+        heads = [header(body, service, priority) for body in bodies]
         self.numbers[sender] += count
-        first = self.cores[0].step(SendRun(head, bodies, sender, Request(producer, number)))
+        first = self.cores[0].step(SendRun(heads[0], bodies, sender, Request(producer, number)))
         (came,) = self.cores[0].effects
         assert isinstance(came, Came)
         assert "@".join(filter(None, (came.service, came.node))) == service
         assert len(came.items) == (count if came.node else 0)
         ids: list[Any] = [
             self.cores[1].step(SendTransfer(head, body, sender, request=Request(producer, number + n)))
-            for n, body in enumerate(bodies)
+            for n, (head, body) in enumerate(zip(heads, bodies, strict=True))
         ]
         assert isinstance(first, TransferId)
         assert ids == [[TransferId(first.node, first.incarnation, first.sequence + n)] for n in range(count)]
@@ -189,6 +191,14 @@ def test_what_has_to_be_looked_at_letter_by_letter_is_no_run(head: Header) -> No
     core = Core()
     before = core.log.records()
     assert core.step(run_of(head)) is None
+    assert core.log.records() == before
+
+
+def test_letters_of_which_one_is_too_large_for_a_record_are_no_run() -> None:
+    core = Core()
+    before = core.log.records()
+    bodies = [b"x", bytes(LARGEST_INLINE + 1)]
+    assert core.step(SendRun(header(b"x"), bodies, "gauge", Request(PRODUCERS["gauge"], 1))) is None
     assert core.log.records() == before
 
 

@@ -57,15 +57,19 @@ def _naming(at: int) -> Generator[None]:
 
 def _letters(to: str, packs: Sequence[bytes | Alone], options: SendOptions) -> Iterator[Run | Alone]:
     """Letters that follow each other with one header are runs, each of which has room in a frame."""
+    known: dict[int, tuple[Header, int]] = {}
     at = 0
     for size, same in groupby(packs, _size):
-        found = list(same)
+        found = tuple(same)
         if size is None:
-            yield from cast("list[Alone]", found)
+            yield from cast("tuple[Alone, ...]", found)
         else:
-            with _naming(at):
-                header = options.header(to, Kind.BUF, size, has_files=False)
-            yield from _of_size(header, cast("list[bytes]", found))
+            bodies = cast("tuple[bytes, ...]", found)
+            header, most = known.get(size) or known.setdefault(size, _header(to, size, options, at))
+            if len(bodies) <= most:
+                yield Run(header, bodies)
+            else:
+                yield from _cut(header, bodies, most)
         at += len(found)
 
 
@@ -73,30 +77,37 @@ def _size(pack: bytes | Alone) -> int | None:
     return len(pack) if pack.__class__ is bytes else None
 
 
-def _of_size(header: Header, bodies: list[bytes]) -> Iterator[Run | Alone]:
-    if not goes_together(header):
+def _header(to: str, size: int, options: SendOptions, at: int) -> tuple[Header, int]:
+    """Of bodies of this size; and how many of them have room in a frame, 0: each goes by itself."""
+    with _naming(at):
+        header = options.header(to, Kind.BUF, size, has_files=False)
+    return header, min(MOST_TOGETHER, MOST_BYTES // size) if goes_together(header) else 0
+
+
+def _cut(header: Header, bodies: tuple[bytes, ...], most: int) -> Iterator[Run | Alone]:
+    if not most:
         yield from (Alone(Send(0, header, b"", body), has_files=False) for body in bodies)
         return
-    most = min(MOST_TOGETHER, MOST_BYTES // header.length)
     for begin in range(0, len(bodies), most):
-        yield Run(header, tuple(bodies[begin : begin + most]))
+        yield Run(header, bodies[begin : begin + most])
 
 
 def _frames(letters: Iterable[Run | Alone]) -> Iterator[Frame | Alone]:
     frame: Frame = []
     room, space = MOST_TOGETHER, MOST_BYTES
     for letter in letters:
-        if frame and (isinstance(letter, Alone) or len(letter.bodies) > room or _bytes(letter) > space):
+        if isinstance(letter, Alone):
+            if frame:
+                yield frame
+            yield letter
+            frame, room, space = [], MOST_TOGETHER, MOST_BYTES
+            continue
+        count = len(letter.bodies)
+        size = count * letter.header.length
+        if count > room or size > space:
             yield frame
             frame, room, space = [], MOST_TOGETHER, MOST_BYTES
-        if isinstance(letter, Alone):
-            yield letter
-        else:
-            frame.append(letter)
-            room, space = room - len(letter.bodies), space - _bytes(letter)
+        frame.append(letter)
+        room, space = room - count, space - size
     if frame:
         yield frame
-
-
-def _bytes(run: Run) -> int:
-    return len(run.bodies) * run.header.length

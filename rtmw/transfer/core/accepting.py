@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from rtmw.transfer.core.effects import Steps, tell
 from rtmw.transfer.frames import Frame
-from rtmw.transfer.header import Delivery
+from rtmw.transfer.header import Delivery, Header, is_alike, resized
 from rtmw.transfer.messages import AcceptedRun, Run
 from rtmw.transfer.records import TransferId
+from rtmw.transfer.runs import is_plain
 
-__all__ = ["Accepted", "in_batches"]
+__all__ = ["Accepted", "Letters", "in_batches"]
 
 LARGEST_BATCH: Final = 48 << 10
 """Bytes of letters that are logged in one batch, at most: it fits into the smallest segment of a log."""
@@ -21,15 +22,40 @@ HEADS: Final = 512
 """Of a letter: as much as its record has beside the body, and more."""
 
 
-def in_batches(run: Run) -> Iterator[Run]:
-    """Each of which is one batch of the log. What no log keeps is one."""
-    header, bodies = run
-    if header.delivery is not Delivery.LOG:
-        yield run
-        return
-    most = max(1, LARGEST_BATCH // (header.length + HEADS))
-    for at in range(0, len(bodies), most):
-        yield Run(header, bodies[at : at + most])
+class Letters(NamedTuple):
+    """Letters that follow each other, to be enqueued in one step."""
+
+    header: Header
+    """Of the first; those of the others differ in the length alone."""
+    bodies: Sequence[bytes]
+
+
+def in_batches(runs: Iterable[Run]) -> Iterator[Letters]:
+    """The letters of a frame. What is logged is one batch of the log."""
+    for letters in _joined(runs):
+        header, bodies = letters
+        if header.delivery is not Delivery.LOG:
+            yield letters
+            continue
+        most = max(1, LARGEST_BATCH // (max(map(len, bodies)) + HEADS))
+        for at in range(0, len(bodies), most):
+            part = bodies[at : at + most]
+            yield Letters(resized(header, len(part[0])), part)
+
+
+def _joined(runs: Iterable[Run]) -> Iterator[Letters]:
+    """Runs that go the common way, and whose headers differ in the length alone, are one."""
+    first, bodies, joins = None, list[bytes](), False
+    for header, more in runs:
+        is_common = is_plain(header)
+        if first is not None and joins and is_common and is_alike(first, header):
+            bodies += more
+            continue
+        if first is not None:
+            yield Letters(first, bodies)
+        first, bodies, joins = header, list(more), is_common
+    if first is not None:
+        yield Letters(first, bodies)
 
 
 class Accepted:

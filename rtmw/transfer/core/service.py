@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from rtmw.errors import LogFull
 from rtmw.transfer import messages
 from rtmw.transfer.address import Address, Life
-from rtmw.transfer.core.accepting import Accepted, in_batches
+from rtmw.transfer.core.accepting import Accepted, Letters, in_batches
 from rtmw.transfer.core.altering import Altering, Elsewhere
 from rtmw.transfer.core.bodies import Bodies, is_logged, lies_in_memory
 from rtmw.transfer.core.effects import (
@@ -58,7 +57,7 @@ from rtmw.transfer.events import (
     SettleTransfer,
 )
 from rtmw.transfer.frames import Frame
-from rtmw.transfer.header import Delivery, Kind
+from rtmw.transfer.header import Delivery, Kind, resized
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import NONE, AbortCause, Request, Spooled, TransferId, TransferState
 
@@ -257,29 +256,32 @@ class Service:
         if not 0 < number <= LARGEST_NUMBER - count:
             raise ValueError(f"letters numbered from {number} on; numbers are from 1 to {LARGEST_NUMBER}")
         accepted = Accepted(frame)
-        for run in chain.from_iterable(map(in_batches, runs)):
-            first, logged = (yield from self._send_run(frame, number, run)), run.header.delivery is Delivery.LOG
+        for letters in in_batches(runs):
+            logged = letters.header.delivery is Delivery.LOG
+            first = yield from self._send_letters(frame, number, letters)
             if first is not None:
-                yield from accepted.add(number, len(run.bodies), first, logged)
+                yield from accepted.add(number, len(letters.bodies), first, logged)
             else:
                 yield from accepted.tell()
-                yield from self._send_each(frame, number, run)
-            number += len(run.bodies)
+                yield from self._send_each(frame, number, letters)
+            number += len(letters.bodies)
         yield from accepted.tell()
 
-    def _send_run(self, frame: Frame, number: int, run: messages.Run) -> Generator[Any, Any, TransferId | None]:
+    def _send_letters(self, frame: Frame, number: int, letters: Letters) -> Generator[Any, Any, TransferId | None]:
         """In one step; None: that cannot be. The id of the first letter."""
-        logged, name, first = run.header.delivery is Delivery.LOG, self.members[frame.life].name, None
+        header, first = letters.header, None
+        run = SendRun(header, letters.bodies, self.members[frame.life].name, Request(frame.life, number))
         with suppress(LogFull):
-            first = yield Do(SendRun(run.header, run.bodies, name, Request(frame.life, number)), logged)
+            first = yield Do(run, header.delivery is Delivery.LOG)
         if first is not None:
-            self._remember_address(frame.life, run.header.to)
+            self._remember_address(frame.life, header.to)
         return first
 
-    def _send_each(self, frame: Frame, number: int, run: messages.Run) -> Steps:
+    def _send_each(self, frame: Frame, number: int, letters: Letters) -> Steps:
         """Letter by letter, and each gets an answer of its own."""
-        for at, body in enumerate(run.bodies, number):
-            yield from self._frame(frame._replace(number=at, message=messages.Send(0, run.header, b"", body)))
+        for at, body in enumerate(letters.bodies, number):
+            send = messages.Send(0, resized(letters.header, len(body)), b"", body)
+            yield from self._frame(frame._replace(number=at, message=send))
 
     def _remember_address(self, life: Life, to: Address) -> None:
         known = self._sends_to.setdefault(life, set())

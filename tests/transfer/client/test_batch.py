@@ -138,6 +138,18 @@ def test_bodies_of_all_kinds_and_sizes_come_in_their_order(
     assert (folder / "in/table.csv").read_bytes() == b"1,2\n"
 
 
+def test_letters_of_many_sizes_are_there_after_a_crash(
+    core: CoreProcess, sender: rtmw.Sender, send_many: SendMany
+) -> None:
+    bodies = [b"%0*d" % (1 + 37 * number % 300, number % 10) for number in range(COUNT)]
+    sent = send_many(sender, "ingest", bodies, delivery=Delivery.LOG)
+    core.kill()
+    core.start()
+    with rtmw.Inbox("ingest") as inbox:
+        assert taken(inbox, COUNT) == bodies
+    assert all(one.wait(Level.CONSUMED, PATIENCE) for one in sent)
+
+
 def test_typed_messages_are_sent_as_a_batch(core: CoreProcess, sender: rtmw.Sender, send_many: SendMany) -> None:
     readings = [Reading("A1", 0.1 * number) for number in range(20)]
     with rtmw.Inbox("readings", type=Reading) as inbox, rtmw.Inbox("arrays", type=np.dtype("f4")) as arrays:

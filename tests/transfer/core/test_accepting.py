@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rtmw.transfer.address import Address, Life
-from rtmw.transfer.core.accepting import LARGEST_BATCH, Accepted, in_batches
+from rtmw.transfer.core.accepting import LARGEST_BATCH, Accepted, Letters, in_batches
 from rtmw.transfer.core.effects import Tell
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.header import Delivery, Header, Kind, Level
@@ -65,20 +65,43 @@ def test_no_answer_is_given_for_no_letters() -> None:
     assert answers() == []
 
 
-def run_of(delivery: Delivery, size: int, count: int) -> Run:
-    header = Header(Address.parse("ingest"), Kind.BUF, size, Level.ACCEPTED, delivery)
+def run_of(delivery: Delivery, size: int, count: int, to: str = "ingest") -> Run:
+    header = Header(Address.parse(to), Kind.BUF, size, Level.ACCEPTED, delivery)
     return Run(header, tuple(b"%0*d" % (size, number) for number in range(count)))
 
 
-@pytest.mark.parametrize("size", [1, 200, 4095])
-def test_a_run_that_is_logged_is_cut_into_batches_that_fit_into_the_smallest_segment(size: int) -> None:
-    run = run_of(Delivery.LOG, size, 500)
-    batches = list(in_batches(run))
-    assert [body for batch in batches for body in batch.bodies] == list(run.bodies)
-    assert all(len(batch.bodies) * size < LARGEST_BATCH < 64 << 10 for batch in batches)
+@pytest.mark.parametrize("sizes", [[1], [200], [4095], [3, 4095, 200]])
+def test_letters_that_are_logged_are_cut_into_batches_that_fit_into_the_smallest_segment(sizes: list[int]) -> None:
+    runs = [run_of(Delivery.LOG, size, 500) for size in sizes]
+    batches = list(in_batches(runs))
+    assert [body for batch in batches for body in batch.bodies] == [body for run in runs for body in run.bodies]
+    assert all(sum(map(len, batch.bodies)) < LARGEST_BATCH < 64 << 10 for batch in batches)
+    assert all(batch.header.length == len(batch.bodies[0]) for batch in batches)
     assert len(batches) > 1
 
 
 def test_a_run_that_no_log_keeps_is_not_cut() -> None:
     run = run_of(Delivery.NORMAL, 4000, 500)
-    assert list(in_batches(run)) == [run]
+    assert list(in_batches([run])) == [Letters(run.header, list(run.bodies))]
+
+
+def test_runs_whose_headers_differ_in_their_length_alone_are_enqueued_together() -> None:
+    runs = [run_of(Delivery.NORMAL, size, 2) for size in (3, 5, 3)]
+    (letters,) = in_batches(runs)
+    assert letters == Letters(runs[0].header, [b"000", b"001", b"00000", b"00001", b"000", b"001"])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        run_of(Delivery.LOG, 5, 2),
+        run_of(Delivery.NORMAL, 5, 2, "other"),
+        run_of(Delivery.NORMAL, 5, 2, "ingest/4711"),
+        run_of(Delivery.NORMAL, 4096, 2),
+    ],
+)
+def test_others_are_enqueued_by_themselves_and_in_their_place(other: Run) -> None:
+    runs = [run_of(Delivery.NORMAL, 3, 2), other, run_of(Delivery.NORMAL, 4, 1)]
+    assert [(one.header, len(one.bodies)) for one in in_batches(runs)] == [
+        (run.header, len(run.bodies)) for run in runs
+    ]
