@@ -66,16 +66,17 @@ def _understood(join: Callable[[list[Any]], Any], found: list[Any]) -> Any:
 
 
 def _compared(name: str, left: Any, right: Any, fields: Fields) -> Any:
-    column = _column(left) or _column(right)
-    value = _scalar(right if _column(left) else left, fields.get(column))
+    on_left = _column(left)
+    column = on_left or _column(right)
+    value = _scalar(right if on_left else left, fields.get(column))
     if value is None:
         return None
-    return _SIGNS[name](pc.field(column), value) if _column(left) else _SIGNS[name](pc.scalar(value), pc.field(column))
+    return _SIGNS[name](pc.field(column), value) if on_left else _SIGNS[name](pc.scalar(value), pc.field(column))
 
 
 def name_of(node: Any) -> str:
-    """Of the class of a node of the JVM."""
-    return str(node.getClass().getSimpleName())
+    """Of the class of a node of the JVM, in one question."""
+    return str(node.nodeName())
 
 
 def parts_of(node: Any) -> Iterator[Any]:
