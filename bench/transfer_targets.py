@@ -17,8 +17,9 @@ PYTHON = (
 )
 
 IN_BATCHES = (
-    "Python: some 1.3 µs a letter in the program and 1.6 in the core, and with LOG some 6 more there, for the records, "
-    "their copy into the log and the sync; and a batch waits for two hand-overs between processes"
+    "Python: some 1.3 µs a letter in the program and 1.6 in the core, and with LOG some 6 there: records, and "
+    "checkpoints of what is parked, are made in Python, where the log's append_many is C throughout. And a batch waits "
+    "for two hand-overs between processes"
 )
 
 BETWEEN = (

@@ -8,7 +8,7 @@ checkpoint on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import groupby, repeat
 from struct import Struct
 from typing import Final
 
@@ -113,16 +113,15 @@ def _packed_once(state: State) -> Iterator[bytes]:
 def _packed_items(state: State) -> Iterator[bytes]:
     """Letters of a run mostly lie one after the other, and are packed together."""
     made, runs = state.items.made, state.items.runs
-    run, packed = None, dict[int, bytes]()
-    for lsn in state.items:
-        item = made.get(lsn)
-        if item is not None:
-            yield _packed_item(item)
-            continue
-        if runs[lsn] is not run:
-            run = runs[lsn]
+    for run, same in groupby(state.items, runs.get):
+        lsns = list(same)
+        if run is None:
+            yield from (_packed_item(made[lsn]) for lsn in lsns)
+        elif len(lsns) == len(run):
+            yield from _packed_run(run)
+        else:
             packed = dict(zip(run.lsns, _packed_run(run), strict=True))
-        yield packed[lsn]
+            yield from map(packed.__getitem__, lsns)
 
 
 def _packed_run(run: EnqueuedRun) -> Iterator[bytes]:
