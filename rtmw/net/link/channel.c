@@ -342,14 +342,28 @@ static enum channel_state write_tls(struct channel *c, size_t *written)
     return state;
 }
 
+static enum channel_state flush_tls(struct channel *c)
+{
+    struct tls_fault fault;
+    lock(&c->lock, LOCK_LEAF);
+    enum channel_state state = state_of(tls_flush(&c->tls, &fault));
+    unlock(&c->lock, LOCK_LEAF);
+    c->is_unflushed = state != CHANNEL_DONE;
+    return state;
+}
+
 static enum channel_state write_all(struct channel *c)
 {
     uint64_t all = c->written + c->out.total;
-    while (!channel_is_empty(c)) {
+    while (c->out.first < c->out.count) {
         size_t written = 0;
         enum channel_state state = c->has_tls ? write_tls(c, &written) : write_plain(c, &written);
         pass(&c->out, written);
         c->written += written;
+        if (state != CHANNEL_DONE) return state;
+    }
+    if (c->has_tls) {
+        enum channel_state state = flush_tls(c);
         if (state != CHANNEL_DONE) return state;
     }
     c->is_swift = c->written == all;
@@ -363,10 +377,9 @@ static void cork(struct channel *c, bool is_corked)
     c->is_corked = is_corked;
 }
 
-/* OpenSSL writes each record with a call of the kernel, which holds back what fills no packet until all are there. */
 enum channel_state channel_write(struct channel *c)
 {
-    if (c->has_tls && (c->is_followed || c->out.total > FRAME_MOST)) cork(c, true);
+    if (c->has_tls && c->is_followed) cork(c, true);
     enum channel_state state = write_all(c);
     if (!c->is_followed || state != CHANNEL_DONE) cork(c, false);
     return state;

@@ -44,6 +44,7 @@ struct channel {
     pthread_mutex_t lock;     /* of `tls` while reader and writer are two threads */
     bool is_followed;         /* the message in the outbox goes on in the next one, which is filled at once */
     bool is_corked;           /* TCP_CORK is set. This, the one before and the next: under the lock of the line */
+    bool is_unflushed;        /* of TLS: records that the kernel has not taken yet */
     bool is_swift;            /* the kernel has taken the last outbox at once */
     bool may_read, may_write; /* as far as was told; may_read: the reader's, may_write: under the lock of the line */
     uint64_t heard_ns, pinged_ns; /* CLOCK_MONOTONIC. Of who reads */
@@ -94,7 +95,10 @@ size_t channel_room(const struct channel *);
 /* Puts a frame into the outbox, which has room for it: `head` is copied; of `payload` so much is sent as lies there, and
  * where that is not copied, `kept` is held until it is written. NULL: it is copied. */
 void channel_put(struct channel *, struct frame_header, struct iovec head, struct iovec payload, struct kept *);
-static inline bool channel_is_empty(const struct channel *c) { return c->out.first == c->out.count; }
+static inline bool channel_is_empty(const struct channel *c)
+{
+    return c->out.first == c->out.count && !c->is_unflushed;
+}
 /* Bytes that the frame of a chunk has around its payload. */
 static inline size_t channel_around(const struct channel *c)
 {

@@ -12,6 +12,7 @@ typedef struct ssl_method SSL_METHOD;
 typedef struct ssl_ctx SSL_CTX;
 typedef struct ssl SSL;
 typedef struct bio BIO;
+typedef struct bio_method BIO_METHOD;
 typedef struct x509 X509;
 typedef struct evp_pkey EVP_PKEY;
 typedef struct x509_store X509_STORE;
@@ -37,6 +38,10 @@ enum {
     SSL_KEY_UPDATE_REQUESTED = 1,
     TLS1_3_VERSION = 0x0304,
     X509_V_FLAG_X509_STRICT = 0x20,
+    BIO_NOCLOSE = 0,
+    BIO_CTRL_FLUSH = 11,
+    BIO_C_SET_BUFF_SIZE = 117,
+    BIO_FLAGS_SHOULD_RETRY = 8,
 };
 #define SSL_OP_NO_TICKET        (UINT64_C(1) << 14)
 #define SSL_OP_NO_COMPRESSION   (UINT64_C(1) << 17)
@@ -62,7 +67,8 @@ enum {
     f(SSL_CTX_add_client_CA, int, (SSL_CTX *, X509 *));                                      \
     f(SSL_new, SSL *, (SSL_CTX *));                                                          \
     f(SSL_free, void, (SSL *));                                                              \
-    f(SSL_set_fd, int, (SSL *, int));                                                        \
+    f(SSL_set_rfd, int, (SSL *, int));                                                       \
+    f(SSL_set0_wbio, void, (SSL *, BIO *));                                                  \
     f(SSL_set_accept_state, void, (SSL *));                                                  \
     f(SSL_set_connect_state, void, (SSL *));                                                 \
     f(SSL_do_handshake, int, (SSL *));                                                       \
@@ -84,6 +90,13 @@ enum {
     f(PEM_read_bio_PrivateKey, EVP_PKEY *, (BIO *, EVP_PKEY **, password_callback, void *)); \
     f(EVP_PKEY_free, void, (EVP_PKEY *));                                                    \
     f(BIO_new_mem_buf, BIO *, (const void *, int));                                          \
+    f(BIO_f_buffer, const BIO_METHOD *, (void));                                             \
+    f(BIO_new, BIO *, (const BIO_METHOD *));                                                 \
+    f(BIO_new_socket, BIO *, (int, int));                                                    \
+    f(BIO_push, BIO *, (BIO *, BIO *));                                                      \
+    f(BIO_int_ctrl, long, (BIO *, int, long, int));                                          \
+    f(BIO_ctrl, long, (BIO *, int, long, void *));                                           \
+    f(BIO_test_flags, int, (const BIO *, int));                                              \
     f(BIO_free, int, (BIO *));                                                               \
     f(ERR_clear_error, void, (void));                                                        \
     f(ERR_peek_last_error, unsigned long, (void));                                           \

@@ -7,7 +7,8 @@
 #include <string.h>
 
 enum {
-    KEY_RECORDS = 1 << 23, /* of AES-GCM under one key: RFC 8446, section 5.5, allows 2^24.5 */
+    KEY_RECORDS = 1 << 23,                   /* of AES-GCM under one key: RFC 8446, section 5.5, allows 2^24.5 */
+    WRITE_BYTES = TLS_UNFLUSHED + (1 << 10), /* four records, and what is around them and between them */
     READ_BYTES = 65 << 10, /* that one call of the kernel brings at most: four records, and what is around them */
 };
 
@@ -91,11 +92,25 @@ void tls_context_close(struct tls_context *c)
 
 /* ---- a connection ---- */
 
+/* What OpenSSL writes goes to a buffer: else each record would be a call of the kernel. */
+static BIO *buffer_before(const struct openssl *o, int descriptor)
+{
+    BIO *buffer = o->BIO_new(o->BIO_f_buffer()), *socket = o->BIO_new_socket(descriptor, BIO_NOCLOSE);
+    if (buffer && socket && o->BIO_int_ctrl(buffer, BIO_C_SET_BUFF_SIZE, WRITE_BYTES, 1) == 1)
+        return o->BIO_push(buffer, socket);
+    if (buffer) o->BIO_free(buffer);
+    if (socket) o->BIO_free(socket);
+    return NULL;
+}
+
 bool tls_open(struct tls *t, const struct tls_context *c, int descriptor)
 {
     const struct openssl *o = c->library;
     *t = (struct tls){.library = o, .ssl = o->SSL_new(c->context)};
-    if (!t->ssl || o->SSL_set_fd(t->ssl, descriptor) != 1) return tls_close(t), false;
+    if (!t->ssl || o->SSL_set_rfd(t->ssl, descriptor) != 1) return tls_close(t), false;
+    t->records_out = buffer_before(o, descriptor);
+    if (!t->records_out) return tls_close(t), false;
+    o->SSL_set0_wbio(t->ssl, t->records_out);
     if (c->is_server)
         o->SSL_set_accept_state(t->ssl);
     else
@@ -146,6 +161,17 @@ enum tls_state tls_write(struct tls *t, const void *bytes, size_t size, size_t *
     int result = t->library->SSL_write(t->ssl, bytes, (int)size);
     *written = result > 0 ? (size_t)result : 0;
     return result > 0 ? TLS_DONE : state_of(t, result, fault);
+}
+
+enum tls_state tls_flush(struct tls *t, struct tls_fault *fault)
+{
+    const struct openssl *o = t->library;
+    o->ERR_clear_error();
+    errno = 0;
+    if (o->BIO_ctrl(t->records_out, BIO_CTRL_FLUSH, 0, NULL) > 0) return TLS_DONE;
+    if (o->BIO_test_flags(t->records_out, BIO_FLAGS_SHOULD_RETRY)) return TLS_WANTS_WRITE;
+    *fault = (struct tls_fault){0};
+    return say_reason(o, fault), TLS_FAILED;
 }
 
 size_t tls_peer(const struct tls *t, uint8_t *der)

@@ -6,7 +6,10 @@
 
 #include "openssl.h"
 
-enum { TLS_WORDS = 160 };
+enum {
+    TLS_WORDS = 160,
+    TLS_UNFLUSHED = 64 << 10, /* bytes that tls_write takes before tls_flush */
+};
 
 struct tls_fault {
     char reason[TLS_WORDS]; /* as Python's ssl has it: "TLSV13_ALERT_CERTIFICATE_REQUIRED"; "": none */
@@ -23,6 +26,7 @@ struct tls_context {
 struct tls {
     const struct openssl *library;
     SSL *ssl;
+    BIO *records_out; /* what was written, until it is flushed. Of `ssl` */
     uint64_t records; /* written since the keys were new */
 };
 
@@ -43,7 +47,10 @@ void tls_context_close(struct tls_context *);
 bool tls_open(struct tls *, const struct tls_context *, int descriptor);
 enum tls_state tls_handshake(struct tls *, struct tls_fault *);
 enum tls_state tls_read(struct tls *, void *to, size_t space, size_t *got, struct tls_fault *);
+/* A record. It goes no further than a buffer, which has room for TLS_UNFLUSHED bytes. */
 enum tls_state tls_write(struct tls *, const void *bytes, size_t size, size_t *written, struct tls_fault *);
+/* What was written leaves with it, in one call of the kernel if that takes it all. DONE, WANTS_WRITE, or FAILED. */
+enum tls_state tls_flush(struct tls *, struct tls_fault *);
 /* The peer's certificate in DER; `der` NULL: its size. 0: it has shown none. */
 size_t tls_peer(const struct tls *, uint8_t *der);
 const char *tls_cipher(const struct tls *);

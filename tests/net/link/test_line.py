@@ -92,6 +92,21 @@ def test_small_messages_that_wait_leave_together(tls_ends: Ends) -> None:
     assert max(record_sizes(bytes(bulk.seen[0]))) > RECORD_MOST
 
 
+def test_records_of_which_the_kernel_takes_a_part_arrive_whole(tls_ends: Ends) -> None:
+    bulk = Wire()
+    bulk.ends[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # the least that there is
+    tls_ends.route("raw")
+    tls_ends.join(Wire(), bulk)
+    with (
+        rtmw.Publisher("raw", domain=tls_ends.here.domain, reliability=Reliability.RELIABLE) as publisher,
+        rtmw.Subscriber("raw", domain=tls_ends.there.domain, reliability=Reliability.RELIABLE) as subscriber,
+    ):
+        for size in (70_000, 64, 1 << 20):
+            payload = np.random.default_rng(size).bytes(size)
+            publisher.publish(payload)
+            assert bytes(subscriber.receive(timeout=PATIENCE).data) == payload
+
+
 def record_sizes(seen: bytes) -> list[int]:
     """Of TLS records, in bytes of what they carry and its tag."""
     sizes, at = list[int](), 0
