@@ -14,6 +14,8 @@ class Connection:
         self.reader = FrameReader(crc=crc)
         self.room = 0
         """Bytes that the carrier takes now."""
+        self.partial = 0
+        """Bytes that have come since the peer was heard last."""
         self.is_resumed = False
         """The peer's RESUME has come."""
         self.ping: int | None = None

@@ -23,6 +23,9 @@ from rtmw.net.session.state import State
 from rtmw.net.session.terms import Agreed, Terms
 from rtmw.net.session.timing import Timing
 
+SIGN_OF_LIFE: Final = 1024
+"""Bytes of a frame that is not whole after which the peer counts as heard: more than its PINGs and PONGs of a lease. A
+length that was spoiled on the way makes a frame of all that follows, and only these would come for long."""
 STAYS: Final = frozenset({Code.REPLACED, Code.SILENT, Code.EXPIRED, Code.DAMAGED})
 """Codes of a BYE that ends the connection, and not the session."""
 
@@ -77,12 +80,15 @@ class Core:
         connection = self._connection
         if connection is None:
             return
-        self.timing.heard(now)
+        connection.partial += len(event.data)
         for frame in connection.reader.feed(event.data):
-            self.has_heard = True
+            self.has_heard, connection.partial = True, SIGN_OF_LIFE
             self._frame(connection, frame, now)
             if self.is_closed or self._connection is not connection:
                 return
+        if connection.partial >= SIGN_OF_LIFE:
+            self.timing.heard(now)
+            connection.partial = 0
         if self._state.has_news:
             self.timing.acknowledge_soon(now)
 
