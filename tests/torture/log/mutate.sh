@@ -29,7 +29,11 @@ mutant() {
     # shellcheck disable=SC2086  # lists of words
     "$@" -Wno-error -w -I"$log" -c -o "$source.o" "$source.c" && "$@" -o "$build/mutants/rig" "$source.o" $others || exit 1
     case $name in "$hangs") PATIENCE_S=20 ;; *) PATIENCE_S=$patience ;; esac
-    if found=$("$build/mutants/rig" "$part" 1 "$amount" 2>&1 >/dev/null); then
+    harm=no
+    for seed in 1 2 3 4 5 6 7 8; do # whether a life comes by what the mutant spoils is chance
+        found=$("$build/mutants/rig" "$part" "$seed" "$amount" 2>&1 >/dev/null) || { harm=yes && break; }
+    done
+    if [ $harm = no ]; then
         echo "mutant $name: SURVIVED" >&2
         survived=$((survived + 1))
     elif echo "$found" | grep -q "it goes on for ever" && [ "$name" != "$hangs" ]; then
@@ -76,7 +80,7 @@ mutant "compaction leaves one record too few" cuts 4 compact 's/>= c->per_key;/>
 mutant "ids of what compaction removes are not kept" cuts 6 upkeep 's/int code = keep_ids\(w, w->last_base, fault\);/int code = LOG_OK;/; s/if \(code \|\| \(w->ids\.count && w->ids_upto < w->last_base\)\) return code;//' "$@"
 mutant "a gap is passed over wherever a record is spoiled" rot 97 reader 's/bool is_spoiled = .*/if (r->segment.is_compacted) r->position = r->segment.end; bool is_spoiled = false;/' "$@"
 mutant "a write into a compacted segment that failed counts" faults 1 compact 's/if \(error\) return failed\("write", error, fault\);/if (error) c->unsynced = 0;/' "$@"
-mutant "who takes a cursor does not sync its name" faults 3 cursor '/^int cursor_take/,/^}/ s/folder->io->sync_folder\(folder->io->disk, folder->folder\)/0/' "$@"
+mutant "who takes a cursor does not sync its name" faults 1 cursor '/^int cursor_take/,/^}/ s/folder->io->sync_folder\(folder->io->disk, folder->folder\)/0/' "$@"
 mutant "a full disk is told when the segment is full" faults 1 append 's/if \(w->spare_state == SPARE_FULL\) return ends && fits \? LOG_OK : LOG_FULL;//' "$@"
 
 mutant "records lie behind the reach of each durable mark" cuts 12 flush 's/if \(offset \+ size > w->last\.reach && /if (0 \&\& /' "$@"
