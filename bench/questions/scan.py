@@ -68,11 +68,18 @@ def by_format(spark: Any, path: Path) -> Any:
     return spark.read.format("rtmw").load(str(path), topic=TOPIC, columns=",".join(NAMES))
 
 
+def never_null(made: Any) -> Any:
+    """The same batch with columns that are declared so, as those of a recording are: Spark then looks for no null."""
+    import pyarrow as pa
+
+    return made.cast(pa.schema([field.with_nullable(False) for field in made.schema]))
+
+
 def ready(spark: Any, count: int) -> Any:
     """As many rows, of one batch that is there already."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    made, times = batch(0, CHUNK), count // (CHUNK * TASKS)
+    made, times = never_null(batch(0, CHUNK)), count // (CHUNK * TASKS)
 
     def repeated(numbers: Any) -> Any:
         for part in numbers:
