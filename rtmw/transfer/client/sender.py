@@ -193,7 +193,7 @@ class Sender(Closing):
         many, and why the first one. TransferError: the same, and of some nobody knows whether they were accepted, or
         their source has changed. BatchTimeout, a TimeoutError: not all have reached the level within `timeout` seconds;
         those that were sent go on, and those behind them will not be sent. CoreNotRunning: there has been no core for
-        ten seconds; what was sent goes on when one is there.
+        ten seconds; those that were sent go on when one is there.
         """
         options = SendOptions(delivery, wait, lifetime, timeout, priority, None)
         return send_batch(self, to, bodies, options)
