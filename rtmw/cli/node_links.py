@@ -6,15 +6,18 @@ import os
 import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.addresses import place_to_listen, place_to_reach, unix_path
 from rtmw.cli.environment import Check
 from rtmw.cli.show import Table, duration, size
 from rtmw.clock import CLOCK
+from rtmw.errors import RtmwError
 
 if TYPE_CHECKING:
     from rtmw.net.settings import Settings
+
+_OPENSSL: Final = "OpenSSL of links"
 
 
 def links_table(links: dict[str, Any]) -> Table:
@@ -58,6 +61,8 @@ def examined(links: dict[str, Any]) -> Iterator[Check]:
     """For the doctor."""
     for place, why in links["failing"].items():
         yield Check(f"link with {place}", "there is none", f"{why}; the node tries it again and again")
+    if links.get("openssl"):
+        yield Check(_OPENSSL, links["openssl"])
     yield from _listening(filter(unix_path, links["ports"]))
     for peer in links["peers"]:
         name = f"link with {peer['peer'] or peer['host']}"
@@ -92,6 +97,8 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
     link = settings.link
     if not link.is_used:
         return
+    if link.keys:
+        yield _openssl(link.openssl, path)
     tcp = "with TLS" if link.keys else "without TLS: anybody on the way may read, change and send"
     for place in link.listen:
         advice = "" if place in ports else _why_not(place)
@@ -113,6 +120,17 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
             yield Check(f"link with {place}", tcp)
     if not settings.allow.rules:
         yield Check("rules of peers", "none", 'nobody may have a link: write an [[allow]] with peer = "rtmw://…"')
+
+
+def _openssl(library: str, path: Path) -> Check:
+    """Can the OpenSSL that the settings name be had?"""
+    from rtmw.net.link.library import openssl
+    from rtmw.net.settings import place_of
+
+    try:
+        return Check(_OPENSSL, openssl(library))
+    except RtmwError as error:
+        return Check(_OPENSSL, "there is none", f"{place_of(path, 'openssl', 'link')}: {error}")
 
 
 def _why_not(place: str) -> str:

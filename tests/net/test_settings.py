@@ -121,6 +121,7 @@ def test_the_example_shows_every_setting_with_a_value_that_can_be_used(tmp_path:
         ('insecure = "yes"', "line 2: insecure cannot be used: it is 'yes'; it must be true or false"),
         ("lease = 0", "line 2: lease cannot be used: it is 0; it must be from 0.1 to 3600 seconds"),
         ('max_rate = "fast"', "line 2: max_rate cannot be used: it is 'fast'; it must be bytes a second"),
+        ('openssl = "lib/libssl.so"', "line 2: openssl cannot be used: it is 'lib/libssl.so'; it must be the path"),
         ('conect = ["hub:1"]', "line 2: [link] has no conect"),
     ],
 )

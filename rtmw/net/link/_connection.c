@@ -27,18 +27,19 @@ static PyObject *tls_failed(PyTypeObject *type, const struct tls_fault *fault)
     return NULL;
 }
 
-static const struct openssl *library_of(State *state)
+static const struct openssl *library_of(State *state, const char *path)
 {
-    char words[256];
-    const struct openssl *library = openssl_find(words, sizeof words);
+    char words[512];
+    const struct openssl *library = openssl_find(path, words, sizeof words);
     if (!library) PyErr_SetString(state->error, words);
     return library;
 }
 
-PyObject *openssl_version(PyObject *module, PyObject *unused)
+PyObject *openssl_version(PyObject *module, PyObject *args)
 {
-    const struct openssl *library = library_of(PyModule_GetState(module));
-    (void)unused;
+    const char *path = "";
+    if (!PyArg_ParseTuple(args, "|s", &path)) return NULL;
+    const struct openssl *library = library_of(PyModule_GetState(module), path);
     return library ? PyUnicode_FromString(library->OpenSSL_version(0)) : NULL;
 }
 
@@ -58,16 +59,16 @@ static bool trust(Context *self, PyObject *authorities)
 
 static PyObject *Context_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"pem", "authorities", "is_server", NULL};
-    const char *pem;
+    static char *names[] = {"pem", "authorities", "is_server", "openssl", NULL};
+    const char *pem, *openssl = "";
     Py_ssize_t size;
     PyObject *authorities;
     int is_server;
     struct tls_fault fault;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "y#O!p", names, &pem, &size, &PyList_Type, &authorities,
-                                     &is_server))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "y#O!p|s", names, &pem, &size, &PyList_Type, &authorities,
+                                     &is_server, &openssl))
         return NULL;
-    const struct openssl *library = library_of(state_of(type));
+    const struct openssl *library = library_of(state_of(type), openssl);
     Context *self = library ? (Context *)type->tp_alloc(type, 0) : NULL;
     if (!self) return NULL;
     self->core.is_server = is_server;

@@ -302,7 +302,7 @@ static int module_exec(PyObject *module)
                : 0;
 }
 
-static PyMethodDef functions[] = {{"openssl", openssl_version, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {{"openssl", openssl_version, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, "rtmw.net.link._line", NULL, sizeof(State), functions, module_slots, NULL, NULL, NULL};

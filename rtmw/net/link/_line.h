@@ -57,6 +57,6 @@ PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords);
 /* _connection.c */
 struct channel *connection_channel(PyObject *connection); /* NULL: an exception is set */
 void connection_give(PyObject *connection);               /* the channel is another's from here on */
-PyObject *openssl_version(PyObject *module, PyObject *unused);
+PyObject *openssl_version(PyObject *module, PyObject *args);
 
 #endif

@@ -22,9 +22,9 @@ class TlsError(RtmwError):
 class Context:
     """Keys of this node for TLS 1.3: a certificate of the peer is required, no tickets, no renegotiation, no 0-RTT."""
 
-    def __new__(cls, pem: bytes, authorities: list[bytes], is_server: bool) -> Context:
-        """`pem`: private key and certificate, as node.pem has them. `authorities`: certificates in DER. Raises
-        TlsError, and RtmwError in words where no OpenSSL can be found."""
+    def __new__(cls, pem: bytes, authorities: list[bytes], is_server: bool, openssl: str = "") -> Context:
+        """`pem`: private key and certificate, as node.pem has them. `authorities`: certificates in DER. `openssl`: see
+        the function `openssl`. Raises TlsError, and RtmwError in words where no OpenSSL can be found."""
 
 @final
 class Connection:
@@ -239,5 +239,6 @@ class Route:
     def close(self) -> None:
         """Stops it, too. Idempotent."""
 
-def openssl() -> str:
-    """The version of the OpenSSL that contexts use. Raises RtmwError in words where none can be had."""
+def openssl(path: str = "", /) -> str:
+    """The version of the OpenSSL whose libssl this is, such as "OpenSSL 3.5.9 29 Sep 2026". `path`: "" is the one that
+    Python has loaded, else that of the system. Raises RtmwError in words where it cannot be had."""

@@ -23,7 +23,7 @@ from rtmw.net.dds.discovery import Program, printable
 from rtmw.net.dds.ended import Ended
 from rtmw.net.dds.undelivered import Undelivered
 from rtmw.net.link.greeting import Greeted, LinkGuest, Pair, Twins, dial
-from rtmw.net.link.library import Bus, Context, Line
+from rtmw.net.link.library import Bus, Context, Line, openssl
 from rtmw.net.link.linked import Linked
 from rtmw.net.link.messages import VERSION, Hello
 from rtmw.net.link.places import Listening
@@ -102,10 +102,14 @@ class Links:
     def _use(self, identity: Identity | None) -> None:
         self.identity = identity
         self.client_context = self.server_context = None
+        self.openssl: str | None = None
+        """The version of the OpenSSL that new connections have; None: they have no TLS."""
         if identity is not None:
             pem, authorities = identity.material()
-            self.client_context = Context(pem, authorities, False)
-            self.server_context = Context(pem, authorities, True)
+            library = self._settings.link.openssl
+            self.openssl = openssl(library)
+            self.client_context = Context(pem, authorities, False, library)
+            self.server_context = Context(pem, authorities, True, library)
 
     def open(self) -> None:
         """Listen and dial. Raises NodeError where that cannot be listened."""

@@ -109,7 +109,8 @@ struct openssl {
 #undef DECLARE
 };
 
-/* NULL: `words`, of `size` bytes, says why none can be had. Any thread; loads the library at the first call. */
-const struct openssl *openssl_find(char *words, size_t size);
+/* `path`: of its libssl; "": the usual one. NULL: `words`, of `size` bytes, says why none can be had. Any thread; loads a
+ * library at the first call, for good. */
+const struct openssl *openssl_find(const char *path, char *words, size_t size);
 
 #endif

@@ -101,12 +101,15 @@ class LinkService:
         self._links.step(topics, changed)
 
     def prepare(self, settings: Settings) -> Identity | None:
-        """The keys that other settings need, before they are taken in. Raises KeysError."""
+        """The keys that other settings need, before they are taken in. Raises KeysError, and RtmwError where there is
+        no OpenSSL for them."""
         link = settings.link
         if not link.is_used or link.keys is None:
             return None
+        from rtmw.net.link.library import openssl
         from rtmw.net.security.identity import Identity
 
+        openssl(link.openssl)
         return Identity.load(link.keys, link.revoked)
 
     def obey(self, settings: Settings, identity: Identity | None) -> None:
@@ -175,6 +178,7 @@ class LinkService:
             return None
         return {
             "name": self._identity.name if self._identity else None,
+            "openssl": self._links.openssl,
             "ports": self._links.ports,
             "peers": [_row(session) for session in self._links.sessions.values()],
             "failing": self._links.why,

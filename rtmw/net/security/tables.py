@@ -8,11 +8,12 @@ listen = "0.0.0.0:7447"            # where others may connect, or a list of such
 insecure = true                    # without keys, also beyond this host: anybody may read, change and send
 max_rate = "10M"                   # bytes a second that may leave over a link; default: by what the line takes
 lease = 10.0                       # seconds that a link may be cut until the peer is gone
+openssl = "/opt/ssl/libssl.so.3"   # whose OpenSSL has TLS; default: that of Python, else the system's
 
 A place of [link] may also be a Unix socket of this host, "unix:/run/rtmw/a.sock", which needs no keys.
 
-[transfer] has the same keys but max_rate, for sessions between cores of transfers; without keys and revoked, those of
-[link]. Its table [transfer.limits] is read by rtmw.transfer.limits.
+[transfer] has the same keys but max_rate and openssl, for sessions between cores of transfers; without keys and
+revoked, those of [link]. Its table [transfer.limits] is read by rtmw.transfer.limits.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class Link:
     """Bytes a second that may leave over one link; 0: as the line takes."""
     lease: float = 10.0
     """Seconds that a link may be cut until the peer is gone."""
+    openssl: str = ""
+    """The libssl that has TLS: a path, or a name that the host's linker finds; "": that of Python, or the system's."""
 
     @property
     def is_used(self) -> bool:
@@ -132,6 +135,12 @@ def _revoked(value: Any) -> frozenset[int]:
     return frozenset(_serial(one) for one in cast("list[Any]", value))
 
 
+def _openssl(value: Any) -> str:
+    if not isinstance(value, str) or not value or ("/" in value and not value.startswith("/")):
+        raise ValueError(f"it is {value!r}; it must be the path of a libssl from / on, such as '/opt/ssl/libssl.so.3'")
+    return value
+
+
 def _serial(value: Any) -> int:
     try:
         if not isinstance(value, str):
@@ -188,6 +197,7 @@ LINK: Final = Declaration(
         _INSECURE,
         Setting("max_rate", values.rate, "BYTES"),
         _LEASE,
+        Setting("openssl", _openssl, "FILE"),
     ),
     "link",
     error=RulesError,

@@ -243,7 +243,7 @@ static void open_contexts(const char *pem, const char *der)
     size_t sizes[2];
     char words[256];
     struct tls_fault fault;
-    const struct openssl *library = openssl_find(words, sizeof words);
+    const struct openssl *library = openssl_find("", words, sizeof words);
     CHECK(library, "%s", words);
     for (int n = 0; n < 2; n++) {
         FILE *file = fopen(n ? der : pem, "rb");
