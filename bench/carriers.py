@@ -11,7 +11,8 @@ from bench.cable import Place
 from bench.domain import domain
 from bench.leaves import leaves
 from bench.nodes import hosts, linked
-from bench.peers import LINK_TCP, LINK_TLS, NATS, NATS_TLS
+from bench.openssl import newer
+from bench.peers import LINK_TCP, LINK_TLS, LINK_TLS_NEWER, NATS, NATS_TLS
 
 
 class Carrier(Enum):
@@ -20,6 +21,8 @@ class Carrier(Enum):
     """rtmw's, over DDS."""
     LINK = auto()
     LINK_TLS = auto()
+    LINK_TLS_NEWER = auto()
+    """By an OpenSSL that is newer than that of the system."""
     LEAVES = auto()
     LEAVES_TLS = auto()
 
@@ -28,6 +31,7 @@ CARRIERS = {
     "rtmw": Carrier.NODES,
     LINK_TCP: Carrier.LINK,
     LINK_TLS: Carrier.LINK_TLS,
+    LINK_TLS_NEWER: Carrier.LINK_TLS_NEWER,
     NATS: Carrier.LEAVES,
     NATS_TLS: Carrier.LEAVES_TLS,
 }
@@ -39,9 +43,10 @@ def carried(
     carrier: Carrier, pool: str, environment: dict[str, str], places: tuple[Place, Place], folder: Path
 ) -> Iterator[tuple[int, int]]:
     """The domains of both hosts, with what carries messages between them until the block ends."""
-    if carrier in (Carrier.NODES, Carrier.LINK, Carrier.LINK_TLS):
-        is_link = carrier is not Carrier.NODES
-        link = linked(folder, environment, places, carrier is Carrier.LINK_TLS) if is_link else None
+    if carrier in (Carrier.NODES, Carrier.LINK, Carrier.LINK_TLS, Carrier.LINK_TLS_NEWER):
+        library = newer() if carrier is Carrier.LINK_TLS_NEWER else ""
+        has_tls = carrier is not Carrier.LINK
+        link = None if carrier is Carrier.NODES else linked(folder, environment, places, has_tls, library)
         with hosts(pool, environment, places, link) as numbers:
             yield numbers
         return

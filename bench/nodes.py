@@ -72,14 +72,16 @@ def hosts(
 
 
 def linked(
-    folder: Path, environment: dict[str, str], places: tuple[Place, Place], has_tls: bool
+    folder: Path, environment: dict[str, str], places: tuple[Place, Place], has_tls: bool, library: str = ""
 ) -> tuple[Arguments, Arguments]:
-    """Arguments for the nodes of two hosts with a link; their settings lie in the folder. The first one listens."""
+    """Arguments for the nodes of two hosts with a link; their settings lie in the folder. The first one listens.
+    `library`: the libssl that has TLS; empty: the usual one."""
     address = f"{places[0].address}:{free_port()}"
     keys = node_keys(tuple(environment.items())) if has_tls else None
     found: list[Arguments] = []
     for at, where in enumerate((f'listen = "{address}"', f'connect = ["{address}"]')):
         who = f'keys = "{keys[at]}"' if keys else "insecure = true"
+        who += f'\nopenssl = "{library}"' if library else ""
         rules = RULES.format(peers=f"rtmw://{SITE}/*" if keys else "*")
         file = folder / f"node-{at}.toml"
         file.write_text(f"[link]\n{where}\n{who}\n{rules}")

@@ -84,6 +84,7 @@ MODULES = {
 
 ZENOH_SHM, ZENOH_TCP, ZENOH_TLS = "zenoh, shared memory", "zenoh, TCP", "zenoh, TLS"
 LINK_TCP, LINK_TLS = "rtmw, link over TCP", "rtmw, link over TLS"
+LINK_TLS_NEWER = "rtmw, link over TLS, newer OpenSSL"
 NATS, NATS_TLS = "NATS leaf, TCP", "NATS leaf, TLS"
 TRANSPORTS = {
     ZENOH_SHM: "zenoh",
@@ -91,6 +92,7 @@ TRANSPORTS = {
     ZENOH_TLS: "zenoh_tls",
     LINK_TCP: "rtmw",
     LINK_TLS: "rtmw",
+    LINK_TLS_NEWER: "rtmw",
     NATS: "nats",
     NATS_TLS: "nats",
 }

@@ -1,7 +1,8 @@
 """What does a message cost between two hosts, by link, by DDS and by other systems, in four sizes?
 
 A play asks one system all of it, so a column of the table is one system. The hosts are two domains of this machine with
-a node each, which meet over loopback: by DDS, by a link without TLS (`insecure = true`), or by one with keys and rules.
+a node each, which meet over loopback: by DDS, by a link without TLS (`insecure = true`), or by one with keys and rules,
+whose TLS comes from the system's OpenSSL or from a newer one.
 zenoh goes from program to program, peer to peer, without its shared memory, over TCP or TLS with verified certificates
 of both sides. NATS has a server on each host, one a leaf of the other, over TCP or TLS with the same certificates.
 
@@ -21,7 +22,7 @@ from typing import Any
 
 from bench.cases import RTMW, Case, Figures
 from bench.numbers import spread
-from bench.peers import LINK_TCP, LINK_TLS, NATS, NATS_TLS, ZENOH_TCP, ZENOH_TLS
+from bench.peers import LINK_TCP, LINK_TLS, LINK_TLS_NEWER, NATS, NATS_TLS, ZENOH_TCP, ZENOH_TLS
 from bench.pingpong import STOP, Line, close_line, follow, greet, met, next_batch, open_line, ping_wait, pong_wait
 from bench.role import Role
 from bench.siblings import processor_s
@@ -30,7 +31,7 @@ from bench.stage import Part, Stage, Way
 TITLE = "From host to host by links, nodes over DDS and others"
 UNIT = "µs"
 ROUNDS = 3
-WAYS = (RTMW, LINK_TCP, LINK_TLS, ZENOH_TCP, ZENOH_TLS, NATS, NATS_TLS)
+WAYS = (RTMW, LINK_TCP, LINK_TLS, LINK_TLS_NEWER, ZENOH_TCP, ZENOH_TLS, NATS, NATS_TLS)
 SIZES = {"64 B": 64, "1 KiB": 1 << 10, "64 KiB": 1 << 16, "1 MiB": 1 << 20}
 BATCH = {"64 B": 20, "1 KiB": 20, "64 KiB": 10, "1 MiB": 5}
 LARGEST = "1 MiB"

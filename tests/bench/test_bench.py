@@ -12,7 +12,7 @@ import pytest
 from bench.cable import NoCable, cable
 from bench.cases import MSGSPEC, RTMW, Case
 from bench.domain import NUMBERS, domain
-from bench.peers import LINK_TCP, LINK_TLS, TRANSPORTS, ZENOH_SHM, ZENOH_TCP
+from bench.peers import LINK_TCP, LINK_TLS, LINK_TLS_NEWER, TRANSPORTS, ZENOH_SHM, ZENOH_TCP
 from bench.questions import LINKS, NAMES, crowd, links, question
 from bench.results import Key
 from bench.stage import Failed, Part, Stage
@@ -54,9 +54,12 @@ def test_between_hosts_no_target_is_held_against_a_way_within_one() -> None:
     assert not any(ZENOH_SHM in key for target in TARGETS for key in target.over if key[0] in LINKS)
 
 
-@pytest.mark.parametrize("system", [LINK_TCP, LINK_TLS])
-def test_a_link_is_asked_for_trips_flows_and_the_processor_time_of_its_nodes(system: str) -> None:
+@pytest.mark.parametrize("system", [LINK_TCP, LINK_TLS, LINK_TLS_NEWER])
+def test_a_link_is_asked_for_trips_flows_and_the_processor_time_of_its_nodes(
+    system: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("cryptography")
+    monkeypatch.setattr("bench.carriers.newer", lambda: "libssl.so.3")  # the environment of the bench has a newer one
     case = next(case for case in question("links").cases(quick=True) if case.name == system)
     found = question("links").measure(Stage("16M"), system, Case(system, (system,), {**case.options, "seconds": 0.05}))
     assert set(found) == set(links.SYSTEMS)
