@@ -49,6 +49,21 @@ def log(tmp_path: Path) -> rtmw.Log[bytes]:
 # ---- trim ----
 
 
+def test_a_trim_that_is_asked_for_is_done_soon_and_nobody_waits_for_it(log: rtmw.Log[bytes]) -> None:
+    everything, writer = list(log.read()), log._begin_to_write()
+    writer.ask_trim(everything[5].position)
+    until(lambda: log.stats().earliest == everything[4].position)
+    assert keys(log) == list(range(4, 12))
+    assert writer.last_base == everything[10].position
+    writer.ask_trim(log.end)
+    until(lambda: segments(log.path) == [writer.last_base])
+    log.close()
+    with pytest.raises(rtmw.ClosedError):
+        writer.ask_trim(0)
+    with pytest.raises(rtmw.ClosedError):
+        _ = writer.last_base
+
+
 def test_a_trim_removes_the_segments_before_a_position(log: rtmw.Log[bytes]) -> None:
     everything = list(log.read())
     start = log.trim(everything[5].position)

@@ -92,6 +92,10 @@ class Writer:
         """All below this position is on the disk."""
 
     @property
+    def last_base(self) -> int:
+        """Where the last segment begins."""
+
+    @property
     def cut(self) -> int:
         """Bytes that recovery cut."""
 
@@ -110,6 +114,9 @@ class Writer:
 
     def trim(self, before: int, /) -> int:
         """The log begins with the segment in which this position lies; gives where that is."""
+
+    def ask_trim(self, before: int, /) -> None:
+        """The same soon. Does not block; if it fails, so do the appends that follow."""
 
     def add_eventfd(self, descriptor: int, /) -> bool:
         """An eventfd that is written to when something became durable or failed, or there is room. False: too many."""

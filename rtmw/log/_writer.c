@@ -243,6 +243,15 @@ static PyObject *Writer_trim(PyObject *object, PyObject *given)
     return PyLong_FromUnsignedLongLong(start);
 }
 
+static PyObject *Writer_ask_trim(PyObject *object, PyObject *given)
+{
+    Writer *self = (Writer *)object;
+    uint64_t before = PyLong_AsUnsignedLongLong(given);
+    if (PyErr_Occurred() || !is_usable(self)) return NULL;
+    writer_ask_trim(&self->core, before);
+    Py_RETURN_NONE;
+}
+
 static PyObject *Writer_add_eventfd(PyObject *object, PyObject *given)
 {
     int descriptor = (int)PyLong_AsLong(given);
@@ -306,6 +315,13 @@ static PyObject *Writer_durable(PyObject *object, void *unused)
     return PyLong_FromUnsignedLongLong(load_acquire(&((Writer *)object)->core.durable));
 }
 
+static PyObject *Writer_last_base(PyObject *object, void *unused)
+{
+    (void)unused;
+    if (!is_usable((Writer *)object)) return NULL;
+    return PyLong_FromUnsignedLongLong(writer_last_base(&((Writer *)object)->core));
+}
+
 static PyObject *Writer_cut(PyObject *object, void *unused)
 {
     (void)unused;
@@ -323,12 +339,14 @@ static PyMethodDef writer_methods[] = {{"append", (PyCFunction)(void (*)(void))W
                                        {"start", Writer_start, METH_NOARGS, NULL},
                                        {"wait", Writer_wait, METH_VARARGS, NULL},
                                        {"trim", Writer_trim, METH_O, NULL},
+                                       {"ask_trim", Writer_ask_trim, METH_O, NULL},
                                        {"add_eventfd", Writer_add_eventfd, METH_O, NULL},
                                        {"remove_eventfd", Writer_remove_eventfd, METH_O, NULL},
                                        {"counters", Writer_counters, METH_NOARGS, NULL},
                                        {"close", Writer_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};
 static PyGetSetDef writer_members[] = {{"durable", Writer_durable, NULL, NULL, NULL},
+                                       {"last_base", Writer_last_base, NULL, NULL, NULL},
                                        {"cut", Writer_cut, NULL, NULL, NULL},
                                        {"failed", Writer_failed, NULL, NULL, NULL},
                                        {NULL, NULL, NULL, NULL, NULL}};

@@ -253,16 +253,30 @@ int writer_wait(struct writer *w, uint64_t end, uint64_t deadline)
     return LOG_OK;
 }
 
+/* Lock held. Where the log is to begin: no later than with the last segment. */
+static uint64_t ask_trim(struct writer *w, uint64_t before)
+{
+    if (before > w->last_base) before = w->last_base;
+    if (w->trim_to < before) {
+        w->trim_to = before;
+        w->chores++;
+        futex_wake(&w->chores);
+    }
+    return before;
+}
+
+void writer_ask_trim(struct writer *w, uint64_t before)
+{
+    pthread_mutex_lock(&w->lock);
+    ask_trim(w, before);
+    pthread_mutex_unlock(&w->lock);
+}
+
 int writer_trim(struct writer *w, uint64_t before, uint64_t *start)
 {
     for (;;) {
         pthread_mutex_lock(&w->lock);
-        if (before > w->last_base) before = w->last_base;
-        if (w->trim_to < before) {
-            w->trim_to = before;
-            w->chores++;
-            futex_wake(&w->chores);
-        }
+        before = ask_trim(w, before);
         bool is_done = w->trimmed >= before, has_failed = load_relaxed(&w->failed), closes = load_relaxed(&w->stopping);
         uint32_t seen = load_relaxed(&w->room);
         *start = w->earliest;
@@ -275,6 +289,14 @@ int writer_trim(struct writer *w, uint64_t before, uint64_t *start)
         pthread_mutex_unlock(&w->lock);
         if (code) return code;
     }
+}
+
+uint64_t writer_last_base(struct writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    uint64_t base = w->last_base;
+    pthread_mutex_unlock(&w->lock);
+    return base;
 }
 
 void writer_counters(struct writer *w, struct writer_counters *counters, uint64_t *queued, uint64_t *queued_bytes,

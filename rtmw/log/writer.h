@@ -153,6 +153,10 @@ int writer_wait(struct writer *w, uint64_t end, uint64_t deadline);
 /* The log begins with the segment in which `before` lies, durably; `*start`: where that is. Whoever reads before it is told.
  * LOG_FAILED: it does, or not. LOG_CLOSED, LOG_INTERRUPTED. */
 int writer_trim(struct writer *w, uint64_t before, uint64_t *start);
+/* The same soon, by the maker, which may have a spare to fill first. Does not block; if it fails, the writer has failed. */
+void writer_ask_trim(struct writer *w, uint64_t before);
+/* Where the last segment begins. */
+uint64_t writer_last_base(struct writer *w);
 void writer_counters(struct writer *w, struct writer_counters *counters, uint64_t *queued, uint64_t *queued_bytes,
                      uint64_t *oldest_ns);
 /* An eventfd that is written to when something became durable, has failed, or there is room. false: there are too many. */

@@ -41,8 +41,10 @@ def test_a_commit_whose_record_is_not_logged_has_failed_and_may_be_tried_again(t
 
 
 def test_a_step_that_is_logged_has_not_failed_because_a_checkpoint_has_no_room(tmp_path: Path) -> None:
-    with Store(tmp_path / "transfers", node="plant", checkpoint=1) as store:
+    with Store(tmp_path / "transfers", node="plant", segment="64K", checkpoint=1) as store:
         made = store.stats().checkpoints
+        while not store._log._begin_to_write().last_base:
+            send(store, bytes(4000), to="archive")
         with full_after(store, 1):
             send(store, b"once")
         assert store.stats().checkpoints == made

@@ -17,6 +17,7 @@ from rtmw.transfer.limits import Limits
 from rtmw.transfer.record_bytes import pack
 from rtmw.transfer.records import AbortCause, Start, TransferState
 from rtmw.transfer.store import Store
+from tests.bus import eventually
 from tests.child import Spawn
 from tests.transfer.letters import drain, me, send, take
 from tests.transfer.memory import header
@@ -154,6 +155,19 @@ def test_a_checkpoint_keeps_all_that_is_parked_or_open_and_the_log_stays_short(p
     with Store(path, node="plant") as again:
         assert again.stats().ended == {TransferState.CANCELLED: 400}
         assert drain(again) == [b"parked from the beginning on", b"kept"]
+
+
+def test_one_checkpoint_is_made_in_each_segment_since_another_one_there_would_free_nothing(path: Path) -> None:
+    with Store(path, node="plant", segment="64K", checkpoint=1000) as store:
+        for _ in range(200):
+            send(store, bytes(2000), to="archive")
+            (lsn,) = store.machine.state.items
+            store.settle(lsn, TransferState.CANCELLED)
+        rolls = store._log._begin_to_write().counters()[5]
+        assert rolls - 1 <= store.stats().checkpoints - 1 <= rolls
+        eventually(lambda: store._log.stats().segments <= 2)
+    with Store(path, node="plant") as again:
+        assert again.stats().ended == {TransferState.CANCELLED: 200}
 
 
 def test_what_a_process_had_taken_that_ended_goes_back_when_the_store_is_opened(path: Path, store: Store) -> None:
