@@ -22,6 +22,7 @@ __all__ = [
     "Core",
     "Done",
     "Failed",
+    "GiveUp",
     "Got",
     "Handed",
     "HandedRun",
@@ -112,6 +113,12 @@ class More:
     """The next block of the body of the Send with the same number."""
 
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """No block of the body of the Send with the same number will come any more. Answer: Failed; none, if all of it has
+    come, which the Send is answered for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +351,7 @@ class Core:
 
 
 Message: TypeAlias = (
-    Join | Leave | Send | Sends | More | Begin | Savepoint | RollBack | Release | Commit | Abort | Take | Untake
-    | Settle | Consume | Alter | Ask | Show | Done | Accepted | AcceptedRun | Failed | Handed | HandedRun | Consumed
-    | Moves | MovesRun | Undone | Got | Shown | Core
+    Join | Leave | Send | Sends | More | GiveUp | Begin | Savepoint | RollBack | Release | Commit | Abort | Take
+    | Untake | Settle | Consume | Alter | Ask | Show | Done | Accepted | AcceptedRun | Failed | Handed | HandedRun
+    | Consumed | Moves | MovesRun | Undone | Got | Shown | Core
 )  # fmt: skip

@@ -45,6 +45,7 @@ WRITTEN: dict[str, Message] = {
     "SHOW": messages.Show("queues"),
     "SENDS": messages.Sends((messages.Run(HEADER, (b"level", b"other")), messages.Run(LARGER, (b"larger",)))),
     "CONSUME": messages.Consume((800, 900)),
+    "GIVEUP": messages.GiveUp(),
     "DONE": messages.Done(9),
     "ACCEPTED": messages.Accepted((ID, ID)),
     "ACCEPTEDRUN": messages.AcceptedRun(3, ID),

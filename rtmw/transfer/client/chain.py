@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
 
 from rtmw.transfer.client.line import Line
@@ -40,8 +41,23 @@ def _steps(line: Line, pending: Pending, send: Send) -> Generator[Message | None
             offset += len(data)
 
 
+@contextmanager
+def _giving_up(line: Line, pending: Pending) -> Generator[None]:
+    """Whoever leaves it by an error sends no more, which the core is told: it keeps what has come of a body."""
+    try:
+        yield
+    except BaseException:
+        line.requests.give_up(pending)
+        raise
+
+
 def send_chain(line: Line, pending: Pending, send: Send, timeout: float | None) -> None:
     """Until it is answered. TimeoutError, CoreNotRunning."""
+    with _giving_up(line, pending):
+        _send(line, pending, send, timeout)
+
+
+def _send(line: Line, pending: Pending, send: Send, timeout: float | None) -> None:
     steps = _steps(line, pending, send)
     message = next(steps, None)
     while not pending.is_done:
@@ -56,6 +72,11 @@ def send_chain(line: Line, pending: Pending, send: Send, timeout: float | None) 
 
 async def send_chain_async(line: Line, pending: Pending, send: Send, timeout: float | None) -> None:
     """The same for a task."""
+    with _giving_up(line, pending):
+        await _send_async(line, pending, send, timeout)
+
+
+async def _send_async(line: Line, pending: Pending, send: Send, timeout: float | None) -> None:
     steps = _steps(line, pending, send)
     message = next(steps, None)
     while not pending.is_done:

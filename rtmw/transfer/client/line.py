@@ -222,6 +222,7 @@ class Line:
                     look_at = CLOCK.monotonic() + _LOOK_S
                     self._look_at_core()
                     self.requests.send_gathered()  # of an event loop that was closed meanwhile
+                    self.requests.tell_given_up()
                 frames = [sample.value for sample in self._heard.take_many(256)]
                 if frames:
                     for frame in frames:

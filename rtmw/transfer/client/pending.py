@@ -24,7 +24,8 @@ class Pending:
     """Written by the line's thread, which wakes the waiting threads afterwards."""
 
     __slots__ = (
-        "answer", "error", "first", "got", "is_chain", "is_done", "life", "message", "number", "on_done", "on_handed",
+        "answer", "error", "first", "got", "is_chain", "is_done", "is_given_up", "life", "message", "number", "on_done",
+        "on_handed",
     )  # fmt: skip
 
     def __init__(
@@ -38,7 +39,7 @@ class Pending:
         self.life, self.message, self.number = life, message, 0
         self.is_chain = is_chain
         """Its sender sends it again to another core; else the line does."""
-        self.is_done = False
+        self.is_done = self.is_given_up = False
         self.answer: Message | None = None
         self.first: list[Handed | Shown] = []
         """Frames that came before the answer itself."""

@@ -16,9 +16,10 @@ from rtmw.transfer.client.gathering import Gathering, Place
 from rtmw.transfer.client.group import Group, Owner
 from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.waiting import wake
+from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.frames import CORE_QUEUE, Frame, pack_frame
 from rtmw.transfer.header import Header
-from rtmw.transfer.messages import Commit, Message, Run, Send
+from rtmw.transfer.messages import Commit, GiveUp, Message, Run, Send
 
 __all__ = ["GRACE_S", "Requests"]
 
@@ -49,6 +50,8 @@ class Requests:
         self._numbers: dict[Life, int] = {}
         """Of the next Send or Commit of each member."""
         self._others = itertools.count(_OTHERS)
+        self._given_up: list[Pending] = []
+        """Requests whose bodies will not come, which the core was not told yet."""
         self._gathering = Gathering(self._put)
 
     # ---- members ----
@@ -188,6 +191,32 @@ class Requests:
         queue = self._queue if waits else self._try
         return queue.publish(pack_frame(Frame(life, self._slot, number, message)))
 
+    def give_up(self, pending: Pending) -> None:
+        """No more of its body will be sent: the core forgets what it has of it, and answers so."""
+        with self.lock:
+            pending.is_given_up = True
+            self._given_up.append(pending)
+            self.tell_given_up()
+
+    def tell_given_up(self) -> None:
+        """Whatever the queue of the core has no room for goes out with the next call."""
+        with self.lock:
+            self._given_up = [pending for pending in self._given_up if not self._tells(pending)]
+
+    def _tells(self, pending: Pending) -> bool:
+        """The lock is held. False: the queue of the core has no room."""
+        if pending.is_done:
+            return True
+        if self.core is None:
+            self._lose(pending)
+            return True
+        return self.put(pending, GiveUp(), waits=False)
+
+    def _lose(self, pending: Pending) -> None:
+        """The lock is held. It was given up, and no core knows of it."""
+        self._pending.pop((pending.life, pending.number), None)
+        pending.fail(TransferRefused("its sender gave it up before all of its body had come"))
+
     def tell(self, life: Life, message: Message) -> None:
         """Sends a message that has no answer. If there is no core, it is lost."""
         self._queue.publish(pack_frame(Frame(life, self._slot, 0, message)))
@@ -233,6 +262,8 @@ class Requests:
         for pending in list(self._pending.values()):
             if isinstance(pending, Group):
                 self._gathering.put(pending, waits=True)
+            elif pending.is_given_up:
+                self._lose(pending)
             elif not pending.is_chain:
                 self.put(pending, pending.message)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import queue
 import threading
 import weakref
@@ -13,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 import rtmw
+from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.log import Label
 from rtmw.transfer.address import Address
@@ -115,9 +117,9 @@ class Sender(Closing):
         is followed from here, too. With Delivery.LOG that holds over crashes; else while the core lives.
 
         TransferRefused: it was not accepted, will never reach the level, or something else has this id. SourceChanged:
-        a file was written to before it was sent. TimeoutError: it has not reached it yet, and goes on. ValueError,
-        TypeMismatch: nothing was sent. CoreNotRunning: there has been no core for ten seconds; what was sent before
-        goes on when one is there.
+        a file was written to before it was sent. TimeoutError: it has not reached it yet, and goes on; or the core did
+        not take it in time, and it will not be sent. ValueError, TypeMismatch: nothing was sent. CoreNotRunning: there
+        has been no core for ten seconds; what was sent before goes on when one is there.
         """
         options = SendOptions(delivery, wait, lifetime, timeout, priority, id)
         transfer, send, level = self._prepare(to, body, 0, options)
@@ -223,8 +225,11 @@ class Sender(Closing):
 
     async def _hand_over_async(self, transfer: Transfer, send: Send, timeout: float | None) -> None:
         """The same for a task."""
+        end = math.inf if timeout is None else CLOCK.monotonic() + timeout
         while (pending := self._try_begin(transfer, send)) is None:
             self._line.check_core()
+            if CLOCK.monotonic() >= end:
+                raise _no_room(timeout)
             await asyncio.sleep(_AGAIN_S)
         if pending.is_chain:
             await send_chain_async(self._line, pending, send, timeout)
@@ -239,7 +244,7 @@ class Sender(Closing):
 
     def _wait_for_room(self, timeout: float | None) -> None:
         if not self._line.requests.has_room() and not self._line.wait_until(self._line.requests.has_room, timeout):
-            raise TimeoutError(f"the core has not answered what was sent before within {timeout} s; nothing was sent")
+            raise _no_room(timeout)
 
     def _begin(self, transfer: Transfer, send: Send) -> Pending:
         pending = self._asked(transfer, send)
@@ -371,3 +376,7 @@ class Sender(Closing):
 
     def __repr__(self) -> str:
         return f"<rtmw.Sender {self.name!r}{', closed' if self._closed else ''}>"
+
+
+def _no_room(timeout: float | None) -> TimeoutError:
+    return TimeoutError(f"the core has not answered what was sent before within {timeout} s; nothing was sent")

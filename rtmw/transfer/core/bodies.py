@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.core.effects import Drop, Finish, Key, Steps, Write
+from rtmw.transfer.core.effects import Drop, Finish, Key, Steps, Write, tell
+from rtmw.transfer.core.failing import failed
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.frames import LARGEST_BYTES
+from rtmw.transfer.frames import LARGEST_BYTES, Frame
 from rtmw.transfer.header import Delivery
 from rtmw.transfer.messages import Send
 from rtmw.transfer.records import LARGEST_INLINE, Spooled
@@ -51,7 +52,7 @@ class Bodies:
         self._chains[key] = Chain(Send(send.txn, send.header, send.once, b""))
 
     def take(self, key: Key, data: bytes) -> Generator[Any, Any, Chain | None]:
-        """The next block. None: it was refused before, so nobody waits for it."""
+        """The next block. None: it was refused or given up before, so nobody waits for it."""
         chain = self._chains.get(key)
         if chain is None:
             return None
@@ -80,6 +81,15 @@ class Bodies:
     def drop(self, key: Key) -> Steps:
         if self._chains.pop(key, None) is not None:
             yield Drop(key)
+
+    def give_up(self, frame: Frame) -> Steps:
+        """Its sender sends no more of it. Nobody is told of a body that has come, or was refused: that was answered."""
+        key = frame.life, frame.number
+        chain = self._chains.get(key)
+        if chain is not None:
+            yield from self.drop(key)
+            error = TransferRefused(f"its sender gave it up after {chain.got} of {chain.send.header.length} bytes")
+            yield tell(frame, failed(error), False)
 
     def arriving(self) -> list[tuple[Key, Chain]]:
         """Those of which a part has come."""

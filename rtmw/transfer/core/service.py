@@ -167,6 +167,8 @@ class Service:
                 yield from self._sends(frame, runs)
             case messages.More(data=data):
                 yield from self._block(frame, data)
+            case messages.GiveUp():
+                yield from self._bodies.give_up(frame)
             case messages.Take() as take:
                 yield from self._receiving.take(frame, take)
             case messages.Untake(take=take):

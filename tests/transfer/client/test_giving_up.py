@@ -1,0 +1,96 @@
+"""A sender whose time is over, or that is cancelled, gives up what was not handed over: nothing is left of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
+
+import rtmw
+from rtmw import Delivery, Level
+from rtmw.transfer.client.viewer import Viewer
+from tests.bus import eventually
+from tests.transfer.core_process import PATIENCE, CoreProcess
+
+LARGE = 20 << 20
+"""Bytes of a body, of which a part is on its way at a time."""
+Send: TypeAlias = Callable[[rtmw.Sender, Delivery, float], None]
+
+
+def by_thread(sender: rtmw.Sender, delivery: Delivery, timeout: float) -> None:
+    with pytest.raises(TimeoutError, match=f"of {LARGE} bytes were taken"):
+        sender.send("ingest", bytes(LARGE), delivery=delivery, timeout=timeout)
+
+
+def by_task(sender: rtmw.Sender, delivery: Delivery, timeout: float) -> None:
+    with pytest.raises(TimeoutError, match=f"of {LARGE} bytes were taken"):
+        asyncio.run(sender.send_async("ingest", bytes(LARGE), delivery=delivery, timeout=timeout))
+
+
+def by_task_that_is_cancelled(sender: rtmw.Sender, delivery: Delivery, timeout: float) -> None:
+    async def send() -> None:
+        await asyncio.wait_for(sender.send_async("ingest", bytes(LARGE), delivery=delivery), timeout)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(send())
+
+
+def arriving(domain: rtmw.Domain) -> object:
+    """Bodies of which the core has a part."""
+    with Viewer(domain) as viewer:
+        return viewer.show("transfers")["arriving"]
+
+
+@pytest.mark.parametrize("delivery", [Delivery.NORMAL, Delivery.LOG])
+@pytest.mark.parametrize("send", [by_thread, by_task, by_task_that_is_cancelled])
+def test_the_core_forgets_what_has_come_of_a_body_whose_sender_gave_it_up(
+    core: CoreProcess, domain: rtmw.Domain, sender: rtmw.Sender, inbox: rtmw.Inbox, send: Send, delivery: Delivery
+) -> None:
+    core.stop()
+    try:
+        send(sender, delivery, 0.2)
+    finally:
+        core.go_on()
+    eventually(lambda: sender.stats().unanswered == 0)
+    assert sender.stats().refused == 1
+    assert not arriving(domain)
+    assert not list((core.data / "spool").iterdir())
+    sender.send("ingest", bytes(LARGE), delivery=delivery, timeout=PATIENCE)
+    with inbox.take(PATIENCE) or pytest.fail("nothing came") as letter, letter.open() as body:
+        assert body.read() == bytes(LARGE)
+    assert inbox.take(0) is None
+
+
+def test_a_body_that_was_given_up_while_its_core_ended_is_no_question_to_the_next_one(
+    core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox
+) -> None:
+    core.stop()
+    by_thread(sender, Delivery.LOG, 0.2)
+    core.kill()
+    core.start()
+    eventually(lambda: sender.stats().unanswered == 0)
+    assert sender.stats().refused == 1
+    sender.send("ingest", b"next", delivery=Delivery.LOG, timeout=PATIENCE)
+    with inbox.take(PATIENCE) or pytest.fail("nothing came") as letter:
+        assert letter.body == b"next"
+
+
+def test_a_task_that_waits_for_room_in_the_queue_to_the_core_waits_no_longer_than_its_timeout(
+    core: CoreProcess, sender: rtmw.Sender
+) -> None:
+    async def send() -> None:
+        while sender._line.requests.has_room():
+            await sender.send_async("ingest", b"x", wait=Level.NONE)
+        with pytest.raises(TimeoutError, match=r"answered what was sent before within 0\.2 s; nothing was sent"):
+            await asyncio.wait_for(sender.send_async("ingest", b"late", timeout=0.2), PATIENCE)
+
+    core.stop()
+    try:
+        asyncio.run(send())
+        sent = sender.stats().sent
+    finally:
+        core.go_on()
+    eventually(lambda: sender.stats().unanswered == 0)
+    assert sender.stats().sent == sent
