@@ -121,7 +121,7 @@ def payload_array(rows: Rows) -> pa.Array:
 
     from rtmw.columns._columns import pack
 
-    count, _, offsets, values = pack(*rows.lent())
+    count, offsets, values = pack(*rows.lent())
     return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(values or b"")])
 
 

@@ -2,7 +2,7 @@
 
 static PyMethodDef columns_functions[] = {
     {"pack", (PyCFunction)(void (*)(void))pack, METH_FASTCALL,
-     "pack(data, position, size) -> (rows, None, offsets, values)\n\nThe payloads side by side."},
+     "pack(data, position, size) -> (rows, offsets, values)\n\nThe payloads side by side."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -32,7 +32,8 @@ static int columns_exec(PyObject *module)
 {
     struct module_state *state = PyModule_GetState(module);
     state->memory_type = add_type(module, &Memory_spec);
-    PyTypeObject *program = state->memory_type ? add_type(module, &Program_spec) : NULL;
+    state->array_type = state->memory_type ? add_type(module, &Array_spec) : NULL;
+    PyTypeObject *program = state->array_type ? add_type(module, &Program_spec) : NULL;
     Py_XDECREF(program);
     return program ? add_codes(module) : -1;
 }
@@ -40,14 +41,18 @@ static int columns_exec(PyObject *module)
 static int columns_traverse(PyObject *module, visitproc visit, void *arg)
 {
     struct module_state *state = PyModule_GetState(module);
-    if (state) Py_VISIT(state->memory_type);
+    if (!state) return 0;
+    Py_VISIT(state->memory_type);
+    Py_VISIT(state->array_type);
     return 0;
 }
 
 static int columns_clear(PyObject *module)
 {
     struct module_state *state = PyModule_GetState(module);
-    if (state) Py_CLEAR(state->memory_type);
+    if (!state) return 0;
+    Py_CLEAR(state->memory_type);
+    Py_CLEAR(state->array_type);
     return 0;
 }
 

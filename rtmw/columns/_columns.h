@@ -1,6 +1,6 @@
 /* Columns as Python sees them: what its files share that know Python. What payloads and columns are, column_*.c know.
  *
- *   _columns.c   the module      _memory.c   Memory, and rows that are lent
+ *   _columns.c   the module      _memory.c   Memory, and rows that are lent      _array.c    Array
  *   _program.c   Program         _decode.c   from payloads to columns            _encode.c   and back
  *   _ranges.c    from payloads to the least and the largest number of each column
  */
@@ -10,6 +10,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "arrow_array.h"
 #include "column.h"
 
 typedef struct {
@@ -19,7 +20,7 @@ typedef struct {
 } Program;
 
 struct module_state {
-    PyTypeObject *memory_type;
+    PyTypeObject *memory_type, *array_type;
 };
 
 /* Payloads of Python, until they are given back. */
@@ -28,12 +29,15 @@ struct lent {
     Py_buffer data, position, size;
 };
 
-extern PyType_Spec Memory_spec, Program_spec;
+extern PyType_Spec Memory_spec, Array_spec, Program_spec;
 
 static inline bool wrong(PyObject *type, const char *reason) { return PyErr_SetString(type, reason), false; }
 
 /* Takes the bytes over that a place names; None if there are none. */
 PyObject *memory_of(struct module_state *state, void *place, uint64_t size);
+
+/* The columns that were built, which are handed over. */
+PyObject *array_of(struct module_state *state, struct column_build *build);
 
 /* Of data, position and size. false: an exception is set, and nothing is to be given back. */
 bool borrow(PyObject *const *given, struct lent *lent);
@@ -47,6 +51,9 @@ struct outcome {
     char reason[CDR_REASON];
 };
 bool decode_rows(struct column_build *build, const struct column_rows *rows, bool permissive, struct outcome *outcome);
+
+/* The exception for what failed and is no damage; NULL. */
+PyObject *fail(enum column_fault fault);
 
 /* Methods of Program, and a function of the module; see _columns.pyi. */
 PyObject *Program_decode(PyObject *object, PyTypeObject *type, PyObject *const *args, Py_ssize_t count,

@@ -22,8 +22,11 @@ BIT: int
 class Memory(Buffer):
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
-_Parts = tuple[int, Memory | None, Memory | None, Memory | None]
-"""Rows, and what lies in memory of a column: validity, offsets, values."""
+@final
+class Array:
+    @property
+    def address(self) -> int:
+        """Of a `struct ArrowArray` of structs, until somebody takes it over."""
 
 @final
 class Program:
@@ -49,7 +52,11 @@ class Program:
     ) -> Program: ...
     def decode(
         self, data: Buffer, position: Buffer, size: Buffer, permissive: bool, /
-    ) -> tuple[list[_Parts] | None, int, int, int, str]: ...
+    ) -> tuple[Array | None, Memory | None, int, int, int, str]:
+        """Columns; a bit a row, which says that the row is there, if one is not; how many are not; of the first of
+        these its number, the op that failed, and why. No columns: a row is damaged, and that is not permitted.
+        """
+
     def ranges(self, data: Buffer, position: Buffer, size: Buffer, wanted: Buffer, /) -> bytes | None:
         """Of each column that is wanted (u4 op, u4 kind: its place among `int8` ... `double`) a byte that says whether
         there is a range, and the least and the largest number, of 8 bytes each. None: a payload is damaged.
@@ -63,4 +70,5 @@ class Program:
         /,
     ) -> tuple[tuple[Memory, Memory, Memory] | None, int, int, str]: ...
 
-def pack(data: Buffer, position: Buffer, size: Buffer, /) -> _Parts: ...
+def pack(data: Buffer, position: Buffer, size: Buffer, /) -> tuple[int, Memory, Memory | None]:
+    """Rows, and what lies in memory of their column: offsets, values."""

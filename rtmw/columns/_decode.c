@@ -1,4 +1,4 @@
-/* From payloads to columns, each of them handed out as memory. */
+/* From payloads to columns. */
 #include "_columns.h"
 
 #include <string.h>
@@ -23,45 +23,22 @@ bool decode_rows(struct column_build *build, const struct column_rows *rows, boo
     return true;
 }
 
-static uint64_t values_size(const struct column_op *op, const struct column *c)
-{
-    if (op->code == COLUMN_NUMBER) return c->rows * op->width;
-    return op->code == COLUMN_BOOLEAN || op->code == COLUMN_BIT ? (c->rows + 7) / 8 : c->size;
-}
-
-/* Py_BuildValue drops the others if one of them is NULL, and returns NULL; so in _encode.c. */
-static PyObject *column_parts(struct module_state *state, const struct column_op *op, struct column *c)
-{
-    PyObject *validity = memory_of(state, &c->validity, (c->rows + 7) / 8);
-    PyObject *offsets = memory_of(state, &c->offsets, (c->rows + 1) * sizeof *c->offsets);
-    PyObject *values = memory_of(state, &c->values, values_size(op, c));
-    return Py_BuildValue("KNNN", (unsigned long long)c->rows, validity, offsets, values);
-}
-
-static PyObject *columns_of(struct module_state *state, struct column_build *build)
-{
-    PyObject *list = PyList_New((Py_ssize_t)build->program->count);
-    for (uint32_t i = 0; list && i < build->program->count; i++) {
-        PyObject *parts = column_parts(state, &build->program->ops[i], &build->columns[i]);
-        if (!parts) return Py_DECREF(list), NULL;
-        PyList_SET_ITEM(list, (Py_ssize_t)i, parts);
-    }
-    return list;
-}
-
-static PyObject *fail(enum column_fault fault)
+PyObject *fail(enum column_fault fault)
 {
     if (fault == COLUMN_NO_MEMORY) return PyErr_NoMemory();
     return wrong(PyExc_OverflowError, "a column of more than 2 GiB"), NULL;
 }
 
+/* Py_BuildValue drops the others if one of them is NULL, and returns NULL; so in _encode.c. */
 static PyObject *result_of(struct module_state *state, struct column_build *build, bool done,
                            const struct outcome *outcome)
 {
     if (!done && build->fault != COLUMN_DAMAGED) return fail(build->fault);
-    PyObject *columns = done ? columns_of(state, build) : Py_NewRef(Py_None);
-    return Py_BuildValue("NKKIs", columns, (unsigned long long)outcome->damaged, (unsigned long long)outcome->first,
-                         outcome->failed, outcome->reason);
+    struct column *rows = build->columns;
+    PyObject *validity = memory_of(state, &rows->validity, (rows->rows + 7) / 8);
+    PyObject *columns = done ? array_of(state, build) : Py_NewRef(Py_None);
+    return Py_BuildValue("NNKKIs", columns, validity, (unsigned long long)outcome->damaged,
+                         (unsigned long long)outcome->first, outcome->failed, outcome->reason);
 }
 
 PyObject *Program_decode(PyObject *object, PyTypeObject *type, PyObject *const *args, Py_ssize_t count, PyObject *names)
@@ -91,6 +68,12 @@ static bool pack_rows(struct column_build *build, const struct column_rows *rows
     return true;
 }
 
+static PyObject *packed(struct module_state *state, struct column *c)
+{
+    PyObject *offsets = memory_of(state, &c->offsets, (c->rows + 1) * sizeof *c->offsets);
+    return Py_BuildValue("KNN", (unsigned long long)c->rows, offsets, memory_of(state, &c->values, c->size));
+}
+
 /* Payloads side by side, as a column of octets. */
 PyObject *pack(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
@@ -104,7 +87,7 @@ PyObject *pack(PyObject *module, PyObject *const *args, Py_ssize_t count)
     Py_BEGIN_ALLOW_THREADS;
     done = column_start(&build, &program, lent.rows.count) && pack_rows(&build, &lent.rows);
     Py_END_ALLOW_THREADS;
-    PyObject *parts = done ? column_parts(PyModule_GetState(module), &octets, build.columns) : fail(build.fault);
+    PyObject *parts = done ? packed(PyModule_GetState(module), build.columns) : fail(build.fault);
     column_drop(&build);
     give_back(&lent);
     return parts;

@@ -94,7 +94,7 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 
 static PyMethodDef Program_methods[] = {
     {"decode", (PyCFunction)(void (*)(void))Program_decode, METH_METHOD | METH_FASTCALL | METH_KEYWORDS,
-     "decode(data, position, size, permissive) -> (columns | None, damaged, first, op, reason)"},
+     "decode(data, position, size, permissive) -> (columns | None, validity | None, damaged, first, op, reason)"},
     {"encode", (PyCFunction)(void (*)(void))Program_encode, METH_METHOD | METH_FASTCALL | METH_KEYWORDS,
      "encode(header, rows, sources) -> ((data, position, size) | None, row, op, reason)"},
     {"ranges", (PyCFunction)(void (*)(void))Program_ranges, METH_FASTCALL,

@@ -1,15 +1,15 @@
-"""The columns of a type as Arrow sees them: their types, and arrays made of what `_columns` has built."""
+"""The columns of a type as Arrow sees them: their types, and batches of what `_columns` has built."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from rtmw.columns.program import Column
 
 if TYPE_CHECKING:
-    from rtmw.columns._columns import _Parts
+    from rtmw.columns._columns import Array
 
 _TYPES: Final[dict[str, pa.DataType]] = {
     **{f"int{bits}": getattr(pa, f"int{bits}")() for bits in (8, 16, 32, 64)},
@@ -43,33 +43,8 @@ def field_of(column: Column, nullable: bool = False) -> pa.Field:
     return pa.field(column.name, type_of(column, may_be_null), nullable=may_be_null)
 
 
-_MEMORY: Final = {"struct": (0,), "list": (0, 1), "text": (0, 1, 2), "binary": (0, 1, 2)}
-"""Which of validity, offsets and values an array of this kind has; of other kinds the first and the last."""
-
-
-class ArrayLayout(NamedTuple):
-    """How the array of a column is made: of a column, once."""
-
-    type: pa.DataType
-    op: int
-    memory: tuple[int, ...]
-    parts: tuple[ArrayLayout, ...]
-
-
-def array_layout(column: Column, nullable: bool = False) -> ArrayLayout:
-    """The type and the memory of a column, for the field that `field_of` gives."""
-    may_be_null = nullable or column.nullable
-    inside = may_be_null and column.kind == "struct"
-    memory = _MEMORY.get(column.kind, (0, 2))
-    parts = tuple(array_layout(part, inside) for part in column.parts)
-    return ArrayLayout(type_of(column, may_be_null), column.op, memory, parts)
-
-
-def array_of(layout: ArrayLayout, built: list[_Parts]) -> pa.Array:
-    """The array of a column, over the memory in which it was built."""
-    rows, *memory = built[layout.op]
-    buffers = [None if memory[place] is None else pa.py_buffer(memory[place]) for place in layout.memory]
-    if len(buffers) > 2 and buffers[2] is None:
-        buffers[2] = pa.py_buffer(b"")
-    children = [array_of(part, built) for part in layout.parts] if layout.parts else None
-    return pa.Array.from_buffers(layout.type, rows, buffers, children=children)
+def batch_of(array: Array, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns that were built, taken over in one step; the schema is that of `field_of` for each."""
+    taker: Any = pa.RecordBatch  # named so in Arrow's documentation, as the way from C; and a schema need not be made
+    batch: pa.RecordBatch = taker._import_from_c(array.address, schema)
+    return batch

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rtmw.columns._columns import Program
-from rtmw.columns.arrow import array_layout, array_of, field_of
+from rtmw.columns.arrow import batch_of, field_of
 from rtmw.columns.program import Column, Unsigned, compile_columns
 from rtmw.columns.rows import Rows
 from rtmw.types.schema import Schema
@@ -30,7 +30,6 @@ class CdrDecoder:
         self._name = schema.shown_name
         self._program = Program([*ops], schema.top.extensibility == "appendable")
         hows = (False, True)
-        self._layouts = [[array_layout(column, permissive) for column in self._columns] for permissive in hows]
         self._schemas = [pa.schema([field_of(column, permissive) for column in self._columns]) for permissive in hows]
 
     def schema(self, permissive: bool) -> pa.Schema:
@@ -39,21 +38,14 @@ class CdrDecoder:
     def decode(self, rows: Rows, permissive: bool) -> Iterator[tuple[pa.RecordBatch, Any]]:
         """See `Decoder`."""
         try:
-            built, damaged, first, op, reason = self._program.decode(*rows.lent(), permissive)
+            built, validity, damaged, first, op, reason = self._program.decode(*rows.lent(), permissive)
         except OverflowError:
             for half in rows.halves():
                 yield from self.decode(half, permissive)
             return
         if built is None:
             raise rows.damage(first, self._name + self._path(op), reason)
-        yield self._batch(built, len(rows), permissive), _nulls(built[0][1], len(rows)) if damaged else None
-
-    def _batch(self, built: list[Any], count: int, permissive: bool) -> pa.RecordBatch:
-        arrays = [array_of(layout, built) for layout in self._layouts[permissive]]
-        schema = self.schema(permissive)
-        if arrays:
-            return pa.RecordBatch.from_arrays(arrays, schema=schema)
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+        yield batch_of(built, self._schemas[permissive]), _nulls(validity, len(rows)) if damaged else None
 
     def _path(self, op: int) -> str:
         """The member that an op stands for, as `.points.element.x`."""

@@ -45,6 +45,8 @@ enum column_code {
     COLUMN_CODES
 };
 
+struct ArrowArray;
+
 struct column_label {
     uint64_t value;
     const char *text; /* of an enumerator, with `size` bytes */
@@ -80,6 +82,19 @@ struct column {
     int32_t *offsets;        /* rows + 1 */
     uint8_t *values;
 };
+
+static inline bool column_has_offsets(const struct column_op *op)
+{
+    return op->code == COLUMN_CHAR || op->code == COLUMN_ENUM || (op->code >= COLUMN_TEXT && op->code <= COLUMN_ARRAY);
+}
+
+static inline bool column_has_members(const struct column_op *op)
+{
+    return op->code == COLUMN_BITMASK || op->code == COLUMN_STRUCT || op->code == COLUMN_UNION;
+}
+
+/* Columns from `first` that have a row where this has one; only of an op that has members. */
+static inline uint32_t column_members(const struct column_op *op) { return op->length + (op->code == COLUMN_UNION); }
 
 enum column_fault { COLUMN_DAMAGED = 1, COLUMN_NO_MEMORY, COLUMN_TOO_LARGE };
 
@@ -123,6 +138,10 @@ bool column_fail(struct column_build *build, uint32_t index, enum column_fault f
 bool column_decode(struct column_build *build, const uint8_t *payload, size_t size);
 /* All rows at once, if the type is numbers at fixed places and the rows are whole; false: nothing has been done. */
 bool column_decode_fixed(struct column_build *build, const struct column_rows *rows);
+
+/* Moves what was built into an array of structs, a row a message, with the columns that are not skipped. False: no memory;
+ * then the array is empty, and `column_drop` frees the rest. Whoever has the array calls its `release` once. */
+bool column_hand_over(struct column_build *build, struct ArrowArray *array);
 
 /* What the numbers of a column are. */
 enum column_number {

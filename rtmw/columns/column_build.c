@@ -11,18 +11,6 @@ static const struct column_op *op_of(const struct column_build *build, uint32_t 
     return &build->program->ops[index];
 }
 
-static bool has_offsets(const struct column_op *op)
-{
-    return op->code == COLUMN_CHAR || op->code == COLUMN_ENUM || (op->code >= COLUMN_TEXT && op->code <= COLUMN_ARRAY);
-}
-
-static bool has_members(const struct column_op *op)
-{
-    return op->code == COLUMN_BITMASK || op->code == COLUMN_STRUCT || op->code == COLUMN_UNION;
-}
-
-static uint32_t members(const struct column_op *op) { return op->length + (op->code == COLUMN_UNION); }
-
 static bool is_skipped(const struct column_build *build, uint32_t index) { return op_of(build, index)->skipped; }
 
 static bool is_bits(const struct column_op *op) { return op->code == COLUMN_BOOLEAN || op->code == COLUMN_BIT; }
@@ -51,7 +39,7 @@ bool column_make_room(struct column_build *build, uint32_t index, uint64_t rows)
     if (rows > INT32_MAX) return column_fail(build, index, COLUMN_TOO_LARGE);
     uint64_t room = rows < 2 * c->room ? 2 * c->room : rows < LEAST_ROOM ? LEAST_ROOM : rows;
     bool done = !c->validity || enlarge(&c->validity, bitmap(room));
-    if (done && has_offsets(op)) done = enlarge(&c->offsets, (room + 1) * sizeof *c->offsets);
+    if (done && column_has_offsets(op)) done = enlarge(&c->offsets, (room + 1) * sizeof *c->offsets);
     if (done && op->code == COLUMN_NUMBER) done = enlarge(&c->values, room * op->width);
     if (done && is_bits(op)) done = enlarge(&c->values, bitmap(room));
     if (!done) return column_fail(build, index, COLUMN_NO_MEMORY);
@@ -116,7 +104,7 @@ bool column_append_null(struct column_build *build, uint32_t index)
     if (is_bits(op)) set_bit(c->values, c->rows, false);
     set_bit(c->validity, c->rows++, false);
     build->nulls++;
-    for (uint32_t i = 0; has_members(op) && i < members(op); i++)
+    for (uint32_t i = 0; column_has_members(op) && i < column_members(op); i++)
         if (!is_skipped(build, op->first + i) && !column_append_null(build, op->first + i)) return false;
     return true;
 }
@@ -125,7 +113,8 @@ uint64_t column_nulls(const struct column_program *program, uint32_t index)
 {
     const struct column_op *op = &program->ops[index];
     uint64_t nulls = 1;
-    for (uint32_t i = 0; has_members(op) && i < members(op); i++) nulls += column_nulls(program, op->first + i);
+    for (uint32_t i = 0; column_has_members(op) && i < column_members(op); i++)
+        nulls += column_nulls(program, op->first + i);
     return nulls;
 }
 
@@ -137,7 +126,7 @@ void column_truncate(struct column_build *build, uint32_t index, uint64_t rows)
     uint64_t led = c->offsets ? (uint64_t)c->offsets[rows] : 0;
     if (op->code == COLUMN_SEQUENCE || op->code == COLUMN_ARRAY) column_truncate(build, op->first, led);
     c->size = led;
-    for (uint32_t i = 0; has_members(op) && i < members(op); i++)
+    for (uint32_t i = 0; column_has_members(op) && i < column_members(op); i++)
         if (!is_skipped(build, op->first + i)) column_truncate(build, op->first + i, rows);
 }
 
@@ -146,7 +135,7 @@ static bool reserve(struct column_build *build, uint32_t index, uint64_t rows)
 {
     const struct column_op *op = op_of(build, index);
     if (!column_make_room(build, index, rows ? rows : 1)) return false;
-    for (uint32_t i = 0; has_members(op) && i < members(op); i++)
+    for (uint32_t i = 0; column_has_members(op) && i < column_members(op); i++)
         if (!is_skipped(build, op->first + i) && !reserve(build, op->first + i, rows)) return false;
     return true;
 }

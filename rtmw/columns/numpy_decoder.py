@@ -42,7 +42,7 @@ class NumpyDecoder:
             raise rows.damage(int(bad.argmax()), self._name, self._expected())
         kept = Rows(rows.data, rows.position, np.where(bad, 0, rows.size))
         try:
-            _, _, _, values = pack(*kept.lent())
+            _, _, values = pack(*kept.lent())
         except OverflowError:
             for half in rows.halves():
                 yield from self.decode(half, permissive)

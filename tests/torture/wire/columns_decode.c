@@ -1,12 +1,13 @@
 /* Any program and any rows through the bulk reader: it reads inside each payload only, a damaged row leaves nothing in
  * any column, and the columns are what Arrow takes them for: as many rows in each, offsets that ascend and end where the
  * values do, and no more rows than the payloads have bytes and COLUMN_NULLS allows. With members that are skipped the same
- * rows are damaged, and nothing is in the columns of these members.
+ * rows are damaged, and nothing is in the columns of these members. All memory is freed, also of what was handed over.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "rtmw/columns/arrow_array.h"
 #include "rtmw/columns/column.h"
 
 enum { OPS = 300, NAMES = 4, BRANCHES = 250, ROWS = 6, DEEPEST = 5, UNIT = 8 };
@@ -191,6 +192,27 @@ static void decode_each(struct column_build *build, const struct column_rows *ro
     CHECK(build->columns[0].rows == rows->count);
 }
 
+static uint32_t columns_of(uint32_t first, uint32_t members)
+{
+    uint32_t found = 0;
+    for (uint32_t i = first; i < first + members; i++) found += !ops[i].skipped;
+    return found;
+}
+
+/* Whoever takes columns over may move one elsewhere, and releases each once; a leak is seen when the program ends. */
+static void hand_over(struct column_build *build)
+{
+    struct ArrowArray array, moved = {0};
+    uint64_t rows = build->columns[0].rows;
+    if (!column_hand_over(build, &array)) return;
+    CHECK(array.n_children == columns_of(ops[0].first, ops[0].length));
+    for (int64_t i = 0; i < array.n_children; i++) CHECK((uint64_t)array.children[i]->length == rows);
+    if (array.n_children) moved = *array.children[0], array.children[0]->release = NULL;
+    array.release(&array);
+    if (moved.release) moved.release(&moved);
+    CHECK(!array.release && !moved.release);
+}
+
 /* False: for want of memory. */
 static bool decode_all(const struct column_program *program, const struct column_rows *rows, bool *damaged)
 {
@@ -201,6 +223,7 @@ static bool decode_all(const struct column_program *program, const struct column
         for (uint32_t at = 0; at < count && !build.fault; at++) check_column(&build, at);
     }
     bool done = started && (!build.fault || build.fault == COLUMN_DAMAGED);
+    if (done) hand_over(&build);
     column_drop(&build);
     return done;
 }

@@ -51,6 +51,8 @@ mutant columns_decode "rows of another size are taken for whole" columns/column_
 mutant columns_decode "a skipped member has a row in its column" columns/column_decode.c 's/r->discards \|\| column_append_bytes/column_append_bytes/' "$@"
 mutant columns_decode "letters of a skipped member are not looked at" columns/column_decode.c 's/if \(code == COLUMN_CHAR && bits/if (code == COLUMN_CHAR \&\& !r->discards \&\& bits/' "$@"
 mutant columns_decode "numbers of a skipped member may be any" columns/column_decode.c 's/if \(op->narrow &&/if (!r->discards \&\& op->narrow \&\&/' "$@"
+mutant columns_decode "columns that were handed over are freed again" columns/column_array.c 's/^    \*memory = NULL;//' "$@"
+mutant columns_decode "columns that nobody took are not freed" columns/column_array.c 's/if \(array->children\[i\]->release\) .*/;/' "$@"
 mutant columns_decode "room is not made" columns/column_build.c 's/if \(rows <= c->room\) return true;/if (c->room) return true;/' "$@"
 
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }
