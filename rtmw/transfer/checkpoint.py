@@ -8,7 +8,7 @@ checkpoint on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby, repeat
+from itertools import groupby, islice, repeat
 from struct import Struct
 from typing import Final
 
@@ -42,31 +42,51 @@ _ITEM: Final = Struct("<QQQIBBH")
 _ROW: Final = Struct("<QQQBBHIII")
 _UNDOABLE: Final = Struct("<QQQQ")
 _OWED: Final = Struct("<QQB")
+_TOGETHER: Final = 64
+"""Pieces that are joined at a time: with their bodies, letters of 200 bytes fill a part."""
 _NEVER_TAKEN: Final = pack_life(None) + packed_text("", "the cause")
 
 
-def checkpoint_of(state: State) -> list[Checkpoint]:
-    """Its records; all of them, one after the other, are the checkpoint."""
-    data = pack_state(state)
-    parts = [data[at : at + LARGEST_PART] for at in range(0, len(data), LARGEST_PART)]
-    return [Checkpoint(index, index + 1 == len(parts), part) for index, part in enumerate(parts)]
+def checkpoint_of(state: State) -> Iterator[Checkpoint]:
+    """Its records; all of them, one after the other, are the checkpoint. They are made as they are asked for, so that
+    a large state takes no memory as large again, which costs more than the packing."""
+    parts = _cut(_packed(state))
+    index, part = 0, next(parts)
+    for following in parts:
+        yield Checkpoint(index, False, part)
+        index, part = index + 1, following
+    yield Checkpoint(index, True, part)
+
+
+def _cut(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """As parts that are as large as they may be, but for the last one."""
+    held = b""
+    while some := list(islice(pieces, _TOGETHER)):
+        held += b"".join(some)
+        full = range(LARGEST_PART, len(held), LARGEST_PART)
+        yield from (held[end - LARGEST_PART : end] for end in full)
+        held = held[LARGEST_PART * len(full) :]
+    yield held
 
 
 def pack_state(state: State) -> bytes:
     """All of it. Two states that hold the same have the same bytes."""
-    parts = [_HEAD.pack(state.last_txn, state.life, state.sequence, state.incarnation), packed_text(state.node, "node")]
-    parts += _packed_counts(state)
-    parts += _packed_seen(state)
-    parts += _packed_requests(state)
-    parts += _packed_ends(state)
-    parts += _packed_once(state)
-    parts.append(len(state.items).to_bytes(4, "little"))
-    parts += _packed_items(state)
-    parts.append(len(state.table).to_bytes(4, "little"))
-    parts += map(_packed_row, state.table.values())
-    parts.append(len(state.owed).to_bytes(4, "little"))
-    parts += (_packed_owed(id, *end) for id, end in state.owed.items())
-    return b"".join(parts)
+    return b"".join(_packed(state))
+
+
+def _packed(state: State) -> Iterator[bytes]:
+    yield _HEAD.pack(state.last_txn, state.life, state.sequence, state.incarnation) + packed_text(state.node, "node")
+    yield from _packed_counts(state)
+    yield from _packed_seen(state)
+    yield from _packed_requests(state)
+    yield from _packed_ends(state)
+    yield from _packed_once(state)
+    yield len(state.items).to_bytes(4, "little")
+    yield from _packed_items(state)
+    yield len(state.table).to_bytes(4, "little")
+    yield from map(_packed_row, state.table.values())
+    yield len(state.owed).to_bytes(4, "little")
+    yield from (_packed_owed(id, *end) for id, end in state.owed.items())
 
 
 def _packed_counts(state: State) -> Iterator[bytes]:

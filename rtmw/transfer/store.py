@@ -20,6 +20,7 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final, TypeVar
@@ -55,7 +56,7 @@ from rtmw.transfer.limits import Limits
 from rtmw.transfer.machine import Machine
 from rtmw.transfer.queues import Item
 from rtmw.transfer.record_bytes import pack
-from rtmw.transfer.records import LARGEST_INLINE, Spooled, Start, TransferId, TransferState
+from rtmw.transfer.records import LARGEST_INLINE, LARGEST_PART, Spooled, Start, TransferId, TransferState
 from rtmw.transfer.recovery import Redo
 from rtmw.transfer.rows import QueueRow, StoreStats, TransactionRow, queue_rows, transaction_rows
 from rtmw.transfer.spool import Spool
@@ -377,12 +378,11 @@ class Store(Closing):
             self._untrimmed = None
 
     def _write_checkpoint(self, state: State) -> rtmw.Appended:
-        parts = [pack(part) for part in checkpoint_of(state)]
-        size = sum(map(len, parts))
-        ends = size <= self._log._segment // RESERVE_SHARE
-        places = [self._log._places([part], ends=ends)[0] for part in parts]
+        parts, most = map(pack, checkpoint_of(state)), self._log._segment // RESERVE_SHARE
+        ends = sum(map(len, first := list(islice(parts, most // LARGEST_PART + 1)))) <= most
+        places = [self._log._places([part], ends=ends)[0] for part in chain(first, parts)]
         self._last = rtmw.Appended(self._log, *places[-1])
-        self._checkpoint, self._size = places[0][0], size
+        self._checkpoint, self._size = places[0][0], sum(end - begin for begin, end in places)
         self._checkpoints += 1
         return self._last
 

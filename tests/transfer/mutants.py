@@ -91,8 +91,8 @@ MUTANTS: Final = {
     ),
     "a checkpoint forgets open transactions": Mutant(
         "checkpoint",
-        "    parts += map(_packed_row, state.table.values())",
-        "    parts[-1] = bytes(4)",
+        '    yield len(state.table).to_bytes(4, "little")\n    yield from map(_packed_row, state.table.values())',
+        "    yield bytes(4)",
     ),
     "a checkpoint forgets where undoing is": Mutant(
         "checkpoint",
