@@ -14,12 +14,12 @@ from rtmw.transfer.runs import is_plain
 
 __all__ = ["Accepted", "Letters", "in_batches"]
 
-LARGEST_BATCH: Final = 48 << 10
-"""Bytes of letters that are logged in one batch, at most: it fits into the smallest segment of a log."""
+LARGEST_BATCH: Final = 52 << 10
+"""Bytes of records that are logged in one batch, at most: the smallest segment of a log has so much room."""
 MOST_LETTERS: Final = (1 << 16) - 1
 """In one answer."""
-HEADS: Final = 512
-"""Of a letter: as much as its record has beside the body, and more."""
+_HEADS: Final = 32 + 7 + 101
+"""Of a letter in the log: the head of its record, what fills it up, and its ENQUEUE without body, header and names."""
 
 
 class Letters(NamedTuple):
@@ -30,17 +30,22 @@ class Letters(NamedTuple):
     bodies: Sequence[bytes]
 
 
-def in_batches(runs: Iterable[Run]) -> Iterator[Letters]:
-    """The letters of a frame. What is logged is one batch of the log."""
+def in_batches(runs: Iterable[Run], *names: str) -> Iterator[Letters]:
+    """The letters of a frame. What is logged is one batch of the log, and each record has these names."""
     for letters in _joined(runs):
         header, bodies = letters
         if header.delivery is not Delivery.LOG:
             yield letters
             continue
-        most = max(1, LARGEST_BATCH // (max(map(len, bodies)) + HEADS))
+        most = max(1, LARGEST_BATCH // (max(map(len, bodies)) + _beside_body(header, names)))
         for at in range(0, len(bodies), most):
             part = bodies[at : at + most]
             yield Letters(resized(header, len(part[0])), part)
+
+
+def _beside_body(header: Header, names: Iterable[str]) -> int:
+    """Bytes that a letter takes in the log beside its body, at most."""
+    return _HEADS + len(header.pack()) + sum(len(name.encode()) for name in names)
 
 
 def _joined(runs: Iterable[Run]) -> Iterator[Letters]:

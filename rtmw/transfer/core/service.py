@@ -257,8 +257,8 @@ class Service:
         number, count = frame.number, sum(len(run.bodies) for run in runs)
         if not 0 < number <= LARGEST_NUMBER - count:
             raise ValueError(f"letters numbered from {number} on; numbers are from 1 to {LARGEST_NUMBER}")
-        accepted = Accepted(frame)
-        for letters in in_batches(runs):
+        accepted, node = Accepted(frame), self.machines.logged.state.node
+        for letters in in_batches(runs, node, self.members[frame.life].name):
             logged = letters.header.delivery is Delivery.LOG
             first = yield from self._send_letters(frame, number, letters)
             if first is not None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rtmw.transfer.address import Address, Life
-from rtmw.transfer.core.accepting import LARGEST_BATCH, Accepted, Letters, in_batches
+from rtmw.transfer.core.accepting import Accepted, Letters, in_batches
 from rtmw.transfer.core.effects import Tell
+from rtmw.transfer.events import SendRun
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.header import Delivery, Header, Kind, Level
 from rtmw.transfer.messages import AcceptedRun, Leave, Run
-from rtmw.transfer.records import TransferId
+from rtmw.transfer.records import Request, TransferId
+from rtmw.transfer.store import Store
 
 FRAME = Frame(Life(4711, 1000, 1), 3, 10, Leave())
 
@@ -71,13 +75,26 @@ def run_of(delivery: Delivery, size: int, count: int, to: str = "ingest") -> Run
 
 
 @pytest.mark.parametrize("sizes", [[1], [200], [4095], [3, 4095, 200]])
-def test_letters_that_are_logged_are_cut_into_batches_that_fit_into_the_smallest_segment(sizes: list[int]) -> None:
+@pytest.mark.parametrize("name", ["g", "gauge-" * 20])
+def test_letters_that_are_logged_are_cut_into_batches_that_fit_into_the_smallest_segment(
+    sizes: list[int], name: str, tmp_path: Path
+) -> None:
     runs = [run_of(Delivery.LOG, size, 500) for size in sizes]
-    batches = list(in_batches(runs))
-    assert [body for batch in batches for body in batch.bodies] == [body for run in runs for body in run.bodies]
-    assert all(sum(map(len, batch.bodies)) < LARGEST_BATCH < 64 << 10 for batch in batches)
-    assert all(batch.header.length == len(batch.bodies[0]) for batch in batches)
+    with Store(tmp_path / "transfers", node="plant", segment="64K") as store:
+        batches = list(in_batches(runs, "plant", name))
+        assert [body for batch in batches for body in batch.bodies] == [body for run in runs for body in run.bodies]
+        assert all(batch.header.length == len(batch.bodies[0]) for batch in batches)
+        for batch in batches:
+            first = Request(FRAME.life, store.stats().parked + 1)
+            assert store.step(SendRun(batch.header, batch.bodies, name, first)) is not None
+        assert store.stats().parked == 500 * len(sizes)
     assert len(batches) > 1
+
+
+def test_a_batch_that_is_logged_has_all_letters_for_which_there_is_room() -> None:
+    runs = [run_of(Delivery.LOG, 200, 128)]
+    (batch,) = in_batches(runs, "plant", "gauge")
+    assert len(batch.bodies) == 128
 
 
 def test_a_run_that_no_log_keeps_is_not_cut() -> None:
