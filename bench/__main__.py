@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -88,6 +89,7 @@ def main() -> int:
         from bench.docs import refresh
 
         return refresh(RESULTS)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # else domains and processes of a measurement would stay
     try:
         return run(arguments)
     except KeyboardInterrupt:

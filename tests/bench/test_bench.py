@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bench.cable import NoCable, cable
@@ -139,3 +144,35 @@ def test_typed_messages_are_measured_beside_msgspec() -> None:
     short = type(case)(case.name, case.systems, {**case.options, "turns": 1})
     figures = question("typed").measure(Stage("1M"), RTMW, short)
     assert set(figures) == {RTMW, MSGSPEC, "cyclonedds"}
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_bench_that_is_ended_takes_its_processes_and_its_domain_along(how: signal.Signals) -> None:
+    command = [sys.executable, "-m", "bench", "--quick", "--questions", "round_trip", "--systems", RTMW]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as bench:
+        parts, regions = measuring(bench)
+        bench.send_signal(how)
+        assert "Interrupted." in bench.communicate(timeout=60)[1]
+    assert bench.returncode == 130
+    assert not any(map(Path.exists, regions))
+    assert psutil.wait_procs(parts, timeout=30)[1] == []
+
+
+def measuring(bench: subprocess.Popen[str]) -> tuple[list[psutil.Process], list[Path]]:
+    """The processes of a measurement, and the shared memory that they have, when there is some."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        parts = psutil.Process(bench.pid).children(recursive=True)
+        regions = [path for part in parts for path in regions_of(part)]
+        if regions:
+            return parts, regions
+        time.sleep(0.01)
+    raise AssertionError("nothing is measured")
+
+
+def regions_of(process: psutil.Process) -> list[Path]:
+    """Shared memory of rtmw that it has; none when it is over."""
+    with suppress(OSError):
+        maps = Path(f"/proc/{process.pid}/maps").read_text()
+        return [Path(path) for path in re.findall(r"/dev/shm/rtmw\S+", maps)]
+    return []
