@@ -11,7 +11,11 @@ from __future__ import annotations
 
 from socket import socket
 
-from pyspark import daemon
+from rtmw.spark.unpacked import prefer_unpacked
+
+prefer_unpacked()
+
+from pyspark import daemon  # noqa: E402 (from where, has just been decided)
 
 _worker = daemon.worker
 

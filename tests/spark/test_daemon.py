@@ -44,3 +44,20 @@ def threads_of_the_daemon(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
 def test_workers_are_forked_from_a_process_without_threads(spark: SparkSession) -> None:
     found = spark.range(2, numPartitions=2).mapInArrow(threads_of_the_daemon, "called string, threads long").collect()
     assert found == [("rtmw.spark.daemon", 1)] * 2
+
+
+def origins(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    archives = [one for one, finder in sys.path_importer_cache.items() if "zip" in type(finder).__name__]
+    files = [str(sys.modules[name].__file__) for name in ("pyspark.worker", "py4j")]
+    for batch in batches:
+        yield pa.record_batch([[files] * len(batch), [archives] * len(batch)], names=["files", "archives"])
+
+
+def test_workers_import_the_pyspark_that_pip_has_unpacked(spark: SparkSession) -> None:
+    import py4j  # type: ignore[import-untyped]
+    import pyspark.worker
+
+    found = spark.range(1, numPartitions=1).mapInArrow(origins, "files array<string>, archives array<string>").collect()
+    assert found == [([pyspark.worker.__file__, py4j.__file__], [])]
