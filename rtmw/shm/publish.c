@@ -360,14 +360,21 @@ int publish_quietly(rtmw_publisher *p, const struct part *parts, uint32_t count,
     return code;
 }
 
-int rtmw_publish(rtmw_publisher *p, const void *data, uint64_t size, const rtmw_message_qos *qos)
+int rtmw_publish_quietly(rtmw_publisher *p, const void *data, uint64_t size, const rtmw_message_qos *qos)
 {
     struct part part = {data, size};
     uint32_t published;
-    int code = publish_quietly(p, &part, 1, qos, &published);
+    return publish_quietly(p, &part, 1, qos, &published);
+}
+
+int rtmw_publish(rtmw_publisher *p, const void *data, uint64_t size, const rtmw_message_qos *qos)
+{
+    int code = rtmw_publish_quietly(p, data, size, qos);
     if (code == RTMW_OK) publisher_flush(p);
     return code;
 }
+
+void rtmw_publisher_flush(rtmw_publisher *p) { publisher_flush(p); }
 
 void publisher_flush(rtmw_publisher *p)
 {

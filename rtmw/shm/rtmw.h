@@ -206,6 +206,9 @@ RTMW_API void rtmw_publisher_close(rtmw_publisher *);
 RTMW_API uint32_t rtmw_publisher_matched(rtmw_publisher *); /* subscribers that get its messages */
 /* RTMW_FULL and RTMW_NO_MEMORY are answers; nothing was published then. `qos` NULL: the defaults. */
 RTMW_API int rtmw_publish(rtmw_publisher *, const void *data, uint64_t size, const rtmw_message_qos *);
+/* The same, but it wakes nobody who sleeps. rtmw_publisher_flush does, once for several of these: soon after the last. */
+RTMW_API int rtmw_publish_quietly(rtmw_publisher *, const void *data, uint64_t size, const rtmw_message_qos *);
+RTMW_API void rtmw_publisher_flush(rtmw_publisher *);
 /* Within what the publisher's priority may use of the pool, whatever priority the message is published with. */
 RTMW_API int rtmw_loan_take(rtmw_publisher *, uint64_t size, rtmw_loan *);
 /* Refused, a loan stays lent: publish it again, or drop it. A loan published or dropped is RTMW_BAD_LOAN ever after. A

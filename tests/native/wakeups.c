@@ -92,6 +92,10 @@ static int idle_readers(void)
         CHECK(has_datagram(reader), "message %d", turn);
         take_all(reader);
     }
+    for (int n = 0; n < 3; n++) CHECK(rtmw_publish_quietly(other, "x", 1, NULL) == RTMW_OK);
+    CHECK(!has_datagram(reader), "it was woken before the flush");
+    rtmw_publisher_flush(other);
+    CHECK(has_datagram(reader), "the flush has not woken it");
     return 0;
 }
 
@@ -112,7 +116,8 @@ static int refused_descriptors(void)
     if (told == IDLE) return UNSEEN; /* they fit into one socket */
     open_descriptors(4 * IDLE);
     publish(p);
-    for (int i = 0; i < IDLE; i++) CHECK(has_datagram(idle[i]), "idle subscriber %d, after %d were told at once", i, told);
+    for (int i = 0; i < IDLE; i++)
+        CHECK(has_datagram(idle[i]), "idle subscriber %d, after %d were told at once", i, told);
     return 0;
 }
 

@@ -8,8 +8,9 @@
 #define SECOND_NS UINT64_C(1000000000)
 
 enum {
-    PARTS_MOST = 16, /* the room left to the peer, in so many parts */
-    HELD_TIMES = 4,  /* so many times what the peer is given room for is held at most */
+    PARTS_MOST = 16,   /* the room left to the peer, in so many parts */
+    HELD_TIMES = 4,    /* so many times what the peer is given room for is held at most */
+    UNWOKEN_MOST = 16, /* messages: with the usual depth there is room for more while the subscriber wakes */
 };
 
 /* ---- what may come ---- */
@@ -80,6 +81,31 @@ struct place {
     rtmw_loan *loan; /* not NULL: it lies there */
 };
 
+/* ---- who sleeps until something comes ---- */
+
+void in_wake(struct line *l)
+{
+    if (l->unwoken) rtmw_publisher_flush(l->unwoken->publisher);
+    l->unwoken = NULL;
+    l->unwoken_count = 0;
+}
+
+/* Once for several small messages. Woken at the first of them, a program on the same processor runs at once, takes
+ * that one, and sleeps again. */
+static int publish_quietly(struct in *i, const void *bytes, uint64_t size, const rtmw_message_qos *qos)
+{
+    struct line *l = i->line;
+    if (l->unwoken != i || l->unwoken_count >= UNWOKEN_MOST) in_wake(l);
+    int code = rtmw_publish_quietly(i->publisher, bytes, size, qos);
+    if (code == RTMW_OK) {
+        l->unwoken = i;
+        l->unwoken_count++;
+    } else {
+        in_wake(l);
+    }
+    return code;
+}
+
 /* false: it has to wait for room. */
 static bool publish(struct in *i, const struct frame_begin *b, struct place at, uint64_t waited_ns)
 {
@@ -89,8 +115,7 @@ static bool publish(struct in *i, const struct frame_begin *b, struct place at, 
                             .lifetime_ns = t->lifetime_ns ? t->lifetime_ns - waited_ns : 0,
                             .source_time_ns = b->source_time_ns,
                             .publisher = identity_of_publisher(i->origin, t->publisher) | RTMW_REMOTE};
-    int code =
-        at.loan ? rtmw_loan_publish(i->publisher, at.loan, &qos) : rtmw_publish(i->publisher, at.bytes, b->size, &qos);
+    int code = at.loan ? rtmw_loan_publish(i->publisher, at.loan, &qos) : publish_quietly(i, at.bytes, b->size, &qos);
     if ((code == RTMW_FULL || code == RTMW_NO_MEMORY) && i->reliable) return false;
     if (code == RTMW_OK && at.loan) {
         at.loan->data = NULL;
@@ -286,6 +311,7 @@ void in_close(struct in *i)
         *link = i->next;
         l->in_count--;
     }
+    if (l->unwoken == i) in_wake(l);
     for (uint32_t band = 0; band < BANDS; band++)
         if (l->incoming[band].in == i) incoming_forget(l, &l->incoming[band]);
     abandon(i);

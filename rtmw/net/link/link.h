@@ -169,6 +169,7 @@ bool in_begin(struct in *, const struct frame_begin *); /* checks ceilings, coun
 void in_accept(struct in *, const struct frame_begin *, const uint8_t *bytes);
 void in_accept_whole(struct in *, struct waiting *);
 void in_retry(struct in *);
+void in_wake(struct line *);                                       /* who sleeps learns of what was published */
 struct waiting *in_place(struct in *, const struct frame_begin *); /* for a message in chunks. NULL: no memory */
 void in_drop(struct in *, struct waiting *);
 struct frame_ack in_ack(struct in *);
@@ -250,6 +251,8 @@ struct line {
 
     pthread_mutex_t arriving;
     struct in *ins;
+    struct in *unwoken; /* of whose last messages nobody who sleeps has been told yet; NULL: there are none */
+    uint32_t unwoken_count;
     uint32_t highest_in; /* number of the inbound route that was opened last */
     struct incoming incoming[BANDS];
     struct landing landing[CHANNELS];

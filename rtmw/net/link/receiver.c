@@ -10,7 +10,8 @@
 enum {
     READS_URGENT = 16, /* in a row, before the other channel is looked at */
     READS_BULK = 1,
-    READS_BULK_TLS = 4, /* each is a record */
+    READS_BULK_TLS = 4,  /* each is a record */
+    STREAM_LEAST = 8192, /* bytes that a read has brought, behind which there may be more at once */
     WAIT_MS = 100,
     PINGS_A_SILENCE = 4,
     NO_CHANNEL = CHANNELS, /* the number in epoll of the eventfd (line.c) */
@@ -129,17 +130,26 @@ static enum channel_state read_once(struct line *l, int channel)
     return lands ? state : channel_read(c, x != NULL);
 }
 
+static void wake(struct line *l)
+{
+    lock(&l->arriving, LOCK_ROUTE);
+    in_wake(l);
+    unlock(&l->arriving, LOCK_ROUTE);
+}
+
 static struct verdict read_channel(struct line *l, int channel)
 {
     struct channel *c = l->channel[channel];
     int reads = channel == URGENT ? READS_URGENT : c->has_tls ? READS_BULK_TLS : READS_BULK;
     for (int n = 0; n < reads && c->may_read; n++) {
+        uint64_t before = c->read;
         enum channel_state state = read_once(l, channel);
         uint64_t now = now_monotonic_ns();
         if (state == CHANNEL_CLOSED || state == CHANNEL_FAILED) return verdict_of(c, state);
         c->may_read = state == CHANNEL_DONE;
         if (state == CHANNEL_DONE) c->heard_ns = now;
         struct verdict verdict = hear_all(l, channel, now); /* also what the hello has left */
+        if (channel == URGENT || c->read - before < STREAM_LEAST) wake(l);
         if (verdict.words) return verdict;
     }
     return (struct verdict){0};
@@ -150,6 +160,7 @@ static bool read_all(struct line *l)
     bool is_more = false;
     for (int c = CHANNELS; c-- > 0;) {
         struct verdict verdict = l->channel[c] ? read_channel(l, c) : (struct verdict){0};
+        wake(l);
         if (verdict.words) return end_unlocked(l, verdict), true;
         is_more = is_more || (l->channel[c] && l->channel[c]->may_read);
     }
@@ -163,6 +174,7 @@ static void retry(struct line *l)
     if (!load_relaxed(&l->waiting)) return;
     lock(&l->arriving, LOCK_ROUTE);
     for (struct in *i = l->ins; i; i = i->next) in_retry(i);
+    in_wake(l);
     if (!load_relaxed(&l->acks_at_ns)) store_relaxed(&l->acks_at_ns, now_monotonic_ns() + ACK_DELAY_NS);
     unlock(&l->arriving, LOCK_ROUTE);
 }

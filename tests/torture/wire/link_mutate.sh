@@ -42,6 +42,8 @@ mutant fuzz "a priority above the ceiling is published" in 's/^    if \(!keeps_p
 mutant fuzz "a size above the ceiling is published" in 's/^    if \(!keeps_size.*$//' "$@"
 mutant fuzz "a route that is closed keeps what came in part" in 's/if \(l->incoming\[band\]\.in == i\) incoming_forget.*$/{}/' "$@"
 
+mutant fuzz "who sleeps is told of what came" receiver 's/^    in_wake\(l\);$//' "$@"
+mutant fuzz "who sleeps is told before another route is published to" in 's/if \(l->unwoken != i \|\| /if (/' "$@"
 mutant cuts "what was not acknowledged is sent again" out 's/^    o->band\[band\]\.again = o->band\[band\]\.first;$//' "$@"
 mutant cuts "what is TIMELY is not sent again" out 's/^    while \(!o->resends .*$//' "$@"
 mutant cuts "what was acknowledged is not sent again" out 's/while \(o->band\[band\]\.first \&\& o->band\[band\]\.first->number <= number\) drop_kept/while (0) drop_kept/' "$@"

@@ -31,6 +31,15 @@ int rtmw_publish(rtmw_publisher *p, const void *data, uint64_t size, const rtmw_
     return RTMW_OK;
 }
 
+int rtmw_publish_quietly(rtmw_publisher *p, const void *data, uint64_t size, const rtmw_message_qos *qos)
+{
+    int code = rtmw_publish(p, data, size, qos);
+    p->is_untold = p->is_untold || code == RTMW_OK;
+    return code;
+}
+
+void rtmw_publisher_flush(rtmw_publisher *p) { p->is_untold = false; }
+
 int rtmw_loan_take(rtmw_publisher *p, uint64_t size, rtmw_loan *loan)
 {
     if (size > POOL) return RTMW_TOO_LARGE;
@@ -64,7 +73,11 @@ uint32_t rtmw_publisher_lost(rtmw_publisher *p, uint64_t messages, uint64_t sinc
     return 1;
 }
 
-void rtmw_publisher_close(rtmw_publisher *p) { free(p); }
+void rtmw_publisher_close(rtmw_publisher *p)
+{
+    REQUIRE(!p->is_untold, "who sleeps is not told of the last messages");
+    free(p);
+}
 
 /* ---- the bus: what is taken ---- */
 
@@ -119,6 +132,11 @@ bool rtmw_subscriber_park(rtmw_subscriber *s, uint16_t key, uint64_t for_ns)
 }
 
 int rtmw_subscriber_wake(rtmw_subscriber *s) { return (void)s, RTMW_OK; }
+void rtmw_subscriber_adjust(rtmw_subscriber *s, uint32_t depth, uint64_t min_interval_ns)
+{
+    (void)s, (void)min_interval_ns;
+    REQUIRE(depth && depth <= 512, "%u messages may wait on the bus", depth);
+}
 void rtmw_subscriber_alive(rtmw_subscriber *s) { (void)s; }
 int rtmw_wait(rtmw_subscriber *s, uint64_t timeout_ns, uint64_t spin_ns)
 {
@@ -179,10 +197,19 @@ void side_open(struct side *side)
     REQUIRE(line_open(&side->line) == 0, "the line does not open");
 }
 
+/* A turn may end with a sleep. */
+static void all_are_told(const struct side *side)
+{
+    for (uint32_t place = 0; place < ROUTES_MOST; place++)
+        REQUIRE(!side->in[place] || !side->in[place]->publisher->is_untold,
+                "who sleeps is not told of the last messages");
+}
+
 void side_turn(struct side *side, int times)
 {
     while (times--) {
         side->is_more = line_turn(&side->line, side->is_more);
+        all_are_told(side);
         stage.now_ns += 20000;
     }
 }

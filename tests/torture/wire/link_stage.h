@@ -17,6 +17,7 @@ struct rtmw_publisher {
     rtmw_region *region;
     uint32_t route;
     uint32_t full_for; /* it refuses so many messages */
+    bool is_untold;    /* something was published quietly, and not flushed */
     uint64_t newest[BANDS], arrived, lost;
 };
 
