@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "../../shm/crc32c.h"
+#include "depth.h"
 #include "engine.h"
 #include "pack.h"
 
@@ -15,12 +16,10 @@ struct octets {
 _Static_assert(sizeof(struct octets) == OCTETS_HEADER, "it travels");
 
 enum { HELD_BY_DDS = UINT32_MAX }; /* the descriptor of a message that the DDS sample releases */
-enum { WEIGHED = 16 };             /* so many smaller ones, about, and the weight of a larger message is forgotten */
 
 enum {
-    TIMELY_USUAL = 64,  /* a depth from which on more of small TIMELY messages may wait: */
-    TIMELY_MOST = 1024, /* as many as fit outbound_timely_bytes, and at most so many */
-};
+    TIMELY_MOST = 1024
+}; /* small messages of a TIMELY route: as many as fit outbound_timely_bytes, and at most so many */
 
 /* A message that has come from another host is not sent back to others: they have it from there. */
 static bool is_from_afar(const rtmw_message *m) { return (m->publisher & RTMW_REMOTE) != 0; }
@@ -31,16 +30,14 @@ static uint32_t timely_depth(const struct outbound *o, uint32_t depth)
 {
     uint64_t more = o->weight ? outbound_timely_bytes(o) / o->weight : 0;
     if (more > TIMELY_MOST) more = TIMELY_MOST;
-    return depth < TIMELY_USUAL || more <= depth ? depth : (uint32_t)more;
+    return depth < DEPTH_USUAL || more <= depth ? depth : (uint32_t)more;
 }
 
 /* How many messages of this weight may wait on the bus. */
 static uint32_t depth_for(const struct outbound *o)
 {
-    uint32_t depth = load_relaxed(&o->depth), least = depth < DEPTH_LEAST ? depth : DEPTH_LEAST;
-    if (o->timely) return timely_depth(o, depth);
-    uint64_t most = o->weight ? o->engine->zero_copy_most / o->weight : depth;
-    return most >= depth ? depth : most > least ? (uint32_t)most : least;
+    uint32_t depth = load_relaxed(&o->depth);
+    return o->timely ? timely_depth(o, depth) : depth_within(depth, o->engine->zero_copy_most, o->weight);
 }
 
 static void set_depth(struct outbound *o, uint32_t depth)
@@ -64,7 +61,7 @@ static void weigh(struct outbound *o, uint64_t size)
     uint32_t depth = load_relaxed(&o->depth);
     bool is_light = size * depth <= o->engine->zero_copy_most && o->depth_now == depth;
     if (!o->timely && (!o->reliable || !o->engine->zero_copy_most || is_light)) return;
-    o->weight = size >= o->weight ? size : o->weight - (o->weight - size + WEIGHED - 1) / WEIGHED;
+    o->weight = weight_after(o->weight, size);
     uint32_t fits = depth_for(o);
     if (is_other(o, fits)) set_depth(o, fits);
 }

@@ -7,8 +7,6 @@
 #include "rate_limit.h"
 #include "route.h"
 
-enum { DEPTH_LEAST = 2 }; /* messages that may wait on the bus, however large */
-
 struct outbound {
     struct engine *engine;
     struct outbound *next;

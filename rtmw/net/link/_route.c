@@ -74,6 +74,8 @@ PyObject *Line_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     if (code != RTMW_OK) return failed(route, fail(state->error, topic, code));
     out->line = core;
     out->number = number;
+    out->depth = out->depth_now = depth;
+    out->min_interval_ns = min_interval_ns;
     out->reliable = reliability == RTMW_RELIABLE;
     out->resends = reliability != RTMW_TIMELY;
     out->ceilings.max_priority = BANDS - 1;
@@ -243,7 +245,9 @@ static PyObject *Route_adjust(PyObject *object, PyObject *args)
     unsigned int depth;
     unsigned long long min_interval_ns;
     if (!PyArg_ParseTuple(args, "IK", &depth, &min_interval_ns)) return NULL;
-    if (o) rtmw_subscriber_adjust(o->subscriber, depth, min_interval_ns);
+    Py_BEGIN_ALLOW_THREADS
+    if (o) out_adjust(o, depth, min_interval_ns);
+    Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
 

@@ -76,10 +76,12 @@ struct out {
     struct ceilings ceilings; /* but for the rate, which is the next's */
     uint64_t park_ns;
     struct rate_limit limit;
-    uint64_t room, in_flight; /* cost; room: 0 until the peer has opened the route */
-    bool is_open;             /* the peer has said an ACK since the connections came */
-    bool is_waited_for;       /* the sender sleeps until the bus has something for it */
-    uint64_t missed;          /* of the bus, as far as its subscriber has counted */
+    uint64_t room, in_flight;  /* cost; room: 0 until the peer has opened the route */
+    bool is_open;              /* the peer has said an ACK since the connections came */
+    bool is_waited_for;        /* the sender sleeps until the bus has something for it */
+    uint32_t depth, depth_now; /* asked for, and told to the bus: for messages that cost `weight` */
+    uint64_t min_interval_ns, weight;
+    uint64_t missed; /* of the bus, as far as its subscriber has counted */
     struct lookahead lookahead;
     struct {
         uint64_t number, lost; /* of the last message that was begun; lost since then, on the bus */
@@ -107,6 +109,12 @@ bool out_acknowledge(struct out *, const struct frame_ack *);
 void out_cut(struct out *); /* the connections have ended */
 bool out_is_delivered(struct out *);
 uint32_t out_held(struct out *); /* taken from the bus, and not begun to be sent */
+
+/* depth.c. Adjust: any thread without a lock. The others: under the lock of the line. Fit tells the bus how many messages of
+ * such a weight may wait there. */
+void out_adjust(struct out *, uint32_t depth, uint64_t min_interval_ns);
+void out_weigh(struct out *, uint64_t size);
+void out_fit(struct out *);
 
 /* ---- inbound ---- */
 
@@ -228,6 +236,7 @@ struct line {
     pthread_mutex_t lock;
     struct channel *channel[CHANNELS], *next[CHANNELS]; /* next: to be carried by, as soon as the receiver looks */
     struct out *outs;
+    uint32_t out_count;
     uint32_t highest_out;    /* number of the outbound route that was opened last */
     struct out *turn[BANDS]; /* whose turn it is; NULL: the first one's */
     struct under_way under_way[BANDS];

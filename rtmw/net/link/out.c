@@ -59,6 +59,7 @@ static void take(struct out *o, const rtmw_message *m)
     lookahead_add(&o->lookahead, m);
     o->line->ahead += cost_of(m->size);
     count_missed(o, m->priority);
+    out_weigh(o, m->size);
 }
 
 /* Of a route that may take: how many messages, and bytes, in one call, so that each is taken by the rule above. The call wakes a
@@ -84,6 +85,7 @@ bool out_gather(struct out *o)
         for (uint32_t n = 0; n < count; n++) take(o, &m[n]);
         is_more = is_more || count;
     }
+    if (is_more) out_fit(o);
     if (o->is_open && !has_room(o)) count_up(&o->blocked, 1);
     return is_more;
 }
@@ -187,7 +189,11 @@ bool out_acknowledge(struct out *o, const struct frame_ack *ack)
     return true;
 }
 
-void out_cut(struct out *o) { o->is_open = false; }
+void out_cut(struct out *o)
+{
+    o->is_open = false;
+    out_fit(o);
+}
 
 /* ---- from opening to closing ---- */
 
@@ -199,6 +205,7 @@ bool out_open(struct out *o)
     if (is_new) {
         o->next = l->outs;
         l->outs = o;
+        l->out_count++;
         l->highest_out = o->number;
         line_wake_sender(l);
     }
@@ -249,6 +256,7 @@ void out_stop(struct out *o)
         struct out **link = &l->outs;
         while (*link != o) link = &(*link)->next;
         *link = o->next;
+        l->out_count--;
         o->closing = 1;
         for (uint32_t band = 0; band < BANDS; band++) {
             if (l->under_way[band].out == o) l->under_way[band].out = NULL;

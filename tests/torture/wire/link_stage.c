@@ -247,6 +247,7 @@ struct out *side_out(struct side *side, uint32_t place, uint32_t number, rtmw_re
     struct out *o = side->out[place] = calloc(1, sizeof *o);
     o->line = &side->line;
     o->number = number;
+    o->depth = o->depth_now = 64;
     o->ceilings.max_priority = BANDS - 1;
     o->reliable = reliability == RTMW_RELIABLE;
     o->resends = reliability != RTMW_TIMELY;
