@@ -96,7 +96,7 @@ static int publish_in_place(Publisher *self, PyObject *value, uint64_t size, con
         do code = loan_append(self->core, &loan, qos);
         while (code != RTMW_OK && wait_for_room(self, code, &end));
         result = verdict(self, code, size);
-        if (result == 1) publisher_flush(self->core);
+        if (result == 1) rtmw_publisher_flush(self->core);
     }
     if (code != RTMW_OK) loan_give_back(self->region->core, &loan);
     return result;
@@ -171,7 +171,7 @@ static uint32_t batch_copy(struct batch *batch, Publisher *self, const rtmw_mess
         *code = publish_quietly(self->core, batch->part + published, batch->count - published, qos, &now);
         published += now;
         if (!now) continue;
-        publisher_flush(self->core);
+        rtmw_publisher_flush(self->core);
         end = 0; /* each message has max_blocking to itself */
     } while (*code != RTMW_OK && wait_for_room(self, *code, &end));
     return published;

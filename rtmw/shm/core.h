@@ -376,7 +376,6 @@ int publish_quietly(rtmw_publisher *, const struct part *, uint32_t count, const
 /* As rtmw_loan_take, for a message of the priority that `qos` says: within what that may use of the pool. */
 int loan_take(rtmw_publisher *, uint64_t size, const rtmw_message_qos *, rtmw_loan *);
 int loan_append(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *); /* wakes nobody */
-void publisher_flush(rtmw_publisher *);                                   /* wakes sleepers */
 void publisher_refused(rtmw_publisher *, int code);
 void loan_keep(rtmw_publisher *, rtmw_loan *);
 int loan_give_back(struct rtmw_region *, const rtmw_loan *); /* LOANED by this process → FREE, or RTMW_BAD_LOAN */

@@ -2,7 +2,7 @@
  *
  *   small messages, up to 32 at a time     reliable_room → claim and write all → append one by one
  *   a message with a block, a loan         reliable_room → a block → memcpy → loan_append
- *   both                                   → publisher_flush
+ *   both                                   → rtmw_publisher_flush
  */
 #include <string.h>
 
@@ -240,7 +240,7 @@ int loan_append(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
 int rtmw_loan_publish(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos *qos)
 {
     int code = loan_append(p, loan, qos);
-    if (code == RTMW_OK) publisher_flush(p);
+    if (code == RTMW_OK) rtmw_publisher_flush(p);
     return code;
 }
 
@@ -370,13 +370,11 @@ int rtmw_publish_quietly(rtmw_publisher *p, const void *data, uint64_t size, con
 int rtmw_publish(rtmw_publisher *p, const void *data, uint64_t size, const rtmw_message_qos *qos)
 {
     int code = rtmw_publish_quietly(p, data, size, qos);
-    if (code == RTMW_OK) publisher_flush(p);
+    if (code == RTMW_OK) rtmw_publisher_flush(p);
     return code;
 }
 
-void rtmw_publisher_flush(rtmw_publisher *p) { publisher_flush(p); }
-
-void publisher_flush(rtmw_publisher *p)
+void rtmw_publisher_flush(rtmw_publisher *p)
 {
     if (!is_forked(p->region)) wake_subscribers(p->region, p->topic, p->topic_index);
 }

@@ -17,9 +17,7 @@ _Static_assert(sizeof(struct octets) == OCTETS_HEADER, "it travels");
 
 enum { HELD_BY_DDS = UINT32_MAX }; /* the descriptor of a message that the DDS sample releases */
 
-enum {
-    TIMELY_MOST = 1024
-}; /* small messages of a TIMELY route: as many as fit outbound_timely_bytes, and at most so many */
+enum { TIMELY_MOST = 1024 }; /* small TIMELY messages that wait, if so many fit outbound_timely_bytes */
 
 /* A message that has come from another host is not sent back to others: they have it from there. */
 static bool is_from_afar(const rtmw_message *m) { return (m->publisher & RTMW_REMOTE) != 0; }

@@ -129,7 +129,7 @@ static void publish_many(void)
     uint32_t count = 1 + below(40), published;
     for (uint32_t i = 0; i < count; i++) parts[i] = (struct part){bytes, below(8) ? below(IN_PLACE + 1) : some_size()};
     if (p) answered(publish_quietly(p, parts, count, NULL, &published));
-    if (p) publisher_flush(p);
+    if (p) rtmw_publisher_flush(p);
 }
 
 static void loan(void)

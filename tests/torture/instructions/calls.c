@@ -52,7 +52,7 @@ static void publish_many(struct victim *v)
         payload_write(payloads[i], parts[i].size, next_origin(v));
     }
     CHECK(publish_quietly(v->publisher, parts, MANY, NULL, &published) == RTMW_OK && published == MANY);
-    publisher_flush(v->publisher);
+    rtmw_publisher_flush(v->publisher);
     v->board->told = v->board->attempted;
 }
 
