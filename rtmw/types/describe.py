@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, get_args, get_origin
 
@@ -29,6 +30,7 @@ from rtmw.types.schema import (
     Typedef,
     Union,
     fault_of,
+    strip,
 )
 
 _STRUCT_ANNOTATIONS: Final = ("extensibility", "xcdrv2", "autoid", "keylist")
@@ -135,12 +137,13 @@ class _Reader:
 
     def _union(self, cls: Any) -> Union:
         hints: dict[str, Any] = self._hints.get_extended_type_hints(cls)
+        discriminator = self.node(cls.__idl_discriminator__)
+        label = partial(_label, is_boolean=strip(discriminator) == Primitive("boolean"))
         cases = tuple(
-            Case(name, tuple(_label(label) for label in getattr(hint, "labels", ())), self.node(hint.subtype))
+            Case(name, tuple(map(label, getattr(hint, "labels", ()))), self.node(hint.subtype))
             for name, hint in hints.items()
         )
-        discriminator = self.node(cls.__idl_discriminator__)
-        implicit = _label(cls.__idl_default_discriminator__)
+        implicit = label(cls.__idl_default_discriminator__)
         annotations = {"extensibility": "final"} | _kept(cls.__idl_annotations__, _STRUCT_ANNOTATIONS)
         return Union(discriminator, cases, implicit, annotations)
 
@@ -149,5 +152,7 @@ def _kept(annotations: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]
     return {name: annotations[name] for name in names if name in annotations}
 
 
-def _label(label: Any) -> Any:
-    return label.value if isinstance(label, Enum) else label
+def _label(label: Any, is_boolean: bool) -> Any:
+    """`typing` takes case[1, X] and case[True, X] for one: whichever is first in a program stands for both."""
+    value = label.value if isinstance(label, Enum) else label
+    return (bool if is_boolean else int)(value) if isinstance(value, int) else value

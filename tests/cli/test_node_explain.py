@@ -34,8 +34,8 @@ def test_both_directions_are_explained_with_file_and_line(run: Run, file: str) -
     told = json.loads(out)
     assert status == 0
     assert {verb: one["cause"] for verb, one in told["verdicts"].items()} == {"publish": "deny", "subscribe": "deny"}
-    assert told["verdicts"]["publish"]["rule"] == "node.toml, line 10"
-    assert told["rules"] == [{"rule": "node.toml, line 10", "publish": "yes", "subscribe": "-", "deny": "denies"}]
+    assert told["verdicts"]["publish"]["rule"] == "node.toml, line 11"
+    assert told["rules"] == [{"rule": "node.toml, line 11", "publish": "yes", "subscribe": "-", "deny": "denies"}]
 
 
 @pytest.mark.parametrize(
