@@ -6,7 +6,7 @@ typedef struct {
     struct ArrowArray array;
 } Array;
 
-/* Who has taken the columns over has set `release` to NULL. */
+/* The reader that took the columns over has set `release` to NULL. */
 static void Array_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);

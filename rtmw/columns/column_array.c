@@ -6,7 +6,7 @@
 
 enum { MOST_BUFFERS = 3, NULLS_UNKNOWN = -1 };
 
-/* What an array owns besides its buffers. The arrays of its members may be moved elsewhere; these places stay. */
+/* The memory that an array owns besides its buffers. The arrays of its members may be moved elsewhere; these places stay. */
 struct owned {
     const void *buffers[MOST_BUFFERS];
     struct ArrowArray **children;

@@ -7,7 +7,7 @@
 
 enum {
     DEPTH_LEAST = 2,  /* messages that may wait on the bus, however large */
-    DEPTH_USUAL = 64, /* from it on more of small messages may wait; who asks for less wants the newest alone */
+    DEPTH_USUAL = 64, /* from it on more of small messages may wait; a route of less wants the newest alone */
     WEIGHED = 16,     /* so many smaller ones, about, and the weight of a larger message is forgotten */
 };
 

@@ -1,7 +1,7 @@
 /* Depth: how many messages of a RELIABLE route may wait on the bus. A publisher waits when there are so many.
  *
- * Of large messages no more wait than have a share of the pool together, as those of a route over DDS: what a publisher fills
- * the pool with is memory that others here need, and no longer in a processor's cache by the time that it is sent.
+ * Of large messages no more wait than have a share of the pool together, as those of a route over DDS: the other publishers of
+ * this host need the rest of it.
  *
  * Of small ones more than `depth` may wait, if that is as usual. Else, the publisher stands still after 64 of them, and publisher
  * and sender wake each other for each few. They are bounded by number and bytes, and all routes of a line share a part of the pool.

@@ -81,7 +81,7 @@ struct place {
     rtmw_loan *loan; /* not NULL: it lies there */
 };
 
-/* ---- who sleeps until something comes ---- */
+/* ---- subscribers that sleep ---- */
 
 void in_wake(struct line *l)
 {

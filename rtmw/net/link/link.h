@@ -177,7 +177,7 @@ bool in_begin(struct in *, const struct frame_begin *); /* checks ceilings, coun
 void in_accept(struct in *, const struct frame_begin *, const uint8_t *bytes);
 void in_accept_whole(struct in *, struct waiting *);
 void in_retry(struct in *);
-void in_wake(struct line *);                                       /* who sleeps learns of what was published */
+void in_wake(struct line *);                                       /* the subscribers that sleep */
 struct waiting *in_place(struct in *, const struct frame_begin *); /* for a message in chunks. NULL: no memory */
 void in_drop(struct in *, struct waiting *);
 struct frame_ack in_ack(struct in *);

@@ -119,7 +119,7 @@ class Sender(Closing):
         TransferRefused: it was not accepted, will never reach the level, or something else has this id. SourceChanged:
         a file was written to before it was sent. TimeoutError: it has not reached it yet, and goes on; or the core did
         not take it in time, and it will not be sent. ValueError, TypeMismatch: nothing was sent. CoreNotRunning: there
-        has been no core for ten seconds; what was sent before goes on when one is there.
+        has been no core for ten seconds; transfers that a core has taken go on when one is there.
         """
         options = SendOptions(delivery, wait, lifetime, timeout, priority, id)
         transfer, send, level = self._prepare(to, body, 0, options)
