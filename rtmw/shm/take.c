@@ -121,13 +121,20 @@ static int rejoin(rtmw_subscriber *s)
     return RTMW_LAPSED;
 }
 
+/* Of a slot that has another word than it got. RTMW_DAMAGED: the lapse is not of this subscriber; but waits, which look at no
+ * more than that it has lapsed, say that there is something to take. */
+__attribute__((noinline)) static int counted_otherwise(rtmw_subscriber *s, uint64_t word)
+{
+    if (word == ((s->word & ~UINT64_C(15)) | SLOT_LAPSED)) return rejoin(s);
+    if (is_swept(s->region)) return RTMW_SWEPT;
+    return slot_state_of(word) == SLOT_LAPSED ? RTMW_DAMAGED : RTMW_OK;
+}
+
 /* RTMW_OK: its slot says that publishers count on it. RTMW_LAPSED: they did not, and do so again. RTMW_SWEPT. */
-static int be_counted(rtmw_subscriber *s)
+static inline int be_counted(rtmw_subscriber *s)
 {
     uint64_t word = load_seq(&s->region->subscriber_words[s->slot]);
-    if (__builtin_expect(word == s->word, 1)) return RTMW_OK;
-    if (word == ((s->word & ~UINT64_C(15)) | SLOT_LAPSED)) return rejoin(s);
-    return is_swept(s->region) ? RTMW_SWEPT : RTMW_OK;
+    return __builtin_expect(word == s->word, 1) ? RTMW_OK : counted_otherwise(s, word);
 }
 
 static int step_highest(rtmw_subscriber *s, uint32_t lowest, uint32_t *band)
@@ -230,9 +237,11 @@ static uint64_t position(rtmw_subscriber *s)
     return sum;
 }
 
-/* Nothing to take. Now and then it is seen whether waiters are told the same; or they would look for ever. */
-static int take_again(rtmw_subscriber *s, rtmw_message *message)
+/* Nothing to take. Now and then it is seen whether waiters are told the same; or they would look for ever. That this process
+ * was swept they are told before its slot says it: while a sweeper is at work, or was stopped (sweep_after). */
+__attribute__((noinline)) static int take_again(rtmw_subscriber *s, rtmw_message *message)
 {
+    if (is_swept(s->region)) return RTMW_SWEPT;
     if (!has_next(s)) return RTMW_EMPTY;
     uint64_t stood = position(s);
     int code = take_locked(s, message, &(struct turn){STEPS_OVER, 0});

@@ -66,7 +66,7 @@ mutant "a lock is looked at before the word" participants \
 mutant "a claim that failed keeps the lock" participants \
     's/return life_give\(r, slot\), RTMW_NO_PARTICIPANT_SLOT;/return RTMW_NO_PARTICIPANT_SLOT;/' "attach" "$@"
 mutant "who was swept takes on" take \
-    's/return is_swept\(s->region\) \? RTMW_SWEPT : RTMW_OK;/return RTMW_OK;/' "swept" "$@"
+    '/^__attribute__.* counted_otherwise/,/^}/ s/if \(is_swept\(s->region\)\) return RTMW_SWEPT;//' "swept" "$@"
 mutant "who was swept publishes on" participants \
     's/store_relaxed\(&r->publishers\[slot\].identity, 0\);/(void)0;/' "swept" "$@"
 mutant "who was swept closes what is another one.s" subscriber \

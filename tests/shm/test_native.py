@@ -89,6 +89,10 @@ def test_slips_of_a_c_program_are_refused_and_nobody_else_notices(built: Path) -
     assert run(str(built / "plain" / "slips")).startswith("every slip was refused")
 
 
+def test_who_is_told_by_hostile_words_that_there_is_something_to_take_does_not_go_round_for_ever(built: Path) -> None:
+    assert run(str(built / "plain" / "hostile")).startswith("each program was told")
+
+
 def test_a_parked_subscription_keeps_what_comes_for_the_next_process_and_for_no_longer_than_it_may(built: Path) -> None:
     assert run(str(built / "plain" / "parked")).startswith("each parked subscription went on or ended")
 
