@@ -75,8 +75,8 @@ MUTANTS: Final = {
     ),
     "an undone TAKE goes to the end of its queue": Mutant(
         "queues",
-        "return -self.record.header.priority, self.lsn",
-        "return -self.record.header.priority, max(self.lsn, self.visible)",
+        "heapq.heappush(self._list(item.record.life, item.record.header.priority), item.lsn)",
+        "self._list(item.record.life, item.record.header.priority).append(item.lsn)",
     ),
     "an undone TAKE is forgotten": Mutant(
         "state",
