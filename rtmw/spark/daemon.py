@@ -9,13 +9,20 @@ nothing to do for a minute. It starts no thread, and a fork keeps none; NumPy an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from socket import socket
+from typing import TYPE_CHECKING, Any
 
 from rtmw.spark.unpacked import prefer_unpacked
 
 prefer_unpacked()
 
 from pyspark import daemon  # noqa: E402 (from where, has just been decided)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    Wrap = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 _worker = daemon.worker
 
@@ -28,8 +35,35 @@ def worker(sock: socket, authenticated: bool) -> int:
         return 1
 
 
+def quicker(wrap_struct: Wrap) -> Wrap:
+    """PySpark's own, or one that makes the same of a batch that has columns.
+
+    Rows of `mapInArrow` go to Spark as one column of structs. PySpark makes it of Python objects, of two for each
+    column of each batch: for eight columns that takes 17 µs, and Arrow itself 2.5.
+    """
+
+    def wrapped(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.num_columns == 0:
+            return wrap_struct(batch)
+        import pyarrow as pa  # in workers alone
+
+        return pa.RecordBatch.from_arrays([batch.to_struct_array()], ["_0"])
+
+    return wrapped
+
+
+def install() -> None:
+    """What is changed of PySpark, as far as this release has it."""
+    from pyspark.sql import conversion
+
+    daemon.worker = worker
+    transformer: Any = getattr(conversion, "ArrowBatchTransformer", None)
+    if hasattr(transformer, "wrap_struct"):
+        transformer.wrap_struct = staticmethod(quicker(transformer.wrap_struct))
+
+
 if __name__ == "__main__":
     import pyspark.worker  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
-    daemon.worker = worker
+    install()
     daemon.manager()

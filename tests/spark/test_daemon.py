@@ -61,3 +61,40 @@ def test_workers_import_the_pyspark_that_pip_has_unpacked(spark: SparkSession) -
 
     found = spark.range(1, numPartitions=1).mapInArrow(origins, "files array<string>, archives array<string>").collect()
     assert found == [([pyspark.worker.__file__, py4j.__file__], [])]
+
+
+def who_wraps(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+    from pyspark.sql.conversion import ArrowBatchTransformer
+
+    code = ArrowBatchTransformer.wrap_struct.__code__
+    for batch in batches:
+        yield pa.record_batch([[code.co_qualname] * len(batch)], names=["name"])
+
+
+def test_workers_wrap_rows_by_arrow_itself(spark: SparkSession) -> None:
+    found = spark.range(1, numPartitions=1).mapInArrow(who_wraps, "name string").collect()
+    assert found == [("quicker.<locals>.wrapped",)]
+
+
+def test_rows_are_wrapped_as_pyspark_wraps_them() -> None:
+    import pyarrow as pa
+    from pyspark.sql.conversion import ArrowBatchTransformer
+
+    from rtmw.spark.daemon import quicker
+
+    theirs = ArrowBatchTransformer.wrap_struct
+    never_null = pa.schema([pa.field("n", pa.int64(), False, {"unit": "m"}), pa.field("s", pa.string())])
+    nested = pa.array([{"a": [1, None], "b": None}, None])
+    batches = [
+        pa.record_batch([[1, 2], ["a", None]], schema=never_null),
+        pa.record_batch([nested, pa.array([b"x", b"y"]).dictionary_encode()], names=["x", "x"]),
+        pa.record_batch([pa.nulls(0)], names=["none"]),
+        pa.record_batch([[1, 2, 3]], names=["tail"]).slice(1),
+        pa.RecordBatch.from_struct_array(pa.array([{}, {}], pa.struct([]))),
+    ]
+    for batch in batches:
+        made, other = quicker(theirs)(batch), theirs(batch)
+        assert made.schema.equals(other.schema, check_metadata=True)
+        assert made.equals(other)
+        assert made.num_rows == batch.num_rows
