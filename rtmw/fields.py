@@ -12,6 +12,7 @@ class TakenFields(ABC):
 
     def __init__(self, data: bytes | memoryview, position: int, what: str) -> None:
         self._data = memoryview(data)
+        self._size = len(data)
         self._position = position
         self._what = what
         self._at = 0
@@ -26,14 +27,15 @@ class TakenFields(ABC):
         return self._at
 
     def left(self) -> int:
-        return len(self._data) - self._at
+        return self._size - self._at
 
     def bytes(self, size: int) -> memoryview:
         begin = self._passed(size)
         return self._data[begin : self._at]
 
     def number(self, size: int) -> int:
-        return int.from_bytes(self.bytes(size), "little")
+        begin = self._passed(size)
+        return int.from_bytes(self._data[begin : self._at], "little")
 
     def numbers(self, layout: Struct) -> tuple[int, ...]:
         """Several at once."""
@@ -42,7 +44,7 @@ class TakenFields(ABC):
     def _passed(self, size: int) -> int:
         """Where a field of so many bytes begins, which is taken with this."""
         begin = self._at
-        if size > len(self._data) - begin:
+        if size > self._size - begin:
             self.wrong(f"a field of {size} bytes, but {self.left()} are left")
         self._at = begin + size
         return begin

@@ -62,6 +62,10 @@ class Versions:
             self._schemas = [pa.schema([schema.field(place) for place in places]) for schema in self._schemas]
             names = frozenset(self._schemas[0].names)
             self._decoders = [described_decoder(description, unsigned, names) for description in descriptions]
+        self._fits = [
+            [one.schema(permissive).equals(self._schemas[permissive]) for permissive in (False, True)]
+            for one in self._decoders
+        ]
 
     def schema(self, permissive: bool) -> pa.Schema:
         """The schema of the batches of `decode`. Permissive: each column may be null."""
@@ -77,11 +81,17 @@ class Versions:
         """As `Decoder.decode`, in the order of the rows. `version`: of all rows, or of each, as a place from 0."""
         there = [version] if isinstance(version, int) else np.unique(version).tolist()
         if len(there) == 1:
-            for batch, damaged in self._decoders[there[0]].decode(rows, permissive):
-                yield _fitted_batch(batch, self.schema(permissive)), damaged
+            made = self._decoders[there[0]].decode(rows, permissive)
+            yield from made if self._fits[there[0]][permissive] else self._fitted(made, permissive)
         elif there:
             assert not isinstance(version, int)
             yield from self._mixed(rows, version, there, permissive)
+
+    def _fitted(
+        self, made: Iterator[tuple[pa.RecordBatch, Mask | None]], permissive: bool
+    ) -> Iterator[tuple[pa.RecordBatch, Mask | None]]:
+        for batch, damaged in made:
+            yield _fitted_batch(batch, self.schema(permissive)), damaged
 
     def _mixed(
         self, rows: Rows, version: Integers, there: list[int], permissive: bool
@@ -176,8 +186,6 @@ def nullable(field: pa.Field) -> pa.Field:
 
 
 def _fitted_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    if batch.schema.equals(schema):
-        return batch
     names = {name: place for place, name in enumerate(batch.schema.names)}
     arrays = [
         fitted(batch.column(names[field.name]), field.type)

@@ -62,6 +62,8 @@ class Batch:
     """i8, nanoseconds; 0: never"""
     flags = _Made()
     """u1; see CARRIED"""
+    has_flags = True
+    """False: no message of the chunk has one, so that the column need not be made."""
 
     def __init__(
         self,
@@ -150,7 +152,9 @@ def batch_of(chunk: Chunk, scanned: ChunkMessages, side: Side) -> Batch:
             case _:
                 return side.column(name)
 
-    return Batch(chunk, scanned.data, make, side.missed)
+    batch = Batch(chunk, scanned.data, make, side.missed)
+    batch.has_flags = side.has_flags
+    return batch
 
 
 COLUMNS = tuple(name for name, value in vars(Batch).items() if isinstance(value, _Made))

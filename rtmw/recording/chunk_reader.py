@@ -14,7 +14,7 @@ from rtmw.recording.damage import damaged
 from rtmw.recording.decompression import check_claim, decompress
 from rtmw.recording.fields import Fields
 from rtmw.recording.file import File
-from rtmw.recording.records import HEAD, Opcode
+from rtmw.recording.records import HEAD, ChunkHead, Opcode
 from rtmw.recording.times import UNSET_NS, clamped
 
 if TYPE_CHECKING:
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 _FIELDS: Final = {"channel": (22, "u2"), "sequence": (20, "u4"), "log_time": (16, "i8"), "publish_time": (8, "i8")}
 """Of the header of a message: how many bytes before its payload."""
+_COMPARED: Final = ("start_ns", "end_ns", "compression", "size", "uncompressed_size")
+"""What both the index and the head of a chunk say."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ChunkMessages:
     """The messages of a chunk, and its schemas and channels."""
 
@@ -63,43 +65,45 @@ class ChunkMessages:
         return np.where(column < 0, UNSET_NS, column) if self.has_unset and kind == "i8" else column
 
 
-def parse_head(file: File, position: int, length: int, content: Fields) -> tuple[Chunk, int]:
-    """A chunk by its header, without counts, and its CRC. `content` begins behind opcode and length."""
+def parse_head(position: int, length: int, content: Fields) -> Chunk:
+    """A chunk by its header, without counts. `content` begins behind opcode and length."""
     head = records.read_chunk_head(content)
-    times = head.start_ns, head.end_ns
-    return Chunk(0, position, length, *times, {}, head.compression, head.compressed_size, head.size), head.crc
+    return Chunk(0, position, length, head.start_ns, head.end_ns, {}, head.compression, head.compressed_size, head.size)
 
 
 def scan_chunk(file: File, chunk: Chunk) -> ChunkMessages:
     """Reads a chunk and believes nothing. Raises RecordingDamaged."""
-    if chunk.is_run:
-        return _scan(file, chunk, file.read(chunk.position, chunk.length))
     record = file.read(chunk.position, chunk.length)
+    if chunk.is_run:
+        return _scan(file, chunk, record)
     fields = Fields(file.path, record, chunk.position, "chunk")
     if records.read_head(fields.bytes(HEAD)) != (Opcode.CHUNK, chunk.length - HEAD):
         raise damaged(file.path, chunk.position, f"here should begin a chunk of {chunk.length} bytes")
-    head, crc = parse_head(file, chunk.position, chunk.length, fields)
+    head = records.read_chunk_head(fields)
     _compare(file, chunk, head)
-    return _scan(file, chunk, _uncompressed(file, head, crc, fields.bytes(head.size)))
+    return _scan(file, chunk, _uncompressed(file, chunk, head.crc, fields.bytes(chunk.size)))
 
 
-def _compare(file: File, known: Chunk, found: Chunk) -> None:
-    for name in ("start_ns", "end_ns", "compression", "size", "uncompressed_size"):
-        mine, other = getattr(known, name), getattr(found, name)
+def _compare(file: File, chunk: Chunk, head: ChunkHead) -> None:
+    known = chunk.start_ns, chunk.end_ns, chunk.compression, chunk.size, chunk.uncompressed_size
+    found = head.start_ns, head.end_ns, head.compression, head.compressed_size, head.size
+    if known == found:
+        return
+    for name, mine, other in zip(_COMPARED, known, found, strict=True):
         if mine != other:
-            raise damaged(file.path, known.position, f"{name} of the chunk is {other!r}, and {mine!r} in the index")
+            raise damaged(file.path, chunk.position, f"{name} of the chunk is {other!r}, and {mine!r} in the index")
 
 
-def _uncompressed(file: File, head: Chunk, crc: int, packed: memoryview) -> bytes | memoryview:
-    reason = check_claim(head.compression, head.size, head.uncompressed_size)
+def _uncompressed(file: File, chunk: Chunk, crc: int, packed: memoryview) -> bytes | memoryview:
+    reason = check_claim(chunk.compression, chunk.size, chunk.uncompressed_size)
     if reason:
-        raise damaged(file.path, head.position, f"a chunk cannot be read: {reason}")
+        raise damaged(file.path, chunk.position, f"a chunk cannot be read: {reason}")
     try:
-        data = decompress(head.compression, packed, head.uncompressed_size)
+        data = decompress(chunk.compression, packed, chunk.uncompressed_size)
     except ValueError as error:
-        raise damaged(file.path, head.position, f"a chunk cannot be read: {error}") from error
+        raise damaged(file.path, chunk.position, f"a chunk cannot be read: {error}") from error
     if crc and crc32(data) != crc:
-        raise damaged(file.path, head.position, "a chunk does not match its CRC")
+        raise damaged(file.path, chunk.position, "a chunk does not match its CRC")
     return data
 
 

@@ -176,8 +176,7 @@ class Walk:
         self._unit = None
         path, head = self._file.path, self._file.window(unit.position, CHUNK_HEAD)
         fields = Fields(path, head[HEAD:], unit.position + HEAD, "chunk")
-        chunk, _ = parse_head(self._file, unit.position, unit.length, fields)
-        chunk = replace(chunk, counts=unit.counts, side_position=unit.end)
+        chunk = replace(parse_head(unit.position, unit.length, fields), counts=unit.counts, side_position=unit.end)
         if not unit.times or (min(unit.times), max(unit.times)) != (chunk.start_ns, chunk.end_ns):
             scanned = scan_chunk(self._file, chunk)
             chunk = replace(chunk, counts=scanned.counts)

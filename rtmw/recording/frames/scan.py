@@ -103,7 +103,7 @@ class Scan:
         if not run.streams.keys() >= batch.chunk.counts.keys():
             masks.append(np.isin(batch.channel, [*run.streams]))
         masks += within(batch, self.selection.start_ns, self.selection.end_ns)
-        if not self.carried and np.count_nonzero(batch.flags):
+        if not self.carried and batch.has_flags:
             masks.append(batch.flags & CARRIED == 0)
         return np.logical_and.reduce(masks) if masks else None
 

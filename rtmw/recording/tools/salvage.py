@@ -104,7 +104,7 @@ class Salvage:
 
     def _scan(self, at: int, length: int) -> Found:
         fields = Fields(self._file.path, self._file.window(at, CHUNK_HEAD)[HEAD:], at + HEAD, "chunk")
-        chunk, _ = parse_head(self._file, at, length, fields)
+        chunk = parse_head(at, length, fields)
         scanned = scan_chunk(self._file, chunk)
         side = at + length
         while (frame := self._frame(side))[0] == Opcode.MESSAGE_INDEX:
