@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from rtmw.optional import needed
 from rtmw.spark.folders import own_folder
@@ -151,7 +152,7 @@ def session(
 
     running = SparkSession.getActiveSession()
     if running is not None:
-        return register(running)
+        return registered(running)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     chosen = {**ALWAYS, **worker_settings()} if submitted else settings(master or "local[*]", name, ui)
     if submitted and master is not None:
@@ -174,6 +175,14 @@ def started(chosen: Mapping[str, str], submitted: bool) -> SparkSession:
         return builder.getOrCreate()
 
 
+_registered: WeakSet[SparkSession] = WeakSet()
+
+
+def registered(session: SparkSession) -> SparkSession:
+    """The session, which is registered if it is not: that asks the JVM several times."""
+    return session if session in _registered else register(session)
+
+
 def register(session: SparkSession) -> SparkSession:
     """Make the format "rtmw" known to a session that was made elsewhere; its times are UTC, and `pushdown` works.
 
@@ -189,4 +198,5 @@ def register(session: SparkSession) -> SparkSession:
     for key, value in ALWAYS.items():
         session.conf.set(key, value)
     session.dataSource.register(RtmwDataSource)
+    _registered.add(session)
     return session

@@ -14,7 +14,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from rtmw.recording.frames.expressions import all_of
 from rtmw.recording.frames.layout import Layout
 from rtmw.recording.frames.pruning import Pruning
-from rtmw.spark.driver import register, session
+from rtmw.spark.driver import registered, session
 from rtmw.spark.log_source import log_frame, log_of
 from rtmw.spark.options import ReadKeywords, ReadOptions, keyword_options
 from rtmw.spark.partitions import Chosen, chunks_of, partitions_of
@@ -52,7 +52,7 @@ def read(
     """
     paths = [path] if isinstance(path, str | os.PathLike) else path
     chosen = keyword_options([os.fspath(one) for one in paths], options)
-    running = session() if spark is None else register(spark)
+    running = session() if spark is None else registered(spark)
     if (log := log_of(chosen)) is not None:
         return log_frame(running, log, chosen)
     reading = Reading(running, chosen, survey(chosen))
