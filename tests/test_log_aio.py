@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import rtmw
 from rtmw import Durability
-from rtmw.log import cursor
+from rtmw.log import HELD, cursor
+from tests.bus import eventually
 
 
 def test_tasks_share_a_sync_and_no_thread_is_made(tmp_path: Path) -> None:
@@ -36,6 +39,22 @@ def test_more_than_a_batch_holds_waits_for_room(tmp_path: Path) -> None:
     with rtmw.Log(tmp_path / "log", segment="8M") as log:
         asyncio.run(append_all(log))
         assert sum(len(record.data) for record in log.read()) == 100 * len(data)
+
+
+def test_event_loops_are_told_once_of_a_sync_and_once_more_when_room_was_missing(tmp_path: Path) -> None:
+    with rtmw.Log(tmp_path / "log", segment="8M") as log:
+        writer, told = log._begin_to_write(), os.eventfd(0, os.EFD_NONBLOCK)
+        assert writer.add_eventfd(told)
+        for _ in range(3):
+            log.append(b"x")
+            assert os.eventfd_read(told) == 1
+        with suppress(TimeoutError):
+            while True:  # faster than the disk
+                writer.append(bytes(500_000), None, HELD, 0.0)
+        eventually(lambda: log.stats().persist_queue.records == 0)
+        assert os.eventfd_read(told) > log.stats().batches - 3
+        writer.remove_eventfd(told)
+        os.close(told)
 
 
 def test_one_event_loop_after_another_appends(tmp_path: Path) -> None:

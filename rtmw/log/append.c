@@ -180,7 +180,10 @@ static int append(struct writer *w, struct request *request, uint64_t deadline, 
         }
         uint32_t seen = load_relaxed(&w->room);
         bool wakes = has_put(w, code, was_empty);
-        if (code == WAIT) w->room_waiters++;
+        if (code == WAIT) {
+            w->room_waiters++;
+            w->room_is_awaited = true;
+        }
         if (code == LOG_FULL) w->counters.refused += request->count;
         pthread_mutex_unlock(&w->lock);
         if (wakes) futex_wake(&w->work);

@@ -32,7 +32,8 @@ void writer_wake_room(struct writer *w)
 {
     store_release(&w->room, w->room + 1);
     if (w->room_waiters) futex_wake(&w->room);
-    writer_ring(w);
+    if (w->room_is_awaited) writer_ring(w);
+    w->room_is_awaited = false;
 }
 
 static int fail_with(struct writer *w, struct log_fault *fault, const char *what, int error)

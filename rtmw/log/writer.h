@@ -77,6 +77,7 @@ struct writer {
     bool mark_is_due;      /* the newest mark says less than `durable`, or is not clean */
     uint64_t flushed_ns;   /* monotonic clock, when the last batch was durable */
     uint32_t room_waiters;
+    bool room_is_awaited; /* somebody found none since it was told of last; it may be an event loop, with an eventfd */
     struct writer_counters counters;
     struct ids ids;       /* of records that were taken, durable or not */
     uint64_t earliest;    /* where the log begins */
