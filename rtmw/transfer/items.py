@@ -7,7 +7,7 @@ when somebody asks for it; a million letters that nobody has asked for are a mil
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
-from typing import TypeVar, overload
+from typing import Final, TypeVar, overload
 
 from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.queues import Item
@@ -16,6 +16,9 @@ from rtmw.transfer.records import TransferState
 __all__ = ["Items"]
 
 T = TypeVar("T")
+
+LEAST_BYTES: Final = 128
+"""That a transfer takes in a checkpoint beside its body."""
 
 
 class Items(MutableMapping[int, Item]):
@@ -29,6 +32,11 @@ class Items(MutableMapping[int, Item]):
         visible; each has its entry in the queue."""
         self.run_bytes = 0
         """Of the bodies of these letters."""
+
+    @property
+    def least_bytes(self) -> int:
+        """Of these transfers in a checkpoint."""
+        return self.run_bytes + LEAST_BYTES * len(self)
 
     def put_run(self, run: EnqueuedRun) -> None:
         self.runs.update(dict.fromkeys(run.lsns, run))

@@ -68,7 +68,7 @@ __all__ = ["Store", "Submitted", "Taken"]
 T = TypeVar("T")
 
 CHECKPOINT_BYTES: Final = 16 << 20
-"""Of records, after which a segment of the log gets a checkpoint; or twice the last one, if that is more."""
+"""Of records, after which a segment of the log gets a checkpoint; or twice its size, if that is more."""
 RESERVE_SHARE: Final = 4
 """A checkpoint that is at most so large a share of a segment is made on a full disk, too: what lies before it is
 trimmed, which makes room. A larger one could use up the reserve, and have no room at last."""
@@ -351,23 +351,23 @@ class Store(Closing):
     # ---- checkpoints ----
 
     def _checkpoint_if_due(self, is_full: bool) -> None:
-        """The step is logged by then, so a full disk is no failure of it: the next try comes as many bytes later. But
-        if little is to be written, a full disk makes it due early, since it makes room. A second one in a segment would
-        free nothing. Nobody waits for the disk here: what lies before a checkpoint is trimmed after a later step, when
-        it is durable.
-        """
+        """The step is logged by then, so a full disk is no failure of it: the next try comes as many bytes later. If
+        little is to be written, a full disk makes it due early, since it makes room. A second one in a segment would
+        free nothing. Nobody waits for the disk: a later step trims what lies before it, when it is durable."""
         if self._untrimmed is not None and self._log.end > self._untrimmed.position:
             self._log._begin_to_write().ask_trim(self._checkpoint)
             self._untrimmed = None
-        begun = max(self._checkpoint, self._tried)
-        items = len(self.machine.state.items)
-        makes_room = is_full and items * LARGEST_INLINE <= self._log._segment // RESERVE_SHARE
-        grown = self._every // 16 if makes_room else max(self._every, 2 * self._size)
-        position = 0 if self._last is None else self._last.position
-        if position - begun > grown and self._log._begin_to_write().last_base > self._checkpoint:
-            self._tried = position
+        last, begun = 0 if self._last is None else self._last.position, max(self._checkpoint, self._tried)
+        if last - begun > self._between(is_full) and self._log._begin_to_write().last_base > self._checkpoint:
+            self._tried = last
             with suppress(LogFull):
                 self._untrimmed = self._write_checkpoint(self.machine.state)
+
+    def _between(self, is_full: bool) -> int:
+        """Bytes of records before the next checkpoint. One of letters that only wait would free nothing."""
+        items = self.machine.state.items
+        makes_room = is_full and len(items) * LARGEST_INLINE <= self._log._segment // RESERVE_SHARE
+        return self._every // 16 if makes_room else max(self._every, 2 * self._size, 2 * items.least_bytes)
 
     def checkpoint(self) -> None:
         """Writes all of the state anew, and trims the log before it."""

@@ -49,6 +49,8 @@ def test_a_step_that_is_logged_has_not_failed_because_a_checkpoint_has_no_room(t
             send(store, b"once")
         assert store.stats().checkpoints == made
         send(store, b"twice")
+        for _ in range(3):  # as much as twice what all letters take
+            send(store, bytes(4000), to="archive")
         send(store, b"thrice")
         assert store.stats().checkpoints > made
         assert drain(store) == [b"once", b"twice", b"thrice"]

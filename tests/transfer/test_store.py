@@ -13,9 +13,10 @@ from rtmw.errors import ClosedError, LogLocked
 from rtmw.transfer.address import Life
 from rtmw.transfer.effects import Aborted, Moved
 from rtmw.transfer.errors import TransactionAborted, TransferRefused, TransfersDamaged
+from rtmw.transfer.events import SendRun
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.record_bytes import pack
-from rtmw.transfer.records import AbortCause, Start, TransferState
+from rtmw.transfer.records import AbortCause, Request, Start, TransferState
 from rtmw.transfer.store import Store
 from tests.bus import eventually
 from tests.child import Spawn
@@ -168,6 +169,20 @@ def test_one_checkpoint_is_made_in_each_segment_since_another_one_there_would_fr
         eventually(lambda: store._log.stats().segments <= 2)
     with Store(path, node="plant") as again:
         assert again.stats().ended == {TransferState.CANCELLED: 200}
+
+
+def test_letters_that_only_wait_get_no_checkpoint_which_would_free_nothing(path: Path) -> None:
+    with Store(path, node="plant", segment="64K", checkpoint=20_000) as store:
+        head = header(bytes(500))
+        for number in range(1, 400, 8):
+            store.step(SendRun(head, [bytes(500)] * 8, "gauge", Request(me(), number)))
+        assert store.stats().checkpoints == 1
+        store.join("ingest", me())
+        for _ in range(300):
+            store.settle(take(store), TransferState.CONSUMED)
+        assert store.stats().checkpoints > 1
+    with Store(path, node="plant") as again:
+        assert again.stats().parked == 100
 
 
 def test_what_a_process_had_taken_that_ended_goes_back_when_the_store_is_opened(path: Path, store: Store) -> None:
