@@ -256,8 +256,16 @@ void await_upkeep(struct writer *w)
     }
 }
 
+/* Anew for each life: how long all of them take says nothing, where a machine is busy and a sanitizer slow. */
+static void begin_patience(void)
+{
+    const char *seconds = getenv("PATIENCE_S");
+    alarm(seconds ? (unsigned)atoi(seconds) : PATIENCE_S);
+}
+
 int live(struct life *life)
 {
+    begin_patience();
     struct log_io io = disk_io(life->disk);
     struct log_folder folder = {.io = &io, .folder = DISK_FOLDER};
     struct writer *w = calloc(1, sizeof *w);
@@ -302,9 +310,8 @@ static void give_up(int signal)
 
 int main(int count, char **words)
 {
-    const char *patience = getenv("PATIENCE_S");
     signal(SIGALRM, give_up);
-    alarm(patience ? (unsigned)atoi(patience) : PATIENCE_S);
+    begin_patience();
     uint64_t seed = count > 2 ? strtoull(words[2], NULL, 10) : 1;
     long amount = count > 3 ? strtol(words[3], NULL, 10) : 1;
     if (count > 1 && !strcmp(words[1], "cuts")) return try_cuts(seed, amount), 0;

@@ -1,7 +1,7 @@
 # The fuzzer of what a node makes of samples of others: see engine_fuzz.c.
 #
 #   make -f engine.mk fuzz [SEED=1] [ROUNDS=…] [SECONDS=…]        make -f engine.mk mutants: does it see what it is for?
-#   make -f engine.mk libfuzzer [SECONDS=…]                       the same with libFuzzer, where clang is
+#   make -f engine.mk libfuzzer [SECONDS=…]                       the same with libFuzzer, where clang has it
 CC := $(if $(filter default,$(origin CC)),$(or $(shell command -v gcc),cc),$(CC))
 NET := ../../../rtmw/net/dds
 SHM := ../../../rtmw/shm
@@ -19,7 +19,7 @@ SECONDS := 60
 export ASAN_OPTIONS := detect_leaks=0:abort_on_error=1:handle_abort=0
 
 # What is counted as lost: engine_gaps.c.
-.PHONY: build fuzz limits gaps libfuzzer mutants clean
+.PHONY: build fuzz limits gaps libfuzzer with_libfuzzer mutants clean
 build: $(BUILD)/engine_fuzz $(BUILD)/engine_limits $(BUILD)/engine_gaps
 
 fuzz: $(BUILD)/engine_fuzz
@@ -31,7 +31,9 @@ limits: $(BUILD)/engine_limits
 gaps: $(BUILD)/engine_gaps
 	@$<
 
-libfuzzer:
+include libfuzzer.mk
+libfuzzer: $(if $(HAS_LIBFUZZER),with_libfuzzer,fuzz)
+with_libfuzzer:
 	@mkdir -p $(BUILD)/corpus
 	clang $(filter-out -Werror,$(FLAGS)) -fsanitize=fuzzer -o $(BUILD)/engine_libfuzzer engine_fuzz.c engine_stage.c $(PARTS:%=$(NET)/%.c) $(SHM)/crc32c.c
 	$(BUILD)/engine_libfuzzer -max_total_time=$(SECONDS) -max_len=4096 $(BUILD)/corpus

@@ -35,8 +35,7 @@ cuts: $(BUILD)/link_cuts
 inputs: $(BUILD)/link_input
 	@$< $(SEED) $(ROUNDS) $(wildcard $(CORPUS)/carried_*)
 
-HAS_LIBFUZZER := $(shell echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
-    clang -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null && echo yes)
+include libfuzzer.mk
 libfuzzer: $(if $(HAS_LIBFUZZER),with_libfuzzer,without_libfuzzer)
 without_libfuzzer:
 	@echo "libFuzzer is not here: apt-get install clang libclang-rt-14-dev"
