@@ -53,8 +53,6 @@ class Requests:
         self._given_up: list[Pending] = []
         """Requests whose bodies will not come, which the core was not told yet."""
         self._gathering = Gathering(self._put)
-        self._answered: list[asyncio.Future[None]] = []
-        """Of the line's thread: they wait for a group that is answered."""
 
     # ---- members ----
 
@@ -249,12 +247,7 @@ class Requests:
             with self.lock:
                 self._gathering.left -= before - pending.left
             if pending.is_done:
-                self._answered += pending.woken()
-
-    def wake_answered(self) -> None:
-        """Those who wait for groups that were answered since the last call."""
-        answered, self._answered = self._answered, []
-        wake(answered)
+                wake(pending.woken())
 
     def _group_with(self, frame: Frame) -> Group | None:
         """The group that has a letter with this number."""
@@ -289,7 +282,6 @@ class Requests:
             self._gathering.fail_all(error)
             for pending in list(self._pending.values()):
                 self._fail(pending, error)
-        self.wake_answered()
 
     def _fail(self, pending: Pending | Group, error: Exception) -> None:
         if isinstance(pending, Group):
