@@ -12,14 +12,14 @@ from bench.target import Target, ours
 PYTHON = (
     "Python: letters of one turn share a frame, a batch of the log and an answer. The program bounds the rate, with "
     "some 6 µs a letter for a coroutine, a future and a Transfer, where tasks that only wait for each other cost 1.3; "
-    "the core takes some 4 µs, and with LOG some 8 with the syncs. And 64 tasks wait for two hand-overs between "
+    "the core takes some 4 µs, and with LOG some 10 with the syncs. And 64 tasks wait for two hand-overs between "
     "processes, each by a system call"
 )
 
 IN_BATCHES = (
-    "Python: some 1.3 µs a letter in the program and 1.6 in the core, and with LOG some 5 there: records "
-    "are made in Python, where the log's append_many is C throughout. And a batch waits "
-    "for two hand-overs between processes"
+    "Python: some 1.3 µs a letter in the program and 1.6 in the core, and with LOG some 3 there: records are "
+    "made in Python, where the log's append_many is C throughout. And a batch waits for two hand-overs between "
+    "processes"
 )
 
 BETWEEN = (
