@@ -143,7 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!is_bytes) greet();
     for (uint32_t n = 0; !is_bytes && choices_left; n++) {
         act();
-        look();
+        if (crime || is_odd || choose(4)) look(); /* else more comes of it in one turn */
         if (n % CONTROLS_READ == 0) look_at_controls();
     }
     read_what_is_said();

@@ -8,7 +8,7 @@ folder=$1 build=$2 prefix=line
 shift 2
 . ../mutant.sh
 
-run() { timeout 120 "$1" 1 3000 30; }
+run() { timeout 240 "$1" 1 3000 90; }
 
 objects_of() {
     case $1 in
