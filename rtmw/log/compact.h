@@ -47,7 +47,7 @@ struct compaction {
 
 struct compaction_limits {
     uint32_t per_key;
-    uint64_t floor; /* records from there on stay: the lowest cursor */
+    uint64_t floor; /* records from there on stay: the lowest cursor, or what no snapshot of ids covers */
 };
 
 /* Is there enough to do: as many bytes of new records as of those that are clean? Then the phase is not COMPACTION_NONE.

@@ -62,17 +62,20 @@ int trim_now(struct writer *w, struct log_fault *fault)
     return code;
 }
 
-/* Lock held, and held again at the end. */
+/* Lock held, and held again at the end. A roll may come meanwhile: ids of what it seals need not be in the snapshot yet, so
+ * that segment is for the next compaction. */
 static int begin_compaction(struct writer *w, struct log_fault *fault)
 {
     struct compaction_limits limits = {.per_key = w->retention.per_key};
     struct retention retention = w->retention;
+    uint64_t kept = w->last_base;
     w->compaction_is_due = false;
     w->compacts = true;
-    int code = keep_ids(w, w->last_base, fault);
-    if (code || (w->ids.count && w->ids_upto < w->last_base)) return code; /* no room for the snapshot: later */
+    int code = keep_ids(w, kept, fault);
+    if (code || (w->ids.count && w->ids_upto < kept)) return code; /* no room for the snapshot: later */
     pthread_mutex_unlock(&w->lock);
     code = retention_floor(&w->folder, retention.cursors_ns, &limits.floor, fault);
+    if (limits.floor > kept) limits.floor = kept;
     if (!code) code = compaction_begin(&w->compaction, &w->folder, &limits, fault);
     pthread_mutex_lock(&w->lock);
     return code;

@@ -215,7 +215,7 @@ static int append_all(struct life *life, struct writer *w)
 
 /* ---- a life ---- */
 
-static int open_or_create(struct life *life, struct log_folder *folder)
+int begin_log(struct life *life, struct log_folder *folder)
 {
     void *description;
     uint32_t size;
@@ -230,8 +230,7 @@ static int open_or_create(struct life *life, struct log_folder *folder)
     return code;
 }
 
-/* Of each record with an id that is there, its position is known; of none that a cut took. */
-static void check_ids(const struct life *life, const struct writer *w)
+void check_ids(const struct life *life, const struct writer *w)
 {
     const struct history *h = life->history;
     uint8_t data[LARGEST], labels[LABELS];
@@ -270,7 +269,7 @@ int live(struct life *life)
     struct log_folder folder = {.io = &io, .folder = DISK_FOLDER};
     struct writer *w = calloc(1, sizeof *w);
     if (!w) abort();
-    int code = open_or_create(life, &folder);
+    int code = begin_log(life, &folder);
     struct writer_options options = OPTIONS;
     options.mark_ns = life->seed / 4 % 2 ? UINT64_MAX / 2 : 0; /* for ever, or with each batch */
     if (life->seed % 3 == 0) {

@@ -50,6 +50,10 @@ struct life {
 
 /* Opens or creates the log, appends, closes. The code that ended it; LOG_OK: it went to its end. */
 int live(struct life *life);
+/* The log of this disk; it is made where there is none yet. */
+int begin_log(struct life *life, struct log_folder *folder);
+/* Of each record with an id that is there, its position is known; of none that a cut took. */
+void check_ids(const struct life *life, const struct writer *w);
 /* Recovers what is on the disk, and compares it with what was handed in and answered. Leaves with a message when it is wrong.
  * Gives the number of records. */
 uint32_t check(struct disk *disk, const struct history *history, bool to_write, const char *when);
@@ -80,6 +84,7 @@ void wrong(const char *when, const char *what, const struct log_fault *fault) __
 
 /* The parts, each with the seed and how much of it; they print what they did. */
 void try_cuts(uint64_t seed, long rounds);
+void try_overlap(uint64_t seed); /* of try_cuts */
 void try_faults(uint64_t seed, long every);
 void try_rot(uint64_t seed, long every);
 void try_power(uint64_t seed, long cuts); /* on ext4, as root: power.h */
