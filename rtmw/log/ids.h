@@ -48,7 +48,7 @@ int ids_reserve(struct ids *ids);
 void ids_add(struct ids *ids, const struct id_entry *entry);
 
 /* Fills the table from the snapshot, if it is whole, and from the records behind it up to `end`. `*upto`: what the
- * snapshot has covered. LOG_DAMAGED: a record in between is spoiled; LOG_FAILED, LOG_NO_MEMORY. */
+ * snapshot has covered, which is durable then. LOG_DAMAGED: a record in between is spoiled; LOG_FAILED, LOG_NO_MEMORY. */
 int ids_load(const struct log_folder *folder, struct ids *ids, uint64_t earliest, uint64_t end, uint64_t *upto,
              struct log_fault *fault);
 /* A copy of the entries below `upto`, oldest first, for ids_save; the caller frees it. NULL: no memory. */

@@ -78,12 +78,19 @@ static int add_records(const struct log_folder *folder, struct ids *ids, uint64_
     return code == LOG_AT_END ? LOG_OK : code;
 }
 
+/* Who saved it may have been killed before it synced the folder. What is trimmed from now on rests on it. */
+static int make_name_durable(const struct log_folder *folder, struct log_fault *fault)
+{
+    int error = folder->io->sync_folder(folder->io->disk, folder->folder);
+    return error ? log_fail(fault, LOG_FAILED, "sync of the folder", NAME, -error) : LOG_OK;
+}
+
 int ids_load(const struct log_folder *folder, struct ids *ids, uint64_t earliest, uint64_t end, uint64_t *upto,
              struct log_fault *fault)
 {
     struct ids_head head;
     struct id_entry *entries = read_snapshot(folder, end, &head);
-    int code = LOG_OK;
+    int code = entries ? make_name_durable(folder, fault) : LOG_OK;
     for (uint32_t n = 0; entries && n < head.count && !code; n++) code = add(ids, &entries[n], fault);
     *upto = entries ? head.upto : 0;
     free(entries);

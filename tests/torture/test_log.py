@@ -55,6 +55,7 @@ def test_whichever_bit_is_turned_the_right_records_are_read_or_the_log_is_refuse
         "ids behind the snapshot are not read",
         "a compacted segment gets its name before it is synced",
         "compaction goes on to a segment that a roll seals meanwhile",
+        "the name of the snapshot of ids is not synced before it is trusted",
     ],
 )
 def test_the_rig_sees_when_a_precaution_is_missing(mutant: str, built: Path) -> None:

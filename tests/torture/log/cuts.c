@@ -153,6 +153,7 @@ static void watch_life(struct life *life, int depth)
 void try_cuts(uint64_t seed, long rounds)
 {
     try_overlap(seed);
+    try_unsynced(seed);
     for (long round = 0; round < rounds; round++) {
         struct disk disk;
         struct history *history = calloc(1, sizeof *history);

@@ -78,6 +78,7 @@ mutant "a compacted segment gets its name before it is synced" cuts 4 compact '/
 mutant "compaction is said to be done before the folder is synced" cuts 4 compact '/^static int say_compacted/,/^}/ s/io->sync_folder\(io->disk, c->folder\.folder\)/0/' "$@"
 mutant "compaction leaves one record too few" cuts 4 compact 's/>= c->per_key;/>= c->per_key - 1;/' "$@"
 mutant "ids of what compaction removes are not kept" cuts 6 upkeep 's/int code = keep_ids\(w, kept, fault\);/int code = LOG_OK;/; s/if \(code \|\| \(w->ids\.count && w->ids_upto < kept\)\) return code;//' "$@"
+mutant "the name of the snapshot of ids is not synced before it is trusted" cuts 1 ids_file 's/int code = entries \? make_name_durable\(folder, fault\) : LOG_OK;/int code = LOG_OK;/' "$@"
 mutant "compaction goes on to a segment that a roll seals meanwhile" cuts 1 upkeep 's/if \(limits\.floor > kept\) limits\.floor = kept;//' "$@"
 mutant "a gap is passed over wherever a record is spoiled" rot 97 reader 's/bool is_spoiled = .*/if (r->segment.is_compacted) r->position = r->segment.end; bool is_spoiled = false;/' "$@"
 mutant "a write into a compacted segment that failed counts" faults 1 compact 's/if \(error\) return failed\("write", error, fault\);/if (error) c->unsynced = 0;/' "$@"

@@ -20,20 +20,12 @@ static void compact_now(struct writer *w)
     await_upkeep(w);
 }
 
-static bool has_second_segment(const struct disk *d)
-{
-    uint64_t base;
-    for (int n = 0; n < d->cache.count; n++)
-        if (segment_base(d->cache.list[n].text, &base) && base) return true;
-    return false;
-}
-
 /* With the lock of the disk. Whoever flushes stands still, and the maker goes on: it has no call to make before. */
 static void overtake(struct disk *d, enum call call, void *argument)
 {
     struct roll *roll = argument;
     (void)call;
-    if (roll->has_begun || !has_second_segment(d) || writer_last_base(roll->writer)) return;
+    if (roll->has_begun || !disk_has_segment(d) || writer_last_base(roll->writer)) return;
     roll->has_begun = true;
     pthread_mutex_unlock(&d->lock);
     compact_now(roll->writer);

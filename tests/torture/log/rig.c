@@ -246,6 +246,14 @@ void check_ids(const struct life *life, const struct writer *w)
     }
 }
 
+bool disk_has_segment(const struct disk *disk)
+{
+    uint64_t base;
+    for (int n = 0; n < disk->cache.count; n++)
+        if (segment_base(disk->cache.list[n].text, &base) && base) return true;
+    return false;
+}
+
 void await_upkeep(struct writer *w)
 {
     for (bool busy = true; busy; usleep(100)) {

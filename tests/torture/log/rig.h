@@ -64,6 +64,8 @@ uint32_t salvage_all(const struct log_folder *folder, const struct history *hist
                      const char *when);
 /* Until the maker has no snapshot to take and nothing to compact: a writer that is closed leaves what it has not begun. */
 void await_upkeep(struct writer *w);
+/* Has a segment behind the first one got its name? */
+bool disk_has_segment(const struct disk *disk);
 /* The data of the record with this tag; how many bytes. */
 size_t data_of(uint64_t tag, uint8_t data[LARGEST]);
 #define CURSOR "c.cursor"
@@ -84,7 +86,8 @@ void wrong(const char *when, const char *what, const struct log_fault *fault) __
 
 /* The parts, each with the seed and how much of it; they print what they did. */
 void try_cuts(uint64_t seed, long rounds);
-void try_overlap(uint64_t seed); /* of try_cuts */
+void try_overlap(uint64_t seed);  /* of try_cuts */
+void try_unsynced(uint64_t seed); /* likewise */
 void try_faults(uint64_t seed, long every);
 void try_rot(uint64_t seed, long every);
 void try_power(uint64_t seed, long cuts); /* on ext4, as root: power.h */
