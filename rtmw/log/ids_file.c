@@ -78,7 +78,7 @@ static int add_records(const struct log_folder *folder, struct ids *ids, uint64_
     return code == LOG_AT_END ? LOG_OK : code;
 }
 
-/* Who saved it may have been killed before it synced the folder. What is trimmed from now on rests on it. */
+/* The process that saved it may have been killed before it synced the folder. Each trim from now on rests on it. */
 static int make_name_durable(const struct log_folder *folder, struct log_fault *fault)
 {
     int error = folder->io->sync_folder(folder->io->disk, folder->folder);

@@ -21,7 +21,7 @@ static int received(rtmw_subscriber *s)
     return code;
 }
 
-/* What the program is told while the word is another one. */
+/* The code that a program gets while the word is another one. */
 static int told(rtmw_subscriber *s, uint64_t *word, uint64_t hostile)
 {
     uint64_t was = exchange(word, hostile);

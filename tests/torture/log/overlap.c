@@ -37,14 +37,13 @@ static void overtake(struct disk *d, enum call call, void *argument)
 static void append_until_roll(struct writer *w, struct history *h, uint64_t seed)
 {
     for (;;) {
-        uint8_t data[LARGEST], labels[LABELS];
-        uint64_t tag = (disk_random(&seed) & ~UINT64_C(3)) | 1, first, end;
-        struct record_parts parts = {labels, data, labels_of(tag, labels), data_of(tag, data), 0};
-        int code = writer_append(w, &parts, 1, WRITER_FOREVER, &first, &end);
+        struct entry made;
+        uint64_t end;
+        int code = append_one(w, &seed, &made, &end);
         if (!code) code = writer_wait(w, end, WRITER_FOREVER);
         if (code) wrong("a life without faults", "ended early", NULL);
         if (writer_last_base(w)) return;
-        h->entries[h->count++] = (struct entry){first, tag, false};
+        h->entries[h->count++] = made;
     }
 }
 

@@ -246,6 +246,14 @@ void check_ids(const struct life *life, const struct writer *w)
     }
 }
 
+int append_one(struct writer *w, uint64_t *seed, struct entry *made, uint64_t *end)
+{
+    uint8_t data[LARGEST], labels[LABELS];
+    *made = (struct entry){.tag = (disk_random(seed) & ~UINT64_C(3)) | 1};
+    struct record_parts parts = {labels, data, labels_of(made->tag, labels), data_of(made->tag, data), 0};
+    return writer_append(w, &parts, 1, WRITER_FOREVER, &made->lsn, end);
+}
+
 bool disk_has_segment(const struct disk *disk)
 {
     uint64_t base;

@@ -52,6 +52,8 @@ struct life {
 int live(struct life *life);
 /* The log of this disk; it is made where there is none yet. */
 int begin_log(struct life *life, struct log_folder *folder);
+/* Appends a record with key and id. `*made`: what a history has of it; `*end`: what to wait for. The code of writer_append. */
+int append_one(struct writer *w, uint64_t *seed, struct entry *made, uint64_t *end);
 /* Of each record with an id that is there, its position is known; of none that a cut took. */
 void check_ids(const struct life *life, const struct writer *w);
 /* Recovers what is on the disk, and compares it with what was handed in and answered. Leaves with a message when it is wrong.

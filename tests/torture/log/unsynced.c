@@ -52,12 +52,10 @@ static void end(struct life *life, struct writer *w)
 static void append_until_stopped(struct writer *w, struct history *h, uint64_t seed)
 {
     for (int code = LOG_OK; !code;) {
-        uint8_t data[LARGEST], labels[LABELS];
-        uint64_t tag = (disk_random(&seed) & ~UINT64_C(3)) | 1, first, end;
-        struct record_parts parts = {labels, data, labels_of(tag, labels), data_of(tag, data), 0};
-        code = writer_append(w, &parts, 1, WRITER_FOREVER, &first, &end);
-        if (code) return;
-        h->entries[h->count++] = (struct entry){first, tag, false};
+        struct entry made;
+        uint64_t end;
+        if (append_one(w, &seed, &made, &end)) return;
+        h->entries[h->count++] = made;
         code = writer_wait(w, end, WRITER_FOREVER);
     }
 }
