@@ -125,6 +125,9 @@ class Writer:
     def start(self) -> None:
         """Appended records go to the disk now. Does not block, and does nothing where the writer is closed."""
 
+    def try_flush(self) -> bool:
+        """In this thread. False: there is nothing, another thread is at it or has been asked to, or it cannot be."""
+
     def wait(self, end: int, timeout: float | None, /) -> None: ...
     def counters(self) -> tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, int, int]:
         """Records, bytes, batches, syncs, records of the largest batch, rolls, records refused by a full disk, spares

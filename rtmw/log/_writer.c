@@ -212,6 +212,18 @@ static PyObject *Writer_start(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *Writer_try_flush(PyObject *object, PyObject *unused)
+{
+    Writer *self = (Writer *)object;
+    bool has_flushed = false;
+    (void)unused;
+    if (self->closed || self->owner != getpid()) Py_RETURN_FALSE;
+    Py_BEGIN_ALLOW_THREADS
+    has_flushed = writer_try_flush(&self->core);
+    Py_END_ALLOW_THREADS
+    return PyBool_FromLong(has_flushed);
+}
+
 static PyObject *Writer_wait(PyObject *object, PyObject *args)
 {
     Writer *self = (Writer *)object;
@@ -337,6 +349,7 @@ static PyObject *Writer_failed(PyObject *object, void *unused)
 static PyMethodDef writer_methods[] = {{"append", (PyCFunction)(void (*)(void))Writer_append, METH_FASTCALL, NULL},
                                        {"append_many", Writer_append_many, METH_VARARGS, NULL},
                                        {"start", Writer_start, METH_NOARGS, NULL},
+                                       {"try_flush", Writer_try_flush, METH_NOARGS, NULL},
                                        {"wait", Writer_wait, METH_VARARGS, NULL},
                                        {"trim", Writer_trim, METH_O, NULL},
                                        {"ask_trim", Writer_ask_trim, METH_O, NULL},

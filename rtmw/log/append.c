@@ -210,9 +210,9 @@ int writer_append_end(struct writer *w, const struct record_parts *parts, size_t
     return append(w, &request, deadline, first, end);
 }
 
-/* Lock held, and held again at the end. The appender does what the flusher would have to be woken for: that spares two
- * switches of threads, which take as long as the wait for a fast disk. Without signals, as the flusher: a file system may
- * let one of them end a sync. */
+/* Lock held, and given back. The appender does what the flusher would have to be woken for: that spares two switches of
+ * threads, which take as long as the wait for a fast disk. Without signals, as the flusher: a file system may let one of
+ * them end a sync. */
 static void flush_here(struct writer *w)
 {
     sigset_t all, before;
@@ -220,13 +220,26 @@ static void flush_here(struct writer *w)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     writer_flush_batch(w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    bool wakes = writer_needs_flusher(w) && wakes_flusher(w);
+    pthread_mutex_unlock(&w->lock);
+    if (wakes) futex_wake(&w->work);
 }
 
-/* Lock held. Nobody else is at it, or has been asked to; and the caller has all the time that the disk takes. */
-static bool may_flush_here(const struct writer *w, uint64_t deadline)
+/* Lock held. Nobody else is at it, or has been asked to. The caller has all the time that the disk takes. */
+static bool may_flush_here(const struct writer *w)
 {
-    return w->flusher_sleeps && !w->flushes && !w->is_due && deadline == WRITER_FOREVER &&
-           !load_relaxed(&w->stopping) && !load_relaxed(&w->failed);
+    return w->flusher_sleeps && !w->flushes && !w->is_due && !load_relaxed(&w->stopping) && !load_relaxed(&w->failed);
+}
+
+bool writer_try_flush(struct writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    bool may = w->batches[w->filling].used && may_flush_here(w);
+    if (may)
+        flush_here(w);
+    else
+        pthread_mutex_unlock(&w->lock);
+    return may;
 }
 
 int writer_wait(struct writer *w, uint64_t end, uint64_t deadline)
@@ -234,18 +247,15 @@ int writer_wait(struct writer *w, uint64_t end, uint64_t deadline)
     while (load_acquire(&w->durable) < end) { /* pairs with the flusher's store: what is below is on the disk */
         pthread_mutex_lock(&w->lock);
         struct writer_batch *filling = &w->batches[w->filling];
-        bool is_filling = filling->used && end > filling->first, wakes;
-        if (is_filling && may_flush_here(w, deadline)) {
+        bool is_filling = filling->used && end > filling->first;
+        if (is_filling && deadline == WRITER_FOREVER && may_flush_here(w)) {
             flush_here(w);
-            wakes = writer_needs_flusher(w) && wakes_flusher(w);
-            pthread_mutex_unlock(&w->lock);
-            if (wakes) futex_wake(&w->work);
             continue;
         }
         struct writer_batch *batch = is_filling ? filling : &w->batches[!w->filling];
         uint32_t seen = batch->turn;
         bool is_durable = load_acquire(&w->durable) >= end, has_failed = load_acquire(&w->failed);
-        wakes = is_filling && starts(w);
+        bool wakes = is_filling && starts(w);
         pthread_mutex_unlock(&w->lock);
         if (wakes) futex_wake(&w->work);
         if (is_durable) return LOG_OK;

@@ -148,6 +148,9 @@ int writer_append_end(struct writer *w, const struct record_parts *parts, size_t
 /* What was taken goes to the disk now, and not when somebody waits for it. Does not block; of no effect where it is on its way
  * already, or the writer ends. */
 void writer_start(struct writer *w);
+/* The caller flushes what was taken, as long as that takes. false: there is nothing; or another thread is at it, or has been
+ * asked to; or the writer ends. Whether it is durable then, `durable` says. */
+bool writer_try_flush(struct writer *w);
 /* Waits until all below `end` is durable, and sees to it that it is on its way. LOG_FAILED: it may be, or not. LOG_TIMEOUT,
  * LOG_INTERRUPTED: not yet. */
 int writer_wait(struct writer *w, uint64_t end, uint64_t deadline);

@@ -75,3 +75,24 @@ def test_threads_that_come_and_go_are_all_answered(tmp_path: Path) -> None:
             for thread in threads:
                 thread.join()
         assert len(list(log.read())) == log.stats().records == 60 * 14
+
+
+def test_a_program_may_sync_in_its_own_thread_and_is_told_if_another_one_is_at_it(tmp_path: Path) -> None:
+    with rtmw.Log(tmp_path / "log", sync=False) as log:
+        log._hold()
+        log.append(b"the first").resolve()
+        eventually(lambda: log.stats().segments == 2)
+        writer, before, began = log._begin_to_write(), switches_of_others(), time.monotonic()
+        for number in range(APPENDS):
+            answer = log.append(b"%d" % number)
+            eventually(writer.try_flush)  # the flusher may be writing its mark
+            assert answer.state is rtmw.Durability.WRITTEN
+            assert not writer.try_flush()  # there is nothing
+        looked = LOOKS_A_SECOND * (time.monotonic() - began)
+        assert switches_of_others() - before < APPENDS / 2 + looked
+
+        answer = log.append(b"the last")
+        writer.start()
+        assert not writer.try_flush()  # the flusher was asked to
+        assert answer.resolve() is rtmw.Durability.WRITTEN
+    assert not writer.try_flush()

@@ -1,7 +1,7 @@
 """The process of a core: the service with a bus, a log and a clock.
 
 One event loop, and no thread but those of the log. A batch of frames is taken, its steps run one after the other, and
-their records share a sync; what programs are told waits for it in their outboxes.
+their records share a sync (`syncing.py`); what programs are told waits for it in their outboxes.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from rtmw.transfer.core.nodes import Nodes
 from rtmw.transfer.core.outbox import Outbox
 from rtmw.transfer.core.processes import Processes
 from rtmw.transfer.core.service import Service
+from rtmw.transfer.core.syncing import Syncing
 from rtmw.transfer.core.watching import counters_of
 from rtmw.transfer.effects import Free
 from rtmw.transfer.errors import TransfersDamaged
@@ -78,11 +79,6 @@ def _now() -> Now:
     return Now(CLOCK.monotonic_ns(), CLOCK.wall_ns())
 
 
-def _finish(reached: asyncio.Future[None]) -> None:
-    if not reached.done():
-        reached.set_result(None)
-
-
 class Process:
     """A core, from `run` until `stop`. Errors: those of Store and Domain, and NotPermitted-like claims; see `run`."""
 
@@ -103,12 +99,7 @@ class Process:
         self._desk = CoreDesk(self)
         self.nodes = self._service.nodes = Nodes(self._desk, data, node, network or Network())
         self._files: dict[Key, SpoolFile] = {}
-        self._durable = self._logged = 0
-        """Positions: all records up to the first are durable; the second is that of the last one."""
-        self._last: rtmw.Appended | None = None
-        self._dirty = asyncio.Event()
-        self._after: deque[tuple[int, Callable[[], object]]] = deque()
-        """Actions to run when a position is durable."""
+        self._syncing = Syncing(self._store._log)
         self._outboxes: dict[int, Outbox] = {}
         self._is_full = self._has_no_room = False
         self._happened: deque[Asked] = deque()
@@ -133,7 +124,7 @@ class Process:
                 await self._serve(queue, told)
 
     async def _serve(self, queue: rtmw.Subscriber[bytes], told: rtmw.Publisher[bytes]) -> None:
-        tasks = [asyncio.create_task(work) for work in (self._read(queue), self._sync(), self._tick())]
+        tasks = [asyncio.create_task(work) for work in (self._read(queue), self._syncing.run(self._send), self._tick())]
         tasks.append(asyncio.create_task(self._until_stopped()))
         self._announce(told)
         try:
@@ -183,12 +174,11 @@ class Process:
 
     def _end_batch(self) -> None:
         self._drive(Given())
-        if self._last is not None and self._last.position > self._durable:
-            self._dirty.set()
+        self._syncing.start()
         self._send()
 
     def _send(self) -> None:
-        full = [not outbox.send(self._durable) for outbox in self._outboxes.values()]
+        full = [not outbox.send(self._syncing.durable) for outbox in self._outboxes.values()]
         if any(full) and not self._is_full:
             self._is_full = True
             asyncio.get_running_loop().call_later(_AGAIN_S, self._send_again)
@@ -196,20 +186,6 @@ class Process:
     def _send_again(self) -> None:
         self._is_full = False
         self._send()
-
-    async def _sync(self) -> None:
-        """Wakes when something was logged, and tells programs when it is durable."""
-        while True:
-            await self._dirty.wait()
-            self._dirty.clear()
-            last = self._last
-            if last is None:
-                continue
-            await last.resolve_async()
-            self._durable = max(self._durable, last.position)
-            while self._after and self._after[0][0] <= self._durable:
-                self._after.popleft()[1]()
-            self._send()
 
     async def _tick(self) -> None:
         while True:
@@ -276,7 +252,7 @@ class Process:
             case Tell(frame=frame, logged=logged):
                 outbox = self._outboxes.get(frame.slot)
                 if outbox is not None:
-                    outbox.put(frame, self._logged if logged else 0)
+                    outbox.put(frame, self._syncing.logged if logged else 0)
             case Do(event=event, logged=logged):
                 done = (self._store if logged else self._volatile).submit(event)
                 if logged:
@@ -321,11 +297,7 @@ class Process:
 
     async def durable(self) -> None:
         """All that was logged before this call is on the disk when it returns."""
-        if self._logged > self._durable:
-            reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._after.append((self._logged, lambda: _finish(reached)))
-            self._dirty.set()
-            await reached
+        await self._syncing.wait()
 
     def spool_name(self) -> str:
         return self._store.spool_name()
@@ -345,7 +317,7 @@ class Process:
     def _follow(self, done: Submitted, logged: bool) -> Any:
         """Carries out the notes of a step, and gives its answer."""
         if done.last is not None:
-            self._last, self._logged = done.last, done.last.position
+            self._syncing.note(done.last)
         for note in done.notes:
             if isinstance(note, Free) and isinstance(note.body, Spooled):
                 self._later(logged, lambda body=note.body: self._store.spool.remove(body.name))  # type: ignore[misc]
@@ -372,8 +344,8 @@ class Process:
         self._board.tell(happening)
 
     def _later(self, logged: bool, work: Callable[[], object]) -> None:
-        if logged and self._logged > self._durable:
-            self._after.append((self._logged, work))
+        if logged:
+            self._syncing.later(work)
         else:
             work()
 

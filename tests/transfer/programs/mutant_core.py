@@ -22,10 +22,11 @@ if __name__ == "__main__":
 
     import rtmw
     from rtmw.transfer.core import __main__ as core
+    from rtmw.transfer.core.syncing import Syncing
     from rtmw.transfer.store import Store
 
     left = int(batches)
-    append, resolve = Store._append, rtmw.Appended.resolve_async
+    append, sync = Store._append, Syncing._sync
 
     def mortal(self: Store, effect: Any) -> list[int]:
         global left
@@ -37,11 +38,11 @@ if __name__ == "__main__":
             os.kill(os.getpid(), signal.SIGKILL)
         return lsns
 
-    async def lost(self: rtmw.Appended) -> None:
+    async def lost(self: Syncing, last: rtmw.Appended) -> None:
         if left <= 0 < int(batches) and when == "lost":
             os.kill(os.getpid(), signal.SIGKILL)
-        await resolve(self)
+        await sync(self, last)
 
     Store._append = mortal  # type: ignore[method-assign]
-    rtmw.Appended.resolve_async = lost  # type: ignore[method-assign]
+    Syncing._sync = lost  # type: ignore[method-assign]
     sys.exit(core.main())

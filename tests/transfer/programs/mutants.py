@@ -28,7 +28,7 @@ LIMIT_S: Final = 25
 
 MUTANTS: Final = {
     "programs are told before it is durable": Mutant(
-        "core.process", "outbox.put(frame, self._logged if logged else 0)", "outbox.put(frame, 0)"
+        "core.process", "outbox.put(frame, self._syncing.logged if logged else 0)", "outbox.put(frame, 0)"
     ),
     "a send that is asked for again is done again": Mutant(
         "machine",

@@ -1,0 +1,88 @@
+"""How far the log of a core is on the disk, and what waits for that.
+
+While the disk is fast, the core syncs in the thread of its event loop: to wake the log's own thread for a sync, and to
+be woken by it, takes longer than the sync itself. While it is slow, the log's thread syncs, and the loop goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import rtmw
+from rtmw.clock import CLOCK
+
+__all__ = ["Syncing"]
+
+FAST_S: Final = 0.002
+"""So long a sync of a fast disk takes on average."""
+SYNCS: Final = 16
+"""So many of the last ones make the average, about."""
+
+
+def _finish(reached: asyncio.Future[None]) -> None:
+    if not reached.done():
+        reached.set_result(None)
+
+
+class Syncing:
+    """Of one core, in the thread of its loop."""
+
+    def __init__(self, log: rtmw.Log[bytes]) -> None:
+        self._log = log
+        self.durable = self.logged = 0
+        """Positions: all records up to the first are durable; the second is that of the last one."""
+        self._last: rtmw.Appended | None = None
+        self._is_due = asyncio.Event()
+        self._after: deque[tuple[int, Callable[[], object]]] = deque()
+        """Actions to run when a position is durable."""
+        self._average_s = 0.0
+        """That a sync takes."""
+
+    def note(self, last: rtmw.Appended) -> None:
+        """Of a step: all that it has logged or seen is durable when this is."""
+        self._last, self.logged = last, last.position
+
+    def start(self) -> None:
+        """What was logged goes to the disk in the next turn of the loop, together."""
+        if self.logged > self.durable:
+            self._is_due.set()
+
+    def later(self, work: Callable[[], object]) -> None:
+        """When all that was logged before this call is durable."""
+        if self.logged > self.durable:
+            self._after.append((self.logged, work))
+        else:
+            work()
+
+    async def wait(self) -> None:
+        """All that was logged before this call is durable when it returns."""
+        if self.logged > self.durable:
+            reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.later(lambda: _finish(reached))
+            self.start()
+            await reached
+
+    async def run(self, tell: Callable[[], None]) -> None:
+        """For ever. `tell`: is called when more is durable. LogFailed."""
+        while True:
+            await self._is_due.wait()
+            self._is_due.clear()
+            if self._last is not None:
+                await self._sync(self._last)
+                tell()
+
+    async def _sync(self, last: rtmw.Appended) -> None:
+        begun = CLOCK.monotonic()
+        if self._average_s > FAST_S or not self._syncs_here(last):
+            await last.resolve_async()
+        self._average_s += (CLOCK.monotonic() - begun - self._average_s) / SYNCS
+        self.durable = max(self.durable, last.position)
+        while self._after and self._after[0][0] <= self.durable:
+            self._after.popleft()[1]()
+
+    def _syncs_here(self, last: rtmw.Appended) -> bool:
+        """False: the log's thread is at it, or the log has failed, as who waits for the record is told."""
+        return self._log._begin_to_write().try_flush() and last.state is rtmw.Durability.WRITTEN
