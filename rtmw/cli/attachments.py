@@ -8,11 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.recording import STANDARD_OUTPUT, working
+from rtmw.cli.recording import working
 from rtmw.cli.show import Cell, Table, counted, show, show_json, size
 from rtmw.recording.paths import find_recording
 from rtmw.recording.recording import Recording
 from rtmw.recording.tools.attach import Additions, attach_to, attachment_named, extract_to, metadata_named
+from rtmw.recording.tools.whole import STANDARD_OUTPUT
 
 
 def extract(arguments: argparse.Namespace) -> int:

@@ -28,9 +28,8 @@ from rtmw.recording.tools.info import info as info_of
 from rtmw.recording.tools.merge import merge as merge_recordings
 from rtmw.recording.tools.recover import Lost, Recovered
 from rtmw.recording.tools.recover import recover as recover_recording
-from rtmw.recording.tools.whole import written_whole
+from rtmw.recording.tools.whole import STANDARD_OUTPUT, written_whole
 
-STANDARD_OUTPUT: Final = "-"
 TOPIC_COLUMNS: Final = ("topic", "type", "messages", "msg/s", "missing")
 
 

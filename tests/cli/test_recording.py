@@ -126,6 +126,16 @@ def test_what_cannot_be_is_told_in_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", ["cut", "merge"])
+def test_a_recording_is_not_written_to_standard_output(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(path.parent)
+    told = "rtmw: this is not written to standard output: name a file instead of -\n"
+    assert run(capsys, command, path, "-o", "-") == (1, "", told)
+    assert list(path.parent.iterdir()) == [path]
+
+
 def test_a_folder_with_one_recording_stands_for_it(
     path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,43 @@ def test_so_is_a_folder_that_is_not_there_for_the_page(tmp_path: Path, capsys: p
     assert capsys.readouterr().err == f"rtmw: there is no folder {tmp_path / 'nowhere'} for page.html\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("a.mcap", "has the name of a recording: name a page, as report.html"),
+        ("notes", "exists, and is no page: name another file, or remove it"),
+        (".", "is a folder: name a file in it"),
+        ("pipe", "exists, and is no page: name another file, or remove it"),
+    ],
+)
+def test_the_page_replaces_nothing_but_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, why: str
+) -> None:
+    recording, notes = night(tmp_path / "a.mcap"), tmp_path / "notes"
+    notes.write_text("mine")
+    os.mkfifo(tmp_path / "pipe")
+    before = recording.read_bytes()
+    assert main(["report", str(recording), "-o", str(tmp_path / name)]) == 1
+    assert capsys.readouterr().err == f"rtmw: {tmp_path / name} {why}\n"
+    assert (recording.read_bytes(), notes.read_text()) == (before, "mine")
+
+
+def test_a_page_or_an_empty_file_is_replaced(tmp_path: Path) -> None:
+    recording, page = night(tmp_path / "a.mcap"), tmp_path / "page.html"
+    page.touch()
+    for _ in range(2):
+        assert main(["report", str(recording), "-o", str(page)]) == 0
+
+
+def test_a_page_is_not_written_to_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", str(night(tmp_path / "a.mcap")), "-o", "-"]) == 1
+    assert "this is not written to standard output: name a file" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == ["a.mcap"]
+
+
 def test_intervals_that_are_too_short_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = night(tmp_path / "a.mcap")
     assert main(["report", str(path), "-o", str(tmp_path / "page.html"), "--every", "1ms"]) == 1

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Final
 
 from rtmw.clock import CLOCK
-from rtmw.recording.paths import Source, find_recordings
+from rtmw.recording.paths import SUFFIX, Source, find_recordings
 from rtmw.recording.places import is_remote, place
 from rtmw.recording.report.contents import Contents, contents_of
 from rtmw.recording.report.facts import Facts, Measure, measured_here
 from rtmw.recording.report.grid import grid_of
-from rtmw.recording.report.page import Page
+from rtmw.recording.report.page import BEGIN, Page
 from rtmw.recording.report.sections import OF_MESSAGES, SECTIONS, subtitle
 from rtmw.recording.report.verdict import Check, verdict
 from rtmw.recording.tools.copying import Progress, no_progress
-from rtmw.recording.tools.whole import written_whole
+from rtmw.recording.tools.whole import refuse_standard_output, written_whole
 
 More = Callable[[Page, Facts], None]
 """Writes further sections."""
@@ -45,12 +45,30 @@ def facts_of(
 def look_into(source: Source, output: str | Path, progress: Progress = no_progress) -> Contents:
     """The contents of recordings by their indexes; checks first that the page has a place. `progress` is told of files.
 
-    Errors: FileNotFoundError, RecordingError where nothing can be read.
+    Errors: FileNotFoundError, FileExistsError, RecordingError where nothing can be read.
     """
     path = place(output)
-    if not is_remote(path) and not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}")
+    refuse_standard_output(path)
+    if path.suffix == SUFFIX:
+        raise FileExistsError(f"{path} has the name of a recording: name a page, as report.html")
+    if not is_remote(path):
+        _check_place(path)
     return contents_of(find_recordings(source), progress)
+
+
+def _check_place(path: Path) -> None:
+    """An older page may be replaced, and an empty file: nothing else, such as the recording itself."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}")
+    if path.is_dir():
+        raise FileExistsError(f"{path} is a folder: name a file in it")
+    if path.exists() and not (path.is_file() and _is_page(path)):
+        raise FileExistsError(f"{path} exists, and is no page: name another file, or remove it")
+
+
+def _is_page(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(BEGIN)) in (BEGIN.encode(), b"")
 
 
 def write(facts: Facts, output: str | Path, took: float, more: Sequence[More] = ()) -> tuple[Check, ...]:

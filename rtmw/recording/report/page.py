@@ -14,6 +14,8 @@ from rtmw.recording.report.verdict import Check, Level, worst
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+BEGIN: Final = "<!doctype html>\n"
+"""Of each page, so that one is known."""
 UNITS: Final = {"s": "s", "ms": "ms", "us": "µs", "min": "min", "hz": "Hz", "bytes": "bytes", "bps": "bytes/s"}
 
 
@@ -76,7 +78,7 @@ class Page:
         contents = f'<nav aria-label="Contents">{links}</nav>' if links else ""
         body = "\n".join([*self._top, contents, *self._parts])
         return (
-            f'<!doctype html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body><main>\n{body}\n'
+            f'{BEGIN}<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body><main>\n{body}\n'
             f"<footer>{escape(footer)}</footer>\n</main></body></html>\n"
         )
 

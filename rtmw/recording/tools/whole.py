@@ -8,9 +8,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from rtmw.disk import DISK, Disk
 from rtmw.recording.places import RemotePath, send
+
+STANDARD_OUTPUT: Final = "-"
 
 
 @contextmanager
@@ -18,12 +21,14 @@ def written_whole(path: Path, *, replace: bool = False, disk: Disk = DISK) -> Ge
     """The name to write under meanwhile, a file or a folder beside `path`; nothing is left of it after an error.
 
     A file is on the disk before it has its name. Of a folder the name alone is made durable.
-    Raises FileExistsError where `path` exists, before and after, unless it is to be replaced.
+    Raises FileExistsError where `path` exists, before and after, unless it is to be replaced, FileNotFoundError for
+    a folder that is not there, and for `-`.
     """
     if isinstance(path, RemotePath):
         with _sent_whole(path, replace) as temporary:
             yield temporary
         return
+    refuse_standard_output(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent}")
     if not replace:
@@ -55,6 +60,12 @@ def _sent_whole(path: RemotePath, replace: bool) -> Generator[Path]:
         for file in sorted(temporary.rglob("*")) if temporary.is_dir() else [temporary]:
             if file.is_file():
                 send(file, path.joinpath(*file.relative_to(temporary).parts))
+
+
+def refuse_standard_output(path: Path) -> None:
+    """What is there as a whole or not at all is a file, and `-` is meant to be none. Raises FileNotFoundError."""
+    if str(path) == STANDARD_OUTPUT:
+        raise FileNotFoundError("this is not written to standard output: name a file instead of -")
 
 
 def _refuse(path: Path) -> None:
