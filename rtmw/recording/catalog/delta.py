@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rtmw.errors import RecordingError
 from rtmw.optional import needed
 from rtmw.recording.catalog.rows import DAY
+from rtmw.recording.catalog.table import LISTS
 from rtmw.recording.places import RemotePath, said
 from rtmw.recording.tools.parquet import ROW_GROUP
 
@@ -26,9 +27,12 @@ _APP: Final = "rtmw:"
 
 
 class DeltaTopic:
-    """A table of a topic. Raises NotInstalled without the package deltalake."""
+    """A table of a topic. Raises NotInstalled without the package deltalake, RecordingError for one of Parquet files:
+    who reads that would see the rows of both."""
 
     def __init__(self, folder: Path) -> None:
+        if not isinstance(folder, RemotePath) and (folder / LISTS).is_dir():
+            raise RecordingError(f"{folder} is a table of Parquet files: use --format parquet, or name another folder")
         self._lake: Any = needed("deltalake", "deltalake", "catalog", "a table of Delta Lake")
         self._folder = folder
         self._present = self._opened()

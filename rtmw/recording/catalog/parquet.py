@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from rtmw.disk import DISK, Disk
 from rtmw.errors import RecordingError
 from rtmw.recording.catalog.rows import DAY
+from rtmw.recording.catalog.table import LISTS
 from rtmw.recording.claim import Claim
 from rtmw.recording.tools.parquet import NULL_PARTITION, ROW_GROUP
 from rtmw.recording.tools.whole import written_whole
@@ -31,7 +32,6 @@ from rtmw.recording.tools.whole import written_whole
 if TYPE_CHECKING:
     from datetime import date
 
-_LISTS: Final = "_commits"
 _HIDDEN: Final = "."
 
 
@@ -62,12 +62,12 @@ class ParquetTopic:
     """A table of a topic. Raises RecordingError for a folder of another kind, and while another program adds to it."""
 
     def __init__(self, folder: Path, disk: Disk = DISK) -> None:
-        if folder.exists() and any(folder.iterdir()) and not (folder / _LISTS).is_dir():
+        if folder.exists() and any(folder.iterdir()) and not (folder / LISTS).is_dir():
             raise RecordingError(f"{folder} is no table of Parquet files that rtmw has made: name another folder")
         self.folder, self._disk = folder, disk
-        self._claim = Claim(folder / _LISTS, RecordingError(f"{folder}: another program adds to this table"))
+        self._claim = Claim(folder / LISTS, RecordingError(f"{folder}: another program adds to this table"))
         self._marks, self._columns, self._next, last = set[str](), dict[str, pa.DataType](), 0, _Commit([], [], "")
-        for path in sorted((folder / _LISTS).glob("*.json")):
+        for path in sorted((folder / LISTS).glob("*.json")):
             last = _Commit.read(path, self._next)
             self._marks.update(last.marks)
             self._columns |= {column.name: column.type for column in last.schema()}
@@ -107,7 +107,7 @@ class ParquetTopic:
 
     def _list(self, commit: _Commit) -> None:
         """The moment of the commit: the list gets its name."""
-        path = self.folder / _LISTS / f"{self._next:010}.json"
+        path = self.folder / LISTS / f"{self._next:010}.json"
         with written_whole(path, disk=self._disk) as hidden:
             hidden.write_text(json.dumps(asdict(commit)))
 

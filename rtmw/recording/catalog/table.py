@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+LISTS: Final = "_commits"
+"""The folder of a table of Parquet files that has the lists of its commits."""
+
+
 class Table(Protocol):
     """A table on a disk. Readers see all rows of a commit or none of them."""
 

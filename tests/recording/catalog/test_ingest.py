@@ -279,6 +279,17 @@ def test_a_folder_that_is_no_table_is_left_alone(tmp_path: Path, ingest: Run) ->
     assert "is no table of Parquet files" in err
 
 
+@pytest.mark.parametrize(("first", "then"), [("parquet", "delta"), ("delta", "parquet")])
+def test_a_table_of_one_format_is_not_added_to_as_one_of_the_other(
+    tmp_path: Path, ingest: Run, first: str, then: str
+) -> None:
+    path, to = record(tmp_path / "a.mcap", levels(0, 5)), tmp_path / "t"
+    add(to, first, path)
+    status, _out, err = ingest(path, "--to", to, "--format", then)
+    assert (status, "name another folder" in err) == (1, True)
+    assert metres(to, first) == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
 def test_a_list_of_commits_with_a_gap_is_refused(tmp_path: Path, ingest: Run) -> None:
     path = record(tmp_path / "a.mcap", levels(0, 100))
     add(tmp_path / "t", "parquet", path, commit_bytes=1000)
