@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import ctypes
+import gc
 import logging
 import os
 import resource
@@ -73,6 +74,7 @@ async def serve(asked: argparse.Namespace) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, process.stopping.set)
         loop.add_reader(sys.stdin.fileno(), _hear, process)
+        gc.freeze()  # modules, and what waits already: a full collection went through all of it
         try:
             await process.run()
         finally:
