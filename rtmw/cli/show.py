@@ -88,7 +88,7 @@ def live() -> Generator[Display]:
     from rich.live import Live
 
     with Live(auto_refresh=False) as screen:
-        yield _Screen(screen)
+        yield Screen(screen)
 
 
 class _Lines:
@@ -96,14 +96,18 @@ class _Lines:
         print(as_text(table), flush=True)
 
 
-class _Screen:
+class Screen:
+    """A table in place of the one before, on what rich calls a live display."""
+
     def __init__(self, screen: Any) -> None:
         self._screen = screen
 
     def update(self, table: Table) -> None:
+        from rich.text import Text  # a plain str would be read as markup, and coloured by guess
+
         width = self._screen.console.width
         widths = column_widths(table, width)
-        shown = as_records(table, width) if widths is None else as_rich(table, widths)
+        shown = Text(as_records(table, width)) if widths is None else as_rich(table, widths)
         self._screen.update(shown, refresh=True)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 
 from rich.console import Console
+from rich.live import Live
 
-from rtmw.cli.show import Table, as_records, as_rich, as_text, column_widths, counted, duration, size, text
+from rtmw.cli.show import Screen, Table, as_records, as_rich, as_text, column_widths, counted, duration, size, text
 
 TABLE = Table("Topics", ("topic", "published"), [("cpu", 5), ("memory", 1200)])
 
@@ -53,6 +54,17 @@ def test_a_table_of_too_many_columns_for_the_terminal_becomes_a_paragraph_a_row(
         "    received 1000000",
         "  pid 7, process x, received 0",
     ]
+
+
+def test_a_paragraph_on_a_screen_has_the_brackets_of_the_data_and_no_colours_by_guess() -> None:
+    console = Console(file=io.StringIO(), width=40, force_terminal=True)
+    table = Table("", ("id", *"bcdefghijklm", "why"), [("vm:22d9:1", *([1234567] * 12), "needs [transfer] listen")])
+    with Live(console=console, auto_refresh=False) as live:
+        Screen(live).update(table)
+    assert isinstance(console.file, io.StringIO)
+    told = console.file.getvalue()
+    assert "id vm:22d9:1, b 1234567, c 1234567," in told
+    assert "why needs [transfer] listen" in told
 
 
 def test_a_missing_cell_is_a_dash_and_floats_have_three_figures() -> None:
