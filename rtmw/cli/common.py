@@ -25,6 +25,16 @@ def attach(number: int) -> Domain:
     return Domain(number, create=False)
 
 
+def attach_served(number: int) -> Domain:
+    """As `attach`, for transfers: where there is no domain, no node serves them either. CoreNotRunning."""
+    try:
+        return attach(number)
+    except DomainNotFound:
+        from rtmw.transfer.client.line import no_core  # only commands of transfers need it
+
+        raise no_core(number) from None
+
+
 def look_at(number: int) -> Domain:
     """Attach to a domain that exists, to look on: read-only, and without one of its 127 places."""
     return Domain(number, observe=True)

@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import rtmw
-from rtmw.cli.common import CommandError, attach
+from rtmw.cli.common import CommandError, attach_served
 from rtmw.cli.endings import ends_in_order
 from rtmw.cli.show import counted, duration, show_json, size
 from rtmw.clock import CLOCK
-from rtmw.disk import DISK, Disk
+from rtmw.recording.tools.whole import written_whole
 from rtmw.transfer.client.viewer import Viewer
 
 __all__ = ["receive_command", "send_command"]
 
 SENDER: Final = "rtmw-send"
 LOOK_S, LINES_S = 0.5, 5.0
+FAILED: Final = (rtmw.TransferState.CANCELLED, rtmw.TransferState.EXPIRED, rtmw.TransferState.REFUSED)
+ANEW: Final = "; once the file was touched, it is sent anew"
 WIDTH: Final = 20
 """Of the bar."""
 
@@ -30,9 +32,16 @@ def send_command(arguments: argparse.Namespace) -> int:
     """Until each file has reached the level. Status 1: one never will, or not in time; each with its reason."""
     level = rtmw.Level[arguments.wait.upper()]
     paths = [_file(name) for name in arguments.files]
-    with attach(arguments.domain) as domain, rtmw.Sender(SENDER, domain=domain) as sender, Viewer(domain) as viewer:
-        sent = {path: _send(sender, path, arguments) for path in paths}
-        failed = _follow(sent, level, arguments, viewer)
+    sent = dict[Path, rtmw.Transfer]()
+    with attach_served(arguments.domain) as domain, rtmw.Sender(SENDER, domain=domain) as sender:
+        try:
+            for path in paths:
+                sent[path] = _send(sender, path, arguments)
+            with Viewer(domain) as viewer:
+                failed = _follow(sent, level, arguments, viewer)
+        except KeyboardInterrupt:
+            _say_what_goes_on(sent)
+            raise
     if arguments.json:
         rows = [(str(path), str(one.id), one.state.name, failed.get(path, "")) for path, one in sent.items()]
         show_json([dict(zip(("file", "id", "state", "cause"), row, strict=True)) for row in rows])
@@ -43,6 +52,14 @@ def send_command(arguments: argparse.Namespace) -> int:
     for path, why in failed.items():
         print(f"rtmw: {path}: {why}", file=sys.stderr)
     return int(bool(failed))
+
+
+def _say_what_goes_on(sent: dict[Path, rtmw.Transfer]) -> None:
+    """The command has ended, and what it has sent has not."""
+    for path, one in sent.items():
+        if one.id is not None and not one.has_ended:
+            print(f"\nrtmw: {path} goes on; to end it: rtmw transfers cancel {one.id}", end="", file=sys.stderr)
+    print(file=sys.stderr)
 
 
 def _file(name: str) -> Path:
@@ -77,8 +94,11 @@ def _follow(
             try:
                 if not one.wait(level, LOOK_S / len(left)):
                     continue
+                if one.state in FAILED:  # after it had reached the level
+                    failed[path] = f"transfer {one.id} is {one.state.name}{ANEW}"
             except rtmw.TransferError as error:
-                failed[path] = str(error)
+                is_changed = isinstance(error, rtmw.SourceChanged)
+                failed[path] = f"{error}{ANEW if one.state in FAILED and not is_changed else ''}"
             del left[path]
         rows = _rows(viewer, left.values())
         why = next((row["cause"] for row in rows if row["cause"]), "")
@@ -127,6 +147,8 @@ class Line:
             print(text, file=sys.stderr)
             return
         width = shutil.get_terminal_size().columns - 1
+        if why and len(text) > width:
+            text = f"{percent(*sizes)}; {why}"
         print(f"\r\033[K{text[:width]}", end="" if files[0] < files[1] else "\n", file=sys.stderr, flush=True)
 
 
@@ -140,45 +162,47 @@ def progress_words(sizes: tuple[int, int], files: tuple[int, int], rate: float) 
 
 def bar(done: int, total: int) -> str:
     """As [#####-----]  50 %."""
-    whole = max(total, 1)
-    full = WIDTH * done // whole
-    return f"[{'#' * full}{'-' * (WIDTH - full)}] {100 * done // whole:3} %"
+    full = WIDTH * done // max(total, 1)
+    return f"[{'#' * full}{'-' * (WIDTH - full)}] {percent(done, total)}"
+
+
+def percent(done: int, total: int) -> str:
+    return f"{100 * done // max(total, 1):3} %"
 
 
 def receive_command(arguments: argparse.Namespace) -> int:
     """Each letter is consumed when its files are in the folder, and a letter without files is a file of its own."""
-    folder = Path(arguments.into)
-    folder.mkdir(parents=True, exist_ok=True)
-    left = arguments.count
-    with (
-        ends_in_order(),
-        attach(arguments.domain) as domain,
-        rtmw.Inbox(arguments.service, folder=folder, domain=domain) as inbox,
-    ):
-        while left is None or left > 0:
-            letter = inbox.take(1.0)
-            if letter is None:
-                continue
-            with letter:
-                _say(letter, letter.files or [_written(folder, letter)], arguments.json)
-            left = None if left is None else left - 1
+    with ends_in_order(), attach_served(arguments.domain) as domain:
+        try:
+            folder = Path(arguments.into)
+            folder.mkdir(parents=True, exist_ok=True)
+            with rtmw.Inbox(arguments.service, folder=folder, domain=domain) as inbox:
+                _receive(inbox, folder, arguments)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise CommandError(f"{error.filename or arguments.into}: {error.strerror}") from None
+        except ValueError as error:
+            raise CommandError(str(error)) from None
     return 0
 
 
-def _written(folder: Path, letter: rtmw.Letter, disk: Disk = DISK) -> Path:
+def _receive(inbox: rtmw.Inbox, folder: Path, arguments: argparse.Namespace) -> None:
+    left = arguments.count
+    while left is None or left > 0:
+        letter = inbox.take(1.0)
+        if letter is None:
+            continue
+        with letter:
+            _say(letter, letter.files or [_written(folder, letter)], arguments.json)
+        left = None if left is None else left - 1
+
+
+def _written(folder: Path, letter: rtmw.Letter) -> Path:
     """A body without files, under the id of its transfer; written anew if it comes again."""
     path = folder / str(letter.id).replace(":", ".")
-    part, position = f"{path}.part", 0
-    descriptor = disk.create(part, None, os.O_WRONLY | os.O_TRUNC)
-    try:
-        with letter.open() as body:
-            while block := body.read(1 << 20):
-                disk.write_all(descriptor, [block], position)
-                position += len(block)
-        disk.sync(descriptor)
-    finally:
-        os.close(descriptor)
-    disk.rename(part, None, str(path), None)
+    with written_whole(path, replace=True) as temporary, temporary.open("wb") as file, letter.open() as body:
+        shutil.copyfileobj(body, file)
     return path
 
 

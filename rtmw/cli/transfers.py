@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from rtmw.cli.common import CommandError, attach
+from rtmw.cli.common import CommandError, attach_served
 from rtmw.cli.show import Table, counted, duration, live, show, show_json, size
 from rtmw.cli.windows import windows
 from rtmw.clock import CLOCK
@@ -34,7 +34,7 @@ PAPER: Final = (
 
 @contextmanager
 def viewing(arguments: argparse.Namespace) -> Generator[Viewer]:
-    with attach(arguments.domain) as domain, Viewer(domain) as viewer:
+    with attach_served(arguments.domain) as domain, Viewer(domain) as viewer:
         yield viewer
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 import rtmw
 from rtmw.cli.files import progress_words
+from rtmw.clock import CLOCK
 from tests.child import Spawn
 from tests.cli.command import Run
 from tests.transfer.core_process import PATIENCE, CoreProcess
@@ -57,6 +61,82 @@ def test_a_file_that_nobody_takes_in_time_goes_on(core: CoreProcess, run: Run, t
 def test_what_is_no_file_is_said_before_anything_is_sent(core: CoreProcess, run: Run, name: str, why: str) -> None:
     status, _, err = run("send", name, "--to", "ingest", "--domain", str(core.domain))
     assert (status, why in err) == (1, True)
+
+
+def test_a_file_that_was_cancelled_is_a_failure_at_any_level_until_it_was_touched(
+    core: CoreProcess, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+    where = ("--domain", str(core.domain))
+    send = ("send", str(tmp_path / "a"), "--to", "late", "--wait", "accepted", *where)
+    status, out, _ = run(*send, "--json")
+    (row,) = json.loads(out)
+    assert (status, row["state"]) == (0, "ACCEPTED")
+    assert run("transfers", "cancel", row["id"], *where)[0] == 0
+    told = f"rtmw: {tmp_path / 'a'}: transfer {row['id']} is CANCELLED; once the file was touched, it is sent anew\n"
+    assert run(*send) == (1, "", told)
+    os.utime(tmp_path / "a", (1, 1))
+    assert run(*send)[0] == 0
+
+
+def test_who_ends_a_send_is_told_what_goes_on(core: CoreProcess, run: Run, spawn: Spawn, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+    where = ("--domain", str(core.domain))
+    words = ["send", str(tmp_path / "a"), "--to", "late", "--wait", "consumed", *where]
+    child = spawn(f"import sys\nfrom rtmw.cli import main\nprint(0)\nsys.exit(main({words!r}))")
+    child.line()
+    rows = list[dict[str, str]]()
+    until = CLOCK.monotonic() + PATIENCE
+    while not rows and CLOCK.monotonic() < until:
+        rows = json.loads(run("transfers", "--json", *where)[1])["transfers"]
+    child.signal(signal.SIGINT)
+    assert child.wait() == 130
+    (row,) = rows
+    assert f"{tmp_path / 'a'} goes on; to end it: rtmw transfers cancel {row['id']}\n" in child.stderr
+
+
+@pytest.mark.parametrize(
+    ("service", "into", "why"),
+    [
+        ("ingest/*", "in", "an inbox has the name of a service alone"),
+        ("in gest", "in", "is no name of 1 to 64 letters"),
+        ("ingest", "a/in", "Not a directory"),
+        ("ingest", "a", "File exists"),
+    ],
+)
+def test_what_cannot_receive_is_said_in_one_sentence(
+    core: CoreProcess, run: Run, tmp_path: Path, service: str, into: str, why: str
+) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+    status, _, err = run("receive", service, "--into", str(tmp_path / into), "--domain", str(core.domain))
+    assert (status, why in err, len(err.splitlines())) == (1, True, 1)
+
+
+def test_a_letter_for_which_the_disk_has_no_room_is_given_back_and_nothing_of_it_stays(
+    core: CoreProcess, spawn: Spawn, tmp_path: Path
+) -> None:
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+    child = spawn(limit + dedent(RECEIVER.format(str(tmp_path / "in"), core.domain)))
+    with rtmw.Sender("gauge") as sender:
+        sent = sender.send("ingest", bytes(300_000), delivery=rtmw.Delivery.LOG)
+        assert child.wait() == 1
+        assert child.stderr == f"rtmw: {tmp_path / 'in'}: File too large\n"
+        assert [path.name for path in (tmp_path / "in").iterdir() if path.name != ".rtmw"] == []
+        with rtmw.Inbox("ingest") as inbox:
+            letter = inbox.take(PATIENCE)
+            assert letter is not None
+            letter.consume()
+        assert sent.wait(rtmw.Level.CONSUMED, PATIENCE)
+
+
+@pytest.mark.parametrize("command", [("send", __file__, "--to", "x"), ("receive", "x", "--into", "."), ("transfers",)])
+def test_where_there_is_no_domain_it_is_said_how_to_serve_transfers(
+    domain_id: int, run: Run, command: tuple[str, ...]
+) -> None:
+    told = f"rtmw: no node serves the transfers of domain {domain_id}; start one: "
+    status, out, err = run(*command, "--domain", str(domain_id))
+    assert (status, out) == (1, "")
+    assert err == f"{told}rtmw node --domain {domain_id} --serve transfer --data FOLDER\n"
 
 
 def test_progress_has_a_bar_rate_and_time_left() -> None:

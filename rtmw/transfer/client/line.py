@@ -72,6 +72,13 @@ def new_life() -> Life:
     return life
 
 
+def no_core(domain: int) -> CoreNotRunning:
+    return CoreNotRunning(
+        f"no node serves the transfers of domain {domain}; start one: "
+        f"rtmw node --domain {domain} --serve transfer --data FOLDER"
+    )
+
+
 def _left(end: float | None) -> float | None:
     """Seconds until this time; None: no limit."""
     return None if end is None else max(0.0, end - CLOCK.monotonic())
@@ -124,7 +131,7 @@ class Line:
         self.changed.wait(lambda: self._has_heard, FIRST_S)
         if not self._has_heard or not self.changed.wait(lambda: self.core is not None, GRACE_S):
             self._close_if_unused()
-            raise self.no_core()
+            raise no_core(self._domain.id)
         with self.requests.lock:
             self.requests.enter(member._life)
             self._members[member._life] = member
@@ -202,13 +209,7 @@ class Line:
         if error is not None:
             raise type(error)(*error.args)
         if self.core is None and CLOCK.monotonic() - self._gone_at > GRACE_S:
-            raise self.no_core()
-
-    def no_core(self) -> CoreNotRunning:
-        return CoreNotRunning(
-            f"no node serves the transfers of domain {self._domain.id}; start one: "
-            f"rtmw node --domain {self._domain.id} --serve transfer --data FOLDER"
-        )
+            raise no_core(self._domain.id)
 
     # ---- what the core says ----
 
