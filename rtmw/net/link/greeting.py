@@ -69,14 +69,16 @@ async def _expect(talk: Talk, kind: type[_Message]) -> _Message:
 async def dial(links: Links, place: str) -> Greeted:
     """Connect twice, and hand both to a line. The peer; it may be one that has a link already, which stays.
 
+    The second connection is made once the first one was let in: one that is closed without a word is counted there.
+
     Raises OSError, TlsError and RtmwError, each of which says why there is no link.
     """
-    talks = list[Talk]()
+    talks, greeted = list[Talk](), list[Greeted]()
     try:
         async with asyncio.timeout(PATIENCE):
             for _ in PARTS:
                 talks.append(Talk(asyncio.get_running_loop(), await reach(place), links.client_context))
-            greeted = [await _greet(links, talk, place) for talk in talks]
+                greeted.append(await _greet(links, talks[-1], place))
             if len({(one.hello.node, one.hello.incarnation, one.name) for one in greeted}) > 1:
                 raise SessionError("two connections to this address have reached two nodes", Code.REFUSED)
             who = greeted[0]

@@ -78,6 +78,8 @@ def test_a_serial_that_is_revoked_ends_a_link_that_is_up(linked: LinkedPair) -> 
     assert "is revoked by the settings" in reload, "the link ends with it, and not some time after it"
     says(linked, "press", "is revoked by the settings")
     wait_until(lambda: not linked.peers("hub"), "no link")
+    wait_until(lambda: linked.hub.info()["links"]["refused"].get("revoked", 0) > 2, "it is tried again")
+    assert set(linked.hub.info()["links"]["refused"]) == {"revoked"}, "each try is counted once, and as what it is"
 
 
 def test_key_files_that_others_can_read_are_refused_and_no_key_is_in_a_log(linked: LinkedPair) -> None:
