@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rtmw.cli.braille import chart
 from rtmw.cli.common import CommandError
 from rtmw.cli.recording import section_of, working
+from rtmw.cli.sources import tell_parts
 from rtmw.errors import UnsupportedType
 from rtmw.optional import needed
 from rtmw.recording.places import place
@@ -36,7 +37,9 @@ def plot(arguments: argparse.Namespace) -> int:
         raise CommandError(f"{target} is no picture that can be written: its name must end in {', '.join(FORMS)}")
     needed("pyarrow", "PyArrow", "plot", "rtmw plot")
     with working("plotted") as (found, _), ExitStack() as opened:
-        recordings = [opened.enter_context(Recording(path)) for path in found([arguments.path])]
+        paths = found([arguments.path])
+        tell_parts(paths)
+        recordings = [opened.enter_context(Recording(path)) for path in paths]
         try:
             every = _series(recordings, arguments)
         except (ValueError, UnsupportedType) as error:

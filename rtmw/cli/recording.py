@@ -15,6 +15,7 @@ from typing import IO, Any, Final
 from rtmw.cli.common import CommandError
 from rtmw.cli.line import in_percent, line
 from rtmw.cli.show import Cell, Table, counted, duration, show, show_json, size
+from rtmw.cli.sources import tell_parts
 from rtmw.errors import RecordingError
 from rtmw.recording.paths import find_recording, find_recordings, recovered_of
 from rtmw.recording.places import place
@@ -84,13 +85,16 @@ def recover(arguments: argparse.Namespace) -> int:
 def cut(arguments: argparse.Namespace) -> int:
     with working("cut") as (_, progress):
         target, section = place(arguments.output), section_of(arguments)
-        written = cut_recording(find_recording(arguments.path), target, section, progress, arguments.compression)
+        source = find_recording(arguments.path)
+        tell_parts([source])
+        written = cut_recording(source, target, section, progress, arguments.compression)
     return _say_written(arguments, written)
 
 
 def merge(arguments: argparse.Namespace) -> int:
     with working("merged") as (found, progress):
         paths, target, section = found(arguments.paths), place(arguments.output), section_of(arguments)
+        tell_parts(paths)
         written = merge_recordings(paths, target, progress, section, arguments.compression)
     return _say_written(arguments, written)
 
@@ -100,6 +104,7 @@ def export(arguments: argparse.Namespace) -> int:
 
     with working("exported") as (found, progress):
         paths, section = found(arguments.paths), section_of(arguments)
+        tell_parts(paths)
         if arguments.parquet:
             by_topic = export_parquet(paths, place(arguments.parquet), section, progress)
             messages, target = sum(by_topic.values()), arguments.parquet
@@ -134,7 +139,9 @@ def images(arguments: argparse.Namespace) -> int:
     from rtmw.recording.tools.images import export_images
 
     with working("exported") as (found, progress):
-        written = export_images(found(arguments.paths), place(arguments.output), section_of(arguments), progress)
+        paths = found(arguments.paths)
+        tell_parts(paths)
+        written = export_images(paths, place(arguments.output), section_of(arguments), progress)
     if arguments.json:
         show_json({"path": arguments.output, **asdict(written)})
         return int(written.left_out_count > 0)

@@ -7,10 +7,12 @@ import base64
 import sys
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from rtmw.cli.recording import working
 from rtmw.cli.show import Cell, Table, counted, show
+from rtmw.cli.sources import tell_parts
 from rtmw.optional import needed
 from rtmw.strict_json import as_json
 
@@ -21,7 +23,7 @@ def sql(arguments: argparse.Namespace) -> int:
         needed(module, package, "sql", "rtmw recording sql")
     from rtmw.recording.frames.sql import Tables
 
-    with working("read") as (found, _), Tables(found(arguments.paths)) as tables:
+    with working("read") as (found, _), Tables(_told(found(arguments.paths))) as tables:
         answer = tables.query(arguments.query)
         rows: list[dict[str, Any]] = answer.to_pylist()
         if arguments.json:
@@ -33,6 +35,11 @@ def sql(arguments: argparse.Namespace) -> int:
         if arguments.explain:
             print(f"rtmw: read {tables.planned()}", file=sys.stderr)
     return 0
+
+
+def _told(paths: list[Path]) -> list[Path]:
+    tell_parts(paths)
+    return paths
 
 
 def cell(value: Any) -> Cell:

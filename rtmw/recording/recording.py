@@ -29,6 +29,7 @@ from rtmw.recording.tabular import Tabular
 from rtmw.recording.times import UNSET_NS
 from rtmw.recording.walk import Walk
 from rtmw.types import MessageType
+from rtmw.units import counted
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -115,14 +116,15 @@ class Recording(Tabular):
     @property
     def incomplete_because(self) -> str:
         """Why the recording is not complete; "" if it is."""
-        chunks = len(self._index.chunks)
+        chunks = len(self._index.chunks)  # first: the index is read now, if it was not, and with it the walk
         if self._walk is None or self._why_not:
             return self._why_not
         if self._walk.why_not:
             return self._walk.why_not
         if self._walk.is_at_end and is_finished(self._file):
             return ""
-        return f"it has no end: {chunks} chunks are whole, until byte {self._walk.position} of {self._file.size}"
+        whole = f"{counted(chunks, 'chunk')} {'is' if chunks == 1 else 'are'} whole"
+        return f"it has no end: {whole}, until byte {self._walk.position} of {self._file.size}"
 
     @property
     def schemas(self) -> Mapping[int, Schema]:

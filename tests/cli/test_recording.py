@@ -126,6 +126,16 @@ def test_what_cannot_be_is_told_in_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", ["cut {} -o {}/new", "merge {} -o {}/new", "export {} --jsonl {}/new"])
+def test_what_is_made_of_a_recording_without_an_end_is_told_to_be_of_a_part(
+    path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    path.write_bytes(path.read_bytes()[:1000])
+    status, _, err = run(capsys, *command.format(path, path.parent).split())
+    why = "its recorder was killed or still writes, or the file was cut"
+    assert (status, err) == (0, f"rtmw: {path} has no end: {why}. What is whole is read\n")
+
+
 @pytest.mark.parametrize("command", ["cut", "merge"])
 def test_a_recording_is_not_written_to_standard_output(
     path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str

@@ -89,7 +89,8 @@ def _split(recordings: Sequence[Recording], wanted: str) -> tuple[str, list[str]
     topics = sorted({topic for recording in recordings for topic in recording.topics()})
     fitting = [topic for topic in topics if wanted.startswith((f"{topic}.", f"{topic}["))]
     if not fitting:
-        raise ValueError(f"{wanted} is no member of a topic, as TOPIC.member; there are the topics {some(topics)}")
+        known = f"there are the topics {some(topics)}" if topics else "there is no topic"
+        raise ValueError(f"{wanted} is no member of a topic, as TOPIC.member; {known}")
     topic = max(fitting, key=len)
     rest = wanted[len(topic) :].removeprefix(".")
     steps = [name or number for name, number in _STEP.findall(rest)]
