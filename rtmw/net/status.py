@@ -204,7 +204,8 @@ def make_waiting(settings: Settings, why: str, since: float) -> dict[str, Any]:
 
 
 def _rules(table: RuleTable) -> dict[str, Any]:
-    return {"file": table.source, "version": table.version, "number": len(table.rules)}
+    file = os.path.abspath(table.source) if table.source else ""  # who asks is in another folder
+    return {"file": file, "version": table.version, "number": len(table.rules)}
 
 
 def _names(topic: str, route: Outgoing | Incoming, reliability: Reliability, is_plain: bool) -> dict[str, Any]:

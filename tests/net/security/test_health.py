@@ -16,7 +16,10 @@ from rtmw.net.security import folder as files
 from rtmw.net.security import keys
 from rtmw.net.security.health import KeysHealth
 from rtmw.net.security.names import parse_name
+from rtmw.net.security.rules import RuleTable
 from rtmw.net.security.tables import NO_LINK, Link
+from rtmw.net.settings import Settings
+from rtmw.net.status import make_waiting
 from tests.conftest import free_number
 from tests.net.hosts import Host, wait_until
 
@@ -75,6 +78,15 @@ def test_keys_that_were_renewed_are_seen_and_so_is_what_breaks_them(folder: Path
     assert "chmod 600" in row["warning"]
     assert samples(row) == {"rtmw_node_keys_warning": 1}
     assert node_doctor.keys(row).found == "cannot be used"
+
+
+def test_the_file_of_the_rules_is_told_so_that_it_is_found_from_each_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = make_waiting(Settings(allow=RuleTable(source="node.toml")), "", 0.0)
+    assert told["rules"]["file"] == str(tmp_path / "node.toml")
+    assert make_waiting(Settings(), "", 0.0)["rules"]["file"] == ""
 
 
 def test_sighup_takes_rules_in_as_a_whole_or_not_at_all(domain_id: int, tmp_path: Path, folder: Path) -> None:
