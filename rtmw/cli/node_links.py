@@ -71,10 +71,15 @@ def examined(links: dict[str, Any]) -> Iterator[Check]:
             yield Check(name, f"up, {cipher}, {peer['routes_out']} topics out, {peer['routes_in']} in")
         else:
             found = f"cut for {duration(peer['down_s'])}: {peer['why_down'] or 'not up yet'}"
-            between = (
-                "does the node of that user run? See" if peer["user"] else "look at the network between the two, and at"
-            )
-            yield Check(name, found, f"{between} rtmw node doctor there")
+            yield Check(name, found, _where_to_look(peer))
+
+
+def _where_to_look(peer: dict[str, Any]) -> str:
+    """A peer that has said why it ends the link was reached."""
+    if (peer["why_down"] or "").startswith("the peer says"):
+        return "what the peer says is the reason; see rtmw node doctor there"
+    between = "does the node of that user run? See" if peer["user"] else "look at the network between the two, and at"
+    return f"{between} rtmw node doctor there"
 
 
 def _listening(places: Iterable[str]) -> Iterator[Check]:

@@ -148,7 +148,8 @@ class Identity:
 
     def _fault(self, peer: Peer, now: float) -> tuple[str, str] | None:
         if peer.serial in self.revoked:
-            return "revoked", f"the certificate of {peer.name}, serial {peer.serial:x}, is revoked by the settings"
+            which = f"the certificate of {peer.name}, serial {peer.serial:x}"
+            return "revoked", f"{which}, is revoked by the settings; rtmw node keys renew gives that node another"
         invalid = invalid_now(peer.valid_from, peer.expires, now)
         if invalid is None:
             return None
