@@ -29,6 +29,10 @@ class TakenFields(ABC):
     def left(self) -> int:
         return self._size - self._at
 
+    def rest(self) -> memoryview:
+        """What has not been taken, and is not taken with this."""
+        return self._data[self._at :]
+
     def bytes(self, size: int) -> memoryview:
         begin = self._passed(size)
         return self._data[begin : self._at]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import repeat, takewhile
+from operator import eq
 from struct import Struct
+from typing import Final
 
 from rtmw.transfer.record_bytes import ITEM, pack
 from rtmw.transfer.records import Change, Take
 
-__all__ = ["ChangeRun"]
+__all__ = ["ChangeRun", "changes_in"]
+
+_EIGHT: Final = Struct("<Q")
 
 
 @dataclass(slots=True, eq=False)
@@ -31,3 +35,10 @@ class ChangeRun:
         head, tail = data[:ITEM], data[ITEM + 8 :]
         row = Struct(f"<{ITEM}sQ{len(tail)}s")
         return map(row.pack, repeat(head), self.items, repeat(tail))
+
+
+def changes_in(first: Take | Change, records: Sequence[bytes]) -> ChangeRun:
+    """The longest run at the front of these records, of which `first` is the first one."""
+    items = [_EIGHT.unpack_from(data, ITEM)[0] for data in records if len(data) >= ITEM + 8]
+    count = sum(takewhile(bool, map(eq, ChangeRun(first, items), records)))
+    return ChangeRun(first, items[:count])

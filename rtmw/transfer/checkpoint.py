@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby, islice, repeat
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.fields import Fields, packed_text
@@ -27,6 +27,7 @@ from rtmw.transfer.records import (
     TransferState,
     Undone,
 )
+from rtmw.transfer.redo_runs import MOST, keep_run, most_next
 from rtmw.transfer.seen import HighWater
 from rtmw.transfer.state import State
 from rtmw.transfer.table import Phase, SavepointEntry, Transaction, Undoable
@@ -44,7 +45,12 @@ _UNDOABLE: Final = Struct("<QQQQ")
 _OWED: Final = Struct("<QQB")
 _TOGETHER: Final = 64
 """Pieces that are joined at a time: with their bodies, letters of 200 bytes fill a part."""
-_NEVER_TAKEN: Final = pack_life(None) + packed_text("", "the cause")
+_NEVER_TAKEN: Final = (
+    _ITEM.pack(0, NONE, 0, 0, TransferState.ACCEPTED, 0, 0)[3 * 8 :] + pack_life(None) + packed_text("", "the cause")
+)
+_WAITING_FORM: Final = f"QQQ{len(_NEVER_TAKEN)}sI"
+"""Number, transaction, what made it visible, _NEVER_TAKEN, and size of the record, which follows."""
+_WAITING: Final = Struct(f"<{_WAITING_FORM}")
 
 
 def checkpoint_of(state: State) -> Iterator[Checkpoint]:
@@ -147,10 +153,9 @@ def _packed_items(state: State) -> Iterator[bytes]:
 def _packed_run(run: EnqueuedRun) -> Iterator[bytes]:
     """Each letter as `_packed_item` packs one that waits, and that nobody has taken."""
     first = pack(run.model)
-    same = _ITEM.pack(0, NONE, 0, 0, TransferState.ACCEPTED, 0, 0)[3 * 8 :] + _NEVER_TAKEN
     size = len(first) - run.model.header.length
     sizes = (size + len(body) for body in run.bodies)
-    return run.rows(first, f"QQQ{len(same)}sI", run.lsns, repeat(NONE), run.lsns, repeat(same), sizes)
+    return run.rows(first, _WAITING_FORM, run.lsns, repeat(NONE), run.lsns, repeat(_NEVER_TAKEN), sizes)
 
 
 def _packed_item(item: Item) -> bytes:
@@ -190,8 +195,7 @@ def unpack_state(data: bytes, lsn: int) -> State:
         _read_requests(fields, state)
         _read_ends(fields, state)
         _read_once(fields, state)
-        for _ in range(fields.number(4)):
-            _read_item(fields, state, lsn)
+        _read_items(fields, state, lsn)
         for _ in range(fields.number(4)):
             _read_row(fields, state)
         for _ in range(fields.number(4)):
@@ -257,7 +261,55 @@ def _read_once(fields: Fields, state: State) -> None:
             entry.ids[id] = end
 
 
-def _read_item(fields: Fields, state: State, before: int) -> None:
+def _read_items(fields: Fields, state: State, before: int) -> None:
+    """Letters of a run mostly lie one after the other, and are read together."""
+    left, most, after = fields.number(4), MOST, NONE
+    while left:
+        most = min(most, left)
+        letters = _waiting(fields.rest(), most, range(after + 1, before)) if most > 1 else []
+        found = _keep_letters(fields, state, letters) if letters else 0
+        if found:
+            after = letters[found - 1].lsn
+        else:
+            after, found = max(after, _read_item(fields, state, before)), 1
+        left, most = left - found, most_next(most, found)
+
+
+class _Letter(NamedTuple):
+    """A transfer that waits, and that nobody has taken."""
+
+    lsn: int
+    record: bytes
+    end: int
+    """In the bytes in which it was found."""
+
+
+def _waiting(data: memoryview, most: int, numbers: range) -> list[_Letter]:
+    """The transfers at the front that wait and were never taken, at most so many, in the order of their numbers."""
+    letters: list[_Letter] = []
+    at = 0
+    while len(letters) < most and len(data) - at >= _WAITING.size:
+        lsn, txn, visible, same, size = _WAITING.unpack_from(data, at)
+        begin, at = at + _WAITING.size, at + _WAITING.size + size
+        if same != _NEVER_TAKEN or txn or visible != lsn or lsn not in numbers or at > len(data):
+            break
+        letters.append(_Letter(lsn, bytes(data[begin:at]), at))
+        numbers = range(lsn + 1, numbers.stop)
+    return letters
+
+
+def _keep_letters(fields: Fields, state: State, letters: list[_Letter]) -> int:
+    """As many of these as are a run."""
+    lsns, records, ends = zip(*letters, strict=True)
+    first = unpack(records[0], lsns[0])
+    found = keep_run(state, first, lsns, records) if isinstance(first, Enqueue) else 0
+    if found:
+        fields.bytes(ends[found - 1])
+    return found
+
+
+def _read_item(fields: Fields, state: State, before: int) -> int:
+    """Its number."""
     lsn, txn, visible, deliveries, how, *zeros = fields.numbers(_ITEM)
     taker, cause = unpack_life(fields), fields.short_text()
     record = unpack(fields.bytes(fields.number(4)), lsn)
@@ -267,6 +319,7 @@ def _read_item(fields: Fields, state: State, before: int) -> None:
     state.keep(item)
     if item.state is TransferState.ACCEPTED:
         state.queues.setdefault(queue_name(item.record.header.to), Queue()).put(item)
+    return lsn
 
 
 def _read_row(fields: Fields, state: State) -> None:

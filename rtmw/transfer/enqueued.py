@@ -8,15 +8,18 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
-from operator import add
+from itertools import repeat, takewhile
+from operator import add, eq
 from struct import Struct
+from typing import Final
 
 from rtmw.transfer.header import LENGTH, resized
 from rtmw.transfer.record_bytes import NUMBER, SEQUENCE, pack
-from rtmw.transfer.records import NONE, Enqueue, Request, TransferId
+from rtmw.transfer.records import LARGEST_INLINE, NONE, Enqueue, Request, TransferId
 
-__all__ = ["EnqueuedRun"]
+__all__ = ["EnqueuedRun", "letters_in", "may_follow"]
+
+_EIGHT: Final = Struct("<Q")
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +36,12 @@ class EnqueuedRun:
 
     def __len__(self) -> int:
         return len(self.bodies)
+
+    @property
+    def ids(self) -> tuple[TransferId, ...]:
+        """Of its letters."""
+        first = self.model.id
+        return tuple(TransferId(first.node, first.incarnation, sequence) for sequence in self.sequences)
 
     def __iter__(self) -> Iterator[bytes]:
         """As `record_bytes.pack` makes each of them."""
@@ -60,3 +69,28 @@ class EnqueuedRun:
         id = TransferId(model.id.node, model.id.incarnation, self.sequences[at])
         request = None if model.request is None else Request(model.request.producer, model.request.number + at)
         return Enqueue(NONE, NONE, id, resized(model.header, len(body)), body, model.sender, request=request)
+
+
+def letters_in(first: Enqueue, records: Sequence[bytes]) -> EnqueuedRun:
+    """The longest run at the front of these records, of which `first` is the first one. Letters of this host have their
+    sequences one after the other, as they have their requests."""
+    begin = len(records[0]) - first.header.length
+    bodies = list(takewhile(_fits, (data[begin:] for data in records)))
+    sequences: Sequence[int] = range(first.id.sequence, first.id.sequence + len(bodies))
+    if first.request is None:
+        sequences = [_EIGHT.unpack_from(data, SEQUENCE)[0] for data in records[: len(bodies)]]
+    count = sum(takewhile(bool, map(eq, EnqueuedRun(first, sequences, bodies), records)))
+    return EnqueuedRun(first, sequences[:count], bodies[:count])
+
+
+def may_follow(first: Enqueue, one: bytes, other: bytes) -> bool:
+    """May the other record be of the run that begins with this one, which is `first`? A quick look: `letters_in`
+    compares all of it."""
+    length = len(one) - first.header.length - 1 - len(first.header.pack()) + LENGTH
+    parts = slice(SEQUENCE + 8, NUMBER), slice(NUMBER + 8, length)
+    return all(one[part] == other[part] for part in parts)
+
+
+def _fits(body: bytes) -> bool:
+    """Into a record."""
+    return 0 < len(body) <= LARGEST_INLINE

@@ -11,7 +11,7 @@ from typing import Final, TypeVar, overload
 
 from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import TransferState
+from rtmw.transfer.records import Spooled, TransferState
 
 __all__ = ["Items"]
 
@@ -30,17 +30,17 @@ class Items(MutableMapping[int, Item]):
         self.runs: dict[int, EnqueuedRun] = {}
         """Of each letter that is ACCEPTED, for any receiver, in no transaction, never taken, and whose number made it
         visible; each has its entry in the queue."""
-        self.run_bytes = 0
-        """Of the bodies of these letters."""
+        self.inline_bytes = 0
+        """Of all bodies that lie in their records."""
 
     @property
     def least_bytes(self) -> int:
         """Of these transfers in a checkpoint."""
-        return self.run_bytes + LEAST_BYTES * len(self)
+        return self.inline_bytes + LEAST_BYTES * len(self)
 
     def put_run(self, run: EnqueuedRun) -> None:
         self.runs.update(dict.fromkeys(run.lsns, run))
-        self.run_bytes += sum(map(len, run.bodies))
+        self.inline_bytes += sum(map(len, run.bodies))
 
     @overload
     def get(self, lsn: int, default: None = None, /) -> Item | None: ...
@@ -59,15 +59,15 @@ class Items(MutableMapping[int, Item]):
 
     def _make(self, lsn: int) -> Item:
         record = self.runs.pop(lsn).take(lsn)
-        self.run_bytes -= record.header.length
         item = self.made[lsn] = Item(lsn, record, TransferState.ACCEPTED, visible=lsn, listed=True)
         return item
 
     def __setitem__(self, lsn: int, item: Item) -> None:
         self.made[lsn] = item
+        self.inline_bytes += _size(item)
 
     def __delitem__(self, lsn: int) -> None:
-        self[lsn]
+        self.inline_bytes -= _size(self[lsn])
         del self.made[lsn]
 
     def __contains__(self, lsn: object) -> bool:
@@ -78,3 +78,9 @@ class Items(MutableMapping[int, Item]):
 
     def __len__(self) -> int:
         return len(self.made) + len(self.runs)
+
+
+def _size(item: Item) -> int:
+    """Of its body, if that lies in its record."""
+    body = item.record.body
+    return 0 if isinstance(body, Spooled) else len(body)

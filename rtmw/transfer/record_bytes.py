@@ -39,6 +39,7 @@ __all__ = [
     "ITEM",
     "NUMBER",
     "SEQUENCE",
+    "is_checkpoint",
     "pack",
     "pack_life",
     "pack_request",
@@ -124,6 +125,11 @@ def unpack(data: bytes | memoryview, lsn: int) -> Record:
         fields.wrong(str(error))
     fields.end()
     return record
+
+
+def is_checkpoint(data: bytes) -> bool:
+    """Is this record a part of a checkpoint? Nothing else of it is looked at."""
+    return data[1:2] == _CHECKPOINT.to_bytes(1)
 
 
 def _unpacked(fields: Fields, kind: int, head: tuple[int, int, int]) -> Record:

@@ -34,9 +34,9 @@ from rtmw.transfer.records import (
 from rtmw.transfer.state import State
 from rtmw.transfer.undoing import append
 
-__all__ = ["arrive_run", "confirm_ends", "consume_run", "is_plain", "send_run", "settle_run", "take_run"]
+__all__ = ["COMMON", "arrive_run", "confirm_ends", "consume_run", "is_plain", "send_run", "settle_run", "take_run"]
 
-_COMMON: Final = (TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED)
+COMMON: Final = (TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED)
 """The states to which letters come when nothing is wrong."""
 
 
@@ -118,7 +118,7 @@ def _settle(state: State, items: Sequence[Item], wanted: TransferState) -> Steps
     """In one batch. Each may come to this state."""
     lsns = [item.lsn for item in items]
     headers = {id(item.record.header): item.record.header for item in items}.values()
-    if items and wanted in _COMMON and all(map(is_plain, headers)):
+    if items and wanted in COMMON and all(map(is_plain, headers)):
         yield Append(ChangeRun(Change(lsns[0], wanted), lsns))
         yield state.settle_run(items, wanted)
     else:

@@ -116,6 +116,11 @@ class Seen:
         mark = self.marks.get(id.node, {}).get(id.incarnation)
         return mark is not None and id.sequence in mark
 
+    def is_next(self, id: TransferId) -> bool:
+        """Its incarnation is known, and neither it nor any later one has come."""
+        mark = self.marks.get(id.node, {}).get(id.incarnation)
+        return mark is not None and id.sequence > mark.high
+
     def check(self, id: TransferId) -> None:
         """Raises TransferRefused, if it cannot be said whether it has come."""
         known = self.marks.get(id.node, {})

@@ -220,23 +220,19 @@ class State:
         row.bytes += record.header.length
 
     def apply_run(self, run: EnqueuedRun, request: Request) -> Came:
-        """Make the changes of `apply` for the ENQUEUE of each of these letters, which begin in this store. `request`:
-        of the first one."""
+        """Make the changes of `apply` for the ENQUEUE of each of these own letters. `request`: of the first one."""
         count, first, to = len(run), run.model.id, run.model.header.to
         self.seen.add_run(first, count)
         self.requests.add_run(request, count)
-        self.answers.add(request, first, count)
         self.sequence = max(self.sequence, (first.sequence & 0xFFFF_FFFF) + count - 1)
-        self._own.update(zip(run.sequences, run.lsns, strict=True))
-        self._park(run)
+        self.keep_run(run)
         return Came(to.service, to.node, run.lsns if to.node else ())
 
     def apply_arrivals(self, run: EnqueuedRun, ids: tuple[TransferId, ...]) -> Came:
         """The same of letters that came from another node."""
-        for id, lsn in zip(ids, run.lsns, strict=True):
+        for id in ids:
             self.seen.add(id)
-            self.foreign[id] = (lsn,)
-        self._park(run)
+        self.keep_run(run)
         return Came(run.model.header.to.service, ids=ids)
 
     def hand_run(self, items: Sequence[Item], taker: Life) -> MovedRun:
@@ -254,8 +250,14 @@ class State:
                 self._go(item, state)
         return MovedRun(items, state)
 
-    def _park(self, run: EnqueuedRun) -> None:
-        header = run.model.header
+    def keep_run(self, run: EnqueuedRun) -> None:
+        """Letters that wait."""
+        header, id = run.model.header, run.model.id
+        if self.is_own(id):
+            self._own.update(zip(run.sequences, run.lsns, strict=True))
+        else:
+            self.foreign.update((id, (lsn,)) for id, lsn in zip(run.ids, run.lsns, strict=True))
+        self.note_answer(run.model.request, id, len(run))
         self.items.put_run(run)
         self.queues.setdefault(queue_name(header.to), Queue()).put_run(header.priority, run.lsns)
 
@@ -271,10 +273,10 @@ class State:
         if isinstance(item.record.body, Spooled):
             self.bodies[item.record.body.name] += 1
 
-    def note_answer(self, request: Request | None, id: TransferId) -> None:
-        """This transfer was made by a request, whose producer may ask for it again, unless it has ended."""
+    def note_answer(self, request: Request | None, id: TransferId, count: int = 1) -> None:
+        """So many requests have made transfers, for which their producer may ask again. `request`, `id`: the first."""
         if request is not None and request.number and request.producer in self.requests.marks:
-            self.answers.add(request, id)
+            self.answers.add(request, id, count)
 
     def asked_before(self, request: Request) -> list[TransferId]:
         """The transfers that this request enqueued: those that have not ended, and the last of those that have."""

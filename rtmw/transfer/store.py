@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final, TypeVar
@@ -57,7 +58,7 @@ from rtmw.transfer.machine import Machine
 from rtmw.transfer.queues import Item
 from rtmw.transfer.record_bytes import pack
 from rtmw.transfer.records import LARGEST_INLINE, LARGEST_PART, Spooled, Start, TransferId, TransferState
-from rtmw.transfer.recovery import Redo
+from rtmw.transfer.recovery import redo, saying
 from rtmw.transfer.rows import QueueRow, StoreStats, TransactionRow, queue_rows, transaction_rows
 from rtmw.transfer.spool import Spool
 from rtmw.transfer.state import State
@@ -153,9 +154,8 @@ class Store(Closing):
     def _recover(self, node: str, deliveries: int) -> State:
         """Redo, undo, and a START. Raises LogLocked, LogDamaged, TransfersDamaged, ValueError."""
         self._log.trim(0)  # takes the lock, and cuts what a killed writer has left
-        done = Redo()
-        for record in self._log.read():
-            done.take(record.position, record.data)
+        records = map(attrgetter("position", "data"), self._log.read())
+        done = redo(saying(records, self._log.end))
         self._checkpoint = done.checkpoint
         state = done.state
         if state is None:

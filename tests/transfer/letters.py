@@ -24,11 +24,11 @@ def take(store: Store, txn: int = 0) -> Taken:
     return letter
 
 
-def drain(store: Store) -> list[bytes]:
+def drain(store: Store, service: str = "ingest") -> list[bytes]:
     """All that can be taken, consumed."""
-    store.join("ingest", me())
+    store.join(service, me())
     found: list[bytes] = []
-    while (letter := store.take("ingest", me())) is not None:
+    while (letter := store.take(service, me())) is not None:
         store.settle(letter, TransferState.CONSUMED, by=me())
         found.append(letter.body)
     return found

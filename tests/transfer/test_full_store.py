@@ -42,18 +42,26 @@ def test_a_commit_whose_record_is_not_logged_has_failed_and_may_be_tried_again(t
 
 def test_a_step_that_is_logged_has_not_failed_because_a_checkpoint_has_no_room(tmp_path: Path) -> None:
     with Store(tmp_path / "transfers", node="plant", segment="64K", checkpoint=1) as store:
-        made = store.stats().checkpoints
+        made, large = store.stats().checkpoints, bytes(4000)
+        store.join("ingest", me())
+        send(store, large)
         while not store._log._begin_to_write().last_base:
-            send(store, bytes(4000), to="archive")
+            replace(store, large)
         with full_after(store, 1):
-            send(store, b"once")
+            send(store, b"once", to="archive")
         assert store.stats().checkpoints == made
-        send(store, b"twice")
+        send(store, b"twice", to="archive")
         for _ in range(3):  # as much as twice what all letters take
-            send(store, bytes(4000), to="archive")
-        send(store, b"thrice")
+            replace(store, large)
+        send(store, b"thrice", to="archive")
         assert store.stats().checkpoints > made
-        assert drain(store) == [b"once", b"twice", b"thrice"]
+        assert [drain(store), drain(store, "archive")] == [[large], [b"once", b"twice", b"thrice"]]
+
+
+def replace(store: Store, body: bytes) -> None:
+    """The letter that waits is consumed, and another one waits."""
+    store.settle(take(store), TransferState.CONSUMED, by=me())
+    send(store, body)
 
 
 def test_what_ends_work_has_a_reserve_and_what_begins_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.checkpoint import pack_state
+from rtmw.transfer.checkpoint import pack_state, unpack_state
 from rtmw.transfer.effects import Came
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import (
@@ -28,7 +28,8 @@ from rtmw.transfer.events import (
 from rtmw.transfer.header import Header
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.records import LARGEST_INLINE, Request, Spooled, TransferId, TransferState
-from rtmw.transfer.recovery import redo
+from rtmw.transfer.recovery import Redo, redo
+from rtmw.transfer.state import State
 from tests.transfer.memory import ME, NODE, Core, header
 from tests.transfer.steps import OTHER, SECOND, later, take
 
@@ -154,9 +155,21 @@ class Beside:
         ours, theirs = self.cores
         assert ours.log.records() == theirs.log.records()
         assert pack_state(ours.state) == pack_state(theirs.state)
+        packed = pack_state(theirs.state)
         again = redo(ours.log.records()).state
         assert again is not None
-        assert pack_state(again) == pack_state(theirs.state)
+        assert pack_state(again) == packed
+        assert pack_state(one_by_one(ours.log.records())) == packed
+        assert pack_state(unpack_state(packed, ours.log.end)) == packed
+
+
+def one_by_one(records: list[tuple[int, bytes]]) -> State:
+    """What they have come to, when no run is seen in them."""
+    done = Redo()
+    for lsn, data in records:
+        done.take(lsn, data)
+    assert done.state is not None
+    return done.state
 
 
 @settings(deadline=None)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from rtmw.observe.transfers import TransferCounters
 from rtmw.transfer.machine import Machine
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import ENDED, AbortCause, TransferState
+from rtmw.transfer.records import ENDED, AbortCause, Spooled, TransferState
 from rtmw.transfer.wire.frames import Offer
 
 __all__ = ["BAD", "Events", "Happening", "counters_of"]
@@ -76,10 +76,10 @@ def counters_of(machines: tuple[Machine, ...], redelivered: int) -> TransferCoun
         ended.update(machine.state.counts)
         items = machine.state.items
         states[TransferState.ACCEPTED] += len(items.runs)
-        size += items.run_bytes
+        size += items.inline_bytes
         for item in items.made.values():
             states[item.state] += 1
-            size += item.record.header.length
+            size += item.record.body.size if isinstance(item.record.body, Spooled) else 0
     parked, failed = states.total(), ended.total() - ended[TransferState.CONSUMED]
     return TransferCounters(
         parked=parked,
