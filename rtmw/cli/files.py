@@ -17,6 +17,7 @@ from rtmw.cli.show import counted, duration, show_json, size
 from rtmw.clock import CLOCK
 from rtmw.recording.tools.whole import written_whole
 from rtmw.transfer.client.viewer import Viewer
+from rtmw.transfer.files.beneath import split
 
 __all__ = ["receive_command", "send_command"]
 
@@ -32,6 +33,8 @@ def send_command(arguments: argparse.Namespace) -> int:
     """Until each file has reached the level. Status 1: one never will, or not in time; each with its reason."""
     level = rtmw.Level[arguments.wait.upper()]
     paths = [_file(name) for name in arguments.files]
+    for path in paths:
+        split(_destination(path, arguments))  # before anything is sent
     sent = dict[Path, rtmw.Transfer]()
     with attach_served(arguments.domain) as domain, rtmw.Sender(SENDER, domain=domain) as sender:
         try:
@@ -69,10 +72,14 @@ def _file(name: str) -> Path:
     return path
 
 
+def _destination(path: Path, arguments: argparse.Namespace) -> str:
+    return os.path.join(arguments.into, path.name)
+
+
 def _send(sender: rtmw.Sender, path: Path, arguments: argparse.Namespace) -> rtmw.Transfer:
     """The id is that of this file as it is now: the same command again follows the same transfer."""
     about = path.stat()
-    destination = os.path.join(arguments.into, path.name)
+    destination = _destination(path, arguments)
     id = "\0".join(
         map(str, (path.absolute(), about.st_ino, about.st_size, about.st_mtime_ns, destination, arguments.to))
     )

@@ -63,6 +63,15 @@ def test_what_is_no_file_is_said_before_anything_is_sent(core: CoreProcess, run:
     assert (status, why in err) == (1, True)
 
 
+def test_a_destination_outside_of_the_receivers_folder_is_refused_before_anything_is_sent(
+    core: CoreProcess, run: Run
+) -> None:
+    where = ("--domain", str(core.domain))
+    status, _, err = run("send", __file__, "--to", "ingest", "--into", "../up", *where)
+    assert (status, "it has to be a path below the receiver's folder" in err) == (1, True)
+    assert json.loads(run("transfers", "--json", *where)[1])["counters"]["accepted"] == 0
+
+
 def test_a_file_that_was_cancelled_is_a_failure_at_any_level_until_it_was_touched(
     core: CoreProcess, run: Run, tmp_path: Path
 ) -> None:
