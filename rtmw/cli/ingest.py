@@ -9,6 +9,7 @@ from rtmw.cli.common import CommandError
 from rtmw.cli.recording import working
 from rtmw.cli.show import Cell, Table, show, show_json
 from rtmw.errors import NotInstalled, RecordingError
+from rtmw.patterns import is_meant
 from rtmw.recording.places import is_remote, place
 
 
@@ -35,6 +36,10 @@ def ingest(arguments: argparse.Namespace) -> int:
         except RecordingError as error:
             raise CommandError(str(error)) from error
     messages, problems = catalog.ingested.messages, catalog.ingested.problems
+    known = ", ".join(sorted(catalog.known)) or "none"
+    for pattern in arguments.topics or ():
+        if not any(is_meant(topic, pattern) for topic in catalog.known):
+            problems[f"topic {pattern}"] = f"no recording has it; there are {known}"
     if arguments.json:
         show_json({"path": arguments.to, "messages": messages, "problems": problems})
     else:

@@ -82,6 +82,8 @@ class Catalog:
         self._tables: dict[str, _Waiting] = {}
         self._stack = ExitStack()
         self.ingested = Ingested()
+        self.known = set[str]()
+        """Topics of the recordings, also those that nobody wants."""
 
     def add(self, path: Path, topics: Sequence[str] | None = None, progress: Progress = no_progress) -> None:
         """The messages of a recording that are not there yet. What cannot be read stands in `ingested.problems`."""
@@ -92,6 +94,7 @@ class Catalog:
             self.ingested.problems[str(path)] = str(error)
 
     def _add(self, recording: Recording, topics: Sequence[str] | None, progress: Progress) -> None:
+        self.known.update(recording.topics())
         marks, wanted = marks_of(recording.chunks), [t for t in recording.topics() if _is_wanted(t, topics)]
         for number, name in enumerate(wanted):
             try:

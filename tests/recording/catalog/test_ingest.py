@@ -315,3 +315,10 @@ def test_the_command_says_how_many_rows_each_topic_got(tmp_path: Path, ingest: R
     assert status == 0
     assert "level" in out
     assert ingest(path, "--to", tmp_path / "t", "--compact", "--format", "parquet")[0] == 1
+
+
+def test_a_topic_that_no_recording_has_is_named_and_all_else_is_added(tmp_path: Path, ingest: Run) -> None:
+    path = record(tmp_path / "a.mcap", levels(0, 5))
+    status, out, err = ingest(path, "--to", tmp_path / "t", "--topics", "level", "levle")
+    assert (status, out.split()[-2:]) == (1, ["level", "5"])
+    assert err == "rtmw: topic levle: not added: no recording has it; there are level\n"
