@@ -9,8 +9,8 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rtmw.clock import CLOCK
 from rtmw.errors import BatchTimeout
+from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.group import Group
 from rtmw.transfer.client.options import SendOptions
 from rtmw.transfer.client.pieces import Alone, Frame, pieces
@@ -35,15 +35,10 @@ class Batch:
         self.pieces = pieces(to, given, options)
         """What goes out one after the other."""
         self._sender, self._count = sender, len(given)
-        self._level, self._timeout, self._begun = Level(options.wait), options.timeout, CLOCK.monotonic()
+        self._level, self.deadline = Level(options.wait), Deadline(options.timeout)
         self._sent: list[Transfer] = []
         self._groups: list[Group] = []
         self._alone: list[Transfer] = []
-
-    @property
-    def left(self) -> float | None:
-        """Seconds until its time is over; None: no limit."""
-        return None if self._timeout is None else max(0.0, self._begun + self._timeout - CLOCK.monotonic())
 
     # ---- what goes out ----
 
@@ -83,7 +78,7 @@ class Batch:
     def _late(self) -> BatchTimeout:
         sent, count = len(self._sent), self._count
         rest = f", and {count - sent} were not sent" if sent < count else ""
-        when = "in time" if self._timeout is None else f"within {self._timeout} s"
+        when = "in time" if self.deadline.timeout is None else f"within {self.deadline.timeout} s"
         words = f"not all letters have become {self._level.name} {when}; {sent} of {count} go on{rest}"
         return BatchTimeout(words, tuple(self._sent))
 
@@ -119,12 +114,12 @@ def send_batch(sender: Sender, to: str, bodies: Iterable[Any], options: SendOpti
         for piece in batch.pieces:
             if isinstance(piece, Alone):
                 transfer = Transfer(sender, piece.send.header, has_files=piece.has_files)
-                sender._hand_over(transfer, piece.send, batch.left)
+                sender._hand_over(transfer, piece.send, batch.deadline)
                 batch.add(transfer)
                 continue
             while not batch.put(piece, waits=True):
-                batch.check(line.wait_until(line.requests.has_room, batch.left))
-        batch.check(batch.is_over() or line.wait_until(batch.is_over, batch.left))
+                batch.check(line.wait_until(line.requests.has_room, batch.deadline.left))
+        batch.check(batch.is_over() or line.wait_until(batch.is_over, batch.deadline.left))
         return batch.result()
 
 
@@ -135,10 +130,10 @@ async def send_batch_async(sender: Sender, to: str, bodies: Iterable[Any], optio
         for piece in batch.pieces:
             if isinstance(piece, Alone):
                 transfer = Transfer(sender, piece.send.header, has_files=piece.has_files)
-                await sender._hand_over_async(transfer, piece.send, batch.left)
+                await sender._hand_over_async(transfer, piece.send, batch.deadline)
                 batch.add(transfer)
                 continue
             while not batch.put(piece, waits=False):
-                batch.check(await line.until(line.requests.has_room, batch.left))
-        batch.check(batch.is_over() or await line.until(batch.is_over, batch.left))
+                batch.check(await line.until(line.requests.has_room, batch.deadline.left))
+        batch.check(batch.is_over() or await line.until(batch.is_over, batch.deadline.left))
         return batch.result()

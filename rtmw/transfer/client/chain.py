@@ -7,10 +7,11 @@ waiting; `send_chain` and `send_chain_async` wait, asleep or in an event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
+from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.line import Line
 from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.frames import BLOCK, WINDOW
@@ -51,45 +52,58 @@ def _giving_up(line: Line, pending: Pending) -> Generator[None]:
         raise
 
 
-def send_chain(line: Line, pending: Pending, send: Send, timeout: float | None) -> None:
+def send_chain(line: Line, pending: Pending, send: Send, deadline: Deadline) -> None:
     """Until it is answered. TimeoutError, CoreNotRunning."""
     with _giving_up(line, pending):
-        _send(line, pending, send, timeout)
+        _send(line, pending, send, deadline)
 
 
-def _send(line: Line, pending: Pending, send: Send, timeout: float | None) -> None:
+def _send(line: Line, pending: Pending, send: Send, deadline: Deadline) -> None:
     steps = _steps(line, pending, send)
     message = next(steps, None)
     while not pending.is_done:
         if message is None:
-            got, start = pending.got, line.start
-            if not line.wait_until(lambda: pending.is_done or pending.got != got or line.start != start, timeout):  # noqa: B023
-                raise TimeoutError(f"{pending.got} of {len(send.data)} bytes were taken within {timeout} s")
+            if not line.wait_until(_has_changed(line, pending), deadline.left):
+                raise _late(pending, send, deadline)
             message = next(steps, None)
         else:
-            message = _next(steps, line.requests.put(pending, message, waits=True))
+            sent = line.requests.put(pending, message, waits=True)
+            if not sent and deadline.is_over:
+                raise _late(pending, send, deadline)
+            message = _next(steps, sent)
 
 
-async def send_chain_async(line: Line, pending: Pending, send: Send, timeout: float | None) -> None:
+async def send_chain_async(line: Line, pending: Pending, send: Send, deadline: Deadline) -> None:
     """The same for a task."""
     with _giving_up(line, pending):
-        await _send_async(line, pending, send, timeout)
+        await _send_async(line, pending, send, deadline)
 
 
-async def _send_async(line: Line, pending: Pending, send: Send, timeout: float | None) -> None:
+async def _send_async(line: Line, pending: Pending, send: Send, deadline: Deadline) -> None:
     steps = _steps(line, pending, send)
     message = next(steps, None)
     while not pending.is_done:
         if message is None:
-            got, start = pending.got, line.start
-            if not await line.until(lambda: pending.is_done or pending.got != got or line.start != start, timeout):  # noqa: B023
-                raise TimeoutError(f"{pending.got} of {len(send.data)} bytes were taken within {timeout} s")
+            if not await line.until(_has_changed(line, pending), deadline.left):
+                raise _late(pending, send, deadline)
             message = next(steps, None)
         else:
             sent = line.requests.put(pending, message, waits=False)
+            if not sent and deadline.is_over:
+                raise _late(pending, send, deadline)
             if not sent:
                 await asyncio.sleep(_AGAIN_S)
             message = _next(steps, sent)
+
+
+def _has_changed(line: Line, pending: Pending) -> Callable[[], bool]:
+    """Since now: more was taken, it is answered, or another core is there."""
+    got, start = pending.got, line.start
+    return lambda: pending.is_done or pending.got != got or line.start != start
+
+
+def _late(pending: Pending, send: Send, deadline: Deadline) -> TimeoutError:
+    return TimeoutError(f"{pending.got} of {len(send.data)} bytes were taken within {deadline.timeout} s")
 
 
 def _next(steps: Generator[Message | None, bool, None], sent: bool) -> Message | None:

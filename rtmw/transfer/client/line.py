@@ -19,6 +19,7 @@ from rtmw.clock import CLOCK
 from rtmw.domain import domain_of
 from rtmw.errors import ClosedError, RtmwError, SweptError
 from rtmw.transfer.address import Life
+from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.requests import GRACE_S, Requests
 from rtmw.transfer.client.waiting import Signal
@@ -77,11 +78,6 @@ def no_core(domain: int) -> CoreNotRunning:
         f"no node serves the transfers of domain {domain}; start one: "
         f"rtmw node --domain {domain} --serve transfer --data FOLDER"
     )
-
-
-def _left(end: float | None) -> float | None:
-    """Seconds until this time; None: no limit."""
-    return None if end is None else max(0.0, end - CLOCK.monotonic())
 
 
 class Line:
@@ -187,18 +183,18 @@ class Line:
 
     def wait_until(self, met: Callable[[], bool], timeout: float | None) -> bool:
         """False: not within `timeout` seconds. CoreNotRunning: there has been no core for the grace time."""
-        end = None if timeout is None else CLOCK.monotonic() + timeout
-        while not self.changed.wait(met, _left(end)):
-            if end is not None and CLOCK.monotonic() >= end:
+        deadline = Deadline(timeout)
+        while not self.changed.wait(met, deadline.left):
+            if deadline.is_over:
                 return False
             self.check_core()
         return True
 
     async def until(self, met: Callable[[], bool], timeout: float | None) -> bool:
         """The same for a task."""
-        end = None if timeout is None else CLOCK.monotonic() + timeout
-        while not await self.changed.reached(met, _left(end)):
-            if end is not None and CLOCK.monotonic() >= end:
+        deadline = Deadline(timeout)
+        while not await self.changed.reached(met, deadline.left):
+            if deadline.is_over:
                 return False
             self.check_core()
         return True

@@ -72,13 +72,14 @@ class Requests:
 
     # ---- what is asked ----
 
-    def begin(self, pending: Pending) -> Pending:
-        """Asks. TimeoutError: the queue of the core has been full for the grace time; nothing was asked."""
+    def begin(self, pending: Pending, timeout: float | None = None) -> Pending:
+        """Asks. TimeoutError: the queue of the core has been full for the grace time, or for `timeout` seconds if that
+        is less; nothing was asked."""
         with self.lock:
             self._number_gathered()
             self._add(pending)
             if self.core is not None and not self._put_in_turn(pending):
-                self._put_late(pending)
+                self._put_late(pending, GRACE_S if timeout is None else min(GRACE_S, timeout))
         return pending
 
     def try_begin(self, pending: Pending) -> bool:
@@ -173,13 +174,13 @@ class Requests:
         """Behind what was asked before."""
         return self._send_unsent(waits=True) and self.put(pending, pending.message)
 
-    def _put_late(self, pending: Pending) -> None:
-        end = CLOCK.monotonic() + GRACE_S
+    def _put_late(self, pending: Pending, seconds: float) -> None:
+        end = CLOCK.monotonic() + seconds
         while (core := self.core) is not None and not self._put_in_turn(pending):
             if CLOCK.monotonic() >= end:
                 del self._pending[pending.life, pending.number]
                 raise TimeoutError(
-                    f"the queue of the core has been full for {GRACE_S:.0f} s; look whether process {core.pid} is "
+                    f"the queue of the core has been full for {seconds:.1f} s; look whether process {core.pid} is "
                     "stopped"
                 )
 

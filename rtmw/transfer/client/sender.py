@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import queue
 import threading
 import weakref
@@ -14,13 +13,13 @@ from functools import partial
 from typing import Any, Final
 
 import rtmw
-from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.log import Label
 from rtmw.transfer.address import Address
 from rtmw.transfer.client.batch import send_batch, send_batch_async
 from rtmw.transfer.client.bodies import packed
 from rtmw.transfer.client.chain import first_block, send_chain, send_chain_async
+from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.group import Groups
 from rtmw.transfer.client.line import Line, new_life
 from rtmw.transfer.client.options import SendOptions, letter_header
@@ -111,7 +110,8 @@ class Sender(Closing):
         `to`: `service` (any of its receivers), `service/pid` (one), `service/*` (each of this moment); `@node` behind
         it for another node. `body`: bytes, a typed message as of Publisher, an rtmw.File, or a list of rtmw.Part and
         rtmw.File, which become visible together. `delivery`: its class of reliability. `lifetime`: seconds for which it
-        waits for a receiver; None: for ever. `timeout`: seconds for which this call waits; None: no limit. `priority`:
+        waits for a receiver; None: for ever. `timeout`: seconds for which this call waits, for room among the requests
+        without an answer, for the core to take a large body, and for the level together; None: no limit. `priority`:
         0 to 7; 7 first. `id`: text, bytes or a whole number, which makes the send idempotent: if one of the last 65,536
         sends with an id by a sender of this name has this one, nothing is sent, and the answer is that transfer, which
         is followed from here, too. With Delivery.LOG that holds over crashes; else while the core lives.
@@ -122,9 +122,10 @@ class Sender(Closing):
         has been no core for ten seconds; transfers that a core has taken go on when one is there.
         """
         options = SendOptions(delivery, wait, lifetime, timeout, priority, id)
+        deadline = Deadline(timeout)
         transfer, send, level = self._prepare(to, body, 0, options)
-        self._hand_over(transfer, send, timeout)
-        if level is not Level.NONE and not transfer.wait(level, timeout):
+        self._hand_over(transfer, send, deadline)
+        if level is not Level.NONE and not transfer.wait(level, deadline.left):
             raise TimeoutError(f"{transfer!r} has not become {level.name} within {timeout} s; it goes on")
         return transfer
 
@@ -158,16 +159,18 @@ class Sender(Closing):
         return await self._send_alone(to, body, SendOptions(delivery, wait, lifetime, timeout, priority, id))
 
     async def _send_alone(self, to: str, body: Any, options: SendOptions) -> Transfer:
+        deadline = Deadline(options.timeout)
         transfer, send, level = self._prepare(to, body, 0, options)
-        await self._hand_over_async(transfer, send, options.timeout)
-        if level is not Level.NONE and not await transfer.reached(level, options.timeout):
+        await self._hand_over_async(transfer, send, deadline)
+        if level is not Level.NONE and not await transfer.reached(level, deadline.left):
             raise TimeoutError(f"{transfer!r} has not become {level.name} within {options.timeout} s; it goes on")
         return transfer
 
     def _send_in(self, txn: int, to: str, body: Any, options: SendOptions) -> Transfer:
         """For `Transaction.send`."""
+        deadline = Deadline(options.timeout)
         transfer, send, _ = self._prepare(to, body, txn, options)
-        self._hand_over(transfer, send, options.timeout)
+        self._hand_over(transfer, send, deadline)
         return transfer
 
     def send_many(
@@ -216,23 +219,22 @@ class Sender(Closing):
         options = SendOptions(delivery, wait, lifetime, timeout, priority, None)
         return await send_batch_async(self, to, bodies, options)
 
-    def _hand_over(self, transfer: Transfer, send: Send, timeout: float | None) -> None:
+    def _hand_over(self, transfer: Transfer, send: Send, deadline: Deadline) -> None:
         """All of it is on its way, and of a large body all is at the core. TimeoutError."""
-        self._wait_for_room(timeout)
-        pending = self._begin(transfer, send)
+        self._wait_for_room(deadline)
+        pending = self._begin(transfer, send, deadline)
         if pending.is_chain:
-            send_chain(self._line, pending, send, timeout)
+            send_chain(self._line, pending, send, deadline)
 
-    async def _hand_over_async(self, transfer: Transfer, send: Send, timeout: float | None) -> None:
+    async def _hand_over_async(self, transfer: Transfer, send: Send, deadline: Deadline) -> None:
         """The same for a task."""
-        end = math.inf if timeout is None else CLOCK.monotonic() + timeout
         while (pending := self._try_begin(transfer, send)) is None:
             self._line.check_core()
-            if CLOCK.monotonic() >= end:
-                raise _no_room(timeout)
+            if deadline.is_over:
+                raise _no_room(deadline)
             await asyncio.sleep(_AGAIN_S)
         if pending.is_chain:
-            await send_chain_async(self._line, pending, send, timeout)
+            await send_chain_async(self._line, pending, send, deadline)
 
     def _prepare(self, to: str, body: Any, txn: int, options: SendOptions) -> tuple[Transfer, Send, Level]:
         options.check()
@@ -242,13 +244,14 @@ class Sender(Closing):
         transfer = Transfer(self, header, has_files=has_files)
         return transfer, Send(txn, header, once, data), header.level
 
-    def _wait_for_room(self, timeout: float | None) -> None:
-        if not self._line.requests.has_room() and not self._line.wait_until(self._line.requests.has_room, timeout):
-            raise _no_room(timeout)
+    def _wait_for_room(self, deadline: Deadline) -> None:
+        has_room = self._line.requests.has_room
+        if not has_room() and not self._line.wait_until(has_room, deadline.left):
+            raise _no_room(deadline)
 
-    def _begin(self, transfer: Transfer, send: Send) -> Pending:
+    def _begin(self, transfer: Transfer, send: Send, deadline: Deadline) -> Pending:
         pending = self._asked(transfer, send)
-        self._line.requests.begin(pending)
+        self._line.requests.begin(pending, deadline.left)
         self._went_out(1, len(send.data))
         return pending
 
@@ -378,5 +381,5 @@ class Sender(Closing):
         return f"<rtmw.Sender {self.name!r}{', closed' if self._closed else ''}>"
 
 
-def _no_room(timeout: float | None) -> TimeoutError:
-    return TimeoutError(f"the core has not answered what was sent before within {timeout} s; nothing was sent")
+def _no_room(deadline: Deadline) -> TimeoutError:
+    return TimeoutError(f"the core has not answered what was sent before within {deadline.timeout} s; nothing was sent")
