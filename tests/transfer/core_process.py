@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import rtmw
 from tests import warm
@@ -105,3 +106,14 @@ class CoreProcess:
             self._process.wait(PATIENCE)
             self.close_pipes()
         return self.said.decode()
+
+
+def consumed(inbox: rtmw.Inbox, count: int) -> list[Any]:
+    """The bodies of the next letters, which are consumed."""
+    found: list[Any] = []
+    while len(found) < count:
+        letter = inbox.take(PATIENCE)
+        assert letter is not None
+        with letter:
+            found.append(letter.body)
+    return found

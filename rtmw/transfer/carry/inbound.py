@@ -19,7 +19,7 @@ from rtmw.transfer.carry.letters import Letters, header_here
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.files.staging import Folder
 from rtmw.transfer.header import Header
-from rtmw.transfer.records import LARGEST_INLINE, TransferId, TransferState
+from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire.frames import Offer
 from rtmw.transfer.wire.receiving import OTHER_PARTS, Receiving
@@ -184,7 +184,7 @@ class Inbound:
         """A transfer that fits into memory does not wait; so such transfers keep their order."""
         id = offer.id
         is_known = id in self.turns or id in self._journal.coming or self._desk.look(id) is not None
-        if is_known or offer.has_files or offer.size > LARGEST_INLINE:
+        if is_known or not offer.fits_in_memory:
             self.turns.add(id, self._guard(id, self._begin(offer)))
             return
         self._close_here(id)
@@ -218,8 +218,7 @@ class Inbound:
             raise TransferRefused(OTHER_PARTS)
         if not is_placed:
             self._desk.check(self._header(here, offer.header.length), offer.size)
-        is_in_memory = not offer.has_files and offer.size <= LARGEST_INLINE
-        mark = START if is_in_memory else await self._opened(here)
+        mark = START if offer.fits_in_memory else await self._opened(here)
         if mark is None:
             return
         self._here[id] = here

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.fields import Fields, check_range, packed_text
 from rtmw.transfer.header import MOST_PARTS, Header, Kind, pack_sized_header, unpack_sized_header
-from rtmw.transfer.records import TransferId, TransferState
+from rtmw.transfer.records import LARGEST_INLINE, TransferId, TransferState
 from rtmw.transfer.wire.run_bytes import pack_ids, pack_letters, unpack_ids, unpack_letters
 from rtmw.transfer.wire.terms import HASH
 
@@ -64,6 +64,11 @@ class Offer(NamedTuple):
     @property
     def has_files(self) -> bool:
         return any(part.kind is Kind.FILE for part in self.parts)
+
+    @property
+    def fits_in_memory(self) -> bool:
+        """It needs no file at its receiver."""
+        return not self.has_files and self.size <= LARGEST_INLINE
 
 
 class Ask(NamedTuple):

@@ -19,7 +19,7 @@ from cyclonedds.idl import IdlStruct
 import rtmw
 from rtmw import Delivery, Level, TransferState
 from rtmw.transfer.client.requests import MOST_PENDING
-from tests.transfer.core_process import PATIENCE, CoreProcess
+from tests.transfer.core_process import PATIENCE, CoreProcess, consumed
 from tests.transfer.programs.test_deaths import killed_behind
 
 BOTH = pytest.mark.parametrize("delivery", [Delivery.NORMAL, Delivery.LOG])
@@ -63,16 +63,6 @@ def numbered(count: int, begin: int = 0) -> list[bytes]:
     return [b"%06d" % number for number in range(begin, begin + count)]
 
 
-def taken(inbox: rtmw.Inbox, count: int) -> list[Any]:
-    found: list[Any] = []
-    while len(found) < count:
-        letter = inbox.take(PATIENCE)
-        assert letter is not None
-        with letter:
-            found.append(letter.body)
-    return found
-
-
 @BOTH
 def test_each_letter_is_a_transfer_and_they_come_in_their_order(
     sender: rtmw.Sender, inbox: rtmw.Inbox, delivery: Delivery, send_many: SendMany
@@ -98,7 +88,7 @@ def test_a_batch_waits_until_each_of_its_letters_has_reached_the_level(
     sender: rtmw.Sender, inbox: rtmw.Inbox, delivery: Delivery, level: Level, send_many: SendMany
 ) -> None:
     with ThreadPoolExecutor(1) as threads:
-        found = threads.submit(taken, inbox, COUNT)
+        found = threads.submit(consumed, inbox, COUNT)
         sent = send_many(sender, "ingest", numbered(COUNT), delivery=delivery, wait=level)
         assert all(one.wait(level, 0) for one in sent)
         assert found.result() == numbered(COUNT)
@@ -113,7 +103,7 @@ def test_a_batch_that_waits_for_nothing_returns_before_its_core_has_answered(
         assert {one.state for one in sent} == {TransferState.HELD}
     finally:
         core.go_on()
-    assert taken(inbox, COUNT) == numbered(COUNT)
+    assert consumed(inbox, COUNT) == numbered(COUNT)
     assert all(one.wait(Level.CONSUMED, PATIENCE) for one in sent)
 
 
@@ -128,7 +118,7 @@ def test_bodies_of_all_kinds_and_sizes_come_in_their_order(
     with rtmw.Inbox("ingest", folder=folder) as inbox:
         sent = send_many(sender, "ingest", [*bodies, rtmw.File(source, "in/table.csv"), b"7"], delivery=delivery)
         expected = [tuple(part.body for part in one) if isinstance(one, list) else bytes(one) for one in bodies]
-        assert taken(inbox, len(bodies)) == expected
+        assert consumed(inbox, len(bodies)) == expected
         last = [inbox.take(PATIENCE) for _ in range(2)]
         assert {len(one.files) if one is not None else -1 for one in last} == {0, 1}, "a file is copied first"
         for letter in last:
@@ -146,7 +136,7 @@ def test_letters_of_many_sizes_are_there_after_a_crash(
     core.kill()
     core.start()
     with rtmw.Inbox("ingest") as inbox:
-        assert taken(inbox, COUNT) == bodies
+        assert consumed(inbox, COUNT) == bodies
     assert all(one.wait(Level.CONSUMED, PATIENCE) for one in sent)
 
 
@@ -155,8 +145,8 @@ def test_typed_messages_are_sent_as_a_batch(core: CoreProcess, sender: rtmw.Send
     with rtmw.Inbox("readings", type=Reading) as inbox, rtmw.Inbox("arrays", type=np.dtype("f4")) as arrays:
         send_many(sender, "readings", readings)
         send_many(sender, "arrays", np.arange(6, dtype="f4").reshape(2, 3))
-        assert taken(inbox, 20) == readings
-        assert [one.tolist() for one in taken(arrays, 2)] == [[0, 1, 2], [3, 4, 5]]
+        assert consumed(inbox, 20) == readings
+        assert [one.tolist() for one in consumed(arrays, 2)] == [[0, 1, 2], [3, 4, 5]]
 
 
 @BOTH
@@ -181,7 +171,7 @@ def test_a_batch_comes_behind_what_was_sent_before_and_before_what_is_sent_next(
         await first
 
     asyncio.run(go())
-    assert taken(inbox, 6) == [b"1", b"2", b"3", b"4", b"5", b"6"]
+    assert consumed(inbox, 6) == [b"1", b"2", b"3", b"4", b"5", b"6"]
 
 
 def test_several_threads_and_event_loops_send_batches_at_once_and_each_is_in_order(
@@ -249,7 +239,7 @@ def test_of_letters_that_are_refused_the_call_says_how_many_and_gives_all(
                 refused.wait(Level.ACCEPTED)
         assert (sender.stats().sent, sender.stats().refused) == (15, 5)
         with rtmw.Inbox("ingest") as inbox:
-            assert taken(inbox, 10) == numbered(10)
+            assert consumed(inbox, 10) == numbered(10)
 
 
 def test_letters_whose_lifetime_is_over_are_told_of_a_batch_that_waits_for_a_receiver(
@@ -271,7 +261,7 @@ def test_each_letter_of_a_batch_has_a_copy_for_each_receiver(
     with rtmw.Inbox("ingest") as other:
         sent = send_many(sender, "ingest/*", [b"1", b"2"])
         assert [len(one.ids) for one in sent] == [2, 2]
-        assert taken(inbox, 2) == taken(other, 2) == [b"1", b"2"]
+        assert consumed(inbox, 2) == consumed(other, 2) == [b"1", b"2"]
 
 
 @pytest.mark.parametrize(("count", "sent"), [(COUNT, COUNT), (2 * MOST_PENDING, MOST_PENDING)])
@@ -289,7 +279,7 @@ def test_a_batch_whose_time_is_over_says_how_many_go_on_and_gives_them(
         core.go_on()
     assert len(error.value.transfers) == sent
     assert all(one.wait(Level.ACCEPTED, PATIENCE) for one in error.value.transfers)
-    assert taken(inbox, sent) == numbered(sent)
+    assert consumed(inbox, sent) == numbered(sent)
     assert inbox.take(0) is None
 
 
@@ -303,7 +293,7 @@ def test_of_a_large_body_that_was_not_taken_in_time_the_letters_before_it_go_on(
     finally:
         core.go_on()
     assert all(one.wait(Level.ACCEPTED, PATIENCE) for one in error.value.transfers)
-    assert taken(inbox, 2) == [b"1", b"2"]
+    assert consumed(inbox, 2) == [b"1", b"2"]
     assert inbox.take(0) is None
 
 
@@ -319,7 +309,7 @@ def test_the_core_is_killed_behind_a_batch_and_each_letter_is_consumed_once(
         ]
         assert all(one.wait(Level.ACCEPTED, PATIENCE) for one in sent)
     with rtmw.Inbox("ingest") as inbox:
-        assert Counter(map(int, taken(inbox, 4 * COUNT))) == Counter(range(4 * COUNT))
+        assert Counter(map(int, consumed(inbox, 4 * COUNT))) == Counter(range(4 * COUNT))
         assert inbox.take(0.2) is None
 
 
@@ -387,7 +377,7 @@ def test_a_batch_whose_task_is_cancelled_goes_on_and_leaves_nothing_behind(
         assert not sender._line.changed._waiting
     finally:
         core.go_on()
-    assert taken(inbox, COUNT) == numbered(COUNT)
+    assert consumed(inbox, COUNT) == numbered(COUNT)
     assert sender.stats().followed == sender._line.requests._gathering.left == 0
 
 
@@ -397,4 +387,4 @@ def test_no_letter_of_a_batch_is_sent_again_when_one_like_it_is_sent(
     """Bodies are no ids."""
     for _ in range(2):
         send_many(sender, "ingest", [b"same", b"same"])
-    assert taken(inbox, 4) == [b"same"] * 4
+    assert consumed(inbox, 4) == [b"same"] * 4

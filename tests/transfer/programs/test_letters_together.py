@@ -13,7 +13,7 @@ import pytest
 import rtmw
 from rtmw import Delivery, Level, TransferState
 from rtmw.transfer import messages
-from tests.transfer.core_process import PATIENCE, CoreProcess
+from tests.transfer.core_process import PATIENCE, CoreProcess, consumed
 from tests.transfer.programs.test_deaths import killed_behind
 
 BOTH = pytest.mark.parametrize("delivery", [Delivery.NORMAL, Delivery.LOG])
@@ -26,16 +26,6 @@ def sent_at_once(sender: rtmw.Sender, delivery: Delivery, level: Level = Level.A
         return await asyncio.gather(*sends)
 
     return asyncio.run(go())
-
-
-def consumed(inbox: rtmw.Inbox, count: int) -> list[bytes]:
-    found: list[bytes] = []
-    while len(found) < count:
-        letter = inbox.take(PATIENCE)
-        assert letter is not None
-        with letter:
-            found.append(letter.body)
-    return found
 
 
 @BOTH
