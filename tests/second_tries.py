@@ -169,7 +169,6 @@ LISTED = (
         "Spark's streams and their JVM start, poll and end in times of their own",
         (
             "tests/spark/test_cluster.py::*",
-            "tests/spark/test_daemon.py::*",
             "tests/spark/test_delivery.py::*",
             "tests/spark/test_demo.py::*",
             "tests/spark/test_driver.py::*",

@@ -1,8 +1,5 @@
 """PySpark's daemon, which forks the workers of a session: one whose rows nobody wants any more ends without a word.
 
-Spark closes the connection of a task when it has rows enough, as for `show()` or `limit()`. PySpark's worker finds out
-when it sends the next ones, and would print a traceback among the output of the program.
-
 The program of a worker is imported before the first fork, and not anew in each worker: a session ends workers that had
 nothing to do for a minute. It starts no thread, and a fork keeps none; NumPy and PyArrow do, so workers import these.
 """
@@ -10,9 +7,9 @@ nothing to do for a minute. It starts no thread, and a fork keeps none; NumPy an
 from __future__ import annotations
 
 from collections.abc import Callable
-from socket import socket
 from typing import TYPE_CHECKING, Any
 
+from rtmw.spark.quiet import quiet
 from rtmw.spark.unpacked import prefer_unpacked
 
 prefer_unpacked()
@@ -23,16 +20,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Wrap = Callable[[pa.RecordBatch], pa.RecordBatch]
-
-_worker = daemon.worker
-
-
-def worker(sock: socket, authenticated: bool) -> int:
-    """PySpark's, with a code instead of the error that the connection is closed; such a worker is not used again."""
-    try:
-        return _worker(sock, authenticated)
-    except (BrokenPipeError, ConnectionResetError):
-        return 1
 
 
 def quicker(wrap_struct: Wrap) -> Wrap:
@@ -56,7 +43,8 @@ def install() -> None:
     """What is changed of PySpark, as far as this release has it."""
     from pyspark.sql import conversion
 
-    daemon.worker = worker
+    theirs: Any = daemon
+    theirs.worker = quiet(theirs.worker)
     transformer: Any = getattr(conversion, "ArrowBatchTransformer", None)
     if hasattr(transformer, "wrap_struct"):
         transformer.wrap_struct = staticmethod(quicker(transformer.wrap_struct))

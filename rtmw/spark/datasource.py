@@ -8,6 +8,8 @@ from uuid import uuid4
 
 from pyspark.sql.datasource import DataSource
 
+from rtmw.spark.quiet import quiet_planner
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from rtmw.spark.sink import BusStreamWriter, BusWriter
     from rtmw.spark.source import RecordingReader
     from rtmw.spark.stream import RecordingStream
+
+quiet_planner()  # here: a worker that plans imports this module before all else of rtmw
 
 
 class RtmwDataSource(DataSource):

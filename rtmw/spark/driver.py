@@ -15,6 +15,7 @@ from weakref import WeakSet
 from rtmw.optional import needed
 from rtmw.spark.folders import own_folder
 from rtmw.spark.java import find_java
+from rtmw.spark.quiet import UNIX_SOCKETS, workers_by_tcp
 from rtmw.spark.workers import prepare_workers, source_folder
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def worker_sockets() -> dict[str, str]:
     folder = sockets_folder()
     if folder is None:
         return {}
-    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
+    return {UNIX_SOCKETS: "true", "spark.python.unix.domain.socket.dir": folder}
 
 
 def local_settings() -> dict[str, str]:
@@ -197,6 +198,7 @@ def register(session: SparkSession) -> SparkSession:
         prepare_workers(context)
     for key, value in ALWAYS.items():
         session.conf.set(key, value)
-    session.dataSource.register(RtmwDataSource)
+    with workers_by_tcp(session):  # the first one that is registered makes the JVM look for others, in a worker
+        session.dataSource.register(RtmwDataSource)
     _registered.add(session)
     return session
