@@ -8,12 +8,14 @@
 
 #include "fuzz.h"
 
-enum { GUARD = 1 << 24, MAPPINGS = 8, TABLES = 11, OFTEN = 42, PAUSE_NS = 20000 };
+enum { GUARD = 1 << 24, MAPPINGS = 8, TABLES = 11, OFTEN = 42, PAUSE_NS = 20000, MOST_DESCRIPTORS = 4096 };
 
 static uint8_t *control; /* a mapping of its own */
 static struct header header;
 static uint64_t *step_random;
 static uint32_t steps_one_in;
+static uint32_t looked_twice_at = NO_WORD; /* this word of each descriptor is spoilt at an operation's second look */
+static uint8_t looks[MOST_DESCRIPTORS];    /* of this operation at that word of each descriptor; 3: three or more */
 static uint32_t stopped = 1;
 static pthread_t thread;
 
@@ -158,17 +160,37 @@ void damage_begin(void *own_control, uint64_t *random)
     control = own_control;
     step_random = random;
     memcpy(&header, control, sizeof header);
+    CHECK(header.descriptors <= MOST_DESCRIPTORS);
 }
 
 void damage_before_steps(uint32_t one_in) { steps_one_in = one_in; }
 
+void damage_at_second_looks(uint32_t word) { looked_twice_at = word; }
+
+void damage_new_operation(void) { memset(looks, 0, sizeof looks); }
+
+/* The second look and no later one: a loop would get all of it. */
+static bool is_second_look(uint64_t at)
+{
+    uint64_t in_descriptors = at - header.at_descriptors, index = in_descriptors / sizeof(struct descriptor);
+    if (index >= header.descriptors || in_descriptors % sizeof(struct descriptor) / 8 != looked_twice_at) return false;
+    if (looks[index] < 3) looks[index]++;
+    return looks[index] == 2;
+}
+
+static bool is_due(uint64_t at)
+{
+    return is_second_look(at) || (steps_one_in && random_below(step_random, steps_one_in) == 0);
+}
+
 /* The word that the core is about to look at. The core is compiled with RTMW_EXPLORE, this file is not. */
 void rtmw_explore_step(const volatile void *address)
 {
-    if (!steps_one_in || random_below(step_random, steps_one_in)) return;
+    if (!steps_one_in && looked_twice_at == NO_WORD) return;
     for (int i = 0; i < MAPPINGS; i++) {
         uint64_t at = (uint64_t)((uintptr_t)address - (uintptr_t)mappings[i].base) & ~UINT64_C(7);
         if (mappings[i].size != header.control_bytes || at >= header.control_bytes) continue;
+        if (!is_due(at)) return;
         uint64_t next = (at + sizeof(struct descriptor)) % header.control_bytes;
         spoil((uint64_t *)(void *)(control + at), (uint64_t *)(void *)(control + next), step_random);
         return;

@@ -41,6 +41,7 @@ static void play(uint64_t seed, uint32_t domain, void *control)
     operations_begin(domain, &random);
     static const uint32_t rates[] = {0, 100, 2000, 20000}, pauses[] = {64, 8, 200};
     damage_before_steps(rates[seed % 4]);
+    if (seed % 8 == 0) damage_at_second_looks((uint32_t)(seed / 8) % WORDS);
     if (seed % 16 == 4) damage_start_thread(seed);
     for (uint32_t i = 0; i < OPERATIONS_A_ROUND; i++) {
         if (random_below(&hand, pauses[seed % 3]) == 0) damage_some(&hand);

@@ -8,7 +8,7 @@ folder=$1 build=$2 prefix=core
 shift 2
 . ../mutant.sh
 
-run() { "$1" 1 600 120 2; }
+run() { "$1" 1 600 300 2; }
 
 objects_of() { echo "$build/fuzz.o $build/damage.o $build/operations.o $build/native.o"; }
 

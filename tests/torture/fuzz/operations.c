@@ -322,6 +322,7 @@ void operate(void)
     while (drawn >= operations[number].often) drawn -= operations[number++].often;
     counts->doing = number;
     counts->operations++;
+    damage_new_operation();
     operations[number].act();
     counts->doing = OPERATIONS;
 }
