@@ -122,8 +122,8 @@ class Sender(Closing):
         has been no core for ten seconds; transfers that a core has taken go on when one is there.
         """
         options = SendOptions(delivery, wait, lifetime, timeout, priority, id)
-        deadline = Deadline(timeout)
         transfer, send, level = self._prepare(to, body, 0, options)
+        deadline = Deadline(timeout)
         self._hand_over(transfer, send, deadline)
         if level is not Level.NONE and not transfer.wait(level, deadline.left):
             raise TimeoutError(f"{transfer!r} has not become {level.name} within {timeout} s; it goes on")
@@ -159,8 +159,8 @@ class Sender(Closing):
         return await self._send_alone(to, body, SendOptions(delivery, wait, lifetime, timeout, priority, id))
 
     async def _send_alone(self, to: str, body: Any, options: SendOptions) -> Transfer:
-        deadline = Deadline(options.timeout)
         transfer, send, level = self._prepare(to, body, 0, options)
+        deadline = Deadline(options.timeout)
         await self._hand_over_async(transfer, send, deadline)
         if level is not Level.NONE and not await transfer.reached(level, deadline.left):
             raise TimeoutError(f"{transfer!r} has not become {level.name} within {options.timeout} s; it goes on")
@@ -168,9 +168,8 @@ class Sender(Closing):
 
     def _send_in(self, txn: int, to: str, body: Any, options: SendOptions) -> Transfer:
         """For `Transaction.send`."""
-        deadline = Deadline(options.timeout)
         transfer, send, _ = self._prepare(to, body, txn, options)
-        self._hand_over(transfer, send, deadline)
+        self._hand_over(transfer, send, Deadline(options.timeout))
         return transfer
 
     def send_many(

@@ -306,3 +306,13 @@ def test_t8_what_is_sent_again_with_its_id_is_sent_once_and_followed_by_both(
 def test_an_id_that_is_none_is_refused(sender: rtmw.Sender, id: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="is not possible"):
         sender.send("ingest", b"x", id=id)
+
+
+@pytest.mark.parametrize("timeout", ["5", -1.0, float("nan")])
+def test_a_timeout_that_is_none_is_refused_by_its_name(sender: rtmw.Sender, timeout: Any) -> None:
+    for body in (b"x", bytes(100_000)):
+        with pytest.raises((TypeError, ValueError), match=r"timeout=.* is not possible; it must be seconds from 0"):
+            sender.send("ingest", body, timeout=timeout)
+        with pytest.raises((TypeError, ValueError), match=r"timeout=.* is not possible; it must be seconds from 0"):
+            asyncio.run(sender.send_async("ingest", body, timeout=timeout))
+    assert sender.stats().sent == 0
