@@ -1,7 +1,8 @@
 """How far the log of a core is on the disk, and what waits for that.
 
-While the disk is fast, the core syncs in the thread of its event loop: to wake the log's own thread for a sync, and to
-be woken by it, takes longer than the sync itself. While it is slow, the log's thread syncs, and the loop goes on.
+While the disk is fast, and only programs of this host wait for it, the core syncs in the thread of its event loop: to
+wake the log's own thread for a sync, and to be woken by it, takes longer than the sync itself. Else the log's thread
+syncs, and the loop goes on: what it carries for other nodes is work that it can do meanwhile.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Syncing:
         self._last: rtmw.Appended | None = None
         self._is_due = asyncio.Event()
         self._after: deque[tuple[int, Callable[[], object]]] = deque()
-        """Actions to run when a position is durable."""
+        """Actions to run when a position is durable: those of other nodes, and of files."""
         self._average_s = 0.0
         """That a sync takes."""
 
@@ -76,7 +77,7 @@ class Syncing:
 
     async def _sync(self, last: rtmw.Appended) -> None:
         begun = CLOCK.monotonic()
-        if self._average_s > FAST_S or not self._syncs_here(last):
+        if self._after or self._average_s > FAST_S or not self._syncs_here(last):
             await last.resolve_async()
         self._average_s += (CLOCK.monotonic() - begun - self._average_s) / SYNCS
         self.durable = max(self.durable, last.position)

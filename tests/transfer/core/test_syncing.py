@@ -40,6 +40,13 @@ def log_one(syncing: Syncing, store: Store) -> None:
     syncing.note(last)
 
 
+async def until_durable(syncing: Syncing) -> None:
+    """As programs wait: their answers lie in outboxes."""
+    syncing.start()
+    while syncing.durable < syncing.logged:
+        await asyncio.sleep(0)
+
+
 def played(store: Store, play: Callable[[Watched], Awaitable[None]]) -> None:
     async def run() -> None:
         syncing = Watched(store._log)
@@ -83,7 +90,7 @@ def test_a_fast_disk_is_synced_in_the_thread_of_the_loop_once_for_all_that_was_l
                 for _ in range(3):
                     log_one(syncing, store)
                     syncing.start()
-                await syncing.wait()
+                await until_durable(syncing)
                 assert store._log.stats().batches <= before + 2  # the log's own thread may come first with some of it
             assert syncing.here
 
@@ -97,19 +104,34 @@ def test_while_the_disk_is_slow_the_log_syncs_and_the_loop_goes_on(tmp_path: Pat
             syncing.slow = 2 * SYNCS * FAST_S
             while not syncing.here:
                 log_one(syncing, store)
-                await syncing.wait()
+                await until_durable(syncing)
             for _ in range(3):
                 log_one(syncing, store)
-                await syncing.wait()
+                await until_durable(syncing)
             assert syncing.here == 1
 
             syncing.slow = 0.0
             for _ in range(MOST_SYNCS):  # it is fast again
                 log_one(syncing, store)
-                await syncing.wait()
+                await until_durable(syncing)
                 if syncing.here > 1:
                     return
             pytest.fail("the loop never syncs again")
+
+        played(store, play)
+
+
+def test_while_other_nodes_or_files_wait_the_log_syncs(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", node="plant") as store:
+
+        async def play(syncing: Watched) -> None:
+            for _ in range(SYNCS):
+                log_one(syncing, store)
+                await syncing.wait()
+            assert syncing.here == 0
+            while not syncing.here:
+                log_one(syncing, store)
+                await until_durable(syncing)
 
         played(store, play)
 
