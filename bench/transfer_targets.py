@@ -10,10 +10,10 @@ from bench.rsync import DAEMON, SSH
 from bench.target import Target, ours
 
 PYTHON = (
-    "Python: letters of one turn share a frame, a batch of the log and an answer. The program bounds the rate, with "
-    "some 6 µs a letter for a coroutine, a future and a Transfer, where tasks that only wait for each other cost 1.3; "
-    "the core takes some 4 µs, and with LOG some 10 with the syncs. And 64 tasks wait for two hand-overs between "
-    "processes, each by a system call"
+    "Python: letters of one turn share a frame, a batch of the log and an answer. The core bounds the rate, with some "
+    "8 µs a letter, of which 6 are Python and the rest write and sync; the program takes some 6 for a coroutine, a "
+    "future and a Transfer, where tasks that only wait for each other cost 1.3. And 64 tasks wait for two hand-overs "
+    "between processes, each by a system call"
 )
 
 IN_BATCHES = (
