@@ -37,9 +37,7 @@ def plot(arguments: argparse.Namespace) -> int:
         raise CommandError(f"{target} is no picture that can be written: its name must end in {', '.join(FORMS)}")
     needed("pyarrow", "PyArrow", "plot", "rtmw plot")
     with working("plotted") as (found, _), ExitStack() as opened:
-        paths = found([arguments.path])
-        tell_parts(paths)
-        recordings = [opened.enter_context(Recording(path)) for path in paths]
+        recordings = [opened.enter_context(Recording(path)) for path in tell_parts(found([arguments.path]))]
         try:
             every = _series(recordings, arguments)
         except (ValueError, UnsupportedType) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -13,12 +12,13 @@ from rtmw.recording.records import MAGIC
 from rtmw.recording.remote_file import open_file
 
 
-def tell_parts(paths: Iterable[Path]) -> None:
-    """Says on standard error of which recordings only a part may be there: what is made of them does not show it."""
+def tell_parts(paths: list[Path]) -> list[Path]:
+    """The paths. Says on standard error which recordings may be there in part only: an outcome does not show it."""
     for path in paths:
         if _has_no_end(path):
             why = "its recorder was killed or still writes, or the file was cut"
             print(f"rtmw: {path} has no end: {why}. What is whole is read", file=sys.stderr)
+    return paths
 
 
 def _has_no_end(path: Path) -> bool:

@@ -7,7 +7,6 @@ import base64
 import sys
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from rtmw.cli.recording import working
@@ -23,7 +22,7 @@ def sql(arguments: argparse.Namespace) -> int:
         needed(module, package, "sql", "rtmw recording sql")
     from rtmw.recording.frames.sql import Tables
 
-    with working("read") as (found, _), Tables(_told(found(arguments.paths))) as tables:
+    with working("read") as (found, _), Tables(tell_parts(found(arguments.paths))) as tables:
         answer = tables.query(arguments.query)
         rows: list[dict[str, Any]] = answer.to_pylist()
         if arguments.json:
@@ -35,11 +34,6 @@ def sql(arguments: argparse.Namespace) -> int:
         if arguments.explain:
             print(f"rtmw: read {tables.planned()}", file=sys.stderr)
     return 0
-
-
-def _told(paths: list[Path]) -> list[Path]:
-    tell_parts(paths)
-    return paths
 
 
 def cell(value: Any) -> Cell:

@@ -204,7 +204,7 @@ def make_waiting(settings: Settings, why: str, since: float) -> dict[str, Any]:
 
 
 def _rules(table: RuleTable) -> dict[str, Any]:
-    file = os.path.abspath(table.source) if table.source else ""  # who asks is in another folder
+    file = os.path.abspath(table.source) if table.source else ""  # the command that asks runs in another folder
     return {"file": file, "version": table.version, "number": len(table.rules)}
 
 

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from itertools import repeat, takewhile
 from operator import eq
 from struct import Struct
-from typing import Final
 
-from rtmw.transfer.record_bytes import ITEM, pack
+from rtmw.transfer.record_bytes import ITEM, U64, pack
 from rtmw.transfer.records import Change, Take
 
 __all__ = ["ChangeRun", "changes_in"]
-
-_EIGHT: Final = Struct("<Q")
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +36,6 @@ class ChangeRun:
 
 def changes_in(first: Take | Change, records: Sequence[bytes]) -> ChangeRun:
     """The longest run at the front of these records, of which `first` is the first one."""
-    items = [_EIGHT.unpack_from(data, ITEM)[0] for data in records if len(data) >= ITEM + 8]
+    items = [U64.unpack_from(data, ITEM)[0] for data in records if len(data) >= ITEM + 8]
     count = sum(takewhile(bool, map(eq, ChangeRun(first, items), records)))
     return ChangeRun(first, items[:count])

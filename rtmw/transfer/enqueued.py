@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from itertools import repeat, takewhile
 from operator import add, eq
 from struct import Struct
-from typing import Final
 
 from rtmw.transfer.header import LENGTH, resized
-from rtmw.transfer.record_bytes import NUMBER, SEQUENCE, pack
+from rtmw.transfer.record_bytes import NUMBER, SEQUENCE, U64, pack
 from rtmw.transfer.records import LARGEST_INLINE, NONE, Enqueue, Request, TransferId
 
 __all__ = ["EnqueuedRun", "letters_in", "may_follow"]
-
-_EIGHT: Final = Struct("<Q")
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +75,7 @@ def letters_in(first: Enqueue, records: Sequence[bytes]) -> EnqueuedRun:
     bodies = list(takewhile(_fits, (data[begin:] for data in records)))
     sequences: Sequence[int] = range(first.id.sequence, first.id.sequence + len(bodies))
     if first.request is None:
-        sequences = [_EIGHT.unpack_from(data, SEQUENCE)[0] for data in records[: len(bodies)]]
+        sequences = [U64.unpack_from(data, SEQUENCE)[0] for data in records[: len(bodies)]]
     count = sum(takewhile(bool, map(eq, EnqueuedRun(first, sequences, bodies), records)))
     return EnqueuedRun(first, sequences[:count], bodies[:count])
 

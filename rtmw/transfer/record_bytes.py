@@ -39,6 +39,7 @@ __all__ = [
     "ITEM",
     "NUMBER",
     "SEQUENCE",
+    "U64",
     "is_checkpoint",
     "pack",
     "pack_life",
@@ -60,6 +61,8 @@ _ID: Final = Struct("<QQ")
 _ENQUEUED: Final = Struct("<QQQIIIQIIQQ")
 """Id, deadline, copy, receiver, and request with its producer."""
 _UNDONE: Final = Struct("<QQBBHI")
+U64: Final = Struct("<Q")
+"""Of a number at one of these places."""
 ITEM: Final = _HEAD.size
 """Where the number of the transfer lies in a TAKE and in a CHANGE."""
 SEQUENCE: Final = _HEAD.size + 8
