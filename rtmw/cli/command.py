@@ -1,6 +1,7 @@
 """Run one command: its exit status, and what becomes of the errors.
 
-Status: 0 done · 1 could not, in one sentence on stderr · 2 wrong usage · 130 Ctrl-C · 141 the reader went away.
+Status: 0 done · 1 could not, in one sentence on stderr · 2 wrong usage · 130 Ctrl-C (rtmw/cli/__init__.py) · 141 the
+reader went away.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from rtmw.cli.arguments import build_parser
 from rtmw.errors import RtmwError
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run `rtmw` with these arguments (default: those of the process) and give its exit status."""
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run `rtmw` with these arguments and give its exit status. KeyboardInterrupt passes."""
     arguments = build_parser().parse_args(argv)
     try:
         status = int(arguments.run(arguments))
@@ -23,8 +24,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RtmwError as error:
         print(f"rtmw: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130
     except BrokenPipeError:
         # What is left in the buffer must not be written at exit, where it would fail once more and be reported.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

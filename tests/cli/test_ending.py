@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -45,6 +46,23 @@ def test_ctrl_c_ends_a_command_that_waits_for_messages(domain: rtmw.Domain) -> N
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (130, "")
+
+
+@pytest.mark.parametrize("module", ["rtmw.cli.arguments", "rtmw.net.settings", "rtmw.cli.top"])
+def test_ctrl_c_while_a_command_is_still_loading_ends_it_quietly_with_status_130(module: str) -> None:
+    loading = f"""
+        import os, runpy, signal, sys
+        class Interrupted:
+            def find_spec(self, name, path=None, target=None):
+                if name == {module!r}:
+                    os.kill(os.getpid(), signal.SIGINT)
+        sys.meta_path.insert(0, Interrupted())
+        sys.argv = ["rtmw", "--version"]
+        runpy.run_module("rtmw", run_name="__main__")
+    """
+    words = [sys.executable, "-c", textwrap.dedent(loading)]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_a_reader_that_goes_away_ends_a_command_quietly(domain: rtmw.Domain) -> None:
