@@ -39,7 +39,7 @@ from rtmw.cli import (
     transfers_arguments,
 )
 from rtmw.cli.filters import Filter
-from rtmw.cli.quantities import argument, count, domain_number, natural, positive, seconds, size
+from rtmw.cli.quantities import argument, count, domain_number, natural, positive, seconds, seconds_or_0, size
 from rtmw.cli.settings_arguments import add_settings
 from rtmw.cli.values import load_type
 from rtmw.net.settings import NODE
@@ -183,7 +183,7 @@ def _add_publish(commands: Commands) -> None:
     types.add_argument("--bytes", action="store_true", help="publish the text as bytes, whatever the topic carries")
     parser.add_argument("--rate", type=positive, default=1.0, help="messages a second (default 1)")
     parser.add_argument("--count", type=count, default=1, help="messages to publish (default 1)")
-    parser.add_argument("--priority", type=int, choices=range(PRIORITIES), default=0)
+    parser.add_argument("--priority", type=natural, choices=range(PRIORITIES), default=0)
     parser.add_argument("--lifetime", type=seconds, help="seconds after which a message is no longer delivered")
     parser.add_argument("--reliability", choices=[item.name for item in Reliability], default=Reliability.ADAPTIVE.name)
     parser.add_argument("--history", type=natural, default=1, help="messages kept for late subscribers (default 1)")
@@ -197,7 +197,7 @@ def _add_node(commands: Commands) -> None:
     parser.allow_abbrev = False  # else `--peer` of `node explain` is taken for a short --peers or --peer-rates
     parser.set_defaults(domain=None)  # not given: the file may say it
     parser.add_argument("--config", metavar="FILE", help="settings in TOML, by the same names; SIGHUP reads it again")
-    types = {"dds_domain": domain_number, "lease": seconds, "handover": float, "metrics_port": natural}
+    types = {"dds_domain": domain_number, "lease": seconds, "handover": seconds_or_0, "metrics_port": natural}
     add_settings(parser, NODE, types, without=("domain",))
     parser.add_argument("--systemd-unit", action="store_true", help="print a unit for systemd that starts it, and end")
     shown = parser.add_subparsers(metavar="COMMAND", required=False)

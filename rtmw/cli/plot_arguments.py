@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from rtmw.cli.quantities import seconds_or_0
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Plot; see rtmw/cli/plot.py."""
@@ -21,5 +23,5 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument("path", metavar="PATH", help="a recording, a folder or a pattern")
     parser.add_argument("-o", "--output", metavar="FILE", help="a picture: .png, .svg or .pdf; default: the terminal")
-    parser.add_argument("--start", type=float, metavar="SECONDS", help="since the recording began")
-    parser.add_argument("--end", type=float, metavar="SECONDS", help="likewise; default: to its end")
+    parser.add_argument("--start", type=seconds_or_0, metavar="SECONDS", help="since the recording began")
+    parser.add_argument("--end", type=seconds_or_0, metavar="SECONDS", help="likewise; default: to its end")

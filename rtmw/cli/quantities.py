@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from rtmw.domain import LARGEST_ID
+from rtmw.settings import values
 from rtmw.units import some_bytes, some_seconds
 
 T = TypeVar("T")
@@ -28,6 +29,8 @@ size: Final = argument(some_bytes)
 """Bytes, such as `64M`; above 0."""
 seconds: Final = argument(some_seconds)
 """Seconds, such as `0.5`, `500ms` or `10min`; above 0."""
+seconds_or_0: Final = argument(values.seconds(0, 1e9))
+"""Likewise, from 0 on."""
 
 
 def domain_number(text: str) -> int:

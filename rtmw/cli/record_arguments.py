@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rtmw.cli.quantities import seconds, size
+from rtmw.cli.quantities import count, seconds, size
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compression", metavar="NAME", help="lz4 (default), zstd or none")
     parser.add_argument("--split-size", type=size, dest="split_bytes", metavar="SIZE", help="next file, as 1G")
     parser.add_argument("--split-every", type=seconds, metavar="TIME", help="next file after so long")
-    parser.add_argument("--keep", type=int, metavar="N", help="remove the oldest of more than N files")
+    parser.add_argument("--keep", type=count, metavar="N", help="remove the oldest of more than N files")
     parser.add_argument("--snapshot", type=seconds, metavar="TIME", help="keep so long in memory until SIGUSR1")
     parser.add_argument("--reliable", action="store_true", help="RELIABLE publishers wait for the recorder")
     parser.add_argument("--buffer", type=size, dest="buffer_bytes", metavar="SIZE", help="memory (default 256M)")

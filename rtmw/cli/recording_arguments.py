@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+from rtmw.cli.quantities import seconds_or_0
 from rtmw.cli.subcommands import add_subcommand
 
 _HOMES: Final = {
@@ -112,8 +113,8 @@ def _many(parser: argparse.ArgumentParser) -> None:
 
 def _section(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topics", nargs="+", metavar="PATTERN", help="default: all")
-    parser.add_argument("--start", type=float, metavar="SECONDS", help="since the recording began")
-    parser.add_argument("--end", type=float, metavar="SECONDS", help="likewise; default: to its end")
+    parser.add_argument("--start", type=seconds_or_0, metavar="SECONDS", help="since the recording began")
+    parser.add_argument("--end", type=seconds_or_0, metavar="SECONDS", help="likewise; default: to its end")
 
 
 def _compression(parser: argparse.ArgumentParser) -> None:

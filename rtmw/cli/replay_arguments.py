@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
-from rtmw.cli.quantities import positive, seconds
+from rtmw.cli.quantities import count, natural, positive, seconds, seconds_or_0
 from rtmw.qos import PRIORITIES, Reliability
+from rtmw.units import seconds_of, some_seconds
 
 CLOCK_HZ: Final = 40.0
 """As rosbag2 does."""
@@ -37,8 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATTERN:NAME=VALUE,...",
         help="QoS other than recorded",
     )
-    parser.add_argument("--max-blocking", type=float, metavar="SECONDS", help="for full RELIABLE subscribers")
-    parser.add_argument("--spin", type=float, metavar="SECONDS", help="awake before each message; 0: none (learned)")
+    parser.add_argument("--max-blocking", type=seconds_or_0, metavar="SECONDS", help="for full RELIABLE subscribers")
+    parser.add_argument(
+        "--spin", type=seconds_or_0, metavar="TIME", help="awake before each message; 0: none (learned)"
+    )
     parser.add_argument(
         "--clock",
         nargs="?",
@@ -47,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HZ",
         help=f"publish the recording's time on the topic clock, so many times in a second of it ({CLOCK_HZ:g})",
     )
-    parser.add_argument("--wait", type=int, metavar="N", help="first wait until each topic has N subscribers")
+    parser.add_argument("--wait", type=count, metavar="N", help="first wait until each topic has N subscribers")
     parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="to wait for them (default: for ever)")
     parser.add_argument("--paused", action="store_true", help="wait for a key")
 
@@ -66,15 +70,13 @@ def rate(text: str) -> float | None:
 
 
 def moment(text: str) -> float | datetime:
-    """Seconds since the recording began, or a date and time in ISO format."""
-    try:
-        return float(text)
-    except ValueError:
-        pass
+    """A time since the recording began, or a date and time in ISO format."""
+    with suppress(ValueError):
+        return seconds_of(text)
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text} is no moment: seconds, or 2026-01-31T12:00:00") from None
+        raise argparse.ArgumentTypeError(f"{text} is no moment: seconds, 10min, or 2026-01-31T12:00:00") from None
 
 
 def renaming(text: str) -> tuple[str, str]:
@@ -103,12 +105,15 @@ def _setting(name: str, value: str) -> Any:
             case "reliability":
                 return Reliability[value.upper()]
             case "lifetime":
-                return None if value == "none" else float(value)
+                return None if value == "none" else some_seconds(value)
             case "priority" | "depth" | "history":
-                return int(value)
+                return natural(value)
             case _:
                 pass
-    except (KeyError, ValueError):
-        raise argparse.ArgumentTypeError(f"{name}={value} is not possible") from None
+    except KeyError:
+        known = ", ".join(item.name for item in Reliability)
+        raise argparse.ArgumentTypeError(f"{name}={value} is not possible; there are {known}") from None
+    except (ValueError, argparse.ArgumentTypeError) as error:
+        raise argparse.ArgumentTypeError(f"{name}={value} is not possible: {error}") from None
     known = f"priority (0 to {PRIORITIES - 1}), lifetime, reliability, depth, history"
     raise argparse.ArgumentTypeError(f"{name} cannot be changed; there are {known}")
