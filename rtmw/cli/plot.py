@@ -55,7 +55,9 @@ def _series(recordings: Sequence[Recording], arguments: argparse.Namespace) -> l
     from rtmw.recording.frames.scan import TimeRange
     from rtmw.recording.tools.series import series
 
-    selection = TimeRange(*section_of(arguments).span(*recordings))
+    section = section_of(arguments)
+    selection = TimeRange(*section.span(*recordings))
+    section.refuse_beside(*recordings)
     return [series(recordings, wanted, selection) for wanted in arguments.members]
 
 

@@ -64,3 +64,5 @@ def test_what_cannot_be_plotted_is_said(path: Path, tmp_path: Path, capsys: pyte
     assert "its name must end in .png, .svg, .pdf" in capsys.readouterr().err
     assert main(["plot", "pump/1.rpm", str(tmp_path / "b.mcap")]) == 1
     assert "there is no recording" in capsys.readouterr().err
+    assert main(["plot", "pump/1.rpm", str(path), "--start", "1h"]) == 1
+    assert f"a section from 3600 s on has nothing of {path}, which ends " in capsys.readouterr().err

@@ -175,6 +175,44 @@ def test_a_section_without_time_is_refused(path: Path, capsys: pytest.CaptureFix
     assert not path.with_name("b.mcap").exists()
 
 
+@pytest.mark.parametrize(
+    "command", ["cut {} -o {}", "merge {} -o {}", "export {} --csv {}", "export {} --parquet {}", "images {} -o {}"]
+)
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (("--start", 9.5), "from 9.5 s on has nothing of {}, which ends 9 s after it began: let it begin before that"),
+        (("--end", 0), "up to 0 s has nothing of {}, which ends 9 s after it began: let it end after 0 s"),
+    ],
+)
+def test_a_section_beside_the_time_of_the_recording_is_refused_with_what_to_give_instead(
+    path: Path, capsys: pytest.CaptureFixture[str], command: str, option: tuple[str, float], told: str
+) -> None:
+    words = command.format(path, path.with_name("b")).split()
+    assert run(capsys, *words, *option) == (1, "", f"rtmw: a section {told.format(path)}\n")
+    assert not path.with_name("b").exists()
+
+
+def test_of_several_recordings_a_section_is_refused_only_where_none_has_anything_of_it(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbered(path.with_name("b.mcap"), ["a"], 3, apart_ns=10**9)
+    status, out, err = run(capsys, "export", path.parent, "--jsonl", "-", "--start", 5)
+    assert (status, len(out.splitlines()), err) == (0, 5, "")
+    told = f"rtmw: a section from 10 s on has nothing of {path}, which ends 9 s after it began"
+    others = ": let it begin before that; there are 2 recordings, and this is the longest\n"
+    assert run(capsys, "export", path.parent, "--jsonl", "-", "--start", 10) == (1, "", told + others)
+    merged = path.with_name("c.mcap")
+    told = "of 2 recordings, which end 9 s after the first of them began: let it begin before that\n"
+    assert run(capsys, "merge", path.parent, "-o", merged, "--start", 10)[2].endswith(told)
+    assert run(capsys, "merge", path.parent, "-o", merged, "--start", 9)[0] == 0
+
+
+def test_a_recording_without_a_message_has_an_empty_section(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = Maker(path.with_name("empty.mcap")).close()
+    assert run(capsys, "export", empty, "--jsonl", "-", "--start", 1) == (0, "", "")
+
+
 def test_who_reads_only_the_first_lines_of_an_export_gets_no_complaint(tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mcap", ["a"], 50_000)
     command = [sys.executable, "-m", "rtmw", "recording", "export", str(path), "--csv", "-"]

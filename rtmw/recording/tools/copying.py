@@ -34,6 +34,10 @@ class Written:
     carried: int = 0
     """Messages from before that time, that late subscribers would have got at its begin."""
 
+    @property
+    def is_empty(self) -> bool:
+        return not self.messages + self.attachments + self.carried
+
 
 class Copier:
     """Writes what others hold."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,10 +41,56 @@ class Section:
         """In nanoseconds, of log times, from where the first one begins. Raises RecordingError where it ends before."""
         if self.start is not None and self.end is not None and self.end <= self.start:
             raise RecordingError(f"a section from {self.start} s to {self.end} s has no time in it")
+        return self._moments(recordings)
+
+    def refuse_beside(self, *recordings: Recording) -> None:
+        """Raises RecordingError where it is beside the time of all of these."""
+        why = self._beside(recordings)
+        if why is not None:
+            raise RecordingError(why)
+
+    def each(self, sources: Sequence[Path]) -> Iterator[Recording]:
+        """Those recordings, open, whose own time the section is not beside. Raises RecordingError if there is none."""
+        beside, found = dict[str, float](), False
+        for path in sources:
+            with Recording(path) as recording:
+                why = self._beside([recording])
+                if why is not None:
+                    beside[why] = _seconds([recording])
+                    continue
+                found |= recording.message_count > 0
+                yield recording
+        if beside and not found:
+            others = f"; there are {len(beside)} recordings, and this is the longest" if len(beside) > 1 else ""
+            raise RecordingError(max(beside, key=beside.__getitem__) + others)
+
+    def _moments(self, recordings: Sequence[Recording]) -> tuple[int | None, int | None]:
         begin_ns = min((recording.start_ns for recording in recordings if recording.message_count), default=0)
         moments = (None if s is None else begin_ns + round(s * 1e9) for s in (self.start, self.end))
         first, last = moments
         return first, last
+
+    def _beside(self, recordings: Sequence[Recording]) -> str | None:
+        """Why the section has nothing of any: it is before or behind all that they hold, as their indexes say."""
+        full = [recording for recording in recordings if recording.message_count]
+        if not full or any(recording.select(None, *self._moments(full)) for recording in full):
+            return None
+        if self.start is not None and self.start > _seconds(full):
+            return f"a section from {self.start:g} s on has nothing of {_ending(full)}: let it begin before that"
+        if self.end is not None and self.end <= 0:
+            return f"a section up to {self.end:g} s has nothing of {_ending(full)}: let it end after 0 s"
+        return None
+
+
+def _seconds(full: Sequence[Recording]) -> float:
+    """From the first message of all to the last."""
+    return (max(one.end_ns for one in full) - min(one.start_ns for one in full)) / 1e9
+
+
+def _ending(full: Sequence[Recording]) -> str:
+    if len(full) == 1:
+        return f"{full[0].path}, which ends {_seconds(full):.12g} s after it began"
+    return f"{len(full)} recordings, which end {_seconds(full):.12g} s after the first of them began"
 
 
 ALL = Section()
@@ -56,7 +103,8 @@ def cut(
 
     `compression`: lz4, zstd or none; None: as it was.
 
-    Raises FileExistsError, RecordingError for topics that are not there, RecordingDamaged, OSError.
+    Raises FileExistsError, RecordingError for topics that are not there and where nothing was to be written because the
+    section is beside the time of the recording, RecordingDamaged, OSError.
     """
     with Recording(source) as recording, written_whole(target) as temporary:
         names, (start_ns, end_ns) = section.names(recording), section.span(recording)
@@ -73,4 +121,6 @@ def cut(
             copier.add_attachments(recording, start_ns, end_ns)
             copier.add_metadata(recording)
             writer.metadata("rtmw.cut", {"from": source.name, "topics": ", ".join(names or ("*",))})
+        if copier.written().is_empty:
+            section.refuse_beside(recording)
     return copier.written()

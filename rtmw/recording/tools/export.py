@@ -74,13 +74,12 @@ def _may_have_several(sources: Sequence[Path], section: Section) -> bool:
 
 
 def _all(sources: Sequence[Path], section: Section, progress: Progress) -> Iterator[TopicTable]:
-    for path in sources:
-        with Recording(path) as recording:
-            done = 0
-            for found in tables(recording, section):
-                yield found
-                done += found.table.num_rows
-                progress(done, recording.message_count)
+    for recording in section.each(sources):
+        done = 0
+        for found in tables(recording, section):
+            yield found
+            done += found.table.num_rows
+            progress(done, recording.message_count)
 
 
 class _Jsonl:

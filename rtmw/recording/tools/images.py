@@ -64,11 +64,10 @@ def export_images(sources: Sequence[Path], folder: Path, section: Section, progr
     found, has_images = Images(), False
     with written_whole(folder) as temporary:
         temporary.mkdir()
-        for path in sources:
-            with Recording(path) as recording:
-                channels = _channels(recording, section)
-                has_images |= bool(channels)
-                _export(recording, channels, temporary, section, found, progress)
+        for recording in section.each(sources):
+            channels = _channels(recording, section)
+            has_images |= bool(channels)
+            _export(recording, channels, temporary, section, found, progress)
         if not has_images:
             raise RecordingError(
                 f"there is no topic with images, which are messages of {some(sorted(RAW | COMPRESSED))}"

@@ -54,13 +54,17 @@ def merge(
 
     `section`: topics that one of them has, and seconds since the first of them began; unlike `cut`, nothing is carried
     over from before. `compression`: lz4, zstd or none; None: as the first one is.
-    Raises FileExistsError, RecordingError for topics that are not there, RecordingDamaged, OSError.
+    Raises FileExistsError, RecordingError for topics that are not there and where nothing was to be written because the
+    section is beside the time of all of them, RecordingDamaged, OSError.
     """
     with ExitStack() as opened:
         recordings = [opened.enter_context(Recording(path)) for path in sources]
         temporary = opened.enter_context(written_whole(target))
         with writer_like(temporary, recordings, compression) as writer:
-            return _merge(recordings, writer, progress, section)
+            written = _merge(recordings, writer, progress, section)
+        if written.is_empty:
+            section.refuse_beside(*recordings)
+        return written
 
 
 def _merge(recordings: Sequence[Recording], writer: RecordingWriter, progress: Progress, section: Section) -> Written:

@@ -9,6 +9,7 @@ from mcap.writer import Writer
 
 import rtmw
 from rtmw.cli import main
+from rtmw.errors import RecordingError
 from rtmw.recording import Recording
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.cut import Section, cut
@@ -40,7 +41,8 @@ def test_the_last_message_of_each_publisher_is_carried_to_the_start(tmp_path: Pa
             maker.write(plain, second * SECOND, b"plain")
     assert of(maker.path, 4.0) == [(b"\1", 4, 1, 1), (b"\3", 4, 3, 1), (b"\4", 4, 4, 0), (b"plain", 4, 4, 0)]
     assert of(maker.path, 9.0) == [(b"\1", 9, 1, 1), (b"\3", 9, 3, 1), (b"\4", 9, 4, 1)]
-    assert of(maker.path, 9.0, "plain") == []
+    with pytest.raises(RecordingError, match=r"a section from 9 s on has nothing of .*, which ends 4 s after it began"):
+        of(maker.path, 9.0, "plain")
     assert of(maker.path, 0.0)[:2] == [(b"\0", 0, 0, 0), (b"plain", 0, 0, 0)]
 
 
