@@ -76,7 +76,9 @@ def examined(links: dict[str, Any]) -> Iterator[Check]:
 
 def _where_to_look(peer: dict[str, Any]) -> str:
     """A peer that has said why it ends the link was reached."""
-    if (peer["why_down"] or "").startswith("the peer says"):
+    from rtmw.net.link.linked import TOLD
+
+    if peer["down_code"] == TOLD:
         return "what the peer says is the reason; see rtmw node doctor there"
     between = "does the node of that user run? See" if peer["user"] else "look at the network between the two, and at"
     return f"{between} rtmw node doctor there"

@@ -120,7 +120,7 @@ class Line:
         ("down", code, words)    the connections have ended, in words (UTF-8) why. The line waits for the next
                                  `carry`, unless code is 2: the peer broke a rule of the wire, and must not come
                                  back to this line. 0: closed by the peer or `cut`; 1: the connection failed;
-                                 3: silent for too long; 4: damaged (CRC or TLS)
+                                 3: silent for too long; 4: damaged (CRC or TLS); 5: the peer has said why
         ("refused", route, why)  inbound: the first message beyond a ceiling; why: b"priority", b"size" or b"rate".
                                  Later ones are counted only (Route.counters)
         ("withheld", route, why) outbound: the first message that is not sent for a ceiling: b"priority" or b"size"

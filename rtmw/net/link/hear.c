@@ -280,7 +280,7 @@ struct verdict line_hear(struct line *l, int channel, const struct frame *f, uin
         return verdict;
     case FRAME_BYE:
         snprintf(l->farewell, sizeof l->farewell, "the peer says: %.*s", (int)(f->size - 2), (const char *)f->body + 2);
-        return (struct verdict){DOWN_CLOSED, l->farewell};
+        return (struct verdict){DOWN_TOLD, l->farewell};
     default:
         return violation("a frame that belongs before the hello's end");
     }

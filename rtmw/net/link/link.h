@@ -214,7 +214,7 @@ struct under_way {
     uint64_t sent;     /* bytes of it */
 };
 
-enum down { DOWN_CLOSED, DOWN_FAILED, DOWN_VIOLATION, DOWN_SILENT, DOWN_DAMAGED };
+enum down { DOWN_CLOSED, DOWN_FAILED, DOWN_VIOLATION, DOWN_SILENT, DOWN_DAMAGED, DOWN_TOLD /* in no BYE */ };
 
 /* How far the peer's steady clock (now.h) is ahead, by PING and PONG on the urgent channel. */
 struct peer_clock {

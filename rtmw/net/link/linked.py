@@ -31,6 +31,8 @@ SAID_MOST: Final = 1000
 """Topics of which it is remembered what the log has said."""
 BROKEN: Final = 2
 """Of an event "down": the peer broke a rule of the wire."""
+TOLD: Final = 5
+"""Likewise: the peer has said why."""
 
 
 class Linked:
@@ -55,7 +57,7 @@ class Linked:
         self.since = CLOCK.wall()
         self.is_up = False
         self.down_since = CLOCK.monotonic()
-        self.why_down = ""
+        self.why_down, self.down_code = "", 0
         self.over: str | None = None
         """Why the line must end; None: it may go on."""
         self.cipher = ""
@@ -96,7 +98,7 @@ class Linked:
                 self._exceeds("out", self.out[number].topic, data)
 
     def _down(self, code: int, words: str) -> None:
-        self.is_up, self.down_since, self.why_down = False, CLOCK.monotonic(), words
+        self.is_up, self.down_since, self.why_down, self.down_code = False, CLOCK.monotonic(), words, code
         log.warning("the link with %s is cut: %s", self, words or "it was closed")
         if code == BROKEN:
             self.over = f"it broke a rule of the wire: {words}"

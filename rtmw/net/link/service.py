@@ -242,6 +242,7 @@ def _row(session: Session) -> dict[str, Any]:
         "dialled": who.is_dialler,
         "up": linked.is_up,
         "why_down": linked.why_down,
+        "down_code": linked.down_code,
         "down_s": None if linked.is_up else CLOCK.monotonic() - linked.down_since,
         "since": linked.since,
         "cipher": linked.cipher or None,

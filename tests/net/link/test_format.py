@@ -59,7 +59,7 @@ def test_a_line_reads_the_golden_files(ends: Ends) -> None:
     assert got == [(0, b""), (0, b"two were lost before"), (5, b"in parts."), (6, b"an alarm"), (6, b"overtakes")]
     ends.here.await_news("down")
     assert ends.here.news == [
-        ("up", 0, b""), ("control", 0, b"a control"), ("down", 0, b"the peer says: the end")
+        ("up", 0, b""), ("control", 0, b"a control"), ("down", 5, b"the peer says: the end")
     ]  # fmt: skip
     counters = inbound.counters()
     assert (counters["lost"], counters["expired"]) == (3, 1)  # band 0: 1 and 2; band 5: 1

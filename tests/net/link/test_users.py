@@ -14,6 +14,7 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
+from rtmw.net.link.linked import TOLD
 from tests import warm
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
@@ -208,6 +209,7 @@ def test_check_explain_and_doctor_know_users_and_unix_sockets(linked: LinkedPair
     assert found["links are accepted at"] == (f"unix:{linked.unix}, the kernel says which user connects", "")
     linked.press.kill()
     wait_until(lambda: not linked.is_up("hub"), "the link is cut")
+    assert [peer["down_code"] for peer in linked.peers("hub")] != [TOLD], "who is killed says nothing"
     linked.unix.unlink()
     found = examined(linked.hub)
     assert "does the node of that user run?" in found[f"link with uid:{os.geteuid()}"][1]
