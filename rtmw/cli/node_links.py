@@ -64,6 +64,8 @@ def examined(links: dict[str, Any]) -> Iterator[Check]:
     if links.get("openssl"):
         yield Check(_OPENSSL, links["openssl"])
     yield from _listening(filter(unix_path, links["ports"]))
+    for one in links["turned_away"]:
+        yield _turned_away(one)
     for peer in links["peers"]:
         name = f"link with {peer['peer'] or peer['host']}"
         if peer["up"]:
@@ -72,6 +74,14 @@ def examined(links: dict[str, Any]) -> Iterator[Check]:
         else:
             found = f"cut for {duration(peer['down_s'])}: {peer['why_down'] or 'not up yet'}"
             yield Check(name, found, _where_to_look(peer))
+
+
+def _turned_away(one: dict[str, Any]) -> Check:
+    """Somebody who wanted a link lately, and got none. `one`: a row of TurnedAway."""
+    times = "once" if one["count"] == 1 else f"{one['count']} times"
+    found = f"refused {times}, the last time {duration(one['ago_s'])} ago ({one['cause']}): {one['why']}"
+    advice = "if a peer is there, look at rtmw node doctor there, too; if a stranger is, keep it from the port"
+    return Check(f"connections from {one['address']}", found, advice)
 
 
 def _where_to_look(peer: dict[str, Any]) -> str:

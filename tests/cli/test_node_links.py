@@ -19,5 +19,17 @@ def test_the_network_is_looked_at_only_where_the_peer_has_not_said_why_it_ends_a
     code: int, why: str, advice: str
 ) -> None:
     peer = {"peer": "rtmw://plant/hub", "up": False, "down_s": 4.0, "why_down": why, "down_code": code, "user": False}
-    (check,) = examined({"failing": {}, "ports": [], "peers": [peer]})
+    (check,) = examined({"failing": {}, "ports": [], "peers": [peer], "turned_away": []})
     assert (check.found, check.advice) == (f"cut for 4 s: {why}", advice)
+
+
+def test_who_was_refused_lately_is_named_with_the_cause_and_what_to_do() -> None:
+    row = {"address": "10.0.0.7", "cause": "expired", "why": "the peer's certificate has expired", "ago_s": 4.0}
+    links = {"failing": {}, "ports": [], "peers": [], "turned_away": [{**row, "count": 1}, {**row, "count": 3}]}
+    once, again = examined(links)
+    assert (once.name, once.found) == (
+        "connections from 10.0.0.7",
+        "refused once, the last time 4 s ago (expired): the peer's certificate has expired",
+    )
+    assert again.found.startswith("refused 3 times, ")
+    assert "rtmw node doctor there" in once.advice

@@ -30,6 +30,7 @@ from rtmw.net.link.places import Listening
 from rtmw.net.link.regions import Regions
 from rtmw.net.link.register import PeerKey, Register
 from rtmw.net.link.talk import Talk
+from rtmw.net.link.turned_away import TurnedAway
 from rtmw.net.link.words import in_words
 from rtmw.net.neighbours import LocalTopic, on_bus, origin
 from rtmw.net.security.identity import Identity, Peer
@@ -74,6 +75,7 @@ class Links:
         self.rights = Rights(settings.allow)
         self.refused: Counter[str] = Counter()
         """Connections that came to no link, by cause."""
+        self.turned_away = TurnedAway()
         self._ended, self._keep_from_dds = ended, keep_from_dds
         self._regions = Regions(origin(domain))
         self.sessions: dict[PeerKey, Session] = {}
@@ -170,6 +172,7 @@ class Links:
         """Count a connection that came to no link, and say why, once for each reason."""
         cause, words = in_words(error, cause)
         self.refused[cause] += 1
+        self.turned_away.note(address, cause, printable(words))
         self._say(address, f"no link with {address}: {words}")
 
     def _say(self, about: str, words: str) -> None:
@@ -191,6 +194,7 @@ class Links:
         session.who = who
         session.linked.carry(pair.urgent.connection, pair.bulk.connection)
         self._said.pop(who.address, None)
+        self.turned_away.forget(who.address)
 
     def _begin(self, who: Greeted, number: int) -> Session:
         most, held_most = self._domain.pool // POOL_PART, self._domain.pool // HELD_PART

@@ -183,6 +183,7 @@ class LinkService:
             "peers": [_row(session) for session in self._links.sessions.values()],
             "failing": self._links.why,
             "refused": dict(self._links.refused),
+            "turned_away": self._links.turned_away.recent(),
             "denials": self._links.rights.denials(),
         }
 

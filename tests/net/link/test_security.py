@@ -130,8 +130,13 @@ def test_garbage_costs_nothing_but_its_own_connection(linked: LinkedPair, what: 
     linked.start("hub")
     with knock(linked.port, what):
         wait_until(lambda: sum(linked.hub.info()["links"]["refused"].values()) == 1, "it is counted")
+    (one,) = linked.hub.info()["links"]["turned_away"]
+    assert (one["address"], one["count"], one["ago_s"] >= 0) == ("127.0.0.1", 1, True)
+    assert {one["cause"]: 1} == linked.hub.info()["links"]["refused"]
+    assert one["why"] in linked.hub.said
     linked.start("press")
     linked.wait_up()
+    wait_until(lambda: not linked.hub.info()["links"]["turned_away"], "a link came from there")
 
 
 def shake(port: int, context: ssl.SSLContext) -> None:
