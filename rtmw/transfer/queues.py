@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from rtmw.transfer.address import Address, Life
-from rtmw.transfer.records import Enqueue, TransferState, is_letter
+from rtmw.transfer.records import Enqueue, TransferState, is_arriving, is_letter
 
 __all__ = ["NEXT", "Item", "Queue", "next_states", "queue_name"]
 
@@ -53,6 +53,10 @@ class Item:
     @property
     def place(self) -> Place:
         return -self.record.header.priority, self.lsn
+
+    def counts_at(self, node: str) -> bool:
+        """The half that arrives of what this node carries to itself does not: both are one transfer."""
+        return not is_arriving(self.record.id, node)
 
 
 def next_states(item: Item) -> frozenset[TransferState]:

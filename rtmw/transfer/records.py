@@ -39,6 +39,7 @@ __all__ = [
     "TransferState",
     "Undone",
     "arriving_id",
+    "is_arriving",
     "is_letter",
     "own_id",
 ]
@@ -141,6 +142,11 @@ def is_letter(header: Header) -> bool:
 def arriving_id(id: TransferId) -> TransferId:
     """Of the half that arrives, of a transfer that a node carries to itself: incarnations are below 2^63."""
     return TransferId(id.node, id.incarnation | _ARRIVING, id.sequence)
+
+
+def is_arriving(id: TransferId, node: str) -> bool:
+    """Is it of such a half, at this node?"""
+    return id.node == node and bool(id.incarnation & _ARRIVING)
 
 
 def own_id(id: TransferId) -> TransferId:

@@ -175,7 +175,7 @@ class State:
         del self.items[item.lsn]
         self._forget(item)
         if state is not None:
-            self.counts[state] += 1
+            self.counts[state] += item.counts_at(self.node)
             self._remember(item, state)
             self._owe(item, state)
 

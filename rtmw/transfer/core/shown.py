@@ -59,7 +59,7 @@ def _all(service: Service) -> dict[str, Any]:
         "node": machines.logged.state.node,
         "counters": asdict(counters),
         "transfers": [transfer_row(item, service) for item in _items(service, MOST)],
-        "more": max(0, counters.parked - MOST),
+        "more": max(0, sum(len(machine.state.items) for machine in (machines.logged, machines.volatile)) - MOST),
         "arriving": [*service.arriving(), *service.nodes.arriving()],
         "transactions": _transactions(service),
         "events": [one.row() for one in service.events.last],

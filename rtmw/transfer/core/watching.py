@@ -78,7 +78,7 @@ def counters_of(machines: tuple[Machine, ...], redelivered: int) -> TransferCoun
         states[TransferState.ACCEPTED] += len(items.runs)
         size += items.inline_bytes
         for item in items.made.values():
-            states[item.state] += 1
+            states[item.state] += item.counts_at(machine.state.node)
             size += item.record.body.size if isinstance(item.record.body, Spooled) else 0
     parked, failed = states.total(), ended.total() - ended[TransferState.CONSUMED]
     return TransferCounters(

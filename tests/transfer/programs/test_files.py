@@ -9,6 +9,7 @@ import pytest
 
 import rtmw
 from rtmw import Delivery, Level
+from rtmw.transfer.client.viewer import Viewer
 from tests.conftest import free_number
 from tests.transfer.between.pair import MIB, cause, shown, take, until, written
 from tests.transfer.core_process import PATIENCE, CoreProcess
@@ -47,6 +48,28 @@ def test_t4_a_file_is_written_in_place_below_the_folder_of_the_inbox(
             assert letter.body.read_bytes() == data
         assert sent.wait(Level.CONSUMED, PATIENCE)
     until(lambda: not shown(sender), "nothing is left of it")
+
+
+@BOTH
+def test_a_file_for_an_inbox_of_the_same_host_is_counted_as_one_transfer(
+    domain: rtmw.Domain, sender: rtmw.Sender, folder: Path, tmp_path: Path, delivery: Delivery
+) -> None:
+    written(tmp_path / "x", 100_000)
+    with Viewer(domain) as viewer, rtmw.Inbox("ingest", folder=folder) as inbox:
+
+        def counted(*names: str) -> list[int]:
+            return [viewer.show("transfers")["counters"][name] for name in names]
+
+        sent = sender.send("ingest", rtmw.File(tmp_path / "x", "x"), delivery=delivery)
+        with take(inbox):
+            assert counted("parked", "accepted", "consumed") == [1, 1, 0]
+        assert sent.wait(Level.CONSUMED, PATIENCE)
+        until(lambda: not shown(sender), "nothing is left of it")
+        assert counted("parked", "accepted", "consumed") == [0, 1, 1]
+        sender.send("ingest", rtmw.File(tmp_path / "x", "y"), delivery=delivery)
+        while (letter := inbox.take(0.5)) is not None:
+            letter.give_back()
+        until(lambda: counted("parked", "accepted", "dead") == [1, 2, 1], "it is a dead letter, and one")
 
 
 def test_t4_a_composite_of_messages_and_files_is_one_letter_also_in_a_transaction(
