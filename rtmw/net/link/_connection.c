@@ -248,6 +248,15 @@ static PyObject *Connection_heard(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *Connection_omit_crc(PyObject *object, PyObject *unused)
+{
+    struct channel *c = connection_channel(object);
+    (void)unused;
+    if (!c) return NULL;
+    c->is_checked = false;
+    Py_RETURN_NONE;
+}
+
 static PyObject *Connection_fileno(PyObject *object, PyObject *unused)
 {
     const struct channel *c = ((Connection *)object)->core;
@@ -291,13 +300,30 @@ static PyObject *Connection_cipher(PyObject *object, void *unused)
     return cipher ? Py_NewRef(cipher) : PyUnicode_FromString("");
 }
 
+static PyObject *Connection_is_within_host(PyObject *object, void *unused)
+{
+    const struct channel *c = ((Connection *)object)->core;
+    (void)unused;
+    return PyBool_FromLong(c && c->is_within_host);
+}
+
+static PyObject *Connection_has_crc(PyObject *object, void *unused)
+{
+    const struct channel *c = ((Connection *)object)->core;
+    (void)unused;
+    return PyBool_FromLong(c && c->is_checked);
+}
+
 static PyGetSetDef connection_properties[] = {{"peer", Connection_peer, NULL, NULL, NULL},
                                               {"cipher", Connection_cipher, NULL, NULL, NULL},
+                                              {"has_crc", Connection_has_crc, NULL, NULL, NULL},
+                                              {"is_within_host", Connection_is_within_host, NULL, NULL, NULL},
                                               {0}};
 static PyMethodDef connection_methods[] = {{"handshake", Connection_handshake, METH_NOARGS, NULL},
                                            {"say", Connection_say, METH_O, NULL},
                                            {"flush", Connection_flush, METH_NOARGS, NULL},
                                            {"heard", Connection_heard, METH_NOARGS, NULL},
+                                           {"omit_crc", Connection_omit_crc, METH_NOARGS, NULL},
                                            {"fileno", Connection_fileno, METH_NOARGS, NULL},
                                            {"close", Connection_close, METH_NOARGS, NULL},
                                            {NULL, NULL, 0, NULL}};

@@ -30,8 +30,8 @@ class Context:
 class Connection:
     """A connection over TCP or a Unix socket: its own copy of a descriptor (the caller closes its own), non-blocking.
 
-    Until it is given to a line: for one thread at a time. From then on it is the line's, and all but `peer`, `cipher`
-    and `close` (which does nothing) raise RtmwError.
+    Until it is given to a line: for one thread at a time. From then on it is the line's, and all but the properties and
+    `close` (which does nothing) raise RtmwError.
     """
 
     def __new__(cls, descriptor: int, context: Context | None = None, congestion: str = "") -> Connection:
@@ -49,6 +49,17 @@ class Connection:
     @property
     def cipher(self) -> str:
         """Such as "TLS_AES_128_GCM_SHA256"; "" without TLS."""
+
+    @property
+    def has_crc(self) -> bool:
+        """Each frame ends with a CRC: without TLS, until `omit_crc`. False once given to a line."""
+
+    @property
+    def is_within_host(self) -> bool:
+        """It is a Unix socket, or the other end is on loopback, as this end sees it. False once given to a line."""
+
+    def omit_crc(self) -> None:
+        """No frame has a CRC from here on: when the last control frame was said and heard, at both ends."""
 
     def say(self, message: bytes, /) -> None:
         """Queue a control frame (at most 16,000 bytes) and write as much as the socket takes; see `flush`. These frames

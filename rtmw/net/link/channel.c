@@ -82,6 +82,7 @@ static int prepare(struct channel *c, const struct tls_context *context, const c
 {
     if (!set_options(c, congestion)) return errno;
     c->has_tls = context != NULL;
+    c->is_checked = !c->has_tls;
     return context && !tls_open(&c->tls, context, c->descriptor) ? ENOMEM : 0;
 }
 
@@ -219,7 +220,7 @@ enum frame_state channel_next(struct channel *c, struct frame *f)
 {
     const char *words;
     if (c->landed_count) return next_landed(c, f), FRAME_WHOLE;
-    enum frame_state state = frame_read(c->in + c->first, c->end - c->first, !c->has_tls, f, &words);
+    enum frame_state state = frame_read(c->in + c->first, c->end - c->first, c->is_checked, f, &words);
     if (state == FRAME_WHOLE) c->first += f->header.length;
     if (state == FRAME_BAD || state == FRAME_DAMAGED) snprintf(c->words, sizeof c->words, "%s", words);
     if (c->first == c->end) c->first = c->end = 0; /* the bytes of the frame stay where they are until the next read */
@@ -279,16 +280,16 @@ void channel_put(struct channel *c, struct frame_header header, struct iovec hea
     struct outbox *o = &c->out;
     uint8_t *begin = o->bytes + o->used;
     bool is_copied = c->has_tls || !kept || payload.iov_len <= COPIED_MOST;
-    if (!c->has_tls) header.flags |= FRAME_CHECKED;
+    if (c->is_checked) header.flags |= FRAME_CHECKED;
     header.length = (uint16_t)(channel_around(c) + head.iov_len + payload.iov_len);
     copy(o, &header, sizeof header);
     if (head.iov_len) copy(o, head.iov_base, head.iov_len);
-    uint32_t crc = c->has_tls ? 0 : crc32c(0, begin, sizeof header + head.iov_len);
+    uint32_t crc = c->is_checked ? crc32c(0, begin, sizeof header + head.iov_len) : 0;
     if (is_copied)
         copy(o, payload.iov_base, payload.iov_len);
     else
         add(o, payload.iov_base, payload.iov_len, kept);
-    if (c->has_tls) return;
+    if (!c->is_checked) return;
     crc = crc32c(crc, payload.iov_base, payload.iov_len);
     copy(o, &crc, sizeof crc);
 }

@@ -1,4 +1,4 @@
-/* A channel: one connection, over TCP or a Unix socket, with TLS or a CRC a frame, and what is read and written of it.
+/* A channel: one connection, over TCP or a Unix socket, with TLS, a CRC a frame, or neither, and what is read and written of it.
  *
  *   outbox ─ frames, whole ─► socket ─► … ─► socket ─► inbox ─ frame by frame ─► who reads
  *                                                  └─► landing (landing.h) ─┘
@@ -40,6 +40,7 @@ struct outbox {
 struct channel {
     int descriptor;
     bool has_tls, is_unix, is_within_host; /* the last: over loopback, or a Unix socket */
+    bool is_checked;                       /* each frame has a CRC */
     struct tls tls;
     pthread_mutex_t lock;     /* of `tls` while reader and writer are two threads */
     bool is_followed;         /* the message in the outbox goes on in the next one, which is filled at once */
@@ -102,7 +103,7 @@ static inline bool channel_is_empty(const struct channel *c)
 /* Bytes that the frame of a chunk has around its payload. */
 static inline size_t channel_around(const struct channel *c)
 {
-    return sizeof(struct frame_header) + (c->has_tls ? 0 : FRAME_CRC);
+    return sizeof(struct frame_header) + (c->is_checked ? FRAME_CRC : 0);
 }
 void channel_forget(struct channel *); /* bytes in the outbox are not written any more */
 

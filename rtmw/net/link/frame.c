@@ -36,7 +36,7 @@ static const char *fault_of(const struct frame *f, bool is_checked)
     const struct frame_header *h = &f->header;
     if (h->kind == 0 || h->kind >= sizeof kinds / sizeof *kinds) return "a frame of a kind that does not exist";
     if (((h->flags & FRAME_CHECKED) != 0) != is_checked)
-        return "a frame with a CRC under TLS, or without one outside of it";
+        return "a frame with a CRC where none is due, or without one where one is";
     if (h->flags & (kinds[h->kind].has_band ? ~(FRAME_CHECKED | FRAME_BAND) : ~FRAME_CHECKED))
         return "a frame with flags that its kind does not have";
     if (h->route && !kinds[h->kind].has_route) return "a frame with a route that its kind does not have";

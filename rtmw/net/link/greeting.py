@@ -102,8 +102,9 @@ async def dial(links: Links, place: str) -> Greeted:
 async def _greet(links: Links, talk: Talk, address: str) -> Greeted:
     await talk.shake()
     name, certificate = links.who_is(talk)
-    await talk.say(links.register.mine)
+    await talk.say(talk.introduced(links.register.mine))
     hello = await _expect(talk, Hello)
+    talk.meet(hello)
     who = Greeted(hello, name, certificate, address, True)
     links.check(who)
     return who
@@ -176,9 +177,10 @@ class LinkGuest:
         await talk.shake()
         name, certificate = links.who_is(talk)
         hello = await _expect(talk, Hello)
+        talk.meet(hello)
         who = Greeted(hello, name, certificate, self._place, False)
         links.check(who)
-        await talk.say(links.register.mine)
+        await talk.say(talk.introduced(links.register.mine))
         join = await _expect(talk, Join)
         await links.twins.meet(who, join, talk)
 

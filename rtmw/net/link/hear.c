@@ -19,14 +19,14 @@ static uint8_t *bytes_of(struct waiting *w) { return w->loan.data ? w->loan.data
 struct landing *line_expect(struct line *l, int channel)
 {
     struct landing *x = &l->landing[channel];
-    bool has_tls = l->channel[channel]->has_tls;
+    const struct channel *c = l->channel[channel];
     if (landing_has_moved(x)) return x;
     uint32_t band = BANDS - 1;
     while (band && (channel_of(band) != channel || !l->incoming[band].is_under_way)) band--;
     const struct incoming *m = &l->incoming[band];
     if (channel_of(band) != channel || !m->is_under_way || !m->to) return NULL;
-    if (has_tls && m->got < sizeof(struct frame_header)) return NULL;
-    uint8_t flags = (uint8_t)(band | (has_tls ? 0 : FRAME_CHECKED));
+    if (c->has_tls && m->got < sizeof(struct frame_header)) return NULL;
+    uint8_t flags = (uint8_t)(band | (c->is_checked ? FRAME_CHECKED : 0));
     struct frame_header header = {.kind = FRAME_MORE, .flags = flags, .route = m->route};
     landing_expect(x, header, bytes_of(m->to) + m->got, m->begin.size - m->got);
     return x->frames ? x : NULL;

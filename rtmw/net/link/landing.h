@@ -1,13 +1,13 @@
 /* Landing: frames whose bodies are read straight into the place of their message, and not by way of the inbox.
  *
- *   | header | body | CRC | header | body | CRC | …       as they come
+ *   | header | body | CRC | header | body | CRC | …       as they come; within a host without CRC
  *   edge[0]   place edge[1]         place edge[2]         where they are read to; bodies lie one behind the other
  *
  * While a large message is under way, its next frames are expected as its sender makes them: MORE, each as long as a frame
  * may be. What comes is only compared with that. A frame that is another one or damaged is copied to the inbox as it came,
  * with all that came behind it, and is read there.
  *
- *   … bytes | header | body |      under TLS, where frames have no CRC and come one by one
+ *   … bytes | header | body |      under TLS, where they have no CRC, either, and come one by one
  *           └ covered └ place
  *
  * OpenSSL reads into one piece, and a second call for each frame costs as much as a copy of it. So header and body are read at
@@ -42,7 +42,7 @@ struct landing {
 };
 
 /* Expects frames with this header, but for its length: as many as `left` bytes of a message fill. What has come of the first
- * one stays, and is of the same message. Without FRAME_CHECKED, as many bytes as a header has lie before `to`. */
+ * one stays, and is of the same message. In one piece: as many bytes as a header has lie before `to`. */
 void landing_expect(struct landing *, struct frame_header, uint8_t *to, uint64_t left);
 /* Where the rest of them goes, in its order. Returns how many parts. */
 uint32_t landing_parts(struct landing *, struct iovec part[LANDING_PARTS]);

@@ -192,7 +192,7 @@ class Links:
         if session is None:
             session = self._begin(who, joined.line)
         session.who = who
-        session.linked.carry(pair.urgent.connection, pair.bulk.connection)
+        session.linked.carry(pair.urgent.for_line(), pair.bulk.for_line())
         self._said.pop(who.address, None)
         self.turned_away.forget(who.address)
 

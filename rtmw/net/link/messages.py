@@ -54,6 +54,8 @@ class Hello:
     """The number of its site, by which hubs will tell sites apart; 0: none."""
     hops: int
     """Over how many nodes what it sends may go."""
+    kernel: str = ""
+    """Which kernel it runs on, if this connection does not leave the host as far as it sees; else empty."""
 
 
 @dataclass(frozen=True)
@@ -285,6 +287,7 @@ _FORMS: Final[dict[type, dict[str, _Form]]] = {
         "region": _TEXT,
         "site": _NUMBER,
         "hops": _whole(1, 255),
+        "kernel": _TEXT,
     },
     Join: {"attempt": _NUMBER, "part": _Form(_read_part), "line": _NUMBER},
     Joined: {"line": _whole(1, _NUMBER_MOST), "is_held": _Form(_read_flag)},
@@ -315,6 +318,8 @@ _FORMS: Final[dict[type, dict[str, _Form]]] = {
     Leaving: {"for_ns": _NUMBER},
 }
 assert all([*forms] == [field.name for field in fields(of)] for of, forms in _FORMS.items())
+_LEFT_OUT: Final = {"kernel"}
+"""Where they are empty."""
 _KINDS: Final = {of.__name__.lower(): of for of in _FORMS if of is not Wanted}
 
 
@@ -325,7 +330,8 @@ def pack(message: Message) -> bytes:
 
 
 def _row(value: Message | Wanted) -> dict[str, Any]:
-    return {name: form.write(getattr(value, name)) for name, form in _FORMS[type(value)].items()}
+    forms = _FORMS[type(value)].items()
+    return {name: form.write(found) for name, form in forms if (found := getattr(value, name)) or name not in _LEFT_OUT}
 
 
 def read(data: bytes | bytearray | memoryview) -> Message | None:
@@ -353,6 +359,8 @@ def _from(of: type[Any], found: Any) -> Any:
         raise ValueError(f"{found!r:.100} is no object")
     row, values = cast("dict[str, Any]", found), dict[str, Any]()
     for name, form in _FORMS[of].items():
+        if name not in row and name in _LEFT_OUT:
+            continue
         if name not in row:
             raise ValueError(f"it has no {name}")
         try:

@@ -247,6 +247,7 @@ def _row(session: Session) -> dict[str, Any]:
         "down_s": None if linked.is_up else CLOCK.monotonic() - linked.down_since,
         "since": linked.since,
         "cipher": linked.cipher or None,
+        "crc": linked.has_crc,
         "user": linked.name if is_user(linked.name) else None,
         "expires": who.certificate.expires if who.certificate else None,
         "routes_out": len(linked.out),

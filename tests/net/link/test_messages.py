@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtmw.net.link import messages
-from rtmw.net.link.messages import MOST, TEXT_MOST, WANTED_MOST, Answer, Interest, Open, Wanted, pack, read
+from rtmw.net.link.messages import MOST, TEXT_MOST, WANTED_MOST, Answer, Hello, Interest, Open, Wanted, pack, read
 from rtmw.net.session.errors import Violation
 from rtmw.qos import Reliability
 
@@ -38,6 +38,9 @@ def test_the_page_names_the_fields_of_each_control(kind: str) -> None:
 
 
 def test_a_newer_version_may_say_more() -> None:
+    older = read(GOLDEN[0])
+    assert isinstance(older, Hello)
+    assert older.kernel == "", "a hello of before has none"
     assert read(b'{"is":"answer","route":1,"cause":"","why":"","since":5}') == Answer(1, "", "")
     assert read(b'{"is":"tomorrow","what":[1,2]}') is None
 

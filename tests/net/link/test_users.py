@@ -68,6 +68,7 @@ def test_18_another_user_has_only_its_rules(linked: LinkedPair) -> None:
     linked.start().wait_up()
     (row,) = linked.peers("hub")
     assert (row["peer"], row["user"], row["cipher"]) == (f"uid:{ALICE}", f"uid:{ALICE}", None)
+    assert not row["crc"], "no byte leaves the host"
     assert row["address"] == f"unix:{linked.unix}"
     assert linked.peers("press")[0]["peer"] == "uid:0"
     with ExitStack() as stack:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import rtmw
 from rtmw import Reliability
-from tests.net.hosts import PATIENCE, Place, wait_until
+from tests.net.hosts import PATIENCE, Host, Place, wait_until
 from tests.net.link.cable import Cabled
+from tests.net.link.format import CHECKED, HEADER
 from tests.net.namespaces import obstacle
 from tests.net.test_restart import Load
 
 RELIABLE = Reliability.RELIABLE
 WHY_NOT = obstacle()
+SAY, BEGIN = 1, 5
+"""Kinds of frames."""
 LEAST = 200
 """Bytes: so long is what carries messages, and no ping."""
 
@@ -34,11 +39,27 @@ class TurnsABit:
         return bytes(turned)
 
 
+def on_another_kernel(host: Host, folder: Path) -> None:
+    """As its programs see it: so this host and another one have a tunnel between them."""
+    boot = folder / "boot_id"
+    boot.write_text("8f1b1c1e-0000-4000-8000-5d0a6c1d9b77\n")
+    hide = f'mount --bind {boot} /proc/sys/kernel/random/boot_id && exec "$@"'
+    host.place = Place(enter=("unshare", "--mount", "sh", "-c", hide, "sh"))
+
+
+@pytest.mark.parametrize(
+    "has_keys", [True, pytest.param(False, marks=pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)))]
+)
 def test_5_a_bit_turned_on_the_wire_ends_the_connection_and_no_reliable_message_is_lost(
-    cabled: Cabled,
+    cabled: Cabled, tmp_path: Path, has_keys: bool
 ) -> None:
     linked, cable = cabled
-    linked.with_keys().start().wait_up()
+    if has_keys:
+        linked.with_keys()
+    else:
+        on_another_kernel(linked.press, tmp_path)
+    linked.start().wait_up()
+    assert [linked.peers(name)[0]["crc"] for name in linked.hosts] == [not has_keys] * 2
     load = Load(linked.press, linked.hub)
     try:
         for seed in range(4):
@@ -55,6 +76,29 @@ def test_5_a_bit_turned_on_the_wire_ends_the_connection_and_no_reliable_message_
         load.end()
     load.all_came_once()
     assert "is over" not in linked.hub.said + linked.press.said
+
+
+def test_frames_have_no_crc_where_they_do_not_leave_the_memory_of_the_host(cabled: Cabled) -> None:
+    linked, cable = cabled
+    linked.start().wait_up()
+    load = Load(linked.press, linked.hub)
+    try:
+        load.come(100)
+    finally:
+        load.end()
+    load.all_came_once()
+    assert [linked.peers(name)[0]["crc"] for name in linked.hosts] == [False, False]
+    frames = [one for recorded in cable.relay.recorded for one in frames_of(bytes(recorded))]
+    assert {kind for kind, _ in frames} >= {SAY, BEGIN}
+    assert all(bool(flags & CHECKED) == (kind == SAY) for kind, flags in frames)
+
+
+def frames_of(data: bytes) -> Iterator[tuple[int, int]]:
+    """Kind and flags of each."""
+    while len(data) >= HEADER.size:
+        length, kind, flags, _ = HEADER.unpack_from(data)
+        yield kind, flags
+        data = data[length:]
 
 
 @pytest.mark.parametrize("directions", [(), (True,), (False,)], ids=["neither way", "not forth", "not back"])

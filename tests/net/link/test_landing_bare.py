@@ -1,4 +1,5 @@
-"""Under TLS, too, frames of a large message are read into its place, however records divide them."""
+"""Frames without CRCs, too, are read into the place of a large message: under TLS, however records divide them, and
+within a host, in whatever pieces they come."""
 
 from __future__ import annotations
 
@@ -33,8 +34,22 @@ CUTS = {
     "a byte beyond a frame": [16384 + 1, 3 * 16384 + 1],
     "all": [],
 }
-"""Where a record ends, besides behind 16384 bytes."""
+"""Where a record or a piece ends, besides a record behind 16384 bytes."""
 Open = Callable[[bytes], Landing]
+
+
+class StrangerWithinHost(Stranger):
+    """The peer of a line, on the same host."""
+
+    def __init__(self, line: Line) -> None:
+        self.urgent, one = tcp_pair()
+        self.bulk, other = tcp_pair()
+        connections = Connection(one.fileno()), Connection(other.fileno())
+        for connection in connections:
+            connection.omit_crc()
+        line.carry(*connections)
+        one.close()
+        other.close()
 
 
 class TlsStranger(Stranger):
@@ -73,14 +88,17 @@ def rest_of(data: bytes, first: bytes = FIRST, band: int = 0) -> list[bytes]:
     return [unchecked(more(IN, data[at : at + BODY], band)) for at in range(len(first), len(data), BODY)]
 
 
-@pytest.fixture
-def open_landing(ends: Ends, tmp_path: Path) -> Iterator[Open]:
+@pytest.fixture(params=["under TLS", "within a host"])
+def open_landing(request: pytest.FixtureRequest, ends: Ends, tmp_path: Path) -> Iterator[Open]:
     """A line that has heard these bytes of its peer over the bulk connection."""
     site, opened = Site(tmp_path), list[Landing]()
     here, there = site.node("rtmw://plant/hub"), site.node("rtmw://plant/press")
 
     def opens(heard: bytes) -> Landing:
-        stranger = TlsStranger(ends.here.line, Context(*here.material(), True), there.client_context())
+        if request.param == "under TLS":
+            stranger: Stranger = TlsStranger(ends.here.line, Context(*here.material(), True), there.client_context())
+        else:
+            stranger = StrangerWithinHost(ends.here.line)
         opened.append(Landing(ends, stranger))
         opened[0].bring(heard)
         return opened[0]
@@ -91,7 +109,7 @@ def open_landing(ends: Ends, tmp_path: Path) -> Iterator[Open]:
 
 @pytest.mark.parametrize("first", [FIRST, b"seven b"], ids=["begun", "hardly begun"])
 @pytest.mark.parametrize("where", CUTS)
-def test_a_large_message_arrives_whole_in_whatever_records_it_comes(
+def test_a_large_message_arrives_whole_in_whatever_records_or_pieces_it_comes(
     open_landing: Open, where: str, first: bytes
 ) -> None:
     data = message(1, first)
@@ -132,3 +150,11 @@ def test_a_route_may_be_closed_while_a_frame_of_it_has_come_in_part(open_landing
         loan.drop()
     assert not [one for one in landing.news.look() if one[0] == "down"]
     other.close()
+
+
+def test_a_frame_with_a_crc_ends_the_line_in_words(open_landing: Open) -> None:
+    data = message(6, FIRST)
+    landing = open_landing(unchecked(begin(IN, 1, FIRST, len(data))))
+    landing.stranger.bulk.sendall(more(IN, data[len(FIRST) : len(FIRST) + BODY - 4]))
+    _, code, words = landing.news.await_news("down")
+    assert (code, words) == (2, b"a frame with a CRC where none is due, or without one where one is")
