@@ -319,14 +319,11 @@ static PyGetSetDef connection_properties[] = {{"peer", Connection_peer, NULL, NU
                                               {"has_crc", Connection_has_crc, NULL, NULL, NULL},
                                               {"is_within_host", Connection_is_within_host, NULL, NULL, NULL},
                                               {0}};
-static PyMethodDef connection_methods[] = {{"handshake", Connection_handshake, METH_NOARGS, NULL},
-                                           {"say", Connection_say, METH_O, NULL},
-                                           {"flush", Connection_flush, METH_NOARGS, NULL},
-                                           {"heard", Connection_heard, METH_NOARGS, NULL},
-                                           {"omit_crc", Connection_omit_crc, METH_NOARGS, NULL},
-                                           {"fileno", Connection_fileno, METH_NOARGS, NULL},
-                                           {"close", Connection_close, METH_NOARGS, NULL},
-                                           {NULL, NULL, 0, NULL}};
+static PyMethodDef connection_methods[] = {
+    {"handshake", Connection_handshake, METH_NOARGS, NULL}, {"say", Connection_say, METH_O, NULL},
+    {"flush", Connection_flush, METH_NOARGS, NULL},         {"heard", Connection_heard, METH_NOARGS, NULL},
+    {"omit_crc", Connection_omit_crc, METH_NOARGS, NULL},   {"fileno", Connection_fileno, METH_NOARGS, NULL},
+    {"close", Connection_close, METH_NOARGS, NULL},         {NULL, NULL, 0, NULL}};
 static PyType_Slot connection_slots[] = {{Py_tp_new, Connection_new},
                                          {Py_tp_dealloc, Connection_dealloc},
                                          {Py_tp_methods, connection_methods},

@@ -86,9 +86,10 @@ static void act(void)
         look_at_controls();
 }
 
-static void open_side(void)
+static void open_side(bool is_checked)
 {
     side_open(&side);
+    side.is_checked = is_checked;
     struct in like = {.number = RELIABLE_IN, .reliable = true, .window = WINDOW, .ceilings = {7, 0, 0}, .wants_old = 1};
     side_in(&side, 0, like);
     like = (struct in){.number = LIMITED_IN, .window = WINDOW, .ceilings = {CEILING_PRIORITY, CEILING_SIZE, 0}};
@@ -138,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     choices_left = size;
     bool is_bytes = size && !*data, shuts_first = choose(2);
     is_made_up = !is_bytes;
-    open_side();
+    open_side(is_bytes || choose(2));
     if (is_bytes) send_bytes(data + 1, size - 1);
     if (!is_bytes) greet();
     for (uint32_t n = 0; !is_bytes && choices_left; n++) {

@@ -59,9 +59,10 @@ static void say(int channel, enum frame_kind kind, uint32_t route, uint8_t flags
 {
     uint8_t frame[FRAME_MOST + FRAME_CRC];
     memcpy(frame + sizeof(struct frame_header), head, size);
-    struct frame_header header = {.kind = (uint8_t)kind, .flags = (uint8_t)(flags | FRAME_CHECKED), .route = route};
+    struct frame_header header = {.kind = (uint8_t)kind, .flags = flags, .route = route};
+    if (side.is_checked) header.flags |= FRAME_CHECKED;
     size = frame_seal(frame, header, size);
-    if (!choose(60)) {
+    if (side.is_checked && !choose(60)) {
         frame[2 + choose((uint32_t)size - 2)] ^= (uint8_t)(1u << choose(8));
         wrong_if(true, "a bit was turned");
     }
@@ -131,15 +132,16 @@ static void begin(void)
 
 void more(void)
 {
-    uint8_t body[FRAME_MOST - sizeof(struct frame_header) - FRAME_CRC] = {0};
+    uint8_t body[FRAME_MOST - sizeof(struct frame_header)] = {0};
+    uint32_t most = (uint32_t)sizeof body - (side.is_checked ? FRAME_CRC : 0);
     uint32_t band = choose(BANDS);
     struct begun *u = &under_way[band];
     while (!u->route && choose(8)) u = &under_way[band = choose(BANDS)];
     wrong_if(!u->route, "more of nothing");
     uint32_t route = choose(60) ? u->route : u->route + 1;
     wrong_if(route != u->route, "more of another route");
-    size_t size = u->route ? chunk(body, u, band, 1 + choose(sizeof body - 1)) : 1;
-    size_t beyond = choose(60) ? 0 : 1 + choose((uint32_t)(sizeof body - size));
+    size_t size = u->route ? chunk(body, u, band, choose(4) ? 1 + choose(most - 1) : most) : 1;
+    size_t beyond = choose(60) || size == most ? 0 : 1 + choose(most - (uint32_t)size);
     if (u->sent + beyond <= u->size) beyond = 0;
     wrong_if(beyond, "more than there is");
     finish(u, band);
@@ -262,7 +264,8 @@ void read_what_is_said(void)
         struct frame f;
         const char *words;
         enum frame_state state;
-        while ((state = frame_read(bytes[c] + at, size - at, true, &f, &words)) == FRAME_WHOLE) at += f.header.length;
+        while ((state = frame_read(bytes[c] + at, size - at, side.is_checked, &f, &words)) == FRAME_WHOLE)
+            at += f.header.length;
         REQUIRE(state == FRAME_PART, "the line has sent %s", words);
         memmove(bytes[c], bytes[c] + at, size - at);
         filled[c] = size - at;

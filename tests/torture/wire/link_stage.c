@@ -191,6 +191,7 @@ void side_offer(struct side *side, uint32_t place, uint8_t band, uint64_t id, si
 void side_open(struct side *side)
 {
     memset(side, 0, sizeof *side);
+    side->is_checked = true;
     side->line.region = &side->region;
     side->line.hops = 1;
     side->line.zero_copy_most = POOL;
@@ -225,6 +226,7 @@ void side_carry(struct side *side, int peer[CHANNELS])
         fcntl(pair[1], F_SETFL, O_NONBLOCK);
         setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &(int){SEND_BUFFER}, sizeof(int)); /* frames are written in parts */
         channel[c] = channel_open(pair[0], NULL, "");
+        channel[c]->is_checked = side->is_checked;
         peer[c] = pair[1];
     }
     line_carry(&side->line, channel[URGENT], channel[BULK]);

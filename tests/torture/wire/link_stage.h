@@ -33,6 +33,7 @@ struct side {
     struct in *in[ROUTES_MOST];
     struct out *out[ROUTES_MOST];
     bool is_more;
+    bool is_checked; /* frames of its connections have a CRC; true, unless it is said before side_carry */
 };
 
 struct stage {
