@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,17 @@ def test_a_service_that_cannot_begin_says_why_and_the_node_goes_on(hosts: tuple[
     host.start("--serve", "transfer", "--data", str(tmp_path / "data"))
     wait_until(lambda: served(host)["starts"] > 1, "it was tried again")
     assert "data" in served(host)["why"]
+
+
+def test_a_core_that_begins_when_its_node_and_the_domain_are_gone_makes_no_domain(
+    domain_id: int, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", MODULES["transfer"], "--domain", str(domain_id), "--node", "plant"]
+    command += ["--data", str(tmp_path / "data")]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, f"domain {domain_id} does not exist" in done.stderr) == (1, True), done.stderr
+    with pytest.raises(rtmw.DomainNotFound):
+        rtmw.Domain(domain_id, create=False)
 
 
 def test_the_last_line_of_a_service_is_its_reason_also_behind_an_endless_and_an_empty_one(

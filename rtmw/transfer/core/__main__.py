@@ -66,7 +66,7 @@ def _keep_memory() -> None:
 async def serve(asked: argparse.Namespace) -> None:
     """Until SIGINT, SIGTERM, or the end of standard input. SIGHUP: the settings file is read again."""
     loop = asyncio.get_running_loop()
-    with rtmw.Domain(asked.domain) as attached:
+    with rtmw.Domain(asked.domain, create=False) as attached:  # it is the node's, and may be removed with it
         network = read_network(asked.config, asked.node)
         process = Process(attached, asked.data, asked.node, _limits(asked), network)
         loop.add_signal_handler(signal.SIGHUP, _reread, process, asked)
