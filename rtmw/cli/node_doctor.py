@@ -9,7 +9,7 @@ from typing import Any
 
 from rtmw.cli.environment import Check
 from rtmw.cli.node_links import examined
-from rtmw.cli.node_status import SILENT_S, find_status
+from rtmw.cli.node_status import SILENT_S, find_status, services
 from rtmw.cli.show import Table, counted, duration, show, show_json, size
 from rtmw.clock import CLOCK
 from rtmw.errors import DomainNotFound
@@ -64,6 +64,7 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
     yield ports(status["dds_domain"])
     if status.get("keys"):
         yield keys(status["keys"])
+    yield from services(status)
     yield peers(status)
     if status.get("links"):
         yield from examined(status["links"])

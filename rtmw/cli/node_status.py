@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rtmw.cli.common import CommandError, attach
+from rtmw.cli.environment import Check
 from rtmw.cli.node_links import links_table, links_words
 from rtmw.cli.show import Table, counted, show, show_json, size
 from rtmw.clock import CLOCK
@@ -65,6 +67,9 @@ def info(arguments: argparse.Namespace) -> int:
             print(words)
     if found.get("undelivered"):
         show(crossing_table("Not delivered by nodes that have ended", found["undelivered"]))
+    for check in services(found):
+        if check.advice:
+            print(f"Warning: {check.name} {check.found}.")
     if found["refusals"]:
         counts = ", ".join(f"{cause} {count}" for cause, count in sorted(found["refusals"].items()))
         print(f"Refused, for it cannot be used: {counts}; the log says what the first of each was.")
@@ -94,6 +99,17 @@ def without_trailer(found: dict[str, Any]) -> list[str]:
         "of UDP, no count of what is lost on the way, one priority and one Lifespan for all messages of a writer, and "
         "no identity of the publisher behind it."
     ]
+
+
+def services(status: dict[str, Any]) -> Iterator[Check]:
+    """Do those that it hosts run? One end may be that of any program; from the second on there is an obstacle."""
+    for one in status.get("services", []):
+        name, pid = f"service {one['name']}", one["pid"]
+        if one["failures"] < 2:
+            yield Check(name, "is being started" if pid is None else f"process {pid}")
+            continue
+        found = f"ended {one['failures']} times in a row, soon after its start: {one['why'] or 'it gave no reason'}"
+        yield Check(name, found, "mend that; the node starts it again and again, so it goes on by itself")
 
 
 def unmatched_table(found: dict[str, Any]) -> Table:

@@ -42,6 +42,18 @@ class Service:
     starts: int = 0
     why: str = ""
     """The reason that its last process gave at its end."""
+    failures: int = 0
+    """How often in a row it ended soon after its start."""
+    begun: float = 0.0
+    """When its last process was started, by CLOCK_MONOTONIC."""
+
+    def row(self) -> dict[str, Any]:
+        """`failures`: 0 also of one that has been running for long."""
+        lasts = self.pid is not None and CLOCK.monotonic() - self.begun > _LONG_S
+        return {
+            "name": self.name, "pid": self.pid, "starts": self.starts, "why": self.why,
+            "failures": 0 if lasts else self.failures,
+        }  # fmt: skip
 
 
 class Services:
@@ -65,31 +77,34 @@ class Services:
 
     def rows(self) -> list[dict[str, Any]]:
         """For the status of the node."""
-        return [vars(service).copy() for service in self._services]
+        return [service.row() for service in self._services]
 
     async def _keep(self, service: Service) -> None:
-        backoff = Backoff(_FIRST_S, _MOST_S)
+        backoff, said = Backoff(_FIRST_S, _MOST_S), ""
         while True:
-            begun = CLOCK.monotonic()
-            code = await self._run(service)
-            if CLOCK.monotonic() - begun > _LONG_S:
+            code = await self._run(service, said)
+            service.failures += 1
+            if CLOCK.monotonic() - service.begun > _LONG_S:
                 backoff.reset()
-            log.warning("service %s ended (%d): %s; it starts again", service.name, code, service.why or "no reason")
+                service.failures, said = 0, ""
+            if said != (said := service.why or "no reason"):
+                log.warning("service %s ended (%d): %s; it starts again, until it goes on", service.name, code, said)
             await asyncio.sleep(backoff.seconds())
 
-    async def _run(self, service: Service) -> int:
-        """One process, from start to end. Cancelled, it is told to end."""
+    async def _run(self, service: Service, said: str) -> int:
+        """One process, from start to end. Cancelled, it is told to end. `said`: what the log has as its last reason."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *self._command(service.name), stdin=pipe, stdout=asyncio.subprocess.DEVNULL, stderr=pipe
         )
-        service.pid, service.starts = process.pid, service.starts + 1
+        service.pid, service.starts, service.begun = process.pid, service.starts + 1, CLOCK.monotonic()
         assert process.stderr is not None, "it was asked for"
         try:
             while data := await _line(process.stderr):
                 if line := data.decode(errors="replace").strip():
                     service.why = line
-                    log.info("service %s: %s", service.name, line)
+                    if line != said:
+                        log.info("service %s: %s", service.name, line)
             return await process.wait()
         finally:
             service.pid = None

@@ -145,7 +145,8 @@ def test_where_there_is_no_domain_it_is_said_how_to_serve_transfers(
     told = f"rtmw: no node serves the transfers of domain {domain_id}; start one: "
     status, out, err = run(*command, "--domain", str(domain_id))
     assert (status, out) == (1, "")
-    assert err == f"{told}rtmw node --domain {domain_id} --serve transfer --data FOLDER\n"
+    assert err.startswith(f"{told}rtmw node --domain {domain_id} --serve transfer --data FOLDER; ")
+    assert f"rtmw node doctor --domain {domain_id}" in err
 
 
 def test_progress_has_a_bar_rate_and_time_left() -> None:

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 import rtmw
-from rtmw.net.services import MODULES, Services
+from rtmw.cli.node_status import services
+from rtmw.clock import CLOCK
+from rtmw.net.services import MODULES, Service, Services
 from rtmw.net.settings import Settings, SettingsError, make_settings
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.test_transfer_nodes import is_served
@@ -73,12 +75,39 @@ def test_a_core_reads_limits_again_with_its_node_and_ends_with_one_that_is_kille
     wait_until(lambda: not is_alive(core), "the core ends")
 
 
-def test_a_service_that_cannot_begin_says_why_and_the_node_goes_on(hosts: tuple[Host, Host], tmp_path: Path) -> None:
-    host = hosts[0]
-    (tmp_path / "data").write_text("no folder")
-    host.start("--serve", "transfer", "--data", str(tmp_path / "data"))
-    wait_until(lambda: served(host)["starts"] > 1, "it was tried again")
-    assert "data" in served(host)["why"]
+def test_a_folder_of_data_that_cannot_be_used_is_named_where_one_looks_until_it_can_be(
+    hosts: tuple[Host, Host], tmp_path: Path
+) -> None:
+    host, data = hosts[0], tmp_path / "data"
+    data.write_text("no folder")
+    host.start("--serve", "transfer", "--data", str(data))
+    wait_until(lambda: served(host)["failures"] > 2, "it was tried again and again")
+    why = f"the folder of data cannot be used: {data}/spool: Not a directory"
+    assert served(host)["why"] == why
+    assert host.said.count(f"service transfer: {why}") == 1, "the log says it once"
+    (check,) = services(host.info())
+    assert f" times in a row, soon after its start: {why}" in check.found
+    assert "the node starts it again" in check.advice
+    with pytest.raises(rtmw.CoreNotRunning, match=f"rtmw node doctor --domain {host.number}"):
+        rtmw.Sender("gauge", domain=host.number)
+    data.unlink()
+    wait_until(lambda: has_begun(host), "it goes on by itself")
+
+
+def test_a_service_that_has_been_running_for_long_has_no_failures_behind_it() -> None:
+    now = CLOCK.monotonic()
+    assert Service("transfer", 7, failures=4, begun=now).row()["failures"] == 4
+    assert Service("transfer", 7, failures=4, begun=now - 60).row()["failures"] == 0
+    assert Service("transfer", None, failures=4, begun=now - 60).row()["failures"] == 4
+
+
+def test_a_service_that_runs_or_has_ended_once_is_shown_without_advice() -> None:
+    once, well = {"name": "transfer", "pid": None, "failures": 1, "why": "killed"}, {"pid": 7, "failures": 0}
+    shown = [*services({"services": [once, {**once, **well}]})]
+    assert [(one.name, one.found, one.advice) for one in shown] == [
+        ("service transfer", "is being started", ""),
+        ("service transfer", "process 7", ""),
+    ]
 
 
 def test_a_core_that_begins_when_its_node_and_the_domain_are_gone_makes_no_domain(

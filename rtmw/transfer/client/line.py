@@ -76,7 +76,8 @@ def new_life() -> Life:
 def no_core(domain: int) -> CoreNotRunning:
     return CoreNotRunning(
         f"no node serves the transfers of domain {domain}; start one: "
-        f"rtmw node --domain {domain} --serve transfer --data FOLDER"
+        f"rtmw node --domain {domain} --serve transfer --data FOLDER; "
+        f"if one runs, rtmw node doctor --domain {domain} says what is in its way"
     )
 
 

@@ -49,9 +49,16 @@ def main() -> int:
     try:
         uvloop.run(serve(asked))
     except (rtmw.RtmwError, ValueError, OSError) as error:
-        log.error("%s", error)
+        log.error("%s", _why(error, asked.data))
         return 1
     return 0
+
+
+def _why(error: Exception, data: Path) -> str:
+    if not isinstance(error, OSError) or error.filename is None:
+        return str(error)
+    words = f"{error.filename}: {error.strerror}"
+    return f"the folder of data cannot be used: {words}" if Path(error.filename).is_relative_to(data) else words
 
 
 def _keep_memory() -> None:
