@@ -51,9 +51,10 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
     from rtmw.net.dds.network import choose
 
     line = choose(settings)
-    status = _running(settings)
+    told = _told(settings)
+    status = told if told and told["dds_domain"] == settings.wire_domain else None
     yield _domain(settings)
-    yield _node(settings, status)
+    yield _node(settings, told)
     yield _dds(settings)
     yield _interface(settings, line)
     yield from _peers(settings, line, path)
@@ -70,13 +71,12 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
     yield from _security(settings, status, path)
 
 
-def _running(settings: Settings) -> dict[str, object] | None:
-    """The status of the node that carries this domain already; None: there is none."""
+def _told(settings: Settings) -> dict[str, object] | None:
+    """The status of a node of this domain, on whatever DDS domain it carries that; None: there is none."""
     try:
-        status = find_status(settings.domain)
+        return find_status(settings.domain)
     except DomainNotFound:
         return None
-    return status if status and status["dds_domain"] == settings.wire_domain else None
 
 
 def _domain(settings: Settings) -> Check:
@@ -89,13 +89,18 @@ def _domain(settings: Settings) -> Check:
         return Check("domain", f"{settings.domain}, made by the node with a pool of {size(settings.pool)}{whose}")
 
 
-def _node(settings: Settings, status: dict[str, object] | None) -> Check:
+def _node(settings: Settings, told: dict[str, object] | None) -> Check:
+    """Of two domains, one node may carry the one on the other: so one on another DDS domain may go on."""
     from rtmw.net.settings import NODE
 
-    if status is None:
+    if told is None:
         return Check("node", "none runs")
-    taken = ", ".join(sorted(NODE.reloaded))
-    return Check("node", f"process {status['pid']} runs; SIGHUP takes in {taken}, a new start all")
+    if told["dds_domain"] == settings.wire_domain:
+        taken = ", ".join(sorted(NODE.reloaded))
+        return Check("node", f"process {told['pid']} runs; SIGHUP takes in {taken}, a new start all")
+    other = f"process {told['pid']} carries domain {settings.domain} on DDS domain {told['dds_domain']}"
+    what = "stop it first if this file is to take its place, else both carry the domain"
+    return Check("node", f"none runs on DDS domain {settings.wire_domain}; {other}: {what}")
 
 
 def _dds(settings: Settings) -> Check:

@@ -132,6 +132,10 @@ def test_what_it_says_is_what_the_node_does_and_a_node_that_runs_is_not_in_its_o
         assert found["node"][0].startswith(f"process {host.node.pid} runs; SIGHUP takes in ")
         assert f"metrics are at {found['metrics'][0]}" in host.said
         assert found["interface"][0].startswith(f"{host.info()['interface']}, ")
+        another = text.replace(f"dds_domain = {dds_domain}", f"dds_domain = {free_number()}")
+        said = checked(run, file, another)[1]["node"][0]
+        assert said.startswith("none runs on DDS domain ")
+        assert f"process {host.node.pid} carries domain {domain_id} on DDS domain {dds_domain}: stop it first" in said
         bound = {one.laddr.port for one in psutil.Process(host.node.pid).net_connections("udp") if one.laddr}
         ports = udp_ports(dds_domain)
         assert f"UDP ports {ports[0]} to {ports[-1]}" in found["DDS domain"][0]
