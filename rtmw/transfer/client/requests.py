@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -75,18 +76,28 @@ class Requests:
     def begin(self, pending: Pending, timeout: float | None = None) -> Pending:
         """Asks. TimeoutError: the queue of the core has been full for the grace time, or for `timeout` seconds if that
         is less; nothing was asked."""
-        with self.lock:
-            self._number_gathered()
-            self._add(pending)
-            if self.core is not None and not self._put_in_turn(pending):
-                self._put_late(pending, GRACE_S if timeout is None else min(GRACE_S, timeout))
+        seconds = GRACE_S if timeout is None else min(GRACE_S, timeout)
+        end = CLOCK.monotonic() + seconds
+        while not self._begins(pending):
+            core = self.core
+            if core is not None and CLOCK.monotonic() >= end:
+                raise TimeoutError(
+                    f"the queue of the core has been full for {seconds:.1f} s; look whether process {core.pid} is "
+                    "stopped"
+                )
+            time.sleep(_AGAIN_S)  # without the lock: others may have less time, or an event loop
         return pending
 
     def try_begin(self, pending: Pending) -> bool:
         """The same for an event loop. False: the queue is full, or too much is unanswered; nothing was asked."""
         with self.lock:
+            return self.has_room() and self._begins(pending)
+
+    def _begins(self, pending: Pending) -> bool:
+        """Behind what was asked before. False: the queue of the core is full; nothing was asked."""
+        with self.lock:
             self._number_gathered()
-            if not self.has_room() or not self._send_unsent():
+            if not self._send_unsent():
                 return False
             self._add(pending)
             if self.core is not None and not self.put(pending, pending.message, waits=False):
@@ -169,20 +180,6 @@ class Requests:
         if self.core is None:
             self._gathering.leave_to_next_core()
         return self._gathering.send(waits)
-
-    def _put_in_turn(self, pending: Pending) -> bool:
-        """Behind what was asked before."""
-        return self._send_unsent(waits=True) and self.put(pending, pending.message)
-
-    def _put_late(self, pending: Pending, seconds: float) -> None:
-        end = CLOCK.monotonic() + seconds
-        while (core := self.core) is not None and not self._put_in_turn(pending):
-            if CLOCK.monotonic() >= end:
-                del self._pending[pending.life, pending.number]
-                raise TimeoutError(
-                    f"the queue of the core has been full for {seconds:.1f} s; look whether process {core.pid} is "
-                    "stopped"
-                )
 
     def put(self, pending: Pending, message: Message, waits: bool = True) -> bool:
         """A frame of a request. False: the queue is full; with `waits`, for a tenth of a second."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 import threading
@@ -234,6 +235,32 @@ def test_a_stopped_core_holds_a_call_up_to_its_timeout_and_then_goes_on(
     letter = inbox.take(PATIENCE)
     assert letter is not None
     assert letter.body == b"x"
+
+
+def test_a_thread_that_waits_for_a_stopped_core_without_a_limit_holds_up_no_call_that_has_one(
+    core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox
+) -> None:
+    body, count = bytes(60_000), 200
+
+    def send() -> None:
+        for _ in range(count):
+            sender.send("ingest", body, wait=Level.NONE)
+
+    core.stop()
+    with ThreadPoolExecutor(1) as threads:
+        sending, before = threads.submit(send), -1
+        while before < (before := sender.stats().sent):
+            time.sleep(0.3)  # until the core's queue is full
+        with pytest.raises(TimeoutError, match=r"full for 0\.2 s"):
+            sender.send("ingest", body, timeout=0.2)
+        with pytest.raises(TimeoutError, match=r"within 0\.2 s"):
+            asyncio.run(sender.send_async("ingest", body, timeout=0.2))
+        assert not sending.done()
+        core.go_on()
+        bodies = [letter.body for _ in range(count) if (letter := inbox.take(PATIENCE)) is not None]
+        sending.result(PATIENCE)
+    assert bodies == [body] * count
+    assert sender.stats().sent == count
 
 
 STOPPED = """
