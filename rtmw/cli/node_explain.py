@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,25 +20,62 @@ DIRECTIONS = {"publish": "comes in from the peer", "subscribe": "goes out to the
 MISTAKE = 2
 
 
+@dataclass(frozen=True)
+class Source:
+    """Where the rules are read, and which of them the node holds: it read the file when it started, or at SIGHUP."""
+
+    path: Path
+    held: str | None = None
+    """Their version; None: no node was asked."""
+    pid: int = 0
+    """Of the node."""
+
+    def read(self) -> RuleTable:
+        """Raises RulesError, and says of a node that it goes on."""
+        from rtmw.net.security.errors import RulesError
+        from rtmw.net.security.tables import read_rules
+
+        try:
+            return read_rules(self.path)
+        except RulesError as error:
+            if self.held is None:
+                raise
+            raise RulesError(
+                f"{error}; the node goes on with the rules {self.held}, which it read before: mend the file, then "
+                f"send SIGHUP to process {self.pid}"
+            ) from None
+
+    def warning(self, rules: RuleTable) -> str | None:
+        """None if the node holds these rules."""
+        if self.held in (None, rules.version):
+            return None
+        return (
+            f"the node holds other rules, {self.held}: {self.path} has changed since it read them. It takes these in "
+            f"once you send SIGHUP to process {self.pid}; if it refuses them, rtmw node check {self.path} says why"
+        )
+
+
 def explain(arguments: argparse.Namespace) -> int:
     """Both directions of a topic, and each rule for the peer. Status 0, whatever the verdicts are."""
-    from rtmw.net.security.tables import read_rules
-
-    path = Path(arguments.file) if arguments.file else _file_of_node(arguments.domain)
-    rules = read_rules(path)
+    source = Source(Path(arguments.file)) if arguments.file else _source_of_node(arguments.domain)
+    rules = source.read()
+    warning = source.warning(rules)
     _check_peer(arguments.peer)
     verdicts = {verb: rules.judge(arguments.peer, verb, arguments.topic) for verb in DIRECTIONS}
     considered = considerations(rules, arguments.peer, arguments.topic)
     if arguments.json:
         told = {verb: as_row(verdict) for verb, verdict in verdicts.items()}
         named = [dict(zip(considered.columns, row, strict=True)) for row in considered.rows]
-        show_json({"file": str(path), "version": rules.version, "verdicts": told, "rules": named})
+        known = {"file": str(source.path), "version": rules.version, "held": source.held, "warning": warning}
+        show_json({**known, "verdicts": told, "rules": named})
         return 0
     rows = [(DIRECTIONS[verb], *_cells(verdict)) for verb, verdict in verdicts.items()]
     title = f"{arguments.topic} and {arguments.peer}, rules {rules.version}"
     show(Table(title, ("direction", "verdict", "why", "rule", "ceilings"), rows))
     if considered.rows:
         show(considered)
+    if warning:
+        print(f"Warning: {warning}.")
     return 0
 
 
@@ -117,13 +155,13 @@ def _check_peer(peer: str) -> None:
         raise CommandError(str(error)) from None
 
 
-def _file_of_node(domain: int) -> Path:
+def _source_of_node(domain: int) -> Source:
     """Where the node that runs has its rules from."""
     try:
         status = find_status(domain)
     except DomainNotFound:
         status = None
-    source = (status or {}).get("rules", {}).get("file")
-    if not source:
+    told = (status or {}).get("rules", {})
+    if not status or not told.get("file"):
         raise CommandError(f"no node of domain {domain} has rules: name the settings with --file")
-    return Path(source)
+    return Source(Path(told["file"]), told["version"], status["pid"])

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.command import Run
+from tests.cli.command import Run, document
+from tests.conftest import free_number
+from tests.net.hosts import Host, wait_until
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "links.md"
 PRESS = "rtmw://plant/press-7"
+
+RULE = f'[[allow]]\npeer = "{PRESS}"\npublish = ["{{node}}/*"]\n'
+
+
+@pytest.fixture
+def node(domain_id: int, tmp_path: Path) -> Iterator[Host]:
+    """It runs, and has the rules of RULE from `node.toml`."""
+    host, file = Host(domain_id, free_number(), tmp_path), tmp_path / "node.toml"
+    file.write_text(RULE)
+    try:
+        host.start("--config", str(file))
+        yield host
+    finally:
+        host.end()
 
 
 @pytest.fixture
@@ -75,3 +94,51 @@ def test_a_check_needs_neither_the_interface_nor_the_keys_of_the_node(run: Run, 
     path = tmp_path / "node.toml"
     path.write_text('interface = "none7"\n[link]\nkeys = "none"\n[[allow]]\npeer = "*"\npublish = ["*"]\n')
     assert run("node", "check", str(path), "--as", "uid:1000", "publish", "a")[0] == 0
+
+
+def asked(run: Run) -> dict[str, Any]:
+    """Without a file: of the node."""
+    found: dict[str, Any] = document(run, "node", "explain", "press-7/a", "--peer", PRESS)
+    return found
+
+
+def test_of_a_node_that_holds_the_rules_of_its_file_no_warning_is_said(run: Run, node: Host) -> None:
+    told = asked(run)
+    assert told["verdicts"]["publish"]["allowed"]
+    assert (told["held"], told["warning"]) == (told["version"], None)
+    assert told["held"] == node.info()["rules"]["version"]
+    assert "Warning" not in run("node", "explain", "press-7/a", "--peer", PRESS)[1]
+
+
+def test_rules_that_the_node_has_not_read_yet_are_told_apart_from_those_that_it_holds(
+    run: Run, node: Host, tmp_path: Path
+) -> None:
+    held, path = asked(run)["held"], tmp_path / "node.toml"
+    path.write_text(RULE + 'deny = ["*/a"]\n')
+    told = asked(run)
+    assert not told["verdicts"]["publish"]["allowed"]
+    assert told["held"] == held != told["version"]
+    warning = (
+        f"the node holds other rules, {held}: {path} has changed since it read them. It takes these in once you send "
+        f"SIGHUP to process {node.node.pid}; if it refuses them, rtmw node check {path} says why"
+    )
+    assert told["warning"] == warning
+    assert run("node", "explain", "press-7/a", "--peer", PRESS)[1].endswith(f"\nWarning: {warning}.\n")
+    node.node.send_signal(signal.SIGHUP)
+    wait_until(lambda: asked(run)["warning"] is None, "SIGHUP takes them in")
+    assert asked(run)["held"] == told["version"]
+
+
+def test_of_a_file_that_cannot_be_used_the_rules_that_the_node_goes_on_with_are_named(
+    run: Run, node: Host, tmp_path: Path
+) -> None:
+    held, path = asked(run)["held"], tmp_path / "node.toml"
+    goes_on = f"; the node goes on with the rules {held}, which it read before: mend the file, then send SIGHUP to "
+    path.write_text(RULE + "deny = 3\n")
+    status, out, err = run("node", "explain", "press-7/a", "--peer", PRESS)
+    assert (status, out) == (1, "")
+    assert err.startswith(f"rtmw: {path}, line 4: deny cannot be used")
+    assert err.endswith(f"{goes_on}process {node.node.pid}\n")
+    path.unlink()
+    err = run("node", "explain", "press-7/a", "--peer", PRESS)[2]
+    assert err == f"rtmw: {path}: No such file or directory{goes_on}process {node.node.pid}\n"
