@@ -32,6 +32,8 @@ PENDING_KEY: Final = "pending.key"
 REQUEST: Final = "request.pem"
 LARGEST: Final = 1 << 20
 """Bytes of a file of keys or certificates."""
+TRUST: Final = f"rtmw node keys install FILE --trust, with the {AUTHORITIES} of the host that signs"
+"""What to do where it is not known whom to trust."""
 _KEY_BLOCK: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
 
 
@@ -50,6 +52,8 @@ def check_folder(folder: Path) -> None:
         found = folder.stat()
     except FileNotFoundError:
         raise KeysError(f"there is no folder {folder}: make keys with rtmw node keys init or request") from None
+    except PermissionError as error:
+        raise KeysError(_closed(folder)) from error
     except OSError as error:
         raise KeysError(f"{folder}: {error.strerror}") from error
     if not stat.S_ISDIR(found.st_mode):
@@ -57,6 +61,8 @@ def check_folder(folder: Path) -> None:
     if found.st_mode & 0o077:
         mode = stat.S_IMODE(found.st_mode)
         raise KeysError(f"{folder} is open to others (mode {mode:04o}): chmod 700 {folder}")
+    if not os.access(folder, os.R_OK | os.X_OK, effective_ids=True):
+        raise KeysError(_closed(folder))
 
 
 def read(path: Path, *, secret: bool) -> bytes:
@@ -69,11 +75,29 @@ def read(path: Path, *, secret: bool) -> bytes:
             if secret:
                 _check_owner(path, found)
             text = file.read(LARGEST + 1)
+    except PermissionError as error:
+        raise KeysError(_closed(path)) from error
     except OSError as error:
         raise KeysError(f"{path}: {error.strerror}") from error
     if len(text) > LARGEST:
         raise KeysError(f"{path} has more than {LARGEST} bytes: that is no file of keys or certificates")
     return text
+
+
+def _closed(path: Path) -> str:
+    """Of a file or folder that the kernel does not let this user read."""
+    me = os.geteuid()
+    try:
+        found = path.stat()
+    except OSError:  # a folder above it is closed
+        return f"{path} cannot be reached by uid {me}, as whom this runs: run it as the user whose it is"
+    if found.st_uid == me:
+        return f"{path} cannot be read by its owner, uid {me}: chmod u+rwX {path}"
+    whole = "-R " if stat.S_ISDIR(found.st_mode) else ""
+    return (
+        f"{path} cannot be read by uid {me}, as whom this runs: it is of uid {found.st_uid}. Run this as that user, "
+        f"or chown {whole}{me} {path}"
+    )
 
 
 def _opened(path: str, flags: int) -> int:
@@ -115,14 +139,20 @@ def read_key(path: Path) -> Key:
     return key
 
 
-def read_certificates(path: Path, *, secret: bool = False) -> list[Certificate]:
-    """All of a file, in its order; at least one. Raises KeysError."""
-    return parse_certificates(path, read(path, secret=secret))
-
-
-def parse_certificates(path: Path, data: bytes) -> list[Certificate]:
-    """All in this text of a file, in its order; at least one. Raises KeysError."""
+def read_certificates(
+    path: Path, *, secret: bool = False, advice: str = "take it from its host again"
+) -> list[Certificate]:
+    """All of a file, in its order; at least one. `advice`: what to do where there are none. Raises KeysError."""
+    data = read(path, secret=secret)
     try:
         return x509.load_pem_x509_certificates(data)
-    except ValueError as error:
-        raise KeysError(f"{path} has no certificates in PEM that can be read: {error}") from None
+    except ValueError:  # its words are for programmers, and have an address in the web
+        raise KeysError(f"{path} has no certificates in PEM that can be read: {advice}") from None
+
+
+def read_authorities(folder: Path) -> list[Certificate]:
+    """Those that are trusted, the newest first. Raises KeysError."""
+    path = folder / AUTHORITIES
+    if not path.exists():
+        raise KeysError(f"there is no {path}, which says whom to trust: {TRUST}")
+    return read_certificates(path, advice=TRUST)

@@ -46,10 +46,9 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 def _read(folder: Path) -> dict[str, Any]:
     try:
-        from rtmw.net.security.folder import NODE, check_folder
+        from rtmw.net.security.folder import NODE
         from rtmw.net.security.identity import facts_of, read_node
 
-        check_folder(folder)
         certificate, _ = read_node(folder)
         return vars(facts_of(folder / NODE, certificate)).copy()
     except RtmwError as error:

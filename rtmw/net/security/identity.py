@@ -20,7 +20,7 @@ from rtmw.net.security.certificates import (
     issuer_of,
 )
 from rtmw.net.security.errors import KeysError, NotTrusted
-from rtmw.net.security.folder import AUTHORITIES, NODE, check_folder, read_certificates, read_key
+from rtmw.net.security.folder import AUTHORITIES, NODE, check_folder, read_authorities, read_certificates, read_key
 from rtmw.net.security.names import parse_name
 
 
@@ -68,7 +68,6 @@ class Identity:
         not belong together, and where the certificate is not valid now.
         """
         folder, now = Path(folder), CLOCK.wall() if now is None else now
-        check_folder(folder)
         path = folder / NODE
         certificate, authorities = read_node(folder)
         own = facts_of(path, certificate)
@@ -159,15 +158,19 @@ class Identity:
 
 def read_node(folder: Path) -> tuple[Certificate, list[Certificate]]:
     """The certificate of this node, and the authorities that it trusts. Raises KeysError."""
-    path, trusted = folder / NODE, folder / AUTHORITIES
+    check_folder(folder)
+    path = folder / NODE
     if not path.exists():
         raise KeysError(f"there is no {path}: make keys with rtmw node keys init or request")
-    key, certificates = read_key(path), read_certificates(path, secret=True)
+    again = "take it from a backup, or make another key: rtmw node keys request"
+    key, certificates = read_key(path), read_certificates(path, secret=True, advice=again)
     if key.public_key() != certificates[0].public_key():
         raise KeysError(f"{path}: its private key and its certificate do not belong together")
-    authorities = read_certificates(trusted)
+    authorities = read_authorities(folder)
     if not all(is_authority(one) for one in authorities):
-        raise KeysError(f"{trusted} has a certificate that is no authority's: whoever has its key would be trusted")
+        raise KeysError(
+            f"{folder / AUTHORITIES} has a certificate that is no authority's: whoever has its key would be trusted"
+        )
     return certificates[0], authorities
 
 

@@ -100,7 +100,7 @@ def sign(folder: Path, path: Path, output: Path | None, now: float, days: float 
     _check_site(name, authority)
     certificate = make_certificate(name, public, (authority, key), now, days)
     output = output or Path(f"{name.node}.pem")
-    files.write(output, pem([certificate, *_authorities(folder)]))
+    files.write(output, pem([certificate, *files.read_authorities(folder)]))
     return Signed(str(name), key_fingerprint(asked), output)
 
 
@@ -146,7 +146,7 @@ def renew_authority(folder: Path, now: float) -> Facts:
     site = site_of(before)
     if site is None:
         raise KeysError(f"{folder / files.AUTHORITIES}: the authority is of no site; it was not made by rtmw node keys")
-    valid = [one for one in _authorities(folder) if invalid_now(*_times(one), now) is None]
+    valid = [one for one in files.read_authorities(folder) if invalid_now(*_times(one), now) is None]
     return facts(_make_authority(folder, site, valid, now))
 
 
@@ -164,7 +164,7 @@ def show(folder: Path, now: float) -> Iterator[Shown]:
     elif not (folder / files.PENDING_KEY).exists():
         raise KeysError(f"there are no keys in {folder}: make some with rtmw node keys init or request")
     if (folder / files.AUTHORITIES).exists():
-        for one in _authorities(folder):
+        for one in files.read_authorities(folder):
             what = "authority, signs here" if signing == one.public_key() else "authority"
             told = facts(one)
             yield Shown(what, told, told.warning(now))
@@ -186,7 +186,7 @@ def read_authority(folder: Path) -> tuple[Certificate, Key]:
     if not path.exists():
         raise KeysError(f"there is no {path}: requests are signed on the host where rtmw node keys init was run")
     key = files.read_key(path)
-    for one in _authorities(folder):
+    for one in files.read_authorities(folder):
         if one.public_key() == key.public_key():
             return one, key
     raise KeysError(f"{path} is the key of no authority in {folder / files.AUTHORITIES}: take both from a backup")
@@ -195,10 +195,6 @@ def read_authority(folder: Path) -> tuple[Certificate, Key]:
 def _signing(folder: Path) -> object | None:
     path = folder / files.AUTHORITY_KEY
     return files.read_key(path).public_key() if path.exists() else None
-
-
-def _authorities(folder: Path) -> list[Certificate]:
-    return files.read_certificates(folder / files.AUTHORITIES)
 
 
 def _make_authority(folder: Path, site: str, before: list[Certificate], now: float) -> Certificate:
@@ -231,7 +227,7 @@ def _check_trust(folder: Path, path: Path, authorities: list[Certificate], trust
     """Raises KeysError for an authority that this folder does not trust, although it trusts some."""
     if trust or not (folder / files.AUTHORITIES).exists():
         return
-    known = {fingerprint(one) for one in _authorities(folder)}
+    known = {fingerprint(one) for one in files.read_authorities(folder)}
     for one in authorities:
         if fingerprint(one) not in known:
             raise KeysError(

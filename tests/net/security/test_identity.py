@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from rtmw.net.security import certificates as c
+from rtmw.net.security import folder as files
+from rtmw.net.security import keys
 from rtmw.net.security.errors import KeysError, NotTrusted
 from rtmw.net.security.folder import AUTHORITIES, NODE
 from rtmw.net.security.identity import Identity
 from rtmw.net.security.names import parse_name
 from rtmw.net.security.tls_errors import in_words
 from tests.net.security.site import End, Site, handshake, put
+from tests.users import ALICE, needs_users
 
 DAY_S = c.DAY_S
 
@@ -198,6 +205,75 @@ def test_a_file_that_is_missing_is_named(site: Site, name: str) -> None:
     (keys / name).unlink()
     with pytest.raises(KeysError, match=name):
         Identity.load(keys)
+
+
+@pytest.mark.parametrize("data", [b"", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+def test_whom_to_trust_is_asked_for_where_there_is_no_authority_to_read(site: Site, data: bytes) -> None:
+    trusted = site.keys("rtmw://plant/hub") / AUTHORITIES
+    todo = "rtmw node keys install FILE --trust, with the ca.pem of the host that signs"
+    put(trusted, data)
+    assert fault(trusted.parent) == f"{trusted} has no certificates in PEM that can be read: {todo}"
+    trusted.unlink()
+    assert fault(trusted.parent) == f"there is no {trusted}, which says whom to trust: {todo}"
+
+
+def test_what_was_advised_for_a_file_of_authorities_mends_it(site: Site) -> None:
+    hub, signing = site.keys("rtmw://plant/hub"), site.keys("rtmw://plant/signs") / AUTHORITIES
+    put(hub / AUTHORITIES, b"")
+    keys.install(hub, signing, time.time(), trust=True)
+    assert Identity.load(hub).name == "rtmw://plant/hub"
+    (hub / AUTHORITIES).unlink()
+    keys.install(hub, signing, time.time(), trust=True)
+    assert Identity.load(hub).name == "rtmw://plant/hub"
+
+
+def fault(folder: Path) -> str:
+    """Of keys that cannot be used."""
+    with pytest.raises(KeysError) as caught:
+        Identity.load(folder)
+    return str(caught.value)
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A folder to which other users come; into that of a test they may not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@contextmanager
+def being(uid: int) -> Iterator[None]:
+    """This process is that user's, without the rights of root."""
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@needs_users
+def test_keys_of_another_user_are_told_with_both_users_and_what_to_do(reachable: Path) -> None:
+    folder = Site(reachable).keys("rtmw://plant/hub")
+    with being(ALICE):
+        said = fault(folder)
+        whose = f"cannot be read by uid {ALICE}, as whom this runs: it is of uid 0. Run this as that user, or "
+        assert said == f"{folder} {whose}chown -R {ALICE} {folder}"
+        with pytest.raises(KeysError, match=rf"{AUTHORITIES} cannot be reached by uid {ALICE}, .*: run it as the user"):
+            files.read(folder / AUTHORITIES, secret=False)
+        assert "cannot be reached by uid" in fault(folder / "below")
+        with pytest.raises(KeysError, match="cannot be read by uid"):
+            keys.renew(folder, time.time())
+    os.chown(folder, ALICE, ALICE)
+    with being(ALICE):
+        assert fault(folder) == f"{folder / NODE} {whose}chown {ALICE} {folder / NODE}"
+    for file in folder.iterdir():
+        os.chown(file, ALICE, ALICE)
+    with being(ALICE):
+        assert Identity.load(folder).name == "rtmw://plant/hub"
+        (folder / NODE).chmod(0o200)
+        said = f"{folder / NODE} cannot be read by its owner, uid {ALICE}: chmod u+rwX {folder / NODE}"
+        assert fault(folder) == said
 
 
 def test_key_files_that_others_can_read_are_refused_with_what_to_do(site: Site) -> None:

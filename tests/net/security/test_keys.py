@@ -246,7 +246,8 @@ def test_each_mistake_is_told_with_what_to_do(hub: Path, press: Path, tmp_path: 
         (lambda: keys.install(tmp_path / "other", mixed, now), "none of its authorities has signed its certificate"),
         (lambda: keys.sign(hub, damaged, None, now), "is no request: take the request.pem"),
         (lambda: keys.sign(press, other, None, now), "requests are signed on the host where rtmw node keys init"),
-        (lambda: keys.renew(tmp_path / "none", now), "there is no .*node.pem: make keys"),
+        (lambda: keys.renew(tmp_path / "none", now), "there is no folder .*none: make keys"),
+        (lambda: keys.renew(tmp_path / "other", now), "there is no .*node.pem: make keys"),
         (lambda: list(keys.show(tmp_path / "none", now)), "there is no folder"),
         (lambda: keys.renew_authority(press, now), "requests are signed on the host"),
     ):
