@@ -67,6 +67,26 @@ def test_t8_log_either_core_is_killed_behind_a_record_and_each_letter_is_consume
     assert list((pair.inbox / ".rtmw").iterdir()) == []
 
 
+@pytest.mark.parametrize("letters", [1, 3])
+def test_t3_what_is_sent_with_log_is_on_the_disk_of_the_receivers_node(stopped: Pair, letters: int) -> None:
+    """Its core dies when records are about to go there: whatever the sender was told before is there."""
+    pair, sent = stopped, list[rtmw.Transfer]()
+    pair.station.start()
+    pair.centre.start(KILLED, "--lost", "--batches", str(letters))
+    with _opened(lambda: rtmw.Sender("gauge", domain=pair.station.domain)) as sender:
+        while pair.centre.alive:
+            sent.append(sender.send("ingest@centre", b"%d" % len(sent), delivery=Delivery.LOG))
+            until(lambda: sent[-1].state is not TransferState.ACCEPTED or not pair.centre.alive, "it is SENT")
+        pair.cable.take_down()  # nothing is sent again
+        told = [b"%d" % number for number, one in enumerate(sent) if one.state is TransferState.SENT]
+        assert len(told) == letters - 1, "the last one was not told"
+        pair.centre.close_pipes()
+        pair.centre.start()
+        pair.centre.wait_until_ready()
+        with rtmw.Inbox("ingest", domain=pair.centre.domain) as inbox:
+            assert [take(inbox).body for _ in told] == told
+
+
 def _sends_both(sender: rtmw.Sender) -> bool:
     """False: the core that had the transaction has died, so it is undone."""
     try:
