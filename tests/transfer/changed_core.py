@@ -9,9 +9,9 @@ import time
 from functools import partial
 from typing import Any
 
+from rtmw.clock import Clock
 from rtmw.transfer.core import __main__ as core
 from rtmw.transfer.core import process
-from rtmw.transfer.events import Now
 from rtmw.transfer.limits import Limits
 
 if __name__ == "__main__":
@@ -24,7 +24,8 @@ if __name__ == "__main__":
     asked, rest = parser.parse_known_args()
     sys.argv[1:] = rest
     ahead = int(asked.wall * 1e9)
-    process._now = lambda: Now(time.monotonic_ns(), time.time_ns() + ahead)
+    Clock.wall_ns = lambda _: time.time_ns() + ahead  # type: ignore[method-assign]
+    Clock.wall = lambda _: time.time() + asked.wall  # type: ignore[method-assign]
     if asked.segment:
         smaller: Any = partial(process.Store, segment=asked.segment, checkpoint=8 * asked.segment)
         process.Store = smaller  # type: ignore[misc]

@@ -87,6 +87,20 @@ def test_t3_what_is_sent_with_log_is_on_the_disk_of_the_receivers_node(stopped: 
             assert [take(inbox).body for _ in told] == told
 
 
+@pytest.mark.parametrize("ahead_s", [-240, 240])
+def test_a_lifetime_is_what_is_left_of_it_where_the_clocks_of_two_nodes_differ(stopped: Pair, ahead_s: int) -> None:
+    pair = stopped
+    pair.centre.start()
+    pair.station.start(CHANGED, "--wall", str(ahead_s))
+    with _opened(lambda: rtmw.Sender("gauge", domain=pair.station.domain)) as sender:
+        short = sender.send("ingest@centre", b"short", lifetime=1.0, wait=Level.SENT, timeout=PATIENCE)
+        long = sender.send("ingest@centre", b"long", lifetime=60.0, wait=Level.SENT, timeout=PATIENCE)
+        until(lambda: short.state is TransferState.EXPIRED, "it expires at the centre")
+        with rtmw.Inbox("ingest", domain=pair.centre.domain) as inbox, take(inbox) as letter:
+            assert letter.body == b"long"
+        assert long.wait(Level.CONSUMED, PATIENCE)
+
+
 def _sends_both(sender: rtmw.Sender) -> bool:
     """False: the core that had the transaction has died, so it is undone."""
     try:
