@@ -225,11 +225,11 @@ class Group:
         self.left = 0
         wake(self.woken())
 
-    def told(self, index: int, move: Move) -> None:
-        """It has moved."""
+    def told(self, index: int, move: Move) -> bool:
+        """It has moved. Is that news?"""
         before = self._states[index]
         if move.state is TransferState.UNKNOWN and before in ENDED:
-            return  # the core that has told its end is gone
+            return False  # the core that has told its end is gone
         assert move.state is not None, "no letter of a group is part of a transaction"
         if move.cause or index in self._causes:
             self._causes[index] = move.cause
@@ -238,6 +238,7 @@ class Group:
         watched = self._watched.get(index)
         if watched is not None:
             watched._tell()
+        return move.state != before
 
     def woken(self) -> list[Future]:
         """The futures that wait for an answer; they are not waited for any more."""

@@ -24,11 +24,12 @@ from rtmw.transfer.client.group import Groups
 from rtmw.transfer.client.line import Line, new_life
 from rtmw.transfer.client.options import SendOptions, letter_header
 from rtmw.transfer.client.pending import Pending
+from rtmw.transfer.client.states import RESTARTED
 from rtmw.transfer.client.transaction import Transaction
 from rtmw.transfer.client.transfer import Transfer
 from rtmw.transfer.frames import BLOCK
 from rtmw.transfer.header import Delivery, Level
-from rtmw.transfer.messages import Ask, Join, Leave, Message, Moves, MovesRun, Send, Undone
+from rtmw.transfer.messages import Ask, Join, Leave, Message, Move, Moves, MovesRun, Send, Undone
 from rtmw.transfer.once import pack_once
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
 
@@ -281,8 +282,8 @@ class Sender(Closing):
     def events(self) -> Iterator[TransferEvent]:
         """Transfers of this sender that went wrong, as it happens; it ends when the sender is closed.
 
-        Refused, expired, cancelled, dead letters, unknown after a restart of the core, and transactions that were
-        undone. The last 4,096 are kept.
+        Refused, expired, cancelled, dead letters, unknown after a restart of the core (of transfers that the program
+        keeps), and transactions that were undone. Each once; the last 4,096 are kept.
         """
         while True:
             event = self._events.get()
@@ -316,15 +317,19 @@ class Sender(Closing):
         """A frame of the core that answers no request."""
         if isinstance(message, Moves | MovesRun):
             for move in message.moves if isinstance(message, Moves) else message:
-                self._moved(move.id, move.state, move.cause)
-                transfer, place = self._followed.get(move.id), self._groups.find(move.id)
-                if transfer is not None:
-                    transfer._told(move)
-                elif place is not None:
-                    place[0].told(place[1], move)
+                self._pass_on(move)
+                self._moved(move)
         elif isinstance(message, Undone):
-            cause = AbortCause(message.cause).name
-            self._put(TransferEvent(None, None, f"transaction {message.txn} was undone: {cause}"))
+            self._transactions.pop(message.txn, None)
+            self._undone(message.txn, AbortCause(message.cause))
+
+    def _pass_on(self, move: Move) -> bool:
+        """To the letter, if the program keeps it. Is that news to it?"""
+        transfer = self._followed.get(move.id)
+        if transfer is not None:
+            return transfer._told(move)
+        place = self._groups.find(move.id)
+        return place is not None and place[0].told(place[1], move)
 
     def _answered(self, transfer: Transfer, pending: Pending) -> None:
         """The core has answered a Send."""
@@ -342,11 +347,16 @@ class Sender(Closing):
         self._refused += 1
         self._put(TransferEvent(None, None, str(error)))
 
-    def _moved(self, id: TransferId, state: TransferState | None, cause: str) -> None:
+    def _moved(self, move: Move) -> None:
+        state = move.state
         if state is not None:
             self._states[state] += 1
         if state not in _GOOD:
-            self._put(TransferEvent(id, state, cause))
+            cause = move.cause or (RESTARTED if state is TransferState.UNKNOWN else "")
+            self._put(TransferEvent(move.id, state, cause))
+
+    def _undone(self, txn: int, cause: AbortCause) -> None:
+        self._put(TransferEvent(None, None, f"transaction {txn} was undone: {cause.name}"))
 
     def _put(self, event: TransferEvent | None) -> None:
         while True:
@@ -361,20 +371,18 @@ class Sender(Closing):
         """Another core is there: transfers that were not logged are UNKNOWN now; of logged ones, the new core is
         asked."""
         for transaction in list(self._transactions.values()):
-            transaction._core_changed()
-        for id, transfer in list(self._followed.items()):
-            if not transfer.has_ended:
-                self._line.requests.begin(Pending(self._life, Ask(id), on_done=transfer._asked))
-        for id in self._groups.going():
-            self._line.requests.begin(Pending(self._life, Ask(id), on_done=self._asked_of_group))
+            if transaction._core_changed():
+                self._undone(transaction.number, AbortCause.RESTART)
+        followed = [id for id, transfer in list(self._followed.items()) if not transfer.has_ended]
+        for id in followed + self._groups.going():
+            self._line.requests.begin(Pending(self._life, Ask(id), on_done=self._said))
 
-    def _asked_of_group(self, pending: Pending) -> None:
-        """Another core has said how a letter of a group is."""
+    def _said(self, pending: Pending) -> None:
+        """Another core has said how a letter is. What the core before has told of it is no event again."""
         if isinstance(pending.answer, Moves):
             for move in pending.answer.moves:
-                place = self._groups.find(move.id)
-                if place is not None:
-                    place[0].told(place[1], move)
+                if self._pass_on(move):
+                    self._moved(move)
 
     def __repr__(self) -> str:
         return f"<rtmw.Sender {self.name!r}{', closed' if self._closed else ''}>"

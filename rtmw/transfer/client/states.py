@@ -7,7 +7,7 @@ from typing import Final
 from rtmw.transfer.header import Level
 from rtmw.transfer.records import TransferState
 
-__all__ = ["LOST", "REACHED"]
+__all__ = ["LOST", "REACHED", "RESTARTED"]
 
 REACHED: Final = {
     TransferState.HELD: Level.NONE,
@@ -18,3 +18,5 @@ REACHED: Final = {
 }
 """The level that a state has reached. One that is not here reaches none any more."""
 LOST: Final = "the transfer was accepted before its core was started anew, and has ended since; nobody knows how"
+RESTARTED: Final = "its core was started anew; nobody knows how it has ended"
+"""Why a transfer is UNKNOWN."""

@@ -65,9 +65,11 @@ class Transaction:
         if self._is_over:
             raise ValueError(f"transaction {self.number} has been committed or undone; begin a new one")
 
-    def _core_changed(self) -> None:
-        """Of the sender, in the thread of its line. A transaction without COMMIT is undone; a COMMIT is asked again."""
-        self._is_lost = not self._is_over
+    def _core_changed(self) -> bool:
+        """Of the sender, in the thread of its line. A transaction without COMMIT is undone; a COMMIT is asked again.
+        Was it undone by this?"""
+        was_lost, self._is_lost = self._is_lost, not self._is_over
+        return self._is_lost and not was_lost
 
     def send(
         self,

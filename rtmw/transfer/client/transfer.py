@@ -13,7 +13,7 @@ from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.states import LOST, REACHED
 from rtmw.transfer.errors import TransferError, TransferRefused, error_of
 from rtmw.transfer.header import Delivery, Header, Level
-from rtmw.transfer.messages import Accepted, Alter, Move, Moves
+from rtmw.transfer.messages import Accepted, Alter, Move
 from rtmw.transfer.records import ENDED, TransferId, TransferState
 
 if TYPE_CHECKING:
@@ -227,12 +227,6 @@ class Transfer:
                 self._failure = TransferError(LOST)
         self._tell()
 
-    def _asked(self, pending: Pending) -> None:
-        """Another core has said how it is."""
-        if isinstance(pending.answer, Moves):
-            for move in pending.answer.moves:
-                self._told(move)
-
     def _set_state(self, id: TransferId, state: TransferState) -> None:
         """The core of a receiver of this node is the sender's: it has all bytes when it accepts, but those of files."""
         is_here = self._header.to.node in ("", self._sender._node) and not self._has_files
@@ -248,21 +242,23 @@ class Transfer:
         for id, state in other._states.items():
             self._set_state(id, state)
 
-    def _told(self, move: Move) -> None:
-        """It has moved; so have its twins."""
-        for one in self._twins or (self,):
-            one._moved(move)
+    def _told(self, move: Move) -> bool:
+        """It has moved; so have its twins. Is that news?"""
+        return any([one._moved(move) for one in self._twins or (self,)])
 
-    def _moved(self, move: Move) -> None:
-        state = move.state
-        if state is TransferState.UNKNOWN and self._states.get(move.id) in ENDED:
-            return  # the core that has told its end is gone
+    def _moved(self, move: Move) -> bool:
+        state, before = move.state, self._states.get(move.id)
+        if state is TransferState.UNKNOWN and before in ENDED:
+            return False  # the core that has told its end is gone
         if state is None:
+            is_news = self._failure is None
             self._failure = TransferRefused(f"transfer {move.id} was part of a transaction that was undone")
         else:
+            is_news = state is not before
             self._cause = move.cause
             self._set_state(move.id, state)
         self._tell()
+        return is_news
 
     def _tell(self) -> None:
         for callback in self._callbacks:
