@@ -111,6 +111,7 @@ def _follow(
         why = next((row["cause"] for row in rows if row["cause"]), "")
         line.show((total - sum(map(_rest, left, rows)), total), (len(sent) - len(left), len(sent)), why)
         if end is not None and CLOCK.monotonic() >= end:
+            line.end()
             return failed | {path: f"not {level.name} in time; it goes on" for path in left}
     return failed
 
@@ -139,6 +140,8 @@ class Line:
     def __init__(self, is_quiet: bool) -> None:
         self._is_quiet, self._begun, self._shown = is_quiet, CLOCK.monotonic(), CLOCK.monotonic()
         self._first: int | None = None
+        self._is_open = False
+        """Something stands on the terminal, and its line is not ended."""
 
     def show(self, sizes: tuple[int, int], files: tuple[int, int], why: str) -> None:
         """`sizes`: bytes that are sent, of all; `files`: that are done, of all; `why`: one waits."""
@@ -156,7 +159,16 @@ class Line:
         width = shutil.get_terminal_size().columns - 1
         if why and len(text) > width:
             text = f"{percent(*sizes)}; {why}"
-        print(f"\r\033[K{text[:width]}", end="" if files[0] < files[1] else "\n", file=sys.stderr, flush=True)
+        print(f"\r\033[K{text[:width]}", end="", file=sys.stderr, flush=True)
+        self._is_open = True
+        if files[0] == files[1]:
+            self.end()
+
+    def end(self) -> None:
+        """What is said next stands on a line of its own."""
+        if self._is_open:
+            print(file=sys.stderr)
+        self._is_open = False
 
 
 def progress_words(sizes: tuple[int, int], files: tuple[int, int], rate: float) -> str:

@@ -12,9 +12,11 @@ import pytest
 
 import rtmw
 from rtmw.cli.files import progress_words
+from rtmw.cli.show import size
 from rtmw.clock import CLOCK
 from tests.child import Spawn
 from tests.cli.command import Run
+from tests.cli.terminal import on_a_terminal
 from tests.transfer.core_process import PATIENCE, CoreProcess
 
 RECEIVER = """
@@ -136,6 +138,19 @@ def test_a_letter_for_which_the_disk_has_no_room_is_given_back_and_nothing_of_it
             assert letter is not None
             letter.consume()
         assert sent.wait(rtmw.Level.CONSUMED, PATIENCE)
+
+
+def test_on_a_terminal_a_send_shows_a_bar_and_why_a_file_waits(core: CoreProcess, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(300_000))
+    (tmp_path / "in").mkdir()
+    send = ("send", str(tmp_path / "a"), "--domain", str(core.domain), "--timeout")
+    shown = on_a_terminal(300, 24, *send, "0.1", "--to", "ingest@nowhere", "--wait", "sent", status=1)
+    why = "; this node has no sessions with others: node 'nowhere' needs [transfer] listen or connect"
+    assert f"[{'-' * 20}]   0 % 0 of 1 file, 0 B of {size(300_000)}, 0 B/s{why}" in shown
+    assert f"rtmw: {tmp_path / 'a'}: not SENT in time; it goes on" in shown
+    with rtmw.Inbox("ingest", folder=tmp_path / "in"):
+        shown = on_a_terminal(300, 24, *send, str(PATIENCE), "--to", "ingest", "--wait", "sent")
+    assert any(line.startswith(f"[{'#' * 20}] 100 % 1 of 1 file, {size(300_000)} of") for line in shown)
 
 
 @pytest.mark.parametrize("command", [("send", __file__, "--to", "x"), ("receive", "x", "--into", "."), ("transfers",)])

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
-import pty
-import re
-import struct
-import subprocess
-import sys
-import termios
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +17,7 @@ from rtmw import observe
 from rtmw.cli import main
 from tests.child import Spawn
 from tests.cli.command import Run, document
+from tests.cli.terminal import on_a_terminal
 
 FLOW = """
     import threading, time, rtmw
@@ -87,25 +80,6 @@ def test_top_fits_the_terminal(domain: rtmw.Domain, flow: int, columns: int) -> 
     assert any(line.startswith("flow") for line in lines)
     heading = next(line for line in lines if "msg/s" in line)
     assert ("pubs" in heading) == (columns == 160)
-
-
-def on_a_terminal(columns: int, rows: int, *arguments: str) -> list[str]:
-    """What a command leaves on a terminal of this size, without colours and movements."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-    child = subprocess.Popen(
-        [sys.executable, "-m", "rtmw", *arguments], stdout=theirs, env={**environment, "TERM": "xterm"}
-    )
-    os.close(theirs)
-    said = b""
-    with contextlib.suppress(OSError):  # the end of a terminal is an error
-        while chunk := os.read(ours, 4096):
-            said += chunk
-    os.close(ours)
-    assert child.wait(60) == 0
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", said.decode())
-    return [line.strip() for line in text.splitlines()]
 
 
 def test_delay_shows_the_percentiles_of_each_subscriber(run: Run, flow: int) -> None:
