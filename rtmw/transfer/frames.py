@@ -19,6 +19,7 @@ from rtmw.transfer.messages import (
     Abort,
     Accepted,
     AcceptedRun,
+    Advanced,
     Alter,
     Ask,
     Begin,
@@ -141,6 +142,7 @@ _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
     73: (HandedRun, "t8thL"),
     74: (Consumed, "F"),
     75: (MovesRun, "t81N"),
+    76: (Advanced, "i88"),
     96: (Core, "8t"),
 }
 """The layout of a message, field by field: a number of so many bytes, a (t)ext, a (h)eader behind a u16 with its

@@ -13,6 +13,7 @@ __all__ = [
     "Abort",
     "Accepted",
     "AcceptedRun",
+    "Advanced",
     "Alter",
     "Ask",
     "Begin",
@@ -87,7 +88,8 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A transfer, and the first block of its body. Answer: Got for each block but the last, then Accepted.
+    """A transfer, and the first block of its body. Answer: Got for each block but the last, then Accepted; before that,
+    Advanced for each of its ids, if its content is more than a body, or if it has an id of its sender.
 
     `txn`: the transaction that it is part of; 0: none.
     """
@@ -337,6 +339,16 @@ class Got:
 
 
 @dataclass(frozen=True, slots=True)
+class Advanced:
+    """So many bytes of its content, of files too, are at the core of the receiver, of so many in all. Number 0, or that
+    of a Send."""
+
+    id: TransferId
+    bytes: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
     last: int
     data: bytes
@@ -353,5 +365,5 @@ class Core:
 Message: TypeAlias = (
     Join | Leave | Send | Sends | More | GiveUp | Begin | Savepoint | RollBack | Release | Commit | Abort | Take
     | Untake | Settle | Consume | Alter | Ask | Show | Done | Accepted | AcceptedRun | Failed | Handed | HandedRun
-    | Consumed | Moves | MovesRun | Undone | Got | Shown | Core
+    | Consumed | Moves | MovesRun | Undone | Got | Advanced | Shown | Core
 )  # fmt: skip

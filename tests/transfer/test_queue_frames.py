@@ -58,6 +58,7 @@ WRITTEN: dict[str, Message] = {
     "MOVESRUN": messages.MovesRun("plant", 77, TransferState.DELIVERED, (5, 7)),
     "UNDONE": messages.Undone(9, 1),
     "GOT": messages.Got(262144),
+    "ADVANCED": messages.Advanced(ID, 8 << 20, 400 << 20),
     "SHOWN": messages.Shown(1, b"{}"),
     "CORE": messages.Core(123, "plant"),
 }

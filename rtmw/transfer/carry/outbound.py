@@ -106,6 +106,11 @@ class Outbound:
         """Its program does not want it any more, or its lifetime has ended; `report` says what has become of it."""
         self._step(e.Withdraw(id))
 
+    def take_advanced(self) -> set[TransferId]:
+        """Of these its node has said how much it has, since this was asked last."""
+        advanced, self.machine.advanced = self.machine.advanced, set()
+        return advanced
+
     async def run(self, stream: Bytes) -> None:
         """Until the stream is over."""
         self.look()

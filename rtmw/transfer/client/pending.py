@@ -7,7 +7,7 @@ from typing import Final
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
-from rtmw.transfer.messages import Failed, Got, Handed, HandedRun, Message, Shown
+from rtmw.transfer.messages import Advanced, Failed, Got, Handed, HandedRun, Message, Shown
 
 __all__ = ["Pending", "error_in"]
 
@@ -24,8 +24,8 @@ class Pending:
     """Written by the line's thread, which wakes the waiting threads afterwards."""
 
     __slots__ = (
-        "answer", "error", "first", "got", "is_chain", "is_done", "is_given_up", "life", "message", "number", "on_done",
-        "on_handed",
+        "advanced", "answer", "error", "first", "got", "is_chain", "is_done", "is_given_up", "life", "message",
+        "number", "on_done", "on_handed",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +45,8 @@ class Pending:
         """Frames that came before the answer itself."""
         self.got = 0
         """Bytes of the body that the core has."""
+        self.advanced: tuple[Advanced, ...] = ()
+        """How far the transfers are, when the core has taken them."""
         self.error: Exception | None = None
         self.on_done, self.on_handed = on_done, on_handed
         """Called in the thread of the line, before anybody is woken."""
@@ -53,6 +55,9 @@ class Pending:
         """A frame with its number."""
         if isinstance(message, Got):
             self.got = message.bytes
+            return
+        if isinstance(message, Advanced):
+            self.advanced += (message,)
             return
         if isinstance(message, Handed | HandedRun):
             self._handed((message,) if isinstance(message, Handed) else message)

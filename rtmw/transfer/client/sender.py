@@ -29,7 +29,7 @@ from rtmw.transfer.client.transaction import Transaction
 from rtmw.transfer.client.transfer import Transfer
 from rtmw.transfer.frames import BLOCK
 from rtmw.transfer.header import Delivery, Level
-from rtmw.transfer.messages import Ask, Join, Leave, Message, Move, Moves, MovesRun, Send, Undone
+from rtmw.transfer.messages import Advanced, Ask, Join, Leave, Message, Move, Moves, MovesRun, Send, Undone
 from rtmw.transfer.once import pack_once
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
 
@@ -319,6 +319,9 @@ class Sender(Closing):
             for move in message.moves if isinstance(message, Moves) else message:
                 self._pass_on(move)
                 self._moved(move)
+        elif isinstance(message, Advanced):
+            if (transfer := self._followed.get(message.id)) is not None:
+                transfer._went_on(message)
         elif isinstance(message, Undone):
             self._transactions.pop(message.txn, None)
             self._undone(message.txn, AbortCause(message.cause))

@@ -13,7 +13,7 @@ from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.states import LOST, REACHED
 from rtmw.transfer.errors import TransferError, TransferRefused, error_of
 from rtmw.transfer.header import Delivery, Header, Level
-from rtmw.transfer.messages import Accepted, Alter, Move
+from rtmw.transfer.messages import Accepted, Advanced, Alter, Move
 from rtmw.transfer.records import ENDED, TransferId, TransferState
 
 if TYPE_CHECKING:
@@ -25,17 +25,22 @@ __all__ = ["Progress", "Transfer"]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a transfer has come."""
+    """How far a transfer has come: HELD, on its way to the core of this host; from then on, to that of its receiver."""
 
     state: TransferState
     bytes: int
-    """Of its body, that the core of the receiver has."""
+    """HELD: of its body, that the core of this host has. Else: of its content, that the core of the receiver has, as
+    far as that has said so; for another node, and for files, this is told a few times a second while it goes. Of a
+    letter up to 64 KiB, all or nothing. If the other core is started anew, it may have less than before. Of
+    `service/*`: of the receiver that has least."""
     total: int
+    """HELD: the bytes of its body, where files are only named. Else: those of its content, which are those of its
+    parts, with the files as large as they were when it was accepted."""
 
     @property
     def share(self) -> float:
-        """From 0 to 1."""
-        return self.bytes / self.total
+        """From 0 to 1; of an empty file, 1."""
+        return self.bytes / self.total if self.total else 1.0
 
 
 class Transfer:
@@ -45,6 +50,7 @@ class Transfer:
     _ids: tuple[TransferId, ...] = ()
     _states: Mapping[TransferId, TransferState] = MappingProxyType({})
     _most: Mapping[TransferId, Level] = MappingProxyType({})
+    _advanced: Mapping[TransferId, Advanced] = MappingProxyType({})
     _cause = ""
     _failure: Exception | None = None
     _callbacks: tuple[Callable[[Progress], object], ...] = ()
@@ -100,9 +106,17 @@ class Transfer:
 
     @property
     def progress(self) -> Progress:
-        total, pending, state = self._header.length, self._pending, self.state
-        got = total if self._states else pending.got if pending is not None else 0
-        return Progress(state, got, total)
+        state, states, pending = self.state, self._states, self._pending
+        if not states:
+            return Progress(state, pending.got if pending is not None else 0, self._header.length)
+        total = max((one.total for one in self._advanced.values()), default=self._header.length)
+        return Progress(state, min(self._bytes_there(id, total) for id in states), total)
+
+    def _bytes_there(self, id: TransferId, total: int) -> int:
+        if self._most.get(id, Level.NONE) >= Level.SENT:
+            return total
+        known = self._advanced.get(id)
+        return known.bytes if known is not None else 0
 
     def wait(self, level: Level, timeout: float | None = None) -> bool:
         """Until it has reached the level: True. False: not within `timeout` seconds (None: no limit).
@@ -221,6 +235,7 @@ class Transfer:
             self._failure = pending.error
         elif isinstance(pending.answer, Accepted):
             self._ids = pending.answer.ids
+            self._advanced = {one.id: one for one in pending.advanced}
             for id in self._ids:
                 self._set_state(id, self._states.get(id, TransferState.ACCEPTED))
             if not self._ids:
@@ -245,6 +260,16 @@ class Transfer:
     def _told(self, move: Move) -> bool:
         """It has moved; so have its twins. Is that news?"""
         return any([one._moved(move) for one in self._twins or (self,)])
+
+    def _went_on(self, news: Advanced) -> None:
+        """More of it is there; so of its twins."""
+        for one in self._twins or (self,):
+            one._has_now(news)
+
+    def _has_now(self, news: Advanced) -> None:
+        before, self._advanced = self.progress, {**self._advanced, news.id: news}
+        if self.progress != before:
+            self._tell()
 
     def _moved(self, move: Move) -> bool:
         state, before = move.state, self._states.get(move.id)

@@ -39,6 +39,8 @@ class Elsewhere(Protocol):
 
     def arriving(self) -> list[dict[str, Any]]: ...
 
+    def advanced(self) -> set[TransferId]: ...
+
 
 class Altering:
     """Of one core."""

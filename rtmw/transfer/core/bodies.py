@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,9 +91,18 @@ class Bodies:
             error = TransferRefused(f"its sender gave it up after {chain.got} of {chain.send.header.length} bytes")
             yield tell(frame, failed(error), False)
 
-    def arriving(self) -> list[tuple[Key, Chain]]:
-        """Those of which a part has come."""
-        return list(self._chains.items())
+    def arriving(self, name_of: Callable[[Life], str]) -> list[dict[str, Any]]:
+        """Those of which a part has come, as rows. `name_of`: a sender."""
+        return [
+            {
+                "from": name_of(life),
+                "to": str(chain.send.header.to),
+                "got": chain.got,
+                "bytes": chain.send.header.length,
+                "waits": False,
+            }
+            for (life, _), chain in self._chains.items()
+        ]
 
     def drop_all(self, life: Life) -> Steps:
         for key in [key for key in self._chains if key[0] == life]:

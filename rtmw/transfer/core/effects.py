@@ -36,6 +36,7 @@ __all__ = [
     "Report",
     "Steps",
     "Tell",
+    "Ticked",
     "Withdraw",
     "Write",
     "tell",
@@ -75,7 +76,12 @@ class Given:
     """A batch of frames is done: what was gathered for senders is told."""
 
 
-Asked: TypeAlias = Arrived | Ended | Happened | Given
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """It is time to tell senders how far transfers are that are on their way."""
+
+
+Asked: TypeAlias = Arrived | Ended | Happened | Given | Ticked
 
 
 # ---- what is to be done ----

@@ -358,6 +358,10 @@ class Nodes:
         held = self._desk.host.spool.path(body) if isinstance(body, Spooled) else body
         return progress_of(item, held, entry.peer if entry is not None else None, self._journal)
 
+    def advanced(self) -> set[TransferId]:
+        """Transfers of which their nodes have said how much they have, since this was asked last."""
+        return {id for entry in self._peers.values() for id in entry.peer.outbound.take_advanced()}
+
     def arriving(self) -> list[dict[str, Any]]:
         """Transfers that have come in part from other nodes."""
         peers = [entry.peer for node, entry in self._peers.items() if node != self._node]

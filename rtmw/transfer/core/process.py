@@ -7,6 +7,7 @@ their records share a sync (`syncing.py`); what programs are told waits for it i
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -39,6 +40,7 @@ from rtmw.transfer.core.effects import (
     Report,
     Steps,
     Tell,
+    Ticked,
     Withdraw,
     Write,
 )
@@ -71,6 +73,8 @@ BATCH: Final = 128
 DEPTH: Final = 4096
 """Frames of programs that the core has not taken yet."""
 _TICK_S: Final = 0.1
+_TICKS: Final = 3
+"""After so many, senders are told how far transfers are that are on their way."""
 _AGAIN_S: Final = 0.01
 """After this time a full queue is tried again."""
 
@@ -188,12 +192,14 @@ class Process:
         self._send()
 
     async def _tick(self) -> None:
-        while True:
+        for tick in itertools.count():
             await asyncio.sleep(_TICK_S)
             for logged in (True, False):
                 with suppress(rtmw.LogFull):  # what could not be logged is due at the next tick, too
                     for lsn in self._do(Do(Tick(), logged)) or ():
                         self.nodes.withdraw(self.machines.of(lsn).state.items[lsn])
+            if tick % _TICKS == 0:
+                self._drive(Ticked())
             self._drop_outboxes()
             self.nodes.look_at_left(_now())
             failure = self.nodes.failure()

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from rtmw.transfer.carry.content import size_of_parts
 from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.carry.peer import Peer
-from rtmw.transfer.header import Kind
+from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import TransferState
+from rtmw.transfer.records import Spooled, TransferState
 from rtmw.transfer.wire.frames import Offer
 from rtmw.transfer.wire.outgoing import Phase
 
-__all__ = ["Progress", "coming_from", "progress_of"]
+__all__ = ["Progress", "coming_from", "left_behind", "progress_of", "progress_of_ended"]
 
 
 class Progress(NamedTuple):
@@ -27,6 +27,8 @@ class Progress(NamedTuple):
     """Of these, how many have left for its node; None: none has yet, or it stays here."""
     rate: float | None = None
     """Bytes a second, since it began on this session."""
+    got: int = 0
+    """How many the core of the receiver has, as far as it has said so."""
 
 
 def progress_of(item: Item, body: bytes | Path, peer: Peer | None, journal: Journal | None) -> Progress:
@@ -36,14 +38,21 @@ def progress_of(item: Item, body: bytes | Path, peer: Peer | None, journal: Jour
     if one is not None:
         is_there = one.phase in (Phase.WHOLE, Phase.AT_PEER, Phase.ENDED)
         sent = one.size if is_there else max(one.sent, one.kept)
-        return Progress(one.size, sent or None, one.rate(asyncio.get_running_loop().time()))
+        got = one.size if is_there and one.phase is not Phase.WHOLE else max(one.received, one.kept)
+        return Progress(one.size, sent or None, one.rate(asyncio.get_running_loop().time()), got)
     going = journal.going.get(id) if journal is not None else None
     size = header.length
     if header.kind is not Kind.BUF:
         size = size_of_parts(header.kind, body, going.accepted if going else ())
     if header.to.node and item.state not in (TransferState.HELD, TransferState.ACCEPTED):
-        return Progress(size, size)
-    return Progress(size, (going.mark.position or None) if going else None)
+        return Progress(size, size, got=size)
+    position = going.mark.position if going else 0
+    return Progress(size, position or None, got=position)
+
+
+def progress_of_ended(header: Header, body: bytes | Spooled) -> Progress:
+    """Of one that was sent before, and of which the core has no more than its end."""
+    return Progress(size_of_parts(header.kind, body) if isinstance(body, bytes) else header.length)
 
 
 def coming_from(peer: Peer) -> list[dict[str, Any]]:

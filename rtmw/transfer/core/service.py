@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from rtmw.errors import LogFull
 from rtmw.transfer import messages
-from rtmw.transfer.address import Address, Life
+from rtmw.transfer.address import Life
 from rtmw.transfer.core.accepting import Accepted, Letters, in_batches
+from rtmw.transfer.core.addressed import Addressed
 from rtmw.transfer.core.altering import Altering, Elsewhere
 from rtmw.transfer.core.bodies import Bodies, is_logged, lies_in_memory
 from rtmw.transfer.core.effects import (
@@ -33,12 +34,14 @@ from rtmw.transfer.core.effects import (
     Report,
     Steps,
     Tell,
+    Ticked,
     tell,
 )
 from rtmw.transfer.core.failing import FAILURES, failed
 from rtmw.transfer.core.handing import Handing
 from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.core.owners import Owners, transaction_event
+from rtmw.transfer.core.progress import progress_of_ended
 from rtmw.transfer.core.receiving import Receiving
 from rtmw.transfer.core.shown import answer_to
 from rtmw.transfer.core.telling import Telling
@@ -57,14 +60,12 @@ from rtmw.transfer.events import (
     SettleTransfer,
 )
 from rtmw.transfer.frames import Frame
-from rtmw.transfer.header import Delivery, Kind, resized
+from rtmw.transfer.header import Delivery, Header, Kind, resized
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import NONE, AbortCause, Request, Spooled, TransferId, TransferState
 
 __all__ = ["Machines", "Member", "Service"]
 
-MOST_ADDRESSES: Final = 64
-"""Of a sender, that are remembered for tools."""
 LARGEST_NUMBER: Final = (1 << 63) - 1
 """Of a request that the log knows."""
 
@@ -91,7 +92,7 @@ class Service:
         self._owners = Owners()
         self._receiving = Receiving(self.members, machines, Handing(machines, path), self._owners)
         self._telling = Telling(self.members)
-        self._sends_to: dict[Life, set[Address]] = {}
+        self._addressed = Addressed()
         self.events = Events()
         self._altering = Altering()
         self._unfinished = Unfinished()
@@ -109,6 +110,8 @@ class Service:
                 return self._happened(notes, logged)
             case Given():
                 return self._given()
+            case Ticked():
+                return self._ticked()
 
     # ---- for tools ----
 
@@ -124,20 +127,11 @@ class Service:
 
     def sends_to(self, member: Member) -> list[str]:
         """The addresses to which a sender has sent, at most 64 of them."""
-        return sorted(map(str, self._sends_to.get(member.life, ())))
+        return self._addressed.of(member.life)
 
     def arriving(self) -> list[dict[str, Any]]:
         """Bodies of which a part has come."""
-        return [
-            {
-                "from": self.members[life].name,
-                "to": str(chain.send.header.to),
-                "got": chain.got,
-                "bytes": chain.send.header.length,
-                "waits": False,
-            }
-            for (life, _), chain in self._bodies.arriving()
-        ]
+        return self._bodies.arriving(lambda life: self.members[life].name)
 
     # ---- frames ----
 
@@ -213,7 +207,7 @@ class Service:
         for life in sorted(lives & self.members.keys()):
             member = self.members.pop(life)
             self._telling.forget(life)
-            self._sends_to.pop(life, None)
+            self._addressed.forget(life)
             self._owners.leave(life)
             self._receiving.forget(life, member.name)
             yield from self._bodies.drop_all(life)
@@ -249,9 +243,17 @@ class Service:
         finally:
             if isinstance(body, Spooled) and body.name not in state.bodies:
                 yield Remove(body)
-        self._remember_address(frame.life, send.header.to)
+        self._addressed.add(frame.life, send.header.to)
+        if send.header.kind is not Kind.BUF or send.once:
+            yield from self._say_how_far(frame, send.header, body, ids)
         yield tell(frame, messages.Accepted(tuple(ids)), logged and not send.txn)
         yield from self._catch_up(frame, send, ids)
+
+    def _say_how_far(self, frame: Frame, header: Header, body: bytes | Spooled, ids: list[TransferId]) -> Steps:
+        for id in ids:
+            item = self.machines.find(id)
+            progress = progress_of_ended(header, body) if item is None else self.nodes.progress(item)
+            yield tell(frame, messages.Advanced(id, progress.got, progress.size), False)
 
     def _sends(self, frame: Frame, runs: tuple[messages.Run, ...]) -> Steps:
         number, count = frame.number, sum(len(run.bodies) for run in runs)
@@ -276,7 +278,7 @@ class Service:
         with suppress(LogFull):
             first = yield Do(run, header.delivery is Delivery.LOG)
         if first is not None:
-            self._remember_address(frame.life, header.to)
+            self._addressed.add(frame.life, header.to)
         return first
 
     def _send_each(self, frame: Frame, number: int, letters: Letters) -> Steps:
@@ -284,11 +286,6 @@ class Service:
         for at, body in enumerate(letters.bodies, number):
             send = messages.Send(0, resized(letters.header, len(body)), b"", body)
             yield from self._frame(frame._replace(number=at, message=send))
-
-    def _remember_address(self, life: Life, to: Address) -> None:
-        known = self._sends_to.setdefault(life, set())
-        if to not in known and len(known) < MOST_ADDRESSES:
-            known.add(to)
 
     def _follow(self, item: Item, life: Life) -> None:
         """Another sender than its own is told of it, too."""
@@ -350,6 +347,12 @@ class Service:
         yield from self._unfinished.go_on()
         yield from self._receiving.serve_stalled()
         yield from self._altering.look(self.nodes)
+        yield from self._telling.tell()
+
+    def _ticked(self) -> Steps:
+        for item in filter(None, map(self.machines.find, self.nodes.advanced())):
+            if item.state is TransferState.ACCEPTED:
+                self._telling.advance(item, self.nodes.progress(item))
         yield from self._telling.tell()
 
     def _happened(self, notes: tuple[Moved | MovedRun | Aborted | Came, ...], logged: bool) -> Steps:

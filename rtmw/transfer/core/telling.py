@@ -8,9 +8,10 @@ from typing import Final, Protocol
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.effects import Steps, Tell
+from rtmw.transfer.core.progress import Progress
 from rtmw.transfer.effects import Moved, MovedRun
 from rtmw.transfer.frames import Frame
-from rtmw.transfer.messages import Move, Moves, MovesRun
+from rtmw.transfer.messages import Advanced, Move, Moves, MovesRun
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, TransferId, TransferState
 
@@ -32,7 +33,7 @@ class Telling:
 
     def __init__(self, members: Mapping[Life, Seated]) -> None:
         self._members = members
-        self._moves: dict[Life, list[Move | MovesRun]] = {}
+        self._moves: dict[Life, list[Move | MovesRun | Advanced]] = {}
         self._logged = False
         """One of them has to be durable."""
         self._followers: dict[TransferId, set[Life]] = {}
@@ -67,6 +68,13 @@ class Telling:
         followers = self._followers.pop(note.id, set()) if is_over else self._followers.get(note.id, set())
         return followers | {producer}
 
+    def advance(self, item: Item, progress: Progress) -> None:
+        """How far it is, for all who are told of it."""
+        request, id = item.record.request, item.record.id
+        producers = set[Life]() if request is None else {request.producer}
+        for life in (producers | self._followers.get(id, set())) & self._members.keys():
+            self._moves.setdefault(life, []).append(Advanced(id, progress.got, progress.size))
+
     def follow(self, id: TransferId, life: Life) -> None:
         """It is told, too."""
         self._followers.setdefault(id, set()).add(life)
@@ -95,15 +103,15 @@ def _origin(item: Item) -> tuple[Life | None, str, int]:
     return record.request and record.request.producer, record.id.node, record.id.incarnation
 
 
-def _messages(moves: Sequence[Move | MovesRun]) -> Iterator[Moves | MovesRun]:
+def _messages(moves: Sequence[Move | MovesRun | Advanced]) -> Iterator[Moves | MovesRun | Advanced]:
     alone: list[Move] = []
     for move in moves:
         if isinstance(move, Move):
             alone.append(move)
-        if alone and (isinstance(move, MovesRun) or len(alone) == MOST_MOVES):
+        if alone and (not isinstance(move, Move) or len(alone) == MOST_MOVES):
             yield Moves(tuple(alone))
             alone = []
-        if isinstance(move, MovesRun):
+        if not isinstance(move, Move):
             yield move
     if alone:
         yield Moves(tuple(alone))

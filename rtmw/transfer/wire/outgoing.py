@@ -59,6 +59,8 @@ class Outgoing:
     """Ends of blocks that were read in this life."""
     kept: int = 0
     """Position of the mark that is logged."""
+    received: int = 0
+    """What the peer has, as it has said last."""
     withdrawn: bool = False
     was_taken: bool = False
     """The peer has said so last: a receiver has it, or it is a dead letter, and it cannot be cancelled."""

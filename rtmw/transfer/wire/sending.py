@@ -32,6 +32,8 @@ class Sending:
         self.transfers: dict[TransferId, Outgoing] = {}
         self.sent_bytes = 0
         """Of pieces, also of those that were sent again."""
+        self.advanced: set[TransferId] = set()
+        """Of these the peer has said how much it has, since somebody has looked and emptied it."""
         self._out: list[e.SendingEffect] = []
         self._refs: dict[int, Outgoing] = {}
         self._queues: list[deque[TransferId]] = [deque() for _ in range(8)]
@@ -192,7 +194,8 @@ class Sending:
         if one.phase is not Phase.OFFERED or not frame.position <= min(frame.limit, one.size):
             raise TransfersDamaged(f"GO for {one.add.id}, which is {one.phase.value}: {frame.position}", frame.position)
         one.in_doubt = one.in_doubt and one.withdrawn
-        one.goal, one.limit, one.value = frame.position, frame.limit, frame.value
+        one.goal, one.limit, one.value, one.received = frame.position, frame.limit, frame.value, frame.position
+        self.advanced.add(one.add.id)
         block = self.terms.block
         one.chain, one.phase = Chain(block, one.known_before(frame.position, block)), Phase.CATCHING_UP
         self._caught_up(one)
@@ -304,7 +307,8 @@ class Sending:
             return
         if not frame.durable <= frame.received <= one.sent or frame.limit < one.limit:
             raise TransfersDamaged(f"ACK for {one.add.id} that cannot be: {frame}", frame.received)
-        one.limit = frame.limit
+        one.limit, one.received = frame.limit, frame.received
+        self.advanced.add(one.add.id)
         self._await_turn(one)
         mark = one.marks.get(frame.durable)
         if mark is not None and mark.position > one.kept:

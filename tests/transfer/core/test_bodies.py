@@ -37,13 +37,13 @@ def bodies() -> Bodies:
 def test_a_body_that_is_given_up_is_dropped_and_its_send_has_failed(bodies: Bodies) -> None:
     failed = Failed(0, f"its sender gave it up after 1000 of {LENGTH} bytes")
     assert effects(bodies.give_up(FRAME)) == [Drop(KEY), Tell(FRAME._replace(message=failed), False)]
-    assert not bodies.arriving()
+    assert not bodies.arriving(str)
 
 
 def test_a_block_that_comes_when_its_body_was_given_up_counts_for_nothing(bodies: Bodies) -> None:
     effects(bodies.give_up(FRAME))
     assert not effects(bodies.take(KEY, bytes(1000)))
-    assert not bodies.arriving()
+    assert not bodies.arriving(str)
 
 
 def test_a_body_that_has_come_or_was_refused_is_not_given_up_any_more(bodies: Bodies) -> None:

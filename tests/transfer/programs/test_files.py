@@ -113,3 +113,20 @@ def test_a_file_that_is_written_to_before_an_inbox_comes_arrives_not_at_all(
         assert inbox.take(0) is None
     with pytest.raises(ValueError, match="there is no such folder"):
         rtmw.Inbox("ingest", folder=tmp_path / "missing")
+
+
+def test_t11_the_progress_of_files_for_this_node_is_in_bytes_of_their_content(
+    sender: rtmw.Sender, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "x").write_bytes(bytes(3 * MIB))
+    (tmp_path / "empty").write_bytes(b"")
+    sent = sender.send("ingest", [rtmw.Part(b"12345"), rtmw.File(tmp_path / "x")])
+    empty = sender.send("ingest", rtmw.File(tmp_path / "empty"))
+    assert sent.progress == rtmw.Progress(rtmw.TransferState.ACCEPTED, 0, 3 * MIB + 5)
+    with rtmw.Inbox("ingest", folder=folder) as inbox:
+        for _ in (sent, empty):
+            take(inbox).consume()
+        for one in (sent, empty):
+            assert one.wait(Level.CONSUMED, PATIENCE)
+    assert (sent.progress.bytes, sent.progress.share) == (3 * MIB + 5, 1)
+    assert (empty.progress.bytes, empty.progress.total, empty.progress.share) == (0, 0, 1)
