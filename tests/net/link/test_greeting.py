@@ -1,0 +1,92 @@
+"""The two connections of a link until a line has them: what is looked at first, and how long it may take."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from rtmw.net.link.greeting import LinkGuest, dial
+from rtmw.net.link.links import Links
+from tests.net.hosts import PATIENCE
+from tests.net.link.nodes import free_port, links_of
+from tests.net.security.site import Site
+from tests.net.session.skipping import ended, run_skipping, skip
+
+PATIENCE_S = 3.0
+"""What is promised: so long a peer may take until a line has both connections."""
+SERVER_HELLO = b"\x16\x03\x03\x02\x00\x02"
+"""As the record of a ServerHello begins. The rest of the record does not come."""
+
+
+def listening(domain: rtmw.Domain, folder: Path) -> tuple[Links, int]:
+    """Links of a node with keys, and the port where it accepts others."""
+    port = free_port()
+    identity = Site(folder).node("rtmw://plant/hub")
+    links = links_of(domain, folder / "hub.toml", f'listen = "127.0.0.1:{port}"', identity)
+    links.open()
+    return links, port
+
+
+@pytest.mark.parametrize(
+    ("first", "ends", "why"),
+    [
+        (SERVER_HELLO, False, "what came is no TLS"),
+        (b"GET / ", False, "what came is no TLS"),
+        (SERVER_HELLO[:3], True, "what came is no TLS"),
+        (b"", True, "it said nothing"),
+    ],
+)
+def test_no_tls_is_begun_before_six_bytes_that_begin_as_a_client_does(
+    third: rtmw.Domain, tmp_path: Path, first: bytes, ends: bool, why: str
+) -> None:
+    """OpenSSL would wait for the rest of the record, or say it in other words."""
+
+    async def run() -> None:
+        links, port = listening(third, tmp_path)
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            stranger.sendall(first)
+            if ends:
+                stranger.shutdown(socket.SHUT_WR)
+            while not links.refused:
+                await asyncio.sleep(0.01)
+        assert [one["why"] for one in links.turned_away.recent()] == [why]
+        links.close()
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+
+
+def test_a_guest_that_says_nothing_is_sent_away_after_three_seconds(third: rtmw.Domain, tmp_path: Path) -> None:
+    async def run() -> None:
+        links, _ = listening(third, tmp_path)
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+            guest = LinkGuest(links, "", server.accept()[0], "127.0.0.1")
+            greeting = asyncio.create_task(guest.greet())
+            await asyncio.sleep(0)
+            skip(PATIENCE_S)
+            assert await ended(greeting)
+            guest.over()
+        assert [one["why"] for one in links.turned_away.recent()] == ["it took too long to say who it is"]
+        links.close()
+
+    run_skipping(run())
+
+
+def test_a_node_that_says_nothing_is_left_after_three_seconds(third: rtmw.Domain, tmp_path: Path) -> None:
+    async def run() -> None:
+        links, _ = listening(third, tmp_path)
+        with socket.create_server(("127.0.0.1", 0)) as mute:
+            mute.setblocking(False)
+            place = f"127.0.0.1:{mute.getsockname()[1]}"
+            dialling = asyncio.create_task(dial(links, place))
+            accepted, _ = await asyncio.get_running_loop().sock_accept(mute)
+            with accepted:
+                skip(PATIENCE_S)
+                assert await ended(dialling)
+                assert isinstance(dialling.exception(), TimeoutError)
+        links.close()
+
+    run_skipping(run())

@@ -1,0 +1,104 @@
+"""The door before a peer is known: how many stand in it, how long, and who gives way."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from contextlib import ExitStack
+from uuid import uuid4
+
+from rtmw.net.session import Carrier
+from rtmw.net.session.door import Door
+from rtmw.net.session.errors import Code
+from rtmw.net.session.guest import SessionGuest
+from rtmw.net.session.hello import Hello
+from rtmw.net.session.links import Connected, Deadline, Drop, Overdue
+from rtmw.net.session.meetings import Meetings
+from rtmw.net.session.terms import Terms
+from tests.net.session.skipping import ended, run_skipping, skip
+
+IN_ALL, OF_ONE, PATIENCE_S = 64, 8, 3.0
+"""What is promised of the door: connections that are not through, and seconds until they are."""
+
+
+class Mute:
+    """A guest that never says anything."""
+
+    def __init__(self, sock: socket.socket, address: str, come: list[Mute]) -> None:
+        self._socket, self.address = sock, address
+        self.is_over = False
+        come.append(self)
+
+    async def greet(self) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    def over(self) -> None:
+        self.is_over = True
+        self._socket.close()
+
+
+async def crowded(addresses: list[str]) -> tuple[list[Mute], Counter[str]]:
+    """Those who came, one from each of these addresses, in this order, and whom the door counts as refused."""
+    come, refused = list[Mute](), Counter[str]()
+    loop, listening = asyncio.get_running_loop(), socket.create_server(("127.0.0.1", 0))
+    listening.setblocking(False)
+    door = Door(loop, listening, refused, lambda sock, address: Mute(sock, address, come))
+    with ExitStack() as stack:
+        for number, address in enumerate(addresses):
+            one = stack.enter_context(socket.socket())
+            one.setblocking(False)
+            one.bind((address, 0))
+            await loop.sock_connect(one, listening.getsockname())
+            while len(come) <= number:
+                await asyncio.sleep(0)
+        while sum(refused.values()) > sum(one.is_over for one in come):
+            await asyncio.sleep(0)
+        gone, counted = [one for one in come if one.is_over], Counter(refused)
+        door.close()
+        while not all(one.is_over for one in come):
+            await asyncio.sleep(0)
+    return gone, counted
+
+
+def of_host(number: int) -> str:
+    return f"127.0.1.{number}"
+
+
+def test_of_one_address_eight_stand_in_the_door_and_the_oldest_gives_way() -> None:
+    gone, refused = asyncio.run(crowded([of_host(1)] * OF_ONE))
+    assert (gone, refused) == ([], Counter())
+    gone, refused = asyncio.run(crowded([of_host(1), of_host(2), *[of_host(1)] * OF_ONE]))
+    assert ([one.address for one in gone], refused) == ([of_host(1)], {"too many of one address": 1})
+
+
+def test_of_all_addresses_sixty_four_stand_in_the_door_and_the_oldest_gives_way() -> None:
+    hosts = [of_host(1 + number // OF_ONE) for number in range(IN_ALL)]
+    gone, refused = asyncio.run(crowded(hosts))
+    assert (gone, refused) == ([], Counter())
+    gone, refused = asyncio.run(crowded([*hosts, of_host(100), of_host(101)]))
+    assert ([one.address for one in gone], refused) == ([of_host(1)] * 2, {"too many": 2})
+
+
+def test_a_guest_of_sessions_that_says_nothing_is_sent_away_after_three_seconds() -> None:
+    async def run() -> None:
+        async with Carrier(uuid4()) as carrier:
+            here, there = socket.socketpair()
+            with there:
+                guest = SessionGuest(carrier, here, lambda: None)
+                greeting = asyncio.create_task(guest.greet())
+                await asyncio.sleep(0)
+                skip(PATIENCE_S)
+                assert await ended(greeting)
+                guest.over()
+            assert carrier.refused == {"too slow": 1}
+
+    run_skipping(run())
+
+
+def test_a_connection_that_carries_no_session_after_three_seconds_is_refused() -> None:
+    meetings = Meetings(Hello(uuid4(), 1), Terms(), lambda: 1)
+    effects = meetings.step(Connected(1, False, "", True), 100.0)
+    assert Deadline(1, 100.0 + PATIENCE_S) in effects
+    dropped = [one for one in meetings.step(Overdue(1), 100.0 + PATIENCE_S) if isinstance(one, Drop)]
+    assert [one.code for one in dropped] == [Code.SILENT]
