@@ -141,7 +141,9 @@ class Status:
         for name in self._changed:
             self._unmatched.pop(name, None)
             found = find_mismatches(name, topics[name], self._bridge, self._names) if name in topics else []
-            rows = [*map(asdict, found), *self._links.unmatched(name)]
+            met = self._links.met(name)  # over DDS alone nobody may be there
+            told = (asdict(one) for one in found if one.cause != "nobody" or one.direction not in met)
+            rows = [*told, *self._links.unmatched(name)]
             if rows:
                 self._unmatched[name] = rows
         if any(self._unmatched.get(name, []) != was for name, was in before.items()):

@@ -101,8 +101,8 @@ class IncomingRoutes:
                 raise Violation(f"route {asked.route} is opened beside others of the same publishers")
             self._waiting[lane] = asked
         else:
-            if self._denied.pop(asked.topic, None):
-                self._side.explained.add(asked.topic)
+            self._denied.pop(asked.topic, None)
+            self._side.explained.add(asked.topic)
             self.routes.put(asked.topic, asked.route, Incoming(asked, lane, type, verdict, wanted.history > 0))
             self._side.changes += 1
             self._side.act(do.OpenIn(asked.route, asked, type, wanted, verdict))
@@ -158,6 +158,7 @@ class IncomingRoutes:
     def _close(self, number: int) -> None:
         route = self.routes.at(number)
         self.routes.pop(number)
+        self._side.explained.add(route.lane.topic)
         self._side.memory.drop(number)
         self._side.changes += 1
         self._side.act(do.CloseIn(number))

@@ -136,6 +136,7 @@ class OutgoingRoutes:
         route = self.routes.pop(number)
         if route is not None:
             del self._numbers[route.lane]
+            self._side.explained.add(route.lane.topic)
             self.see(route.lane.topic)
 
     def _judge(self, topic: str) -> Verdict:
@@ -174,6 +175,7 @@ class OutgoingRoutes:
         self._last += 1
         lane, offer = route.lane, route.offer
         self._numbers[lane] = self._last
+        self._side.explained.add(lane.topic)
         self.routes.put(lane.topic, self._last, route)
         self._side.act(do.OpenOut(self._last, lane, offer, route.asked, route.verdict))
         self._side.say(
@@ -191,4 +193,5 @@ class OutgoingRoutes:
     def _drop(self, number: int, route: Outgoing) -> None:
         self.routes.pop(number)
         del self._numbers[route.lane]
+        self._side.explained.add(route.lane.topic)
         self._side.act(do.DropOut(number))

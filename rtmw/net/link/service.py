@@ -210,6 +210,17 @@ class LinkService:
         found, self._links.explained = self._links.explained, set()
         return found.union(*(session.linked.control.explained() for session in self._links.sessions.values()))
 
+    def met(self, topic: str) -> set[str]:
+        """The directions, `out` and `in`, in which somebody is at the other end of a link, or the rules keep it out."""
+        found = set[str]()
+        for session in self._links.sessions.values() if self._links else ():
+            control = session.linked.control
+            if control.outgoing.routes.has(topic) or control.outgoing.why_not(topic):
+                found.add("out")
+            if control.incoming.routes.has(topic):
+                found.add("in")
+        return found
+
     def unmatched(self, topic: str) -> list[dict[str, Any]]:
         """Why a topic does not cross over links, as rows of `apart`."""
         found = list[dict[str, Any]]()

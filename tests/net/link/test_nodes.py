@@ -112,6 +112,32 @@ def test_a_topic_of_a_peer_with_a_rule_does_not_cross_by_dds_while_the_link_is_d
         assert taker.take() is None
 
 
+def nobody(host: Host) -> set[tuple[str, str]]:
+    """Topics, and directions, of which its node says that nobody is elsewhere."""
+    return {(row["topic"], row["direction"]) for row in host.info()["apart"] if row["cause"] == "nobody"}
+
+
+def test_of_a_topic_that_crosses_by_a_link_no_node_says_that_nobody_elsewhere_has_it(linked: LinkedPair) -> None:
+    linked.rules["press"] = '[[allow]]\npeer = "*"\npublish = ["*"]\nsubscribe = ["*"]\ndeny = ["secret"]\n'
+    linked.link["hub"] = "lease = 1\n"
+    linked.start().wait_up()
+    with ExitStack() as stack:
+        for topic in ("a", "secret", "alone"):
+            stack.enter_context(publisher(linked.press, topic))
+        for topic in ("secret", "lonely"):
+            stack.enter_context(subscriber(linked.hub, topic))
+        taker = subscriber(linked.hub, "a")
+        wait_until(lambda: nobody(linked.press) == {("alone", "out")}, "press says it of what nobody wants")
+        wait_until(lambda: nobody(linked.hub) == {("secret", "in"), ("lonely", "in")}, "hub of what does not come")
+        taker.close()
+        wait_until(lambda: ("a", "out") in nobody(linked.press), "nobody reads it any more")
+        with subscriber(linked.hub, "a"):
+            wait_until(lambda: not {("a", "out")} & nobody(linked.press), "somebody reads it again")
+            wait_until(lambda: not {("a", "in")} & nobody(linked.hub), "it comes again")
+            linked.press.kill()
+            wait_until(lambda: ("a", "in") in nobody(linked.hub), "the link is over")
+
+
 def test_a_topic_that_the_rules_deny_does_not_cross_and_both_ends_say_why(linked: LinkedPair) -> None:
     linked.with_keys()
     linked.rules["hub"] = '[[allow]]\npeer = "rtmw://plant/*"\npublish = ["{node}/*"]\ndeny = ["*/secret"]\n'
