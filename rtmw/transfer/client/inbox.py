@@ -17,6 +17,7 @@ from rtmw.errors import ClosedError
 from rtmw.qos import check_seconds
 from rtmw.transfer.address import Address, Reach
 from rtmw.transfer.client.consuming import Consuming, Together
+from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.letter import Letter
 from rtmw.transfer.client.line import Line, new_life
 from rtmw.transfer.client.pending import Pending
@@ -31,6 +32,7 @@ __all__ = ["Inbox", "InboxStats"]
 
 MOST: Final = 64
 """Letters that are asked for at a time, when many come."""
+_AGAIN_S: Final = 0.001
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class Inbox(Closing):
         self._most = 1
         self._asked: Pending | None = None
         self._lock = threading.Lock()
-        """Of the threads that take: one at a time asks the core."""
+        """Of the threads and tasks that take, and may wait: one at a time asks the core."""
+        self._counting = threading.Lock()
         self._received = self._bytes = self._redelivered = self._refused = 0
         self._closed = False
         self._line = Line.of(domain)
@@ -101,35 +104,37 @@ class Inbox(Closing):
         CoreNotRunning: there has been no core for ten seconds.
         """
         check_seconds("timeout", timeout)
+        deadline = Deadline(timeout)
         if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
             return None
         try:
-            if not self._ready:
-                self._take(timeout)
-            return self._next()
+            ahead = self._next()
+            return ahead if ahead is not None else self._take(deadline.left)
         finally:
             self._lock.release()
 
-    def _take(self, timeout: float | None) -> None:
+    def _take(self, timeout: float | None) -> Letter | None:
         pending = self._ask(waits=timeout != 0)
         if not self._line.wait_until(lambda: pending.is_done, None if timeout == 0 else timeout):
             self._untake(pending)
             self._line.wait(pending)
-        self._got(pending)
+        return self._got(pending)
 
     async def take_async(self, timeout: float | None = None) -> Letter | None:
         """As `take`, for asyncio. Cancelled, it loses nothing."""
         check_seconds("timeout", timeout)
+        deadline = Deadline(timeout)
         while not self._lock.acquire(blocking=False):
-            await asyncio.sleep(0.001)
+            if deadline.is_over:
+                return None
+            await asyncio.sleep(_AGAIN_S)
         try:
-            if not self._ready:
-                await self._take_async(timeout)
-            return self._next()
+            ahead = self._next()
+            return ahead if ahead is not None else await self._take_async(deadline.left)
         finally:
             self._lock.release()
 
-    async def _take_async(self, timeout: float | None) -> None:
+    async def _take_async(self, timeout: float | None) -> Letter | None:
         pending = self._ask(waits=timeout != 0)
         try:
             if not await self._line.until(lambda: pending.is_done, None if timeout == 0 else timeout):
@@ -138,7 +143,7 @@ class Inbox(Closing):
         except asyncio.CancelledError:
             self._asked = pending  # the next `take` goes on with it
             raise
-        self._got(pending)
+        return self._got(pending)
 
     def _ask(self, waits: bool) -> Pending:
         """Of the last call, if that was cancelled; else a new one."""
@@ -152,35 +157,44 @@ class Inbox(Closing):
     def _untake(self, pending: Pending) -> None:
         self._line.requests.tell(self._life, Untake(pending.number))
 
-    def _got(self, pending: Pending) -> None:
-        """More are asked for while as many come, and one by one when they are few: what one inbox holds, the others
-        do not have."""
+    def _got(self, pending: Pending) -> Letter | None:
+        """The first letter; the others are ahead. More are asked for while as many come, and one by one when they are
+        few: what one inbox holds, the others do not have."""
         pending.result()
         letters = [Letter(self, handed) for handed in pending.first if isinstance(handed, Handed)]
         self._most = min(MOST, 2 * self._most) if len(letters) == self._most else 1
-        self._ready.extend(letters)
+        self._ready.extend(letters[1:])
+        return self._counted(letters[0]) if letters else None
 
     def _next(self) -> Letter | None:
-        if not self._ready:
+        letter = self._pop()
+        return None if letter is None else self._counted(letter)
+
+    def _pop(self) -> Letter | None:
+        """Any thread."""
+        try:
+            return self._ready.popleft()
+        except IndexError:
             return None
-        letter = self._ready.popleft()
-        self._received += 1
-        self._bytes += letter.size
-        self._redelivered += letter.redelivered > 0
+
+    def _counted(self, letter: Letter) -> Letter:
+        with self._counting:
+            self._received += 1
+            self._bytes += letter.size
+            self._redelivered += letter.redelivered > 0
         return letter
 
     def _take_in(self, sender: Sender, txn: int) -> Letter | None:
-        """For `Transaction.take`: what was handed over ahead goes back first, so that the order holds."""
-        with self._lock:
-            while self._ready:
-                self._ready.popleft().give_back("taken in a transaction instead")
-            if sender._line is not self._line:
-                raise ValueError("the inbox is of another domain than the sender of the transaction")
-            pending = self._line.requests.begin(Pending(self._life, Take(txn, 1, 0)))
-            self._line.wait(pending)
-            letters = [Letter(self, handed, txn) for handed in pending.first if isinstance(handed, Handed)]
-            self._ready.extend(letters)
-            return self._next()
+        """For `Transaction.take`: what was handed over ahead goes back first, so that the order holds. It does not
+        wait, and so not for a thread that waits for a letter either."""
+        if sender._line is not self._line:
+            raise ValueError("the inbox is of another domain than the sender of the transaction")
+        while (ahead := self._pop()) is not None:
+            ahead.give_back("taken in a transaction instead")
+        pending = self._line.requests.begin(Pending(self._life, Take(txn, 1, 0)))
+        self._line.wait(pending)
+        letters = [Letter(self, handed, txn) for handed in pending.first if isinstance(handed, Handed)]
+        return self._counted(letters[0]) if letters else None
 
     def __iter__(self) -> Iterator[Letter]:
         return self
