@@ -119,7 +119,9 @@ def _progress(one: dict[str, Any]) -> str | None:
     if one["sent"] is None or one["state"] != "ACCEPTED":
         return None
     rate = f", {size(one['rate'])}/s" if one["rate"] is not None else ""
-    return f"{size(one['sent'])}, {100 * one['sent'] // max(one['bytes'], 1)} %{rate}"
+    is_shut = one["limit"] is not None and one["limit"] <= one["sent"] < one["bytes"]
+    window = ", window shut" if is_shut else ""
+    return f"{size(one['sent'])}, {100 * one['sent'] // max(one['bytes'], 1)} %{rate}{window}"
 
 
 def _transaction(one: dict[str, Any]) -> tuple[Any, ...]:

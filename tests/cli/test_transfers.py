@@ -12,6 +12,7 @@ import pytest
 
 import rtmw
 from rtmw import Delivery, Level, TransferState, observe
+from rtmw.cli import transfers
 from rtmw.cli.top import TransferWords
 from rtmw.cli.transfers import PAPER
 from rtmw.observe import TransferActivity, TransferCounters
@@ -261,3 +262,9 @@ def test_a_graph_has_services_between_senders_and_inboxes(core: CoreProcess, spa
     edges = document(run, "graph", *here(core))
     found = {(one["pid"], one["does"], one["matched"]) for one in edges if one["topic"] == "transfers to ingest"}
     assert found == {(children[0].pid, "publishes", True), (children[1].pid, "subscribes", True)}
+
+
+@pytest.mark.parametrize(("sent", "words"), [(15 << 20, "15.0 MiB, 23 %"), (16 << 20, "16.0 MiB, 25 %, window shut")])
+def test_t7_a_window_that_is_shut_is_said(sent: int, words: str) -> None:
+    row = {"state": "ACCEPTED", "bytes": 64 << 20, "sent": sent, "limit": 16 << 20, "rate": None}
+    assert transfers._progress(row) == words

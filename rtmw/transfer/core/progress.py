@@ -29,6 +29,8 @@ class Progress(NamedTuple):
     """Bytes a second, since it began on this session."""
     got: int = 0
     """How many the core of the receiver has, as far as it has said so."""
+    limit: int | None = None
+    """How many may leave before it says more: the end of the window. None: it is not on its way."""
 
 
 def progress_of(item: Item, body: bytes | Path, peer: Peer | None, journal: Journal | None) -> Progress:
@@ -39,7 +41,7 @@ def progress_of(item: Item, body: bytes | Path, peer: Peer | None, journal: Jour
         is_there = one.phase in (Phase.WHOLE, Phase.AT_PEER, Phase.ENDED)
         sent = one.size if is_there else max(one.sent, one.kept)
         got = one.size if is_there and one.phase is not Phase.WHOLE else max(one.received, one.kept)
-        return Progress(one.size, sent or None, one.rate(asyncio.get_running_loop().time()), got)
+        return Progress(one.size, sent or None, one.rate(asyncio.get_running_loop().time()), got, one.limit or None)
     going = journal.going.get(id) if journal is not None else None
     size = header.length
     if header.kind is not Kind.BUF:

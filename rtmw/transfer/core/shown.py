@@ -103,7 +103,8 @@ def _items(service: Service, most: int) -> list[Item]:
 
 def transfer_row(item: Item, service: Service) -> dict[str, Any]:
     """`bytes`: of all its parts, those of files included; `sent`: of these, how many have left for another node;
-    `rate`: bytes a second; None: it is not on its way."""
+    `received`: of these, how many that node has, as it has said; `limit`: how many may leave before it says more;
+    `rate`: bytes a second. None: it is not on its way."""
     record, header = item.record, item.record.header
     progress = service.nodes.progress(item)
     waits = service.nodes.why_waits(item) if header.to.node and item.state is TransferState.ACCEPTED else ""
@@ -122,6 +123,8 @@ def transfer_row(item: Item, service: Service) -> dict[str, Any]:
         "transaction": item.txn or None,
         "expires_ns": record.deadline_ns or None,
         "sent": progress.sent,
+        "received": progress.got if progress.limit else None,
+        "limit": progress.limit,
         "rate": progress.rate,
         "cause": item.cause or waits,
     }

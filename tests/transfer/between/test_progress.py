@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import rtmw
 from rtmw import Delivery, Level, Progress, TransferState
-from tests.transfer.between.pair import MIB, Pair, take, until, written
+from tests.transfer.between.pair import MIB, Pair, shown, take, until, written
 from tests.transfer.core_process import PATIENCE
 
 SIZE = 256 * MIB
+WINDOW = 16 * MIB
 
 
 @pytest.fixture
@@ -48,6 +50,26 @@ def test_t11_a_sender_is_told_again_and_again_how_much_of_a_file_the_core_of_its
     assert [one.bytes for one in told] == sorted(one.bytes for one in told)
     assert (told[0].state, told[-1]) == (TransferState.ACCEPTED, Progress(TransferState.CONSUMED, SIZE, SIZE))
     assert any(0 < one.share < 1 for one in told)
+
+
+def test_t7_the_window_of_a_transfer_is_visible(
+    sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, large: Path
+) -> None:
+    os.truncate(large, 4 * SIZE)
+    sender.send("ingest@centre", rtmw.File(large))
+    rows = list[dict[str, Any]]()
+
+    def is_under_way() -> bool:
+        (row,) = shown(sender)
+        if row["limit"] is not None and row["state"] == "ACCEPTED":
+            rows.append(row)
+        return bool(rows) and rows[-1]["received"] > 2 * WINDOW
+
+    until(is_under_way, "more than the window is there")
+    assert all(row["received"] <= (row["sent"] or 0) <= row["limit"] <= row["received"] + WINDOW for row in rows)
+    pair.cable.take_down()
+    until(lambda: shown(sender)[0]["limit"] is None, "it is not on its way")
+    assert shown(sender)[0]["received"] is None
 
 
 def test_t11_so_it_is_of_a_large_body(sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair) -> None:
