@@ -88,7 +88,9 @@ MUTANTS: Final = {
         "wire.sending", "            self._await_turn(one)  # these bytes are of a stream before\n", ""
     ),
     "a window that opens gives a turn": Mutant(
-        "wire.sending", "one.limit = frame.limit\n        self._await_turn(one)\n", "one.limit = frame.limit\n"
+        "wire.sending",
+        "self.advanced.add(one.add.id)\n        self._await_turn(one)\n",
+        "self.advanced.add(one.add.id)\n",
     ),
     "a turn from before an offer was put off counts not": Mutant(
         "wire.sending",
