@@ -92,7 +92,7 @@ class Services:
             await asyncio.sleep(backoff.seconds())
 
     async def _run(self, service: Service, said: str) -> int:
-        """One process, from start to end. Cancelled, it is told to end. `said`: what the log has as its last reason."""
+        """One process, from start to end. Cancelled, it is told to end. `said`: the last reason in the log."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *self._command(service.name), stdin=pipe, stdout=asyncio.subprocess.DEVNULL, stderr=pipe

@@ -359,9 +359,9 @@ def _from(of: type[Any], found: Any) -> Any:
         raise ValueError(f"{found!r:.100} is no object")
     row, values = cast("dict[str, Any]", found), dict[str, Any]()
     for name, form in _FORMS[of].items():
-        if name not in row and name in _LEFT_OUT:
-            continue
         if name not in row:
+            if name in _LEFT_OUT:
+                continue
             raise ValueError(f"it has no {name}")
         try:
             values[name] = form.read(row[name])

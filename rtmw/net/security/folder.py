@@ -142,7 +142,7 @@ def read_key(path: Path) -> Key:
 def read_certificates(
     path: Path, *, secret: bool = False, advice: str = "take it from its host again"
 ) -> list[Certificate]:
-    """All of a file, in its order; at least one. `advice`: what to do where there are none. Raises KeysError."""
+    """All of a file, in its order; at least one. `advice`: the next step where there are none. Raises KeysError."""
     data = read(path, secret=secret)
     try:
         return x509.load_pem_x509_certificates(data)

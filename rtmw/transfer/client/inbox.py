@@ -185,7 +185,7 @@ class Inbox(Closing):
         return letter
 
     def _take_in(self, sender: Sender, txn: int) -> Letter | None:
-        """For `Transaction.take`: what was handed over ahead goes back first, so that the order holds. It does not
+        """For `Transaction.take`: letters that are here ahead go back first, so that the order holds. It does not
         wait, and so not for a thread that waits for a letter either."""
         if sender._line is not self._line:
             raise ValueError("the inbox is of another domain than the sender of the transaction")

@@ -381,7 +381,7 @@ class Sender(Closing):
             self._line.requests.begin(Pending(self._life, Ask(id), on_done=self._said))
 
     def _said(self, pending: Pending) -> None:
-        """Another core has said how a letter is. What the core before has told of it is no event again."""
+        """Another core has said how a letter is. A state that the core before has told is no event again."""
         if isinstance(pending.answer, Moves):
             for move in pending.answer.moves:
                 if self._pass_on(move):
