@@ -9,7 +9,7 @@ from rtmw.transfer.events import Now
 from rtmw.transfer.machine import Machine
 from rtmw.transfer.messages import Move
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import TransferId, TransferState
+from rtmw.transfer.records import Request, TransferId, TransferState
 from rtmw.transfer.volatile import is_volatile
 
 __all__ = ["Machines"]
@@ -29,6 +29,13 @@ class Machines:
     def find(self, id: TransferId) -> Item | None:
         """A transfer that has not ended."""
         return self.logged.state.find(id) or self.volatile.state.find(id)
+
+    def was_sent(self, logged: bool, sender: str, request: Request, once: bytes) -> bool:
+        """A core has accepted it already, so the files that it names may be others by now, or gone. TransferRefused:
+        `once` belongs to something else."""
+        state = (self.logged if logged else self.volatile).state
+        is_asked_again = request.number != 0 and request in state.requests
+        return is_asked_again or (bool(once) and state.once.find(sender, once) is not None)
 
     def move(self, id: TransferId) -> Move:
         """How a transfer is, or how it has ended; UNKNOWN: nobody remembers."""

@@ -231,12 +231,13 @@ class Service:
     def _send(self, frame: Frame, send: messages.Send, body: bytes | Spooled) -> Steps:
         if send.txn:
             self._owners.check(frame, send.txn)
-        logged = is_logged(send)
+        logged, name = is_logged(send), self.members[frame.life].name
         state = (self.machines.logged if logged else self.machines.volatile).state
         request = Request(frame.life, 0 if send.txn else frame.number)
         try:
-            sources = None if send.header.kind is Kind.BUF else (yield LookAtSources(send.header, body))
-            told = self.members[frame.life].name, send.txn, None, request, send.once, sources is not None
+            looks = send.header.kind is not Kind.BUF and not self.machines.was_sent(logged, name, request, send.once)
+            sources = (yield LookAtSources(send.header, body)) if looks else None
+            told = name, send.txn, None, request, send.once, sources is not None
             ids = yield Do(SendTransfer(send.header, body, *told), logged)
             for id in ids if sources is not None else ():
                 yield KeepSources(id, sources or ())
@@ -311,10 +312,8 @@ class Service:
 
     def _of_transaction(self, frame: Frame) -> Steps:
         value, event = 0, transaction_event(frame)
-        if isinstance(frame.message, messages.Commit):
-            is_done = Request(frame.life, frame.number) in self.machines.logged.state.requests
-        else:
-            is_done = False
+        known = self.machines.logged.state.requests
+        is_done = isinstance(frame.message, messages.Commit) and Request(frame.life, frame.number) in known
         txn: int = getattr(frame.message, "txn", NONE)
         if not is_done:
             self._owners.check(frame, txn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from rtmw import Delivery, Level
 from rtmw.transfer.client.viewer import Viewer
 from tests.conftest import free_number
 from tests.transfer.between.pair import MIB, cause, shown, take, until, written
-from tests.transfer.core_process import PATIENCE, CoreProcess
+from tests.transfer.core_process import KILLED, PATIENCE, CoreProcess
 
 BOTH = pytest.mark.parametrize("delivery", [Delivery.NORMAL, Delivery.LOG])
 
@@ -113,6 +114,42 @@ def test_a_file_that_is_written_to_before_an_inbox_comes_arrives_not_at_all(
         assert inbox.take(0) is None
     with pytest.raises(ValueError, match="there is no such folder"):
         rtmw.Inbox("ingest", folder=tmp_path / "missing")
+
+
+def test_a_file_that_was_accepted_by_a_core_that_died_is_not_looked_at_by_the_next_one(
+    core: CoreProcess, sender: rtmw.Sender, tmp_path: Path
+) -> None:
+    """The first core dies behind START and ENQUEUE, before it has told that the transfer is accepted."""
+    source = tmp_path / "x"
+    written(source, 100_000)
+    core.kill()
+    core.start(KILLED, "--batches", "2")
+    with ThreadPoolExecutor(1) as threads:
+        sending = threads.submit(sender.send, "ingest@elsewhere", rtmw.File(source), delivery=Delivery.LOG)
+        core.process.wait(PATIENCE)
+        core.close_pipes()
+        source.unlink()
+        core.start()
+        sent = sending.result(PATIENCE)
+    assert sent.state is rtmw.TransferState.ACCEPTED
+    assert [row["id"] for row in shown(sender)] == [str(sent.id)]
+
+
+@BOTH
+def test_a_file_that_is_sent_again_under_its_id_needs_not_be_there_any_more(
+    sender: rtmw.Sender, folder: Path, tmp_path: Path, delivery: Delivery
+) -> None:
+    source = tmp_path / "x"
+    written(source, 100_000)
+    with rtmw.Inbox("ingest", folder=folder) as inbox:
+        sent = sender.send("ingest", rtmw.File(source), delivery=delivery, id=7)
+        take(inbox).consume()
+        assert sent.wait(Level.CONSUMED, PATIENCE)
+        source.unlink()
+        again = sender.send("ingest", rtmw.File(source), delivery=delivery, id=7, wait=Level.CONSUMED)
+        assert again.id == sent.id
+        with pytest.raises(rtmw.TransferRefused, match="there is no such file"):
+            sender.send("ingest", rtmw.File(source), delivery=delivery, id=8)
 
 
 def test_t11_the_progress_of_files_for_this_node_is_in_bytes_of_their_content(
