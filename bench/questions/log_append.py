@@ -80,10 +80,16 @@ def inside(times: Sequence[int], begin: int, end: int) -> list[float]:
 
 def threads(role: Role) -> list[list[float]]:
     """How long each append took, in µs, by threads."""
-    return under_load(role, lambda: time.sleep(WARM_S + role.options["seconds"]))
+    with opened(role.peer, Path(role.options["folder"])) as store:
+        return for_a_while(role, store)
 
 
-def under_load(role: Role, meanwhile: Callable[[], None]) -> list[list[float]]:
+def for_a_while(role: Role, store: Store) -> list[list[float]]:
+    """The same, of any store."""
+    return under_load(role, store, lambda: time.sleep(WARM_S + role.options["seconds"]))
+
+
+def under_load(role: Role, store: Store, meanwhile: Callable[[], None]) -> list[list[float]]:
     """The same, while something goes on that takes so long at least."""
     writers, period = role.options["writers"], role.options["seconds"]
     times: list[list[int]] = [[] for _ in range(writers)]
@@ -91,18 +97,17 @@ def under_load(role: Role, meanwhile: Callable[[], None]) -> list[list[float]]:
     ready = threading.Barrier(writers + 1)
     stop = threading.Event()
 
-    with opened(role.peer, Path(role.options["folder"])) as store:
-        going = [threading.Thread(target=write, args=(store, mine, ready, stop, errors), daemon=True) for mine in times]
-        for thread in going:
-            thread.start()
-        with suppress(threading.BrokenBarrierError):  # one of them has failed
-            ready.wait()
-        begin = clock() + int(WARM_S * 1e9)
-        if not errors:
-            meanwhile()
-        stop.set()
-        for thread in going:
-            thread.join()
+    going = [threading.Thread(target=write, args=(store, mine, ready, stop, errors), daemon=True) for mine in times]
+    for thread in going:
+        thread.start()
+    with suppress(threading.BrokenBarrierError):  # one of them has failed
+        ready.wait()
+    begin = clock() + int(WARM_S * 1e9)
+    if not errors:
+        meanwhile()
+    stop.set()
+    for thread in going:
+        thread.join()
     if errors:
         raise errors[0]
     return [inside(mine, begin, begin + int(period * 1e9)) for mine in times]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bench import baseline, disk
 from bench.cases import FDATASYNC, GROUP_COMMIT, RTMW, RTMW_C, Case, Figures
+from bench.log_peers import opened
 from bench.numbers import percentile, spread
 from bench.questions.log_append import SIZE, WARM_S, answered, micros, under_load
 from bench.role import Role
@@ -55,4 +56,5 @@ def beside(role: Role) -> tuple[list[list[float]], list[float]]:
     def sync() -> None:
         syncs.extend(micros(baseline.run("fdatasync", place / "file", SIZE, WARM_S, role.options["seconds"])))
 
-    return under_load(role, sync), syncs
+    with opened(role.peer, place) as store:
+        return under_load(role, store, sync), syncs

@@ -4,6 +4,8 @@ From 64 asyncio tasks, each of which sends its next letter when the last one was
 the disk. Beside it the same tasks append to a bare `rtmw.Log`, and publish to a stream of NATS JetStream that syncs
 before it acknowledges.
 
+From 16 threads, each of which does the same with calls that block.
+
 In batches of 256 letters (`Sender.send_many`), from one thread that sends its next batch when the last one was
 accepted. Beside it such a thread appends batches to a bare `rtmw.Log` (`append_many`): on both sides one sync a batch.
 
@@ -15,16 +17,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 
 import rtmw
 from bench import disk
 from bench.cases import RTMW, CannotMeasure, Case, Figures
 from bench.letters import SIZE, serving
-from bench.log_peers import AppendAsync, AppenderAsync
+from bench.log_peers import AppendAsync, Store
 from bench.questions import one_way
-from bench.questions.log_append import WARM_S, append_all, record
+from bench.questions.log_append import WARM_S, append_all, for_a_while, record
 from bench.role import Role
 from bench.stage import Part, Stage
 
@@ -35,6 +37,7 @@ APPENDS, NATS, RABBITMQ = "rtmw.Log, appends", "NATS JetStream", "RabbitMQ"
 TOPIC = "rtmw, a RELIABLE topic"
 NO_RABBITMQ = "no client is among the packages of the bench, and the server needs Erlang"
 LOGGED, NOT_LOGGED = "LOG, on the disk, 64 tasks", "NORMAL, 64 tasks"
+LOGGED_THREADS = "LOG, on the disk, 16 threads"
 LOGGED_BATCHES, BATCHES = "LOG, on the disk, batches", "NORMAL, batches"
 BATCH = 256
 
@@ -44,6 +47,7 @@ def cases(quick: bool) -> Sequence[Case]:
     tasks, batches = seconds | {"part": "tasks", "writers": 64}, seconds | {"part": "batches"}
     return [
         Case(LOGGED, (RTMW, APPENDS, NATS, RABBITMQ), tasks | {"delivery": "LOG"}),
+        Case(LOGGED_THREADS, (RTMW, APPENDS, NATS), seconds | {"part": "threads", "writers": 16, "delivery": "LOG"}),
         Case(LOGGED_BATCHES, (RTMW, APPENDS), batches | {"delivery": "LOG"}),
         Case(NOT_LOGGED, (RTMW,), tasks | {"delivery": "NORMAL"}),
         Case(BATCHES, (RTMW, TOPIC), batches | {"delivery": "NORMAL"}),
@@ -62,7 +66,7 @@ def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
         question, peer = (
             ("transfer_rate", RTMW) if system == RTMW else ("log_append", RTMW if system == APPENDS else system)
         )
-        times = stage.play(question, peer, [Part("tasks", options)])[0]
+        times = stage.play(question, peer, [Part(case.options["part"], options)])[0]
     return {system: Figures(sum(map(len, times)) / case.options["seconds"])}
 
 
@@ -74,15 +78,22 @@ def published(stage: Stage, case: Case) -> Figures:
 
 
 @contextmanager
-def sending(domain: int, delivery: rtmw.Delivery) -> Generator[AppenderAsync]:
-    """Letters as a log's appends are written: tasks of one sender."""
+def sending(domain: int, delivery: rtmw.Delivery) -> Generator[Store]:
+    """Letters as a log's appends are written: threads or tasks of one sender."""
     with rtmw.Sender("bench", domain=domain) as sender:
 
         @asynccontextmanager
         async def appender() -> AsyncGenerator[AppendAsync]:
             yield lambda body: sender.send_async("parked", body, delivery=delivery)
 
-        yield appender
+        yield Store(lambda: nullcontext(lambda body: sender.send("parked", body, delivery=delivery)), appender)
+
+
+def threads(role: Role) -> list[list[float]]:
+    """How long each took, in µs, by threads."""
+    delivery = rtmw.Delivery[role.options["delivery"]]
+    with serving(role.domain, Path(role.options["folder"])), sending(role.domain, delivery) as store:
+        return for_a_while(role, store)
 
 
 def tasks(role: Role) -> list[list[float]]:
@@ -90,8 +101,8 @@ def tasks(role: Role) -> list[list[float]]:
     import uvloop
 
     delivery = rtmw.Delivery[role.options["delivery"]]
-    with serving(role.domain, Path(role.options["folder"])), sending(role.domain, delivery) as appender:
-        return uvloop.run(append_all(appender, role.options["writers"], role.options["seconds"]))
+    with serving(role.domain, Path(role.options["folder"])), sending(role.domain, delivery) as store:
+        return uvloop.run(append_all(store.appender_async, role.options["writers"], role.options["seconds"]))
 
 
 def batches(role: Role) -> float:

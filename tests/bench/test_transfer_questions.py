@@ -19,9 +19,10 @@ from bench.rsync import DAEMON, SSH, program
 from bench.stage import Stage
 
 
+@pytest.mark.parametrize("part", ["tasks", "threads"])
 @pytest.mark.parametrize("system", [RTMW, APPENDS])
-def test_letters_and_appends_of_tasks_are_counted(system: str) -> None:
-    case = Case("", (system,), {"seconds": 0.1, "writers": 8, "delivery": "LOG", "part": "tasks"})
+def test_letters_and_appends_of_tasks_and_threads_are_counted(system: str, part: str) -> None:
+    case = Case("", (system,), {"seconds": 0.1, "writers": 8, "delivery": "LOG", "part": part})
     assert transfer_rate.measure(Stage("8M"), system, case)[system].value > 0
 
 

@@ -1,16 +1,23 @@
-"""Letters that wait for the end of the turn of their event loop, and groups that wait for room in the core's queue."""
+"""Letters that go to the core together, and groups of them that wait for room in its queue, or for its answer.
+
+Those of an event loop wait for the end of its turn. Those of threads go out at once, unless the core has enough to do
+with groups before: then they wait for one of its answers, with what other threads send meanwhile.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.client.group import Group, Owner
 from rtmw.transfer.messages import Message
 
 __all__ = ["Gathering", "Place"]
+
+ENOUGH: Final = 2
+"""Groups without an answer: the core works on one, and the next one is there."""
 
 Place: TypeAlias = tuple[Group, int]
 """Of a letter: its group, and its index there."""
@@ -27,6 +34,10 @@ class Gathering:
         """By sender: what goes out soon."""
         self._unsent: deque[Group] = deque()
         """Groups that have their numbers, and for which the queue had no room yet."""
+        self._going: set[Group] = set()
+        """Those that have their numbers, and no answer."""
+        self._has_waiting = False
+        """Letters of threads are gathered, which wait for an answer."""
         self.left = 0
         """Letters without an answer."""
 
@@ -38,9 +49,11 @@ class Gathering:
         """All that was gathered goes out next. `numbers`: of the next request of each sender."""
         groups = list(self.open.values())
         self.open.clear()
+        self._has_waiting = False
         for group in groups:
             numbers[group.life] = group.number_from(numbers[group.life])
         self._unsent += groups
+        self._going.update(groups)
         return groups
 
     def send(self, waits: bool) -> bool:
@@ -62,8 +75,23 @@ class Gathering:
         if group is not None:
             self.fail(group, error)
 
+    def may_wait(self) -> bool:
+        """May a letter of a thread wait for an answer, since the core has enough to do?"""
+        if len(self._going) < ENOUGH:
+            return False
+        self._has_waiting = True
+        return True
+
+    def answered(self, letters: int, group: Group) -> bool:
+        """So many of its letters. Is it time that those go out that waited for an answer?"""
+        self.left -= letters
+        if group.is_done:
+            self._going.discard(group)
+        return self._has_waiting and len(self._going) < ENOUGH
+
     def fail(self, group: Group, error: Exception) -> None:
         self.left -= group.left
+        self._going.discard(group)
         group.fail(error)
 
     def fail_all(self, error: Exception) -> None:

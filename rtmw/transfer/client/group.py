@@ -7,7 +7,6 @@ copies of bytes. A `Transfer` of a group looks at its place in the table when so
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -17,7 +16,7 @@ from weakref import WeakValueDictionary, ref
 from rtmw.transfer.address import Life
 from rtmw.transfer.client.pending import error_in
 from rtmw.transfer.client.states import LOST, REACHED
-from rtmw.transfer.client.waiting import wake
+from rtmw.transfer.client.waiting import Waiter, wake
 from rtmw.transfer.errors import TransferError
 from rtmw.transfer.header import Header, Level
 from rtmw.transfer.messages import Accepted, AcceptedRun, Failed, Message, Move, Run, Sends
@@ -32,8 +31,6 @@ MOST_BYTES: Final = 64 << 10
 _SILENT: Final = 255
 """Instead of a state: its transaction was undone, and it never was; or the core has refused it."""
 _UNANSWERED: Final = int(TransferState.HELD)
-
-Future = asyncio.Future[None]
 
 
 class Watched(Protocol):
@@ -75,10 +72,10 @@ class Group:
         """Of runs: index of the first letter, and its id."""
         self._causes: dict[int, str] = {}
         self._errors: dict[int, Exception] = {}
-        self._waiting: list[Future] = []
+        self._waiting: list[Waiter] = []
         self._watched: WeakValueDictionary[int, Watched] = WeakValueDictionary()
 
-    def add(self, header: Header, body: bytes, waits: Future | None) -> int:
+    def add(self, header: Header, body: bytes, waits: Waiter | None) -> int:
         """Its index."""
         index = self.left
         if self._runs and self._runs[-1][0] is header:  # headers are remembered, so equal ones are one object
@@ -240,8 +237,8 @@ class Group:
             watched._tell()
         return move.state != before
 
-    def woken(self) -> list[Future]:
-        """The futures that wait for an answer; they are not waited for any more."""
+    def woken(self) -> list[Waiter]:
+        """Who waits for an answer; they are woken once."""
         waiting, self._waiting = self._waiting, []
         return waiting
 

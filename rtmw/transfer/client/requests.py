@@ -16,7 +16,7 @@ from rtmw.transfer.address import Life
 from rtmw.transfer.client.gathering import Gathering, Place
 from rtmw.transfer.client.group import Group, Owner
 from rtmw.transfer.client.pending import Pending
-from rtmw.transfer.client.waiting import wake
+from rtmw.transfer.client.waiting import Asleep, Waiter, wake
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.frames import CORE_QUEUE, Frame, pack_frame
 from rtmw.transfer.header import Header
@@ -126,16 +126,36 @@ class Requests:
     def gather(self, owner: Owner, header: Header, body: bytes, waits: asyncio.Future[None] | None) -> Place | None:
         """A letter of this turn of the event loop, which goes out with others at its end. None: too much is unanswered.
         ClosedError. `waits`: is finished when it is answered, or there is no core."""
-        gathering = self._gathering
         with self.lock:
-            if not self.has_room():
-                return None
-            group = gathering.open.get(owner._life) or self._begin_group(owner)
-            gathering.left += 1
-            place = group, group.add(header, body, waits)
-            if group.is_full:
+            is_first = owner._life not in self._gathering.open
+            place = self._gather(owner, header, body, waits)
+            if place is not None and is_first:
+                asyncio.get_running_loop().call_soon(self._send_soon)
+            if place is not None and place[0].is_full:
                 self._send_soon()
             return place
+
+    def join_others(self, owner: Owner, header: Header, body: bytes, waits: Asleep | None) -> Place | None:
+        """A letter of a thread, which goes out now, or with others when the core has answered what went before. None:
+        too much is unanswered. ClosedError. `waits`: is woken when it is answered, or there is no core; without, it
+        goes out now."""
+        with self.lock:
+            place = self._gather(owner, header, body, waits)
+            goes = place is not None and (waits is None or place[0].is_full or not self._gathering.may_wait())
+        while goes and not self.send_gathered():
+            time.sleep(_AGAIN_S)  # without the lock: others may have less time, or an event loop
+        return place
+
+    def _gather(self, owner: Owner, header: Header, body: bytes, waits: Waiter | None) -> Place | None:
+        """The lock is held."""
+        if not self.has_room():
+            return None
+        group = self._gathering.open.get(owner._life)
+        if group is None:
+            self._check(owner._life)
+            group = self._gathering.begin(owner)
+        self._gathering.left += 1
+        return group, group.add(header, body, waits)
 
     def begin_runs(self, owner: Owner, runs: Sequence[Run], waits: bool) -> Group | None:
         """Letters that go out now, in one frame behind what was asked before; or soon, if the queue of the core is
@@ -153,11 +173,6 @@ class Requests:
             else:
                 self._send_soon()
             return group
-
-    def _begin_group(self, owner: Owner) -> Group:
-        self._check(owner._life)
-        asyncio.get_running_loop().call_soon(self._send_soon)
-        return self._gathering.begin(owner)
 
     def _send_soon(self) -> None:
         """The gathered letters go out, or, if the queue of the core is full, a little later."""
@@ -243,7 +258,8 @@ class Requests:
             self._pending.pop((frame.life, pending.number), None)
         if isinstance(pending, Group):
             with self.lock:
-                self._gathering.left -= before - pending.left
+                if self._gathering.answered(before - pending.left, pending):
+                    self.send_gathered()
             if pending.is_done:
                 wake(pending.woken())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 import weakref
 from collections import Counter
@@ -22,20 +21,21 @@ from rtmw.transfer.client.chain import first_block, send_chain, send_chain_async
 from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.group import Groups
 from rtmw.transfer.client.line import Line, new_life
+from rtmw.transfer.client.news import News, TransferEvent
 from rtmw.transfer.client.options import SendOptions, letter_header
 from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.states import RESTARTED
 from rtmw.transfer.client.transaction import Transaction
 from rtmw.transfer.client.transfer import Transfer
+from rtmw.transfer.client.waiting import Asleep
 from rtmw.transfer.frames import BLOCK
-from rtmw.transfer.header import Delivery, Level
+from rtmw.transfer.header import Delivery, Header, Level
 from rtmw.transfer.messages import Advanced, Ask, Join, Leave, Message, Move, Moves, MovesRun, Send, Undone
 from rtmw.transfer.once import pack_once
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
 
 __all__ = ["Sender", "SenderStats", "TransferEvent"]
 
-MOST_EVENTS: Final = 4096
 _GOOD: Final = frozenset({TransferState.ACCEPTED, TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED})
 _AGAIN_S: Final = 0.001
 
@@ -60,17 +60,6 @@ class SenderStats:
     """Events that nobody took in time."""
 
 
-@dataclass(frozen=True)
-class TransferEvent:
-    """Something went another way than that of a transfer that is consumed."""
-
-    id: TransferId | None
-    """None: of a transaction."""
-    state: TransferState | None
-    """None: it was undone."""
-    cause: str
-
-
 class Sender(Closing):
     """Sends transfers to services, on this host and on others. Any thread, and any event loop.
 
@@ -84,9 +73,9 @@ class Sender(Closing):
         self._followed: weakref.WeakValueDictionary[TransferId, Transfer] = weakref.WeakValueDictionary()
         self._groups = Groups()
         self._transactions: weakref.WeakValueDictionary[int, Transaction] = weakref.WeakValueDictionary()
-        self._events: queue.Queue[TransferEvent | None] = queue.Queue(MOST_EVENTS)
+        self._news = News()
         self._states: Counter[TransferState] = Counter()
-        self._sent = self._bytes = self._refused = self._lost = 0
+        self._sent = self._bytes = self._refused = 0
         self._lock = threading.Lock()
         self._closed = False
         self._line = Line.of(domain)
@@ -122,6 +111,10 @@ class Sender(Closing):
         not take it in time, and it will not be sent. ValueError, TypeMismatch: nothing was sent. CoreNotRunning: there
         has been no core for ten seconds; transfers that a core has taken go on when one is there.
         """
+        if body.__class__ is bytes and lifetime is None and timeout is None and id is None:
+            header = letter_header(to, len(body), wait, delivery, priority)
+            if header is not None:  # it goes out with what other threads send while the core is at work
+                return self._send_with_others(header, body)
         options = SendOptions(delivery, wait, lifetime, timeout, priority, id)
         transfer, send, level = self._prepare(to, body, 0, options)
         deadline = Deadline(timeout)
@@ -129,6 +122,18 @@ class Sender(Closing):
         if level is not Level.NONE and not transfer.wait(level, deadline.left):
             raise TimeoutError(f"{transfer!r} has not become {level.name} within {timeout} s; it goes on")
         return transfer
+
+    def _send_with_others(self, header: Header, body: bytes) -> Transfer:
+        level, requests = header.level, self._line.requests
+        waits = None if level is Level.NONE else Asleep()
+        while (place := requests.join_others(self, header, body, waits)) is None:
+            self._line.wait_until(requests.has_room, None)
+        letter = Transfer(self, header, place)
+        if waits is not None:
+            waits.wait()
+            if not place[0].has_reached(place[1], level):
+                letter.wait(level)
+        return letter
 
     async def send_async(
         self,
@@ -285,19 +290,14 @@ class Sender(Closing):
         Refused, expired, cancelled, dead letters, unknown after a restart of the core (of transfers that the program
         keeps), and transactions that were undone. Each once; the last 4,096 are kept.
         """
-        while True:
-            event = self._events.get()
-            if event is None:
-                self._events.put(None)
-                return
-            yield event
+        return iter(self._news)
 
     def stats(self) -> SenderStats:
         with self._lock:
             followed = sum(not transfer.has_ended for transfer in list(self._followed.values()))
             followed += len(self._groups.going())
             counted = self._sent, self._bytes, self._refused, dict(self._states), followed
-            return SenderStats(*counted, self._line.requests.unanswered, self._lost)
+            return SenderStats(*counted, self._line.requests.unanswered, self._news.lost)
 
     def close(self) -> None:
         """Accepted transfers go on; open transactions are undone. Idempotent."""
@@ -305,7 +305,7 @@ class Sender(Closing):
             return
         self._closed = True
         self._line.leave(self._life, Leave())
-        self._put(None)
+        self._news.end()
 
     @property
     def _node(self) -> str:
@@ -348,7 +348,7 @@ class Sender(Closing):
     def _went_wrong(self, error: Exception) -> None:
         """The core has refused a Send."""
         self._refused += 1
-        self._put(TransferEvent(None, None, str(error)))
+        self._news.put(TransferEvent(None, None, str(error)))
 
     def _moved(self, move: Move) -> None:
         state = move.state
@@ -356,19 +356,10 @@ class Sender(Closing):
             self._states[state] += 1
         if state not in _GOOD:
             cause = move.cause or (RESTARTED if state is TransferState.UNKNOWN else "")
-            self._put(TransferEvent(move.id, state, cause))
+            self._news.put(TransferEvent(move.id, state, cause))
 
     def _undone(self, txn: int, cause: AbortCause) -> None:
-        self._put(TransferEvent(None, None, f"transaction {txn} was undone: {cause.name}"))
-
-    def _put(self, event: TransferEvent | None) -> None:
-        while True:
-            try:
-                self._events.put_nowait(event)
-                return
-            except queue.Full:
-                self._events.get_nowait()
-                self._lost += 1
+        self._news.put(TransferEvent(None, None, f"transaction {txn} was undone: {cause.name}"))
 
     def _core_changed(self) -> None:
         """Another core is there: transfers that were not logged are UNKNOWN now; of logged ones, the new core is

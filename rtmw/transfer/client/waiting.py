@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import groupby
 from operator import methodcaller
 from typing import Final, TypeAlias
 
-__all__ = ["Signal", "wake"]
+__all__ = ["Asleep", "Signal", "Waiter", "wake"]
 
 Met: TypeAlias = Callable[[], bool]
 Loop: TypeAlias = asyncio.AbstractEventLoop
@@ -31,14 +31,37 @@ class _Task:
         self.future: asyncio.Future[None] = loop.create_future()
 
 
-class _Thread:
-    """A thread that waits: it acquires the lock a second time, and the thread that wakes it releases that."""
+class Asleep:
+    """A thread that sleeps until another one wakes it, once: it acquires a lock for the second time."""
 
-    __slots__ = ("lock", "met")
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def wait(self, timeout: float | None = None) -> None:
+        """`timeout`: seconds; None: no limit."""
+        self._lock.acquire(timeout=-1 if timeout is None else min(max(timeout, 0.0), threading.TIMEOUT_MAX))
+
+    def wake(self) -> None:
+        """The second time does nothing."""
+        with suppress(RuntimeError):
+            self._lock.release()
+
+
+class _Thread(Asleep):
+    """A thread that waits."""
+
+    __slots__ = ("met",)
 
     def __init__(self, met: Met) -> None:
-        self.met, self.lock = met, threading.Lock()
-        self.lock.acquire()
+        super().__init__()
+        self.met = met
+
+
+Waiter: TypeAlias = asyncio.Future[None] | Asleep
+"""Of a task, or a thread: it is woken once."""
 
 
 class Signal:
@@ -58,10 +81,7 @@ class Signal:
             ready = [one for one in self._waiting if all or one.met()]
             for one in ready:
                 del self._waiting[one]
-        for one in ready:
-            if isinstance(one, _Thread):
-                one.lock.release()
-        wake([one.future for one in ready if isinstance(one, _Task)])
+        wake([one.future if isinstance(one, _Task) else one for one in ready])
 
     def _begin(self, one: _Task | _Thread) -> bool:
         """Is there anything to wait for?"""
@@ -83,7 +103,7 @@ class Signal:
         if not self._begin(one):
             return True
         try:
-            one.lock.acquire(timeout=-1 if timeout is None else min(max(timeout, 0.0), threading.TIMEOUT_MAX))
+            one.wait(timeout)
         finally:
             self._end(one)
         return met()
@@ -106,8 +126,14 @@ class Signal:
         return met()
 
 
-def wake(futures: list[asyncio.Future[None]]) -> None:
-    """All of one event loop that stand together by one call. Any thread."""
+def wake(waiting: Iterable[Waiter]) -> None:
+    """Threads, each by itself; and tasks: all of one event loop that stand together by one call. Any thread."""
+    futures: list[asyncio.Future[None]] = []
+    for one in waiting:
+        if isinstance(one, Asleep):
+            one.wake()
+        else:
+            futures.append(one)
     for loop, same in groupby(futures, _loop_of):
         with suppress(RuntimeError):  # the loop was closed
             loop.call_soon_threadsafe(_finish, list(same))

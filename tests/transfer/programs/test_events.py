@@ -119,7 +119,7 @@ def test_t10_a_transaction_that_was_too_old_is_no_event_again_after_a_restart_of
     core.wait_until_ready()
     txn = sender.transaction()
     txn.send("ingest", b"never")
-    eventually(lambda: not sender._events.empty())
+    eventually(lambda: len(sender._news) > 0)
     restart(core)
     assert [event.cause for event in events_of(sender) if event.id is None] == [
         f"transaction {txn.number} was undone: AGE"

@@ -1,0 +1,83 @@
+"""Which letters go to the core at once, and which wait for its answer to others."""
+
+from __future__ import annotations
+
+from rtmw.errors import ClosedError
+from rtmw.transfer.address import Life
+from rtmw.transfer.client.gathering import ENOUGH, Gathering
+from rtmw.transfer.client.group import Group
+from rtmw.transfer.messages import AcceptedRun, Message
+from tests.transfer.client.test_group import LIFE, SHORT, Sender, id_of
+
+
+class Line:
+    """Of one sender: its gathering, and the numbers of the frames that went out."""
+
+    def __init__(self) -> None:
+        self.gathering, self.out, self._sender = Gathering(self._put), list[int](), Sender()
+        self._numbers = {LIFE: 1}
+
+    def _put(self, life: Life, number: int, message: Message, waits: bool) -> bool:
+        self.out.append(number)
+        return True
+
+    def gather(self) -> Group:
+        """A letter."""
+        group = self.gathering.open.get(LIFE) or self.gathering.begin(self._sender)
+        group.add(SHORT, b"x", None)
+        self.gathering.left += 1
+        return group
+
+    def send(self) -> None:
+        self.gathering.number(self._numbers)
+        self.gathering.send(waits=False)
+
+    def fill(self) -> list[Group]:
+        """As many groups as are enough go out."""
+        groups: list[Group] = []
+        for _ in range(ENOUGH):
+            groups.append(self.gather())
+            self.send()
+        return groups
+
+    def answer(self, group: Group) -> bool:
+        group.take(group.number, AcceptedRun(1, id_of(group.number)))
+        return self.gathering.answered(1, group)
+
+
+def test_a_letter_of_a_thread_waits_while_the_core_has_enough_to_do_and_goes_with_the_next_answer() -> None:
+    line = Line()
+    assert not line.gathering.may_wait(), "the core has nothing to do"
+    first, *_ = line.fill()
+    line.gather()
+    assert line.gathering.may_wait()
+    assert line.answer(first)
+    line.send()
+    assert line.out == list(range(1, ENOUGH + 2))
+    assert line.gathering.left == ENOUGH
+
+
+def test_what_only_the_turn_of_an_event_loop_gathers_goes_at_its_end_and_not_with_an_answer() -> None:
+    line = Line()
+    first, second, *_ = line.fill()
+    line.gather()
+    assert not line.answer(first)
+    assert not line.answer(second)
+
+
+def test_letters_that_waited_are_told_for_once() -> None:
+    line = Line()
+    first, second, *_ = line.fill()
+    line.gather()
+    assert line.gathering.may_wait()
+    line.send()  # something else was asked, before which they go
+    assert not line.answer(first), "nothing waits any more"
+    assert not line.answer(second)
+
+
+def test_a_group_that_fails_gives_the_core_nothing_more_to_do() -> None:
+    line = Line()
+    for group in line.fill():
+        line.gathering.fail(group, ClosedError("closed"))
+    assert not line.gathering.may_wait()
+    assert line.gathering.left == 0
