@@ -29,6 +29,8 @@ class Source:
     """Their version; None: no node was asked."""
     pid: int = 0
     """Of the node."""
+    apart: tuple[dict[str, Any], ...] = ()
+    """Rows of its document about topics that do not cross."""
 
     def read(self) -> RuleTable:
         """Raises RulesError, and says of a node that it goes on."""
@@ -54,6 +56,12 @@ class Source:
             f"once you send SIGHUP to process {self.pid}; if it refuses them, rtmw node check {self.path} says why"
         )
 
+    def apart_by_link(self, topic: str, peer: str) -> Table:
+        """Why the topic does not cross by the link with the peer, also by rules of the peer, as the node was told."""
+        rows = [one for one in self.apart if one["topic"] == topic and one.get("peer") == peer]
+        words = [(one["direction"], one["cause"], one["reason"].removeprefix(f"{peer}: ")) for one in rows]
+        return Table("Does not cross by the link, says the node", ("direction", "cause", "why"), words)
+
 
 def explain(arguments: argparse.Namespace) -> int:
     """Both directions of a topic, and each rule for the peer. Status 0, whatever the verdicts are."""
@@ -63,17 +71,18 @@ def explain(arguments: argparse.Namespace) -> int:
     _check_peer(arguments.peer)
     verdicts = {verb: rules.judge(arguments.peer, verb, arguments.topic) for verb in DIRECTIONS}
     considered = considerations(rules, arguments.peer, arguments.topic)
+    apart = source.apart_by_link(arguments.topic, arguments.peer)
     if arguments.json:
         told = {verb: as_row(verdict) for verb, verdict in verdicts.items()}
-        named = [dict(zip(considered.columns, row, strict=True)) for row in considered.rows]
         known = {"file": str(source.path), "version": rules.version, "held": source.held, "warning": warning}
-        show_json({**known, "verdicts": told, "rules": named})
+        show_json({**known, "verdicts": told, "rules": _named(considered), "apart": _named(apart)})
         return 0
     rows = [(DIRECTIONS[verb], *_cells(verdict)) for verb, verdict in verdicts.items()]
     title = f"{arguments.topic} and {arguments.peer}, rules {rules.version}"
     show(Table(title, ("direction", "verdict", "why", "rule", "ceilings"), rows))
-    if considered.rows:
-        show(considered)
+    for table in (considered, apart):
+        if table.rows:
+            show(table)
     if warning:
         print(f"Warning: {warning}.")
     return 0
@@ -104,6 +113,10 @@ def _check_right(arguments: argparse.Namespace) -> int:
         columns = ("peer", "verb", "subject", "verdict", "why", "rule", "ceilings")
         show(Table("", columns, [(peer, verb, subject, *_cells(verdict))]))
     return 0 if verdict.allowed else 1
+
+
+def _named(table: Table) -> list[dict[str, Any]]:
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
 def as_row(verdict: Verdict) -> dict[str, Any]:
@@ -164,4 +177,4 @@ def _source_of_node(domain: int) -> Source:
     told = (status or {}).get("rules", {})
     if not status or not told.get("file"):
         raise CommandError(f"no node of domain {domain} has rules: name the settings with --file")
-    return Source(Path(told["file"]), told["version"], status["pid"])
+    return Source(Path(told["file"]), told["version"], status["pid"], tuple(status["apart"]))

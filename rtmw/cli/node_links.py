@@ -71,9 +71,18 @@ def examined(links: dict[str, Any]) -> Iterator[Check]:
         if peer["up"]:
             cipher = _cipher(peer, "no TLS: anybody on the way may read and change it")
             yield Check(name, f"up, {cipher}, {peer['routes_out']} topics out, {peer['routes_in']} in")
+            if peer["denied"]:
+                yield _denied(peer)
         else:
             found = f"cut for {duration(peer['down_s'])}: {peer['why_down'] or 'not up yet'}"
             yield Check(name, found, _where_to_look(peer))
+
+
+def _denied(peer: dict[str, Any]) -> Check:
+    """Topics that do not cross by rules of the peer. That may be meant so: it is no fault by itself."""
+    uses = {"publish": "published here", "subscribe": "wanted here"}
+    counts = ", ".join(f"{row['topics']} {uses[row['verb']]} ({row['cause']})" for row in peer["denied"])
+    return Check(f"topics that {peer['peer'] or peer['host']} denies", f"{counts}; rtmw node info names them")
 
 
 def _turned_away(one: dict[str, Any]) -> Check:

@@ -23,6 +23,18 @@ def test_the_network_is_looked_at_only_where_the_peer_has_not_said_why_it_ends_a
     assert (check.found, check.advice) == (f"cut for 4 s: {why}", advice)
 
 
+def test_topics_that_a_peer_denies_are_counted_and_are_no_fault_by_themselves() -> None:
+    rows = [{"verb": "publish", "cause": "deny", "topics": 3}, {"verb": "subscribe", "cause": "subject", "topics": 4}]
+    peer = {"peer": None, "host": "hub", "up": True, "cipher": None, "user": None, "routes_out": 1, "routes_in": 2}
+    links = {"failing": {}, "ports": [], "peers": [{**peer, "denied": rows}], "turned_away": []}
+    _, check = examined(links)
+    assert (check.name, check.found, check.advice) == (
+        "topics that hub denies",
+        "3 published here (deny), 4 wanted here (subject); rtmw node info names them",
+        "",
+    )
+
+
 def test_who_was_refused_lately_is_named_with_the_cause_and_what_to_do() -> None:
     row = {"address": "10.0.0.7", "cause": "expired", "why": "the peer's certificate has expired", "ago_s": 4.0}
     links = {"failing": {}, "ports": [], "peers": [], "turned_away": [{**row, "count": 1}, {**row, "count": 3}]}

@@ -1,6 +1,8 @@
 """Which topics cross by one link, without I/O: each call returns the effects that are to be carried out, in order.
 
     the side that subscribes            the side that publishes
+    may the peer bring it?        ◄──   Advertise: topic, if the peer may have it
+    Denied, or nothing            ──►   its programs publish in vain: `rtmw node info` says why
     Interest: topic, types, QoS   ──►   may the peer have it? Has it publishers of such a type?
     may the peer bring it?        ◄──   Open: route, type, what is offered
     Answer                        ──►   messages flow once the engine of the other side has opened the route
@@ -17,7 +19,22 @@ from typing import Any, Final
 from rtmw.net.link import effects as do
 from rtmw.net.link.incoming import IncomingRoutes
 from rtmw.net.link.matching import Lane
-from rtmw.net.link.messages import Answer, Bye, Close, Denied, Hello, Interest, Join, Joined, Leaving, Open, read
+from rtmw.net.link.messages import (
+    VERBS,
+    Advertise,
+    Allowed,
+    Answer,
+    Bye,
+    Close,
+    Denied,
+    Hello,
+    Interest,
+    Join,
+    Joined,
+    Leaving,
+    Open,
+    read,
+)
 from rtmw.net.link.outgoing import OutgoingRoutes
 from rtmw.net.link.side import Patterns, Side
 from rtmw.net.neighbours import LocalTopic
@@ -101,6 +118,9 @@ class Control:
         self.incoming.drained(route)
         return self._side.taken()
 
+    def _of(self, message: Denied | Allowed) -> IncomingRoutes | OutgoingRoutes:
+        return self.incoming if message.verb == VERBS[0] else self.outgoing
+
     def _hear_late(self, message: Hello | Join | Joined | Bye, _size: int) -> None:
         raise Violation(f"{type(message).__name__.lower()} in the middle of a line")
 
@@ -111,6 +131,8 @@ _HEARD: Final[dict[type, Callable[[Control, Any, int], None]]] = {
     Open: lambda control, message, size: control.incoming.hear_open(message, size),
     Close: lambda control, message, _: control.incoming.hear_close(message),
     Answer: lambda control, message, _: control.outgoing.hear_answer(message),
-    Denied: lambda control, message, _: control.incoming.hear_denied(message),
+    Advertise: lambda control, message, size: control.incoming.hear_advertise(message, size),
+    Denied: lambda control, message, _: control._of(message).hear_denied(message),
+    Allowed: lambda control, message, _: control._of(message).hear_allowed(message),
     Leaving: lambda control, message, _: control.outgoing.hear_leaving(message),
 }

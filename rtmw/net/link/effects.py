@@ -95,6 +95,14 @@ class CloseIn(NamedTuple):
     route: int
 
 
+class Denial(NamedTuple):
+    """Say once that the peer denies what programs here publish."""
+
+    topic: str
+    cause: str
+    why: str
+
+
 class Over(NamedTuple):
     """The peer broke a rule: end the line with it."""
 
@@ -103,5 +111,6 @@ class Over(NamedTuple):
 
 
 Effect = (
-    Say | OpenOut | AdjustOut | LeaveOut | PartOut | StayOut | DropOut | OpenIn | AdjustIn | DrainIn | CloseIn | Over
-)
+    Say | OpenOut | AdjustOut | LeaveOut | PartOut | StayOut | DropOut | OpenIn | AdjustIn | DrainIn | CloseIn | Denial
+    | Over
+)  # fmt: skip

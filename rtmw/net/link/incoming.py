@@ -9,7 +9,18 @@ from rtmw.errors import RtmwError
 from rtmw.net.dds.by_topic import ByTopic
 from rtmw.net.link import effects as do
 from rtmw.net.link.matching import Lane, asked_of, wanted_of
-from rtmw.net.link.messages import CHANGED, Answer, Close, Denied, Interest, Open, Wanted
+from rtmw.net.link.messages import (
+    CHANGED,
+    VERBS,
+    Advertise,
+    Allowed,
+    Answer,
+    Close,
+    Denied,
+    Interest,
+    Open,
+    Wanted,
+)
 from rtmw.net.link.side import REMEMBERED_MOST, TOPICS_MOST, Refusal, Side
 from rtmw.net.security.rules import Verdict
 from rtmw.net.session.errors import Violation
@@ -39,6 +50,8 @@ class IncomingRoutes:
         """The requests of this side that the peer knows."""
         self._denied: dict[str, Refusal] = {}
         """Topics that are wanted here, and that the peer does not let this side have."""
+        self._advertised: dict[str, Refusal | None] = {}
+        """Topics that the peer publishes, and why it was told that it may not bring them."""
         self.last = 0
         """The number of the route that the peer has asked for last."""
         self._waiting = dict[Lane, Open]()
@@ -46,8 +59,8 @@ class IncomingRoutes:
         self.routes = ByTopic[int, Incoming]()
 
     def topics(self) -> Iterator[str]:
-        """Those that the peer was told to be wanted here, or that it sends."""
-        yield from {*self._told, *self.routes.topics()}
+        """Those that the peer was told to be wanted here, or that it publishes."""
+        yield from {*self._told, *self._advertised, *self.routes.topics()}
 
     def why_not(self, topic: str) -> Refusal | None:
         """Why a topic that is wanted here does not come from the peer; None: it does, or nobody publishes it there."""
@@ -56,9 +69,15 @@ class IncomingRoutes:
             return Refusal(verdict.cause, f"the rules here: {verdict.why}")
         return self._denied.get(topic)
 
+    def denied(self) -> Iterator[str]:
+        """The cause of each denial by the peer of a topic that is wanted here."""
+        return (refusal.label for refusal in self._denied.values())
+
     def see(self, topic: str) -> None:
         """Tell the peer what is wanted, and end what must not go on, by everything that is known now. Idempotent."""
         refusal, verdict = self._judge(topic)
+        if topic in self._advertised and refusal != self._advertised[topic]:
+            self._tell(topic, refusal, verdict)
         wanted = () if refusal else wanted_of(self._side.topic(topic).subscribers)
         if wanted != self._told.get(topic, ()):
             self._told.pop(topic, None)
@@ -107,6 +126,38 @@ class IncomingRoutes:
             self._side.changes += 1
             self._side.act(do.OpenIn(asked.route, asked, type, wanted, verdict))
             self._side.say(Answer(asked.route, "", ""))
+
+    def hear_advertise(self, advertise: Advertise, size: int) -> None:
+        """The peer has publishers of a topic, or no more. `size`: bytes of its control."""
+        topic, crowd = advertise.topic, ""
+        self._advertised.pop(topic, None)
+        self._side.memory.drop((topic,))
+        if not advertise.is_published:
+            return
+        if len(self._advertised) >= TOPICS_MOST:
+            crowd = f"of a peer {TOPICS_MOST} topics are looked at"
+        elif not self._side.memory.take((topic,), size):
+            crowd = f"all that a peer wants and sends may have {REMEMBERED_MOST} bytes"
+        if crowd:
+            self._side.say(Denied(topic, "crowd", crowd, VERBS[1]))
+        else:
+            self._tell(topic, *self._judge(topic))
+
+    def _tell(self, topic: str, refusal: Refusal | None, verdict: Verdict) -> None:
+        """Whether the peer may bring a topic that it publishes. By the rules and settings alone: who may not bring it
+        does not learn whether anybody here subscribes it."""
+        self._advertised[topic] = refusal
+        if refusal is None:
+            self._side.say(Allowed(topic, VERBS[1]))
+            return
+        if not verdict.allowed and not self.routes.has(topic):  # else it is counted where the route is refused
+            self._side.rights.verdict(self._side.peer, "publish", topic)
+        self._side.say(Denied(topic, *refusal, VERBS[1]))
+
+    def hear_allowed(self, allowed: Allowed) -> None:
+        """The peer refuses a topic no more, which is no promise that it has publishers."""
+        if self._denied.pop(allowed.topic, None):
+            self._side.explained.add(allowed.topic)
 
     def hear_denied(self, denied: Denied) -> None:
         """The peer refuses a topic. Without effect for a topic that was not asked for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rtmw.clock import CLOCK
 from rtmw.net.dds.discovery import printable
@@ -26,6 +26,8 @@ from rtmw.qos import Reliability
 from rtmw.units import size
 
 log = logging.getLogger("rtmw.node")
+
+_Key = TypeVar("_Key")
 
 SAID_MOST: Final = 1000
 """Topics of which it is remembered what the log has said."""
@@ -70,6 +72,8 @@ class Linked:
         """Topics of this host that have changed, and of which a peer that takes controls slowly is told later."""
         self._exceeded: dict[tuple[str, str, bytes], None] = {}
         """Directions, topics and ceilings of which the log has said that something exceeds them."""
+        self._denied: dict[str, None] = {}
+        """Topics of which the log has said that the peer denies them."""
 
     def __str__(self) -> str:
         return self.name or f"the node of domain {self.peer.domain} on {printable(self.peer.host)}"
@@ -105,11 +109,8 @@ class Linked:
             self.over = f"it broke a rule of the wire: {words}"
 
     def _exceeds(self, way: str, topic: str, ceiling: bytes) -> None:
-        if (way, topic, ceiling) in self._exceeded:
+        if not _is_news(self._exceeded, (way, topic, ceiling)):
             return
-        self._exceeded[way, topic, ceiling] = None
-        while len(self._exceeded) > SAID_MOST:
-            del self._exceeded[next(iter(self._exceeded))]
         self.control.explain(topic)
         words = "%s sends more of %s than the rules allow (%s); what exceeds it is dropped and counted"
         if way == "out":
@@ -336,8 +337,23 @@ class Linked:
         self._ended["in"].add(into.open.topic, into.route.counters())
         into.route.close()
 
+    def _do_denial(self, effect: do.Denial) -> None:
+        if _is_news(self._denied, effect.topic):
+            words = "%s denies what programs here publish of %s (%s): %s; it does not cross the link"
+            log.warning(words, self, *map(printable, effect))
+
     def _do_over(self, effect: do.Over) -> None:
         self.over = f"it broke the protocol: {effect.words}"
+
+
+def _is_news(said: dict[_Key, None], key: _Key) -> bool:
+    """Has the log not said it yet? From now on it has."""
+    if key in said:
+        return False
+    said[key] = None
+    while len(said) > SAID_MOST:
+        del said[next(iter(said))]
+    return True
 
 
 _DO: Final[dict[type, Callable[[Linked, Any], None]]] = {
@@ -352,5 +368,6 @@ _DO: Final[dict[type, Callable[[Linked, Any], None]]] = {
     do.AdjustIn: Linked._do_adjust_in,
     do.DrainIn: Linked._do_drain_in,
     do.CloseIn: Linked._do_close_in,
+    do.Denial: Linked._do_denial,
     do.Over: Linked._do_over,
 }

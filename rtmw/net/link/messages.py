@@ -31,6 +31,7 @@ _NUMBER_MOST: Final = (1 << 63) - 1
 VERSION: Final = 1
 PARTS: Final = ("urgent", "bulk")
 """The connections of a line: for bands 4 to 7, and for 0 to 3."""
+VERBS: Final = ("subscribe", "publish")
 CHANGED: Final = "changed"
 """Why a route is over that may be opened again with another number."""
 
@@ -152,12 +153,30 @@ class Close:
 
 
 @dataclass(frozen=True)
+class Advertise:
+    """The sender has publishers of a topic that the receiver may have, or no more."""
+
+    topic: str
+    is_published: bool
+
+
+@dataclass(frozen=True)
 class Denied:
-    """The receiver may not have a topic that it wants."""
+    """The receiver may not have a topic that it wants, or may not bring one that it advertises."""
 
     topic: str
     cause: str
     why: str
+    verb: str = VERBS[0]
+    """What it may not do."""
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What was Denied is not any more."""
+
+    topic: str
+    verb: str
 
 
 @dataclass(frozen=True)
@@ -168,7 +187,7 @@ class Leaving:
     """For so long at most."""
 
 
-Message = Hello | Join | Joined | Bye | Interest | Open | Answer | Close | Denied | Leaving
+Message = Hello | Join | Joined | Bye | Interest | Open | Answer | Close | Advertise | Denied | Allowed | Leaving
 
 
 class _Form(NamedTuple):
@@ -199,10 +218,13 @@ def _read_name(value: Any) -> str:
     return cast("str", value)
 
 
-def _read_part(value: Any) -> str:
-    if value not in PARTS:
-        raise ValueError(f"one of {', '.join(PARTS)}")
-    return cast("str", value)
+def _one_of(words: tuple[str, ...]) -> _Form:
+    def read(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"one of {', '.join(words)}")
+        return cast("str", value)
+
+    return _Form(read)
 
 
 def _read_flag(value: Any) -> bool:
@@ -274,6 +296,8 @@ _NAME = _Form(_read_name)
 _NUMBER = _whole(0, _NUMBER_MOST)
 _ROUTE = _whole(1, (1 << 32) - 1)
 _DEPTH = _whole(0, (1 << 32) - 1)
+_FLAG = _Form(_read_flag)
+_VERB = _one_of(VERBS)
 _RELIABILITY = _Form(_read_reliability, _write_name)
 _FORMS: Final[dict[type, dict[str, _Form]]] = {
     Hello: {
@@ -289,8 +313,8 @@ _FORMS: Final[dict[type, dict[str, _Form]]] = {
         "hops": _whole(1, 255),
         "kernel": _TEXT,
     },
-    Join: {"attempt": _NUMBER, "part": _Form(_read_part), "line": _NUMBER},
-    Joined: {"line": _whole(1, _NUMBER_MOST), "is_held": _Form(_read_flag)},
+    Join: {"attempt": _NUMBER, "part": _one_of(PARTS), "line": _NUMBER},
+    Joined: {"line": _whole(1, _NUMBER_MOST), "is_held": _FLAG},
     Bye: {"code": _whole(0, 65535), "why": _TEXT},
     Wanted: {
         "type": _Form(_read_identity, _write_identity),
@@ -314,12 +338,14 @@ _FORMS: Final[dict[type, dict[str, _Form]]] = {
     },
     Answer: {"route": _ROUTE, "cause": _TEXT, "why": _TEXT},
     Close: {"route": _ROUTE, "sent": _NUMBER},
-    Denied: {"topic": _NAME, "cause": _TEXT, "why": _TEXT},
+    Advertise: {"topic": _NAME, "is_published": _FLAG},
+    Denied: {"topic": _NAME, "cause": _TEXT, "why": _TEXT, "verb": _VERB},
+    Allowed: {"topic": _NAME, "verb": _VERB},
     Leaving: {"for_ns": _NUMBER},
 }
 assert all([*forms] == [field.name for field in fields(of)] for of, forms in _FORMS.items())
-_LEFT_OUT: Final = {"kernel"}
-"""Where they are empty."""
+_LEFT_OUT: Final = ((Hello, "kernel", ""), (Denied, "verb", VERBS[0]))
+"""Fields that are not written where they have this value, and may be missing."""
 _KINDS: Final = {of.__name__.lower(): of for of in _FORMS if of is not Wanted}
 
 
@@ -330,8 +356,9 @@ def pack(message: Message) -> bytes:
 
 
 def _row(value: Message | Wanted) -> dict[str, Any]:
-    forms = _FORMS[type(value)].items()
-    return {name: form.write(found) for name, form in forms if (found := getattr(value, name)) or name not in _LEFT_OUT}
+    of, found = type(value), vars(value)
+    said = [name for name in _FORMS[of] if (of, name, found[name]) not in _LEFT_OUT]
+    return {name: _FORMS[of][name].write(found[name]) for name in said}
 
 
 def read(data: bytes | bytearray | memoryview) -> Message | None:
@@ -360,7 +387,7 @@ def _from(of: type[Any], found: Any) -> Any:
     row, values = cast("dict[str, Any]", found), dict[str, Any]()
     for name, form in _FORMS[of].items():
         if name not in row:
-            if name in _LEFT_OUT:
+            if any((of, name) == left[:2] for left in _LEFT_OUT):
                 continue
             raise ValueError(f"it has no {name}")
         try:

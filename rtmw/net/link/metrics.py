@@ -39,6 +39,13 @@ def of_links(links: dict[str, Any] | None) -> Iterator[Metric]:
         for labels, peer in peers:
             counter.add_metric(labels, peer[field])
         yield counter
+    topics = GaugeMetricFamily(
+        "rtmw_node_link_denied_topics", "Topics that the peer denies to this node", labels=(*_PEER, "verb", "cause")
+    )
+    for labels, peer in peers:
+        for row in peer["denied"]:
+            topics.add_metric([*labels, row["verb"], row["cause"]], row["topics"])
+    yield topics
     refused = CounterMetricFamily("rtmw_node_link_refused", "Connections that came to no link", labels=("cause",))
     for cause, number in links["refused"].items():
         refused.add_metric([cause], number)

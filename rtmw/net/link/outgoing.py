@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from rtmw.net.dds.by_topic import ByTopic
 from rtmw.net.link import effects as do
 from rtmw.net.link.matching import Lane, Offer, asked_of, lanes_of
-from rtmw.net.link.messages import CHANGED, Answer, Close, Denied, Interest, Leaving, Open, Wanted
+from rtmw.net.link.messages import (
+    CHANGED,
+    VERBS,
+    Advertise,
+    Allowed,
+    Answer,
+    Close,
+    Denied,
+    Interest,
+    Leaving,
+    Open,
+    Wanted,
+)
 from rtmw.net.link.side import REMEMBERED_MOST, TOPICS_MOST, Refusal, Side
 from rtmw.net.security.rules import Verdict
 from rtmw.net.session.errors import Violation
@@ -41,6 +53,8 @@ class OutgoingRoutes:
         """By the peer."""
         self._denied: dict[str, Verdict] = {}
         """Topics that the peer wants, and may not have."""
+        self._advertised: dict[str, Refusal | None] = {}
+        """Topics that the peer knows to be published here, and why it denies them."""
         self._refused = ByTopic[Lane, Refusal]()
         """By the peer, until it says again what it wants of the topic."""
         self._numbers: dict[Lane, int] = {}
@@ -50,23 +64,33 @@ class OutgoingRoutes:
         self.routes = ByTopic[int, Outgoing]()
 
     def topics(self) -> Iterator[str]:
-        """Those that the peer wants, or gets."""
-        yield from {*self._wanted, *self.routes.topics()}
+        """Those that the peer wants, gets, or was told of."""
+        yield from {*self._wanted, *self._advertised, *self.routes.topics()}
 
     def wanted(self) -> Iterator[tuple[str, Wanted]]:
         """The requests of the peer, by topic."""
         return ((topic, row) for topic, rows in self._wanted.items() for row in rows)
 
     def why_not(self, topic: str) -> Refusal | None:
-        """Why a topic that is published here does not cross to the peer; None: it does, or is not wanted there."""
+        """Why a topic that is published here does not cross to the peer; None: it does, or is not wanted there.
+
+        Of a topic that the peer denies, nobody tells whether it is wanted there.
+        """
         verdict = self._denied.get(topic)
         if verdict is not None:
             return Refusal(verdict.cause, f"the rules here: {verdict.why}")
-        return next(iter(self._refused.of(topic)), None)
+        if topic not in self._advertised:
+            return None
+        return self._advertised[topic] or next(iter(self._refused.of(topic)), None)
+
+    def denied(self) -> Iterator[str]:
+        """The cause of each denial by the peer of a topic that is published here."""
+        return (refusal.label for refusal in self._advertised.values() if refusal)
 
     def hear_interest(self, interest: Interest, size: int) -> None:
         """The peer wants something else of a topic. `size`: bytes of its control."""
         topic, wanted = interest.topic, interest.wanted
+        is_new = topic not in self._wanted
         self._side.changes += 1
         if wanted and topic not in self._wanted and len(self._wanted) >= TOPICS_MOST:
             self._side.say(Denied(topic, "crowd", f"a peer may want {TOPICS_MOST} topics"))
@@ -75,13 +99,15 @@ class OutgoingRoutes:
         self._side.memory.drop(topic)
         if wanted and self._side.memory.take(topic, size):
             self._wanted[topic] = wanted
+            if topic in self._advertised:
+                self._advertised[topic] = None
         elif wanted:
             self._side.say(Denied(topic, "crowd", f"all that a peer wants and sends may have {REMEMBERED_MOST} bytes"))
-        for lane in self._refused.keys(topic):
-            self._refused.pop(lane)
         self._denied.pop(topic, None)
-        self._side.explained.add(topic)
+        self._forgive(topic)
         self.see(topic)
+        if is_new and topic in self._wanted and topic not in self._denied:  # it may have heard a denial after it left
+            self._side.say(Allowed(topic, VERBS[0]))
 
     def hear_answer(self, answer: Answer) -> None:
         """Raises Violation for a route that was never opened."""
@@ -103,6 +129,27 @@ class OutgoingRoutes:
             self._side.explained.add(route.lane.topic)
             self._drop(answer.route, route)
 
+    def hear_denied(self, denied: Denied) -> None:
+        """The peer lets a topic of this side not in. Without effect for one that it was not told of."""
+        if denied.topic in self._advertised:
+            self._side.explained.add(denied.topic)
+            self._advertised[denied.topic] = Refusal(denied.cause, f"the peer denies it: {denied.why}")
+            self._side.act(do.Denial(denied.topic, denied.cause, denied.why))
+
+    def hear_allowed(self, allowed: Allowed) -> None:
+        """The peer lets it in again, and so refuses no route of it by its rules any more."""
+        topic = allowed.topic
+        if self._advertised.get(topic) is not None:
+            self._advertised[topic] = None
+            self._forgive(topic)
+            self.see(topic)
+
+    def _forgive(self, topic: str) -> None:
+        """What the peer has refused of a topic may be asked again."""
+        for lane in self._refused.keys(topic):
+            self._refused.pop(lane)
+        self._side.explained.add(topic)
+
     def hear_leaving(self, leaving: Leaving) -> None:
         """The peer ends. Messages that were taken of RELIABLE topics are still sent."""
         self._has_left = True
@@ -114,9 +161,11 @@ class OutgoingRoutes:
     def see(self, topic: str) -> None:
         """Open, change and close its routes as everything that is known now asks for. Idempotent."""
         wanted, lanes = self._wanted.get(topic, ()), dict[Lane, Offer]()
-        verdict = self._judge(topic)
-        if wanted and verdict.allowed and self._side.patterns.leaves(topic):
-            lanes = lanes_of(topic, self._side.topic(topic).publishers)
+        verdict, publishers = self._judge(topic), self._side.topic(topic).publishers
+        may_leave = verdict.allowed and self._side.patterns.leaves(topic)
+        self._advertise(topic, may_leave and bool(publishers))
+        if wanted and may_leave:
+            lanes = lanes_of(topic, publishers)
         for number in self.routes.keys(topic):
             route = self.routes.at(number)
             if not verdict.allowed:
@@ -130,6 +179,17 @@ class OutgoingRoutes:
             if asked is not None:
                 self._need(lane, offer, asked, verdict)
 
+    def _advertise(self, topic: str, is_published: bool) -> None:
+        """Tell the peer, if it is news and the peer may have the topic: it says whether it may be brought there."""
+        if is_published == (topic in self._advertised):
+            return
+        if is_published:
+            self._advertised[topic] = None
+        else:
+            del self._advertised[topic]
+            self._side.explained.add(topic)
+        self._side.say(Advertise(topic, is_published))
+
     def left(self, number: int, sent: int) -> None:
         """A route that was to be left, or dropped, is closed now. It may be opened again, with another number."""
         self._side.say(Close(number, sent))
@@ -140,12 +200,13 @@ class OutgoingRoutes:
             self.see(route.lane.topic)
 
     def _judge(self, topic: str) -> Verdict:
-        """A denial of what the peer wants is counted, and told to the peer, when it is new."""
+        """A denial of what the peer wants is counted, and told to the peer, when it or its cause is new."""
         verdict = self._side.rights.may(self._side.peer, "subscribe", topic)
         if verdict.allowed:
             if self._denied.pop(topic, None):
                 self._side.explained.add(topic)
-        elif topic in self._wanted and topic not in self._denied:
+                self._side.say(Allowed(topic, VERBS[0]))
+        elif topic in self._wanted and getattr(self._denied.get(topic), "cause", "") != verdict.cause:
             self._side.rights.verdict(self._side.peer, "subscribe", topic)
             self._denied[topic] = verdict
             self._side.explained.add(topic)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
@@ -234,8 +235,9 @@ class LinkService:
 
 
 def _unmatched_row(session: Session, way: str, topic: str, refusal: Refusal) -> dict[str, Any]:
-    reason = f"{session.linked}: {printable(refusal.why)}"
-    return {"topic": topic, "direction": way, "cause": refusal.cause, "reason": reason, "endpoint": ""}
+    peer = str(session.linked)
+    row = {"topic": topic, "direction": way, "cause": printable(refusal.cause), "endpoint": "", "peer": peer}
+    return {**row, "reason": f"{peer}: {printable(refusal.why)}"}
 
 
 def _key_of(session: Session) -> str:
@@ -245,6 +247,7 @@ def _key_of(session: Session) -> str:
 
 def _row(session: Session) -> dict[str, Any]:
     linked, who, info = session.linked, session.who, session.linked.line.info()
+    denied = (("publish", linked.control.outgoing), ("subscribe", linked.control.incoming))
     return {
         "peer": linked.name or None,
         "host": printable(who.hello.host),
@@ -263,6 +266,11 @@ def _row(session: Session) -> dict[str, Any]:
         "expires": who.certificate.expires if who.certificate else None,
         "routes_out": len(linked.out),
         "routes_in": len(linked.into),
+        "denied": [
+            {"verb": verb, "cause": cause, "topics": number}
+            for verb, routes in denied
+            for cause, number in sorted(Counter(routes.denied()).items())
+        ],
         "round_trip_ns": info["rtt_ns"] or None,
         "least_round_trip_ns": info["rtt_least_ns"] or None,
         "clock_ahead_ns": info["ahead_ns"],

@@ -9,11 +9,14 @@ from rtmw.net.link import effects as do
 from rtmw.net.link.messages import Message, pack
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.security.rights import Rights
+from rtmw.net.security.rules import CAUSES
 
 TOPICS_MOST: Final = 20_000
 """Topics that a peer may want, and routes that it may open; what is more is refused."""
 REMEMBERED_MOST: Final = 32 << 20
 """Bytes of controls that a peer may have this side remember: what it wants, and the routes that it opens."""
+_DENIALS: Final = frozenset({*CAUSES, "topics_in", "crowd"})
+"""Causes for which a topic is denied."""
 NOBODY: Final = LocalTopic((), ())
 """A topic that no program here uses."""
 
@@ -32,16 +35,22 @@ class Refusal(NamedTuple):
     """One word: the label of a counter."""
     why: str
 
+    @property
+    def label(self) -> str:
+        """The cause, also where a peer has made it up: of a known one."""
+        return self.cause if self.cause in _DENIALS else "other"
+
 
 class Memory:
     """Bytes of controls that are remembered for a peer."""
 
     def __init__(self) -> None:
-        self._sizes: dict[str | int, int] = {}
+        self._sizes: dict[str | int | tuple[str], int] = {}
         self._total = 0
 
-    def take(self, of: str | int, size: int) -> bool:
-        """A topic that is wanted, or a route, in place of what was remembered of it. False: there is no room."""
+    def take(self, of: str | int | tuple[str], size: int) -> bool:
+        """A topic that is wanted, a route, or, in a tuple, a topic that is advertised, in place of what was remembered
+        of it. False: there is no room."""
         self.drop(of)
         if self._total + size > REMEMBERED_MOST:
             return False
@@ -49,7 +58,7 @@ class Memory:
         self._total += size
         return True
 
-    def drop(self, of: str | int) -> None:
+    def drop(self, of: str | int | tuple[str]) -> None:
         self._total -= self._sizes.pop(of, 0)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rtmw.net.neighbours import Subscribing
 from rtmw.qos import Reliability
+from tests.net.link.told import check_told
 from tests.net.link.world import WISHES, Message, Node, World
 
 
@@ -37,6 +38,7 @@ def run(seed: int) -> Counter[str]:
             else:
                 world.move()
         world.check()
+        check_told(world)
         world.seen["checked"] += 1
         run_steady(world)
     return world.seen

@@ -12,7 +12,7 @@ from rtmw.net.link import incoming, matching, outgoing
 from rtmw.net.link.control import Control
 from rtmw.net.link.incoming import Incoming, IncomingRoutes
 from rtmw.net.link.matching import Lane
-from rtmw.net.link.messages import Answer, Close, Interest, Leaving, Open, Wanted
+from rtmw.net.link.messages import Allowed, Answer, Close, Interest, Leaving, Open, Wanted
 from rtmw.net.link.outgoing import Outgoing, OutgoingRoutes
 from rtmw.net.link.side import Patterns, Refusal
 from rtmw.net.security.rules import Rule, RuleTable, Verdict
@@ -102,6 +102,29 @@ def _keeps_its_ceilings(self: IncomingRoutes, number: int, route: Incoming, verd
     _change(self, number, route, route.verdict)
 
 
+def _advertises_all(self: OutgoingRoutes, topic: str, _is_published: bool) -> None:
+    _advertise(self, topic, bool(self._side.topic(topic).publishers))
+
+
+def _advertises_for_ever(self: OutgoingRoutes, topic: str, is_published: bool) -> None:
+    _advertise(self, topic, is_published or topic in self._advertised)
+
+
+def _tells_once(self: IncomingRoutes, topic: str, refusal: Refusal | None, verdict: Verdict) -> None:
+    if topic not in self._advertised:
+        _tell(self, topic, refusal, verdict)
+
+
+def _tells_where_it_is_wanted(self: IncomingRoutes, topic: str, refusal: Refusal | None, verdict: Verdict) -> None:
+    if self._side.topic(topic).subscribers:
+        _tell(self, topic, refusal, verdict)
+
+
+def _stays_denied(self: OutgoingRoutes | IncomingRoutes, allowed: Allowed) -> None:
+    """It was told once."""
+
+
+_advertise, _tell = OutgoingRoutes._advertise, IncomingRoutes._tell
 _change = IncomingRoutes._change
 _hear_interest, _open = OutgoingRoutes.hear_interest, OutgoingRoutes._open
 _hear_close, _asked_of = IncomingRoutes.hear_close, matching.asked_of
@@ -120,6 +143,14 @@ MUTANTS: dict[str, Mutant] = {
     "a route waits for the one before it": lambda: patch.object(IncomingRoutes, "_open", _waits_for_nobody),
     "nothing reliable is sent to a node that has left": lambda: patch.object(OutgoingRoutes, "hear_leaving", _stays),
     "open routes take new ceilings": lambda: patch.object(IncomingRoutes, "_change", _keeps_its_ceilings),
+    "a peer hears of no topic that it may not have": lambda: patch.object(
+        OutgoingRoutes, "_advertise", _advertises_all
+    ),
+    "what ends is not denied": lambda: patch.object(OutgoingRoutes, "_advertise", _advertises_for_ever),
+    "what is published is judged again": lambda: patch.object(IncomingRoutes, "_tell", _tells_once),
+    "a denial does not say who subscribes": lambda: patch.object(IncomingRoutes, "_tell", _tells_where_it_is_wanted),
+    "the publishing end hears that it may": lambda: patch.object(OutgoingRoutes, "hear_allowed", _stays_denied),
+    "the subscribing end hears that it may": lambda: patch.object(IncomingRoutes, "hear_allowed", _stays_denied),
     "a lane has one route": lambda: patch.object(OutgoingRoutes, "_open", _opens_twice),
 }
 """Name of the rule, and what takes it out."""

@@ -4,29 +4,36 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 from cyclonedds.idl import make_idl_struct
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rtmw.net.link import effects as do
-from rtmw.net.link import outgoing
+from rtmw.net.link import incoming, outgoing, side
 from rtmw.net.link.control import Control
 from rtmw.net.link.matching import wanted_of
 from rtmw.net.link.messages import (
     CHANGED,
+    VERBS,
     WANTED_MOST,
+    Advertise,
+    Allowed,
     Answer,
     Close,
     Denied,
     Hello,
     Interest,
+    Leaving,
     Message,
     Open,
     pack,
     read,
 )
+from rtmw.net.link.side import Refusal
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
 from rtmw.net.security.rights import Rights
 from rtmw.net.security.rules import Rule, RuleTable
@@ -50,6 +57,9 @@ def test_just_what_is_published_wanted_and_allowed_crosses_and_each_message_once
         "steady",
         "PartOut",
         "parted",
+        "Advertise",
+        "Allowed",
+        "Denial",
     ):
         assert seen[what] > 0, what
 
@@ -171,8 +181,119 @@ def test_a_peer_may_not_want_more_topics_than_there_is_room_for(monkeypatch: pyt
     control = Control(PEER, allowing(subscribe=("*",)), All())
     wanted = wanted_of([SUBSCRIBER])
     answers = [said(control.heard(pack(Interest(f"t{n}", wanted)))) for n in range(4)]
-    assert answers[:3] == [[], [], []]
+    assert answers[:3] == [[Allowed(f"t{n}", "subscribe")] for n in range(3)]
     assert answers[3] == [Denied("t3", "crowd", "a peer may want 3 topics")]
+
+
+def test_a_publishing_end_is_told_whether_its_peer_lets_a_topic_in_and_when_that_changes() -> None:
+    rights = allowing(publish=("plan/*",))
+    control = Control(PEER, rights, All())
+    denied = Denied("a", "subject", "no rule allows this peer to publish it", "publish")
+    assert said(control.heard(pack(Advertise("plan/b", True)))) == [Allowed("plan/b", "publish")]
+    assert said(control.heard(pack(Advertise("a", True)))) == [denied]
+    rights.swap(RuleTable((Rule(("*",), {"publish": ("a",)}),)))
+    assert said(control.obey(All())) == [Allowed("a", "publish"), replace(denied, topic="plan/b")]
+    assert control.obey(All()) == []
+    assert control.heard(pack(Advertise("plan/b", False))) == []
+    rights.swap(RuleTable((Rule(("*",), {"publish": ("plan/*",)}),)))
+    assert said(control.obey(All())) == [denied]
+    assert rights.causes() == {"subject": 3}
+
+
+def test_the_answer_to_who_publishes_is_the_same_whether_anybody_subscribes_here_or_not() -> None:
+    answers = list[list[Message | None]]()
+    for subscribers in ((), (SUBSCRIBER,)):
+        control = Control(PEER, allowing(publish=("b",)), All())
+        begun = said(control.see({"a": LocalTopic((), subscribers)}, {"a"}))
+        answers.append(begun + said(control.heard(pack(Advertise("a", True)))))
+    assert answers[0] == answers[1] == [Denied("a", "subject", "no rule allows this peer to publish it", "publish")]
+
+
+def test_a_peer_hears_just_of_those_topics_that_it_may_have_and_what_it_says_of_others_means_nothing() -> None:
+    control = Control(PEER, allowing(subscribe=("a",)), All())
+    topics = {name: LocalTopic((PUBLISHER,), ()) for name in ("a", "b", "rtmw/node")}
+    assert said(control.see(topics, [*topics])) == [Advertise("a", True)]
+    assert control.heard(pack(Denied("b", "deny", "a rule denies it", "publish"))) == []
+    assert control.heard(pack(Denied("a", "deny", "a rule denies it", "publish"))) == [
+        do.Denial("a", "deny", "a rule denies it")
+    ]
+    assert [control.outgoing.why_not(name) for name in topics] == [
+        Refusal("deny", "the peer denies it: a rule denies it"), None, None
+    ]  # fmt: skip
+    assert said(control.see({}, {"a"})) == [Advertise("a", False)]
+    assert control.outgoing.why_not("a") is None
+
+
+def test_a_denial_of_what_is_published_is_no_denial_of_what_is_wanted() -> None:
+    control = Control(PEER, allowing(publish=("a",), subscribe=("a",)), All())
+    control.see({"a": LocalTopic((PUBLISHER,), (SUBSCRIBER,))}, {"a"})
+    control.heard(pack(Denied("a", "deny", "a rule denies it", "publish")))
+    assert control.outgoing.why_not("a") is not None
+    assert control.incoming.why_not("a") is None
+    control.heard(pack(Denied("a", "deny", "a rule denies it")))
+    control.heard(pack(Allowed("a", "publish")))
+    assert control.outgoing.why_not("a") is None
+    assert control.incoming.why_not("a") is not None
+    control.heard(pack(Allowed("a", "subscribe")))
+    assert control.incoming.why_not("a") is None
+
+
+def test_a_subscribing_end_hears_that_rules_let_it_have_what_nobody_publishes() -> None:
+    rights = allowing(subscribe=("plan/*",))
+    control = Control(PEER, rights, All())
+    control.heard(pack(Interest("a", wanted_of([SUBSCRIBER]))))
+    rights.swap(RuleTable((Rule(("*",), {"subscribe": ("a",)}),)))
+    assert said(control.obey(All())) == [Allowed("a", "subscribe")]
+
+
+def test_topics_that_a_peer_publishes_have_limits_as_those_that_it_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incoming, "TOPICS_MOST", 3)
+    monkeypatch.setattr(side, "REMEMBERED_MOST", 1000)
+    control = Control(PEER, allowing(publish=("*",)), All())
+
+    def cause(topic: str) -> str:
+        (answer,) = said(control.heard(pack(Advertise(topic, True))))
+        return answer.cause if isinstance(answer, Denied) else ""
+
+    assert [cause(f"t{n}") for n in range(4)] == ["", "", "", "crowd"]
+    assert cause("t0") == "", "it is known already"
+    for n in range(3):
+        assert control.heard(pack(Advertise(f"t{n}", False))) == []
+    assert [cause(f"{n}" * 400) for n in (1, 2, 3)] == ["", "", "crowd"]
+
+
+_NAMES = st.sampled_from(["a", "b", "rtmw/node", "x" * 300])
+_CAUSES = st.sampled_from(["", "deny", CHANGED, "\x1b[2J"])
+_ROUTES = st.integers(1, 4)
+_SAID: st.SearchStrategy[Message] = st.one_of(
+    st.builds(Interest, _NAMES, st.sampled_from([(), wanted_of([SUBSCRIBER])])),
+    st.builds(an_open, _ROUTES, _NAMES, history=st.integers(0, 1)).map(lambda data: cast("Message", read(data))),
+    st.builds(Answer, _ROUTES, _CAUSES, _CAUSES),
+    st.builds(Close, _ROUTES, st.integers(0, 9)),
+    st.builds(Advertise, _NAMES, st.booleans()),
+    st.builds(Denied, _NAMES, _CAUSES, _CAUSES, st.sampled_from(VERBS)),
+    st.builds(Allowed, _NAMES, st.sampled_from(VERBS)),
+    st.builds(Leaving, st.integers(0, 9)),
+)
+
+
+@given(st.lists(_SAID, max_size=12), st.data())
+def test_whatever_a_peer_says_in_whatever_order_is_answered_or_ends_the_line(
+    messages: list[Message], data: st.DataObject
+) -> None:
+    rights = allowing(publish=("a",), subscribe=("a", "b"))
+    control = Control(PEER, rights, All())
+    for message in messages:
+        if data.draw(st.booleans()):
+            publishers, subscribers = data.draw(st.sampled_from([((), (SUBSCRIBER,)), ((PUBLISHER,), ()), ((), ())]))
+            control.see({"a": LocalTopic(publishers, subscribers)}, {"a", "b"})
+        effects = control.heard(pack(message))
+        if any(isinstance(effect, do.Over) for effect in effects):
+            return
+        for topic in ("a", "b"):
+            control.outgoing.why_not(topic)
+            control.incoming.why_not(topic)
+        assert {*control.outgoing.denied(), *control.incoming.denied()} <= {"deny", "other"}
 
 
 def test_new_ceilings_hold_at_once_for_a_route_that_is_open_whatever_the_peer_does() -> None:

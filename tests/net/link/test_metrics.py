@@ -20,11 +20,11 @@ from tests.openmetrics import Labels, Samples, labelled
 UP: dict[str, Any] = {
     "peer": "rtmw://plant/press", "host": "press", "domain": 7, "up": True, "round_trip_ns": 2_500_000,
     "queued_bytes": 11, "unacknowledged_bytes": 12, "expires": 1_800_000_000.5, "sent_bytes": 13,
-    "received_bytes": 14, "resumes": 15,
+    "received_bytes": 14, "resumes": 15, "denied": [],
 }  # fmt: skip
 CUT: dict[str, Any] = {
     "peer": None, "host": "cellar", "domain": 8, "up": False, "round_trip_ns": None, "queued_bytes": 21,
-    "unacknowledged_bytes": 22, "expires": None, "sent_bytes": 23, "received_bytes": 24, "resumes": 25,
+    "unacknowledged_bytes": 22, "expires": None, "sent_bytes": 23, "received_bytes": 24, "resumes": 25, "denied": [],
 }  # fmt: skip
 DENIALS = [
     {"peer": "rtmw://plant/press", "verb": "publish", "cause": "deny", "number": 3},
@@ -64,6 +64,14 @@ def test_refusals_are_shown_by_cause_and_denials_by_peer_verb_and_cause() -> Non
         ("rtmw_node_denials_total", labelled(peer="rtmw://plant/press", verb="subscribe", cause="deny")): 4,
     }
     assert told(None) == {}
+
+
+def test_topics_that_a_peer_denies_are_counted_by_what_is_denied_and_why() -> None:
+    rows = [{"verb": "publish", "cause": "deny", "topics": 3}, {"verb": "subscribe", "cause": "subject", "topics": 4}]
+    shown = told({"peers": [{**UP, "denied": rows}], "refused": {}, "denials": []})
+    peer = {"peer": "rtmw://plant/press", "host": "press", "domain": "7"}
+    assert shown["rtmw_node_link_denied_topics", labelled(**peer, verb="publish", cause="deny")] == 3
+    assert shown["rtmw_node_link_denied_topics", labelled(**peer, verb="subscribe", cause="subject")] == 4
 
 
 @pytest.fixture

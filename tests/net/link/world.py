@@ -17,6 +17,7 @@ from cyclonedds.idl import IdlStruct
 from rtmw.net.link import effects as do
 from rtmw.net.link.control import Control
 from rtmw.net.link.matching import Lane, lanes_of
+from rtmw.net.link.messages import Advertise, Allowed, read
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
 from rtmw.net.security.rights import Rights
 from rtmw.net.security.rules import Rule, RuleTable
@@ -120,7 +121,7 @@ class World:
         match effect:
             case do.Say(data):
                 assert len(data) <= 16000
-                self.controls[other].append(data)
+                self.say(node, data)
             case do.OpenOut(route, lane):
                 assert route not in node.out
                 assert not any(one.lane == lane for one in node.out.values()), "a lane crosses twice"
@@ -146,8 +147,17 @@ class World:
                 raise AssertionError(f"{code}: {words}")
             case do.PartOut(route):
                 node.out[route].is_leaving = node.out[route].is_parting = True
-            case do.AdjustOut():
+            case do.AdjustOut() | do.Denial():
                 pass
+
+    def say(self, node: Node, data: bytes) -> None:
+        message = read(data)
+        if isinstance(message, Advertise | Allowed):
+            self.seen[type(message).__name__] += 1
+        if isinstance(message, Advertise) and message.is_published:
+            peer = NAMES[1 - node.index]
+            assert node.rights.may(peer, "subscribe", message.topic).allowed, "told of a topic that it may not have"
+        self.controls[1 - node.index].append(data)
 
     def end(self, node: Node, route: int) -> None:
         sending = node.out.pop(route)
