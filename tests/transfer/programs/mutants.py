@@ -37,7 +37,7 @@ MUTANTS: Final = {
     ),
     "a COMMIT that is asked for again is not known": Mutant(
         "core.service",
-        "is_done = Request(frame.life, frame.number) in self.machines.logged.state.requests",
+        "is_done = isinstance(frame.message, messages.Commit) and Request(frame.life, frame.number) in known",
         "is_done = False",
     ),
     "what was settled before the crash is refused": Mutant(
