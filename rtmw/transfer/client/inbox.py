@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
-from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import rtmw
 from rtmw.closing import Closing
@@ -21,7 +20,8 @@ from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.letter import Letter
 from rtmw.transfer.client.line import Line, new_life
 from rtmw.transfer.client.pending import Pending
-from rtmw.transfer.messages import Failed, Handed, Join, Leave, Message, Settle, Take, Untake
+from rtmw.transfer.client.taking import Taking
+from rtmw.transfer.messages import Failed, Handed, Join, Leave, Message, Settle, Take
 from rtmw.transfer.records import NEVER_LOGGED
 from rtmw.types import resolve
 
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from rtmw.transfer.client.sender import Sender
 
 __all__ = ["Inbox", "InboxStats"]
-
-MOST: Final = 64
-"""Letters that are asked for at a time, when many come."""
-_AGAIN_S: Final = 0.001
 
 
 @dataclass(frozen=True)
@@ -84,15 +80,11 @@ class Inbox(Closing):
         self._held: dict[int, None] = {}
         """Numbers of what is logged, was handed over, and not settled. Written by the thread of the line."""
         self.type = resolve(bytes if type is None else type)
-        self._ready: deque[Letter] = deque()
-        self._most = 1
-        self._asked: Pending | None = None
-        self._lock = threading.Lock()
-        """Of the threads and tasks that take, and may wait: one at a time asks the core."""
         self._counting = threading.Lock()
         self._received = self._bytes = self._redelivered = self._refused = 0
         self._closed = False
         self._line = Line.of(domain)
+        self._taking = Taking(self._line, self._life, self._handed)
         self._consuming = Consuming(self._line, self._life, self._consumed)
         self._line.enter(self)
 
@@ -104,76 +96,56 @@ class Inbox(Closing):
         CoreNotRunning: there has been no core for ten seconds.
         """
         check_seconds("timeout", timeout)
-        deadline = Deadline(timeout)
-        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
-            return None
-        try:
-            ahead = self._next()
-            return ahead if ahead is not None else self._take(deadline.left)
-        finally:
-            self._lock.release()
+        deadline, letter = Deadline(timeout), self._next()
+        if letter is None and deadline.is_over:
+            return self._take_now()
+        while letter is None and not deadline.is_over:
+            with self._taking.asked(waits=True) as pending:
+                self._line.wait_until(partial(self._taking.is_over, pending), deadline.left)
+            if pending.is_done or pending.is_given_up:
+                self._line.wait(pending)
+            letter = self._next()
+        return letter
 
-    def _take(self, timeout: float | None) -> Letter | None:
-        pending = self._ask(waits=timeout != 0)
-        if not self._line.wait_until(lambda: pending.is_done, None if timeout == 0 else timeout):
-            self._untake(pending)
-            self._line.wait(pending)
-        return self._got(pending)
+    def _take_now(self) -> Letter | None:
+        while True:
+            with self._taking.asked(waits=False) as pending:
+                self._line.wait(pending)
+            letter = self._next()
+            if letter is not None or not pending.first:
+                return letter
 
     async def take_async(self, timeout: float | None = None) -> Letter | None:
-        """As `take`, for asyncio. Cancelled, it loses nothing."""
+        """As `take`, for asyncio. Cancelled, it loses nothing: a letter that was on its way to it is the next one."""
         check_seconds("timeout", timeout)
-        deadline = Deadline(timeout)
-        while not self._lock.acquire(blocking=False):
-            if deadline.is_over:
-                return None
-            await asyncio.sleep(_AGAIN_S)
-        try:
-            ahead = self._next()
-            return ahead if ahead is not None else await self._take_async(deadline.left)
-        finally:
-            self._lock.release()
-
-    async def _take_async(self, timeout: float | None) -> Letter | None:
-        pending = self._ask(waits=timeout != 0)
-        try:
-            if not await self._line.until(lambda: pending.is_done, None if timeout == 0 else timeout):
-                self._untake(pending)
+        deadline, letter = Deadline(timeout), self._next()
+        if letter is None and deadline.is_over:
+            return await self._take_now_async()
+        while letter is None and not deadline.is_over:
+            with self._taking.asked(waits=True) as pending:
+                await self._line.until(partial(self._taking.is_over, pending), deadline.left)
+            if pending.is_done or pending.is_given_up:
                 await self._line.reached(pending)
-        except asyncio.CancelledError:
-            self._asked = pending  # the next `take` goes on with it
-            raise
-        return self._got(pending)
+            letter = self._next()
+        return letter
 
-    def _ask(self, waits: bool) -> Pending:
-        """Of the last call, if that was cancelled; else a new one."""
-        pending, self._asked = self._asked, None
-        if pending is not None:
-            if not waits:
-                self._untake(pending)
-            return pending
-        return self._line.requests.begin(Pending(self._life, Take(0, self._most, int(waits)), on_handed=self._handed))
-
-    def _untake(self, pending: Pending) -> None:
-        self._line.requests.tell(self._life, Untake(pending.number))
-
-    def _got(self, pending: Pending) -> Letter | None:
-        """The first letter; the others are ahead. More are asked for while as many come, and one by one when they are
-        few: what one inbox holds, the others do not have."""
-        pending.result()
-        letters = [Letter(self, handed) for handed in pending.first if isinstance(handed, Handed)]
-        self._most = min(MOST, 2 * self._most) if len(letters) == self._most else 1
-        self._ready.extend(letters[1:])
-        return self._counted(letters[0]) if letters else None
+    async def _take_now_async(self) -> Letter | None:
+        while True:
+            with self._taking.asked(waits=False) as pending:
+                await self._line.reached(pending)
+            letter = self._next()
+            if letter is not None or not pending.first:
+                return letter
 
     def _next(self) -> Letter | None:
+        """Of those that are ahead."""
         letter = self._pop()
         return None if letter is None else self._counted(letter)
 
     def _pop(self) -> Letter | None:
         """Any thread."""
         try:
-            return self._ready.popleft()
+            return Letter(self, self._taking.ahead.popleft())
         except IndexError:
             return None
 
@@ -185,10 +157,12 @@ class Inbox(Closing):
         return letter
 
     def _take_in(self, sender: Sender, txn: int) -> Letter | None:
-        """For `Transaction.take`: letters that are here ahead go back first, so that the order holds. It does not
-        wait, and so not for a thread that waits for a letter either."""
+        """For `Transaction.take`: letters that are here ahead, or on their way to nobody, go back first, so that the
+        order holds. It does not wait for a letter, and so not for a thread that does."""
         if sender._line is not self._line:
             raise ValueError("the inbox is of another domain than the sender of the transaction")
+        for left in self._taking.left:
+            self._line.wait(left)
         while (ahead := self._pop()) is not None:
             ahead.give_back("taken in a transaction instead")
         pending = self._line.requests.begin(Pending(self._life, Take(txn, 1, 0)))
@@ -223,7 +197,7 @@ class Inbox(Closing):
     # ---- what happens ----
 
     def stats(self) -> InboxStats:
-        return InboxStats(self._received, self._bytes, self._redelivered, len(self._ready), self._refused)
+        return InboxStats(self._received, self._bytes, self._redelivered, len(self._taking.ahead), self._refused)
 
     def close(self) -> None:
         """Letters that it has not consumed go to other inboxes, or wait. Idempotent."""

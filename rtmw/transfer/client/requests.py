@@ -20,7 +20,7 @@ from rtmw.transfer.client.waiting import Asleep, Waiter, wake
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.frames import CORE_QUEUE, Frame, pack_frame
 from rtmw.transfer.header import Header
-from rtmw.transfer.messages import Commit, GiveUp, Message, Run, Send
+from rtmw.transfer.messages import Commit, Done, GiveUp, Message, Run, Send, Take, Untake
 
 __all__ = ["GRACE_S", "Requests"]
 
@@ -52,7 +52,7 @@ class Requests:
         """Of the next Send or Commit of each member."""
         self._others = itertools.count(_OTHERS)
         self._given_up: list[Pending] = []
-        """Requests whose bodies will not come, which the core was not told yet."""
+        """Requests that were given up, which the core was not told yet."""
         self._gathering = Gathering(self._put)
 
     # ---- members ----
@@ -205,7 +205,8 @@ class Requests:
         return queue.publish(pack_frame(Frame(life, self._slot, number, message)))
 
     def give_up(self, pending: Pending) -> None:
-        """No more of its body will be sent: the core forgets what it has of it, and answers so."""
+        """Of a Send, no more of its body will be sent: the core forgets what it has of it. Of a Take, nobody waits any
+        more. The core answers so."""
         with self.lock:
             pending.is_given_up = True
             self._given_up.append(pending)
@@ -223,12 +224,17 @@ class Requests:
         if self.core is None:
             self._lose(pending)
             return True
+        if isinstance(pending.message, Take):
+            return self._put(pending.life, 0, Untake(pending.number), waits=False)
         return self.put(pending, GiveUp(), waits=False)
 
     def _lose(self, pending: Pending) -> None:
         """The lock is held. It was given up, and no core knows of it."""
         self._pending.pop((pending.life, pending.number), None)
-        pending.fail(TransferRefused("its sender gave it up before all of its body had come"))
+        if isinstance(pending.message, Take):
+            pending.take(pending.number, Done(0))
+        else:
+            pending.fail(TransferRefused("its sender gave it up before all of its body had come"))
 
     def tell(self, life: Life, message: Message) -> None:
         """Sends a message that has no answer. If there is no core, it is lost."""
