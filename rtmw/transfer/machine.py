@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.effects import Steps
+from rtmw.transfer.effects import Aborted, Steps
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
     AbortTransaction,
@@ -211,7 +211,9 @@ class Machine:
         if txn not in self.open:
             self._row(txn)
         row = self.state.table.get(txn)
-        if row is not None:
+        if row is None:
+            yield Aborted(txn, cause)  # nothing of it is in the log
+        else:
             yield from abort(self.state, row, cause, self.limits.deliveries)
         del self.open[txn]
         if cause is not AbortCause.ASKED:

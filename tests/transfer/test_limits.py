@@ -60,6 +60,17 @@ def test_a_transaction_that_becomes_too_old_is_undone_with_an_event(core: Core) 
         core.step(CommitTransaction(txn))
 
 
+def test_an_empty_transaction_that_becomes_too_old_is_undone_with_an_event_and_without_a_record(core: Core) -> None:
+    txn, end = core.step(BeginTransaction()), core.log.end
+    assert isinstance(txn, int)
+    later(core, 11)
+    core.step(Tick())
+    assert core.effects == [Aborted(txn, AbortCause.AGE)]
+    assert core.log.end == end
+    with pytest.raises(TransactionAborted, match="open for too long"):
+        core.step(CommitTransaction(txn))
+
+
 def test_more_transactions_and_transfers_than_may_be_are_refused(core: Core) -> None:
     core.step(BeginTransaction())
     core.step(BeginTransaction())
