@@ -373,6 +373,8 @@ class Sender(Closing):
 
     def _said(self, pending: Pending) -> None:
         """Another core has said how a letter is. A state that the core before has told is no event again."""
+        for news in pending.advanced:
+            self._told(news)
         if isinstance(pending.answer, Moves):
             for move in pending.answer.moves:
                 if self._pass_on(move):

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from rtmw.transfer import messages
 from rtmw.transfer.core.effects import Do, Steps, Tell, Withdraw
+from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.core.progress import Progress
 from rtmw.transfer.effects import Moved
 from rtmw.transfer.errors import TransferRefused
@@ -45,15 +46,21 @@ class Elsewhere(Protocol):
 class Altering:
     """Of one core."""
 
-    def __init__(self) -> None:
+    def __init__(self, machines: Machines) -> None:
+        self._machines = machines
         self._asked: dict[TransferId, list[Frame]] = {}
         """Requests that wait for the answer whether a transfer could be cancelled."""
         self._at: dict[TransferId, str] = {}
         """Of those for which another node has to say so: that node."""
 
-    def alter(self, frame: Frame, item: Item, state: TransferState, nodes: Elsewhere) -> Steps:
+    def alter(self, frame: Frame, id: TransferId, state: TransferState, nodes: Elsewhere) -> Steps:
         """Raises TransferRefused."""
-        id, node = item.record.id, item.record.header.to.node
+        item = self._machines.find(id)
+        if item is None:
+            raise TransferRefused(f"there is no transfer {id}; it has ended, or never was")
+        if state is TransferState.ACCEPTED and item.state is not TransferState.DEAD:
+            raise TransferRefused(f"transfer {id} is {item.state.name}, and no dead letter; only those are tried again")
+        node = item.record.header.to.node
         if node and state is not TransferState.CANCELLED:
             raise TransferRefused(f"transfer {id} is for node {node!r}, which says how it ends: try it again there")
         if node and item.state in _TAKEN:

@@ -48,7 +48,6 @@ from rtmw.transfer.core.telling import Telling
 from rtmw.transfer.core.unfinished import Unfinished
 from rtmw.transfer.core.watching import BAD, Events
 from rtmw.transfer.effects import Aborted, Came, Moved, MovedRun
-from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import (
     AbortTransaction,
     BeginTransaction,
@@ -62,7 +61,7 @@ from rtmw.transfer.events import (
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.header import Delivery, Header, Kind, resized
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import NONE, AbortCause, Request, Spooled, TransferId, TransferState
+from rtmw.transfer.records import NONE, AbortCause, Request, Spooled, TransferId, TransferState, is_letter
 
 __all__ = ["Machines", "Member", "Service"]
 
@@ -94,7 +93,7 @@ class Service:
         self._telling = Telling(self.members)
         self._addressed = Addressed()
         self.events = Events()
-        self._altering = Altering()
+        self._altering = Altering(machines)
         self._unfinished = Unfinished()
         self.nodes: Elsewhere
         """Set by its maker, before the first step."""
@@ -172,7 +171,7 @@ class Service:
             case messages.Consume(items=items):
                 yield from self._receiving.consume(frame, items)
             case messages.Alter(id=id, state=state):
-                yield from self._alter(frame, id, TransferState(state))
+                yield from self._altering.alter(frame, id, TransferState(state), self.nodes)
             case messages.Ask(id=id):
                 yield from self._ask(frame, id)
             case messages.Show(what=what):
@@ -322,15 +321,7 @@ class Service:
             self._owners.end(txn)
         yield tell(frame, messages.Done(value or 0), isinstance(event, CommitTransaction))
 
-    # ---- looking, and what people do ----
-
-    def _alter(self, frame: Frame, id: TransferId, state: TransferState) -> Steps:
-        item = self.machines.find(id)
-        if item is None:
-            raise TransferRefused(f"there is no transfer {id}; it has ended, or never was")
-        if state is TransferState.ACCEPTED and item.state is not TransferState.DEAD:
-            raise TransferRefused(f"transfer {id} is {item.state.name}, and no dead letter; only those are tried again")
-        yield from self._altering.alter(frame, item, state, self.nodes)
+    # ---- looking ----
 
     def _ask(self, frame: Frame, id: TransferId) -> Steps:
         """Tells the gathered moves first: they are older than the answer."""
@@ -338,6 +329,8 @@ class Service:
         item = self.machines.find(id)
         if item is not None:
             self._follow(item, frame.life)
+            if not is_letter(item.record.header):
+                yield from self._say_how_far(frame, item.record.header, item.record.body, [id])
         yield tell(frame, messages.Moves((self.machines.move(id),)))
 
     # ---- what has happened ----

@@ -72,6 +72,22 @@ def test_t7_the_window_of_a_transfer_is_visible(
     assert shown(sender)[0]["received"] is None
 
 
+def test_t11_after_a_restart_of_the_senders_core_its_program_is_told_where_the_file_stands(
+    sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, large: Path
+) -> None:
+    sent = sender.send("ingest@centre", rtmw.File(large), delivery=Delivery.LOG)
+    cut_on_the_way(pair, sent)
+    pair.station.kill()
+    sent._advanced = {}  # as of a program that was told nothing yet
+    pair.station.start()
+    until(lambda: sent.progress.total == SIZE, "the next core says how far it is")
+    (row,) = shown(sender)
+    assert 0 < sent.progress.bytes == row["sent"] < SIZE
+    pair.cable.put_up()
+    take(inbox).consume()
+    assert sent.wait(Level.CONSUMED, PATIENCE)
+
+
 def test_t11_so_it_is_of_a_large_body(sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair) -> None:
     pair.cable.take_down()
     sent = sender.send("ingest@centre", bytes(SIZE // 2))
