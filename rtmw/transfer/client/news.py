@@ -19,9 +19,9 @@ class TransferEvent:
     """Something went another way than that of a transfer that is consumed."""
 
     id: TransferId | None
-    """None: of a transaction."""
+    """None: of a transaction that was undone, or of what was not accepted."""
     state: TransferState | None
-    """None: it was undone."""
+    """None: as `id`. Letters of a transaction that was undone are no events of their own."""
     cause: str
 
 

@@ -28,6 +28,7 @@ from rtmw.transfer.client.states import RESTARTED
 from rtmw.transfer.client.transaction import Transaction
 from rtmw.transfer.client.transfer import Transfer
 from rtmw.transfer.client.waiting import Asleep
+from rtmw.transfer.errors import TransactionAborted
 from rtmw.transfer.frames import BLOCK
 from rtmw.transfer.header import Delivery, Header, Level
 from rtmw.transfer.messages import Advanced, Ask, Join, Leave, Message, Move, Moves, MovesRun, Send, Undone
@@ -348,12 +349,14 @@ class Sender(Closing):
     def _went_wrong(self, error: Exception) -> None:
         """The core has refused a Send."""
         self._refused += 1
-        self._news.put(TransferEvent(None, None, str(error)))
+        if not isinstance(error, TransactionAborted):  # that the transaction was undone is an event
+            self._news.put(TransferEvent(None, None, str(error)))
 
     def _moved(self, move: Move) -> None:
         state = move.state
-        if state is not None:
-            self._states[state] += 1
+        if state is None:
+            return  # its transaction was undone, which is the event; or rolled back, as its program has asked
+        self._states[state] += 1
         if state not in _GOOD:
             cause = move.cause or (RESTARTED if state is TransferState.UNKNOWN else "")
             self._news.put(TransferEvent(move.id, state, cause))

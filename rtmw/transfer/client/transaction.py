@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rtmw.transfer.client.options import SendOptions
+from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.transfer import Transfer
 from rtmw.transfer.errors import TransactionAborted
 from rtmw.transfer.header import Delivery, Level
@@ -51,6 +52,7 @@ class Transaction:
         self._sent: list[Transfer] = []
         self._savepoints: list[Savepoint] = []
         self._is_over = self._is_lost = False
+        """The program has ended it; the core has undone it."""
 
     def _ask(self, message: Message) -> int:
         answer = self._sender._line.ask(self._sender._life, message)
@@ -58,17 +60,17 @@ class Transaction:
         return answer.value
 
     def _check(self) -> None:
+        if self._is_over:
+            raise ValueError(f"transaction {self.number} has been committed or undone; begin a new one")
         if self._is_lost:
             raise TransactionAborted(
                 f"transaction {self.number} was undone, because its core was started anew; begin a new one"
             )
-        if self._is_over:
-            raise ValueError(f"transaction {self.number} has been committed or undone; begin a new one")
 
     def _core_changed(self) -> bool:
         """Of the sender, in the thread of its line. A transaction without COMMIT is undone; a COMMIT is asked again.
         Was it undone by this?"""
-        was_lost, self._is_lost = self._is_lost, not self._is_over
+        was_lost, self._is_lost = self._is_lost, self._is_lost or not self._is_over
         return self._is_lost and not was_lost
 
     def send(
@@ -92,6 +94,7 @@ class Transaction:
             raise ValueError("nothing in a transaction goes anywhere before COMMIT; commit, and use Transfer.wait then")
         options = SendOptions(delivery, wait, lifetime, timeout, priority, id)
         transfer = self._sender._send_in(self.number, to, body, options)
+        transfer._transaction = self
         self._sent.append(transfer)
         return transfer
 
@@ -160,7 +163,12 @@ class Transaction:
         self._check()
         self._wait_for_accepts()
         self._is_over = True
-        self._ask(Commit(self.number))
+        line = self._sender._line
+        line.wait(line.requests.begin(Pending(self._sender._life, Commit(self.number), on_done=self._committed)))
+
+    def _committed(self, pending: Pending) -> None:
+        """Or not. In the thread of the line."""
+        self._is_lost = isinstance(pending.error, TransactionAborted)
 
     def abort(self) -> None:
         """Undoes all of it. Does nothing if it was undone already."""

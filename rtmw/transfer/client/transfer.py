@@ -19,6 +19,7 @@ from rtmw.transfer.records import ENDED, TransferId, TransferState
 if TYPE_CHECKING:
     from rtmw.transfer.client.gathering import Place
     from rtmw.transfer.client.sender import Sender
+    from rtmw.transfer.client.transaction import Transaction
 
 __all__ = ["Progress", "Transfer"]
 
@@ -55,6 +56,7 @@ class Transfer:
     _failure: Exception | None = None
     _callbacks: tuple[Callable[[Progress], object], ...] = ()
     _pending: Pending | None = None
+    _transaction: Transaction | None = None
     _twins: Sequence[Transfer] = ()
     """Of one id, with this one: they live as long as one of them does, and are told the same. Empty: there is no
     other."""
@@ -275,8 +277,8 @@ class Transfer:
         state, before = move.state, self._states.get(move.id)
         if state is TransferState.UNKNOWN and before in ENDED:
             return False  # the core that has told its end is gone
-        if state is None:
-            is_news = self._failure is None
+        if state is None or (state is TransferState.UNKNOWN and self._was_undone):
+            is_news = False  # its transaction is the news
             self._failure = TransferRefused(f"transfer {move.id} was part of a transaction that was undone")
         else:
             is_news = state is not before
@@ -284,6 +286,11 @@ class Transfer:
             self._set_state(move.id, state)
         self._tell()
         return is_news
+
+    @property
+    def _was_undone(self) -> bool:
+        """With its transaction, in which nobody but its sender knew of it."""
+        return self._transaction is not None and self._transaction._is_lost
 
     def _tell(self) -> None:
         for callback in self._callbacks:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
 import pytest
 
 import rtmw
-from rtmw import Delivery, TransferState
+from rtmw import Delivery, Level, TransferState
 from tests.bus import eventually
 from tests.transfer.core_process import CHANGED, PATIENCE, CoreProcess
 
@@ -117,10 +118,58 @@ def test_t10_a_transaction_that_was_too_old_is_no_event_again_after_a_restart_of
     core.kill()
     core.start(CHANGED, "--age", "0.3")
     core.wait_until_ready()
-    txn = sender.transaction()
-    txn.send("ingest", b"never")
-    eventually(lambda: len(sender._news) > 0)
+    txn, empty = sender.transaction(), sender.transaction()
+    sent = [txn.send("ingest", b"never"), txn.send("ingest", b"nor this")]
+    eventually(lambda: len(sender._news) == 2)
     restart(core)
-    assert [event.cause for event in events_of(sender) if event.id is None] == [
-        f"transaction {txn.number} was undone: AGE"
+    assert [(event.id, event.cause) for event in events_of(sender)] == [
+        (None, f"transaction {one.number} was undone: AGE") for one in (txn, empty)
     ]
+    for one in sent:
+        with pytest.raises(rtmw.TransferRefused, match="part of a transaction that was undone"):
+            one.wait(Level.CONSUMED, 0)
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_t10_letters_of_a_transaction_that_a_restart_of_the_core_has_undone_are_no_events_of_their_own(
+    core: CoreProcess, sender: rtmw.Sender, accepted: bool
+) -> None:
+    txn = sender.transaction()
+    if not accepted:
+        core.stop()
+    sent = [txn.send("ingest", b"%d" % number) for number in range(COUNT)]
+    if accepted:
+        txn.savepoint()
+    restart(core)
+    found = events_of(sender)
+    assert [(event.id, event.cause) for event in found] == [(None, f"transaction {txn.number} was undone: RESTART")]
+    for one in sent:
+        with pytest.raises(rtmw.TransferError, match=r"was undone|was committed or undone, or its core"):
+            one.wait(Level.CONSUMED, 0)
+
+
+def test_t10_letters_of_a_transaction_whose_commit_was_lost_with_its_core_are_no_events(
+    core: CoreProcess, sender: rtmw.Sender
+) -> None:
+    txn = sender.transaction()
+    sent = txn.send("ingest", b"never")
+    txn.savepoint()
+    core.stop()
+    with ThreadPoolExecutor(1) as threads:
+        committing = threads.submit(txn.commit)
+        eventually(lambda: sender.stats().unanswered > 0)
+        restart(core)
+        with pytest.raises(rtmw.TransferError, match="not open: it was committed or undone"):
+            committing.result(PATIENCE)
+    assert events_of(sender) == []
+    with pytest.raises(rtmw.TransferRefused, match="part of a transaction that was undone"):
+        sent.wait(Level.CONSUMED, 0)
+    with pytest.raises(ValueError, match="has been committed or undone"):
+        txn.commit()
+
+
+def test_t10_what_a_program_rolls_back_itself_is_no_event(core: CoreProcess, sender: rtmw.Sender) -> None:
+    with sender.transaction() as txn:
+        txn.send("ingest", b"never")
+        txn.rollback()
+    assert events_of(sender) == []
