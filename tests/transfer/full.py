@@ -30,3 +30,22 @@ def full_after(log: rtmw.Log[Any], batches: int, reserve: int = 0) -> Iterator[N
         yield
     finally:
         del log._places
+
+
+@contextmanager
+def room_for(log: rtmw.Log[Any], records: int) -> Iterator[None]:
+    """It takes so many records more; a batch of more than are left is refused, and smaller ones are not."""
+    places, left = log._places, records
+
+    def limited(data: list[Any], *, ends: bool = False) -> list[tuple[int, int]]:
+        nonlocal left
+        if len(data) > left:
+            raise LogFull("the disk is full")
+        left -= len(data)
+        return places(data, ends=ends)
+
+    log._places = limited  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del log._places

@@ -73,14 +73,18 @@ class Receiving:
 
     def _hand(self, frame: Frame, take: Take) -> Generator[Any, Any, int]:
         """The number of letters handed over. A letter that comes again comes alone: letters behind it must not share
-        its fate if it ends its receiver. Raises LogFull: a full disk lets none be taken."""
-        service, count = self._members[frame.life].name, 0
+        its fate if it ends its receiver. Of as many as a full disk has no room for, fewer are taken. Raises LogFull: it
+        lets none be taken."""
+        service, count, most = self._members[frame.life].name, 0, take.most
         while count < take.most and (head := self._handing.head(service, frame.life, take.txn)) is not None:
             if count and head.deliveries:
                 break
             try:
-                items = yield from self._take(head, frame, take, take.most - count)
+                items = yield from self._take(head, frame, take, min(most, take.most - count))
             except LogFull:
+                most //= 2
+                if most:
+                    continue
                 if count:
                     break
                 raise
