@@ -62,6 +62,14 @@ class Items(MutableMapping[int, Item]):
         item = self.made[lsn] = Item(lsn, record, TransferState.ACCEPTED, visible=lsn, listed=True)
         return item
 
+    def for_nodes(self) -> list[tuple[int, str]]:
+        """Number and node of each transfer that is for another node and in no open transaction, in their order."""
+        nodes = [
+            *((lsn, item.record.header.to.node, item.state) for lsn, item in self.made.items()),
+            *((lsn, run.model.header.to.node, TransferState.ACCEPTED) for lsn, run in self.runs.items()),
+        ]
+        return sorted((lsn, node) for lsn, node, state in nodes if node and state is not TransferState.HELD)
+
     def __setitem__(self, lsn: int, item: Item) -> None:
         self.made[lsn] = item
         self.inline_bytes += _size(item)

@@ -86,10 +86,9 @@ class CoreDesk:
         self._told: dict[str, dict[TransferId, End]] = {}
         """Of transfers that came from other nodes: their states that are durable."""
         state = self._machines.logged.state
-        for item in state.items.made.values():
-            if item.record.header.to.node and item.state is not TransferState.HELD:
-                self.add_waiting(item)
-                self._machines.logged.carried.add(item.lsn)
+        for lsn, node in state.items.for_nodes():
+            self._new.setdefault(node, {})[lsn] = None
+            self._machines.logged.carried.add(lsn)
         for id in {*state.owed, *state.foreign}:
             self._tell(id, self.end_of(id))
 

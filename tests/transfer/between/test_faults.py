@@ -87,6 +87,22 @@ def test_t3_what_is_sent_with_log_is_on_the_disk_of_the_receivers_node(stopped: 
             assert [take(inbox).body for _ in told] == told
 
 
+@pytest.mark.parametrize("count", [1, 2, 300])
+def test_t8_letters_that_wait_for_a_node_when_their_core_dies_are_sent_by_the_next_one_in_their_order(
+    sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, count: int
+) -> None:
+    pair.cable.take_down()
+    sent = sender.send_many("ingest@centre", [b"%d" % number for number in range(count)], delivery=Delivery.LOG)
+    pair.station.kill()
+    pair.station.start()
+    pair.cable.put_up()
+    for number in range(count):
+        with take(inbox) as letter:
+            assert letter.body == b"%d" % number
+    assert all(one.wait(Level.CONSUMED, PATIENCE) for one in sent)
+    assert inbox.take(0) is None
+
+
 @pytest.mark.parametrize("ahead_s", [-240, 240])
 def test_a_lifetime_is_what_is_left_of_it_where_the_clocks_of_two_nodes_differ(stopped: Pair, ahead_s: int) -> None:
     pair = stopped
