@@ -14,7 +14,7 @@ from rtmw.types import MessageType, resolve
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["File", "Part", "packed", "unpacked"]
+__all__ = ["File", "Part", "encoded", "packed", "unpacked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,13 @@ def packed(body: Any) -> tuple[Kind, bytes, bool]:
     if isinstance(body, File):
         return (*pack_body(_file_of(body)), True)
     return (*pack_body(_bytes_of(body)), False)
+
+
+def encoded(body: Any) -> Any:
+    """The bytes of a body; a file or a composite as it is. Raises as `packed`."""
+    if body.__class__ in (bytes, list, tuple) or isinstance(body, File):
+        return body
+    return _bytes_of(body)
 
 
 def _file_of(file: File) -> header.File:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 from rtmw.clock import CLOCK
 
-__all__ = ["Deadline"]
+if TYPE_CHECKING:
+    from rtmw.transfer.client.transfer import Transfer
+    from rtmw.transfer.header import Level
+
+__all__ = ["NEVER", "Deadline"]
 
 
 class Deadline:
@@ -24,3 +30,14 @@ class Deadline:
     @property
     def is_over(self) -> bool:
         return self.left == 0.0
+
+    # ---- what a call raises when it is over ----
+
+    def no_room(self) -> TimeoutError:
+        return TimeoutError(f"the core has not answered what was sent before within {self.timeout} s; nothing was sent")
+
+    def goes_on(self, transfer: Transfer, level: Level) -> TimeoutError:
+        return TimeoutError(f"{transfer!r} has not become {level.name} within {self.timeout} s; it goes on")
+
+
+NEVER: Final = Deadline(None)

@@ -51,12 +51,15 @@ def goes_together(header: Header) -> bool:
 
 
 @lru_cache(maxsize=1024, typed=True)
-def letter_header(to: str, length: int, level: Level, delivery: Delivery, priority: int) -> Header | None:
+def letter_header(
+    to: str, length: int, level: Level, delivery: Delivery, priority: int, timeout: float | None
+) -> Header | None:
     """Of a letter that may go out together with others; None: it goes out by itself."""
     check_priority(priority)
+    check_seconds("timeout", timeout)
     if not 0 < length <= LARGEST_INLINE:
         return None
-    header = _header(to, Kind.BUF, length, level, delivery, priority, 0, 0)
+    header = _header(to, Kind.BUF, length, level, delivery, priority, 0, _ns(timeout))
     return header if is_plain(header) else None
 
 

@@ -13,6 +13,7 @@ import rtmw
 from rtmw.clock import CLOCK
 from rtmw.errors import ClosedError
 from rtmw.transfer.address import Life
+from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.gathering import Gathering, Place
 from rtmw.transfer.client.group import Group, Owner
 from rtmw.transfer.client.pending import Pending
@@ -135,14 +136,16 @@ class Requests:
                 self._send_soon()
             return place
 
-    def join_others(self, owner: Owner, header: Header, body: bytes, waits: Asleep | None) -> Place | None:
-        """A letter of a thread, which goes out now, or with others when the core has answered what went before. None:
-        too much is unanswered. ClosedError. `waits`: is woken when it is answered, or there is no core; without, it
-        goes out now."""
+    def join_others(
+        self, owner: Owner, header: Header, body: bytes, waits: Asleep | None, deadline: Deadline
+    ) -> Place | None:
+        """A letter of a thread, which goes out now, or with others when the core has answered what went before; or
+        soon, if the queue of the core is full up to the deadline. None: too much is unanswered. ClosedError. `waits`:
+        is woken when it is answered, or there is no core; without, it goes out now."""
         with self.lock:
             place = self._gather(owner, header, body, waits)
             goes = place is not None and (waits is None or place[0].is_full or not self._gathering.may_wait())
-        while goes and not self.send_gathered():
+        while goes and not self.send_gathered() and not deadline.is_over:
             time.sleep(_AGAIN_S)  # without the lock: others may have less time, or an event loop
         return place
 

@@ -16,9 +16,9 @@ from rtmw.closing import Closing
 from rtmw.log import Label
 from rtmw.transfer.address import Address
 from rtmw.transfer.client.batch import send_batch, send_batch_async
-from rtmw.transfer.client.bodies import packed
+from rtmw.transfer.client.bodies import encoded, packed
 from rtmw.transfer.client.chain import first_block, send_chain, send_chain_async
-from rtmw.transfer.client.deadline import Deadline
+from rtmw.transfer.client.deadline import NEVER, Deadline
 from rtmw.transfer.client.group import Groups
 from rtmw.transfer.client.line import Line, new_life
 from rtmw.transfer.client.news import News, TransferEvent
@@ -27,7 +27,7 @@ from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.states import RESTARTED
 from rtmw.transfer.client.transaction import Transaction
 from rtmw.transfer.client.transfer import Transfer
-from rtmw.transfer.client.waiting import Asleep
+from rtmw.transfer.client.waiting import Asleep, woken
 from rtmw.transfer.errors import TransactionAborted
 from rtmw.transfer.frames import BLOCK
 from rtmw.transfer.header import Delivery, Header, Level
@@ -112,28 +112,29 @@ class Sender(Closing):
         not take it in time, and it will not be sent. ValueError, TypeMismatch: nothing was sent. CoreNotRunning: there
         has been no core for ten seconds; transfers that a core has taken go on when one is there.
         """
-        if body.__class__ is bytes and lifetime is None and timeout is None and id is None:
-            header = letter_header(to, len(body), wait, delivery, priority)
+        body = encoded(body)
+        if body.__class__ is bytes and lifetime is None and id is None:
+            header = letter_header(to, len(body), wait, delivery, priority, timeout)
             if header is not None:  # it goes out with what other threads send while the core is at work
-                return self._send_with_others(header, body)
+                return self._send_with_others(header, body, Deadline(timeout))
         options = SendOptions(delivery, wait, lifetime, timeout, priority, id)
         transfer, send, level = self._prepare(to, body, 0, options)
         deadline = Deadline(timeout)
         self._hand_over(transfer, send, deadline)
         if level is not Level.NONE and not transfer.wait(level, deadline.left):
-            raise TimeoutError(f"{transfer!r} has not become {level.name} within {timeout} s; it goes on")
+            raise deadline.goes_on(transfer, level)
         return transfer
 
-    def _send_with_others(self, header: Header, body: bytes) -> Transfer:
+    def _send_with_others(self, header: Header, body: bytes, deadline: Deadline) -> Transfer:
         level, requests = header.level, self._line.requests
         waits = None if level is Level.NONE else Asleep()
-        while (place := requests.join_others(self, header, body, waits)) is None:
-            self._line.wait_until(requests.has_room, None)
+        while (place := requests.join_others(self, header, body, waits, deadline)) is None:
+            self._wait_for_room(deadline)
         letter = Transfer(self, header, place)
         if waits is not None:
-            waits.wait()
-            if not place[0].has_reached(place[1], level):
-                letter.wait(level)
+            waits.wait(deadline.left)
+            if not place[0].has_reached(place[1], level) and not letter.wait(level, deadline.left):
+                raise deadline.goes_on(letter, level)
         return letter
 
     async def send_async(
@@ -149,19 +150,19 @@ class Sender(Closing):
         id: Label | None = None,
     ) -> Transfer:
         """As `send`, for asyncio: the event loop goes on meanwhile. Cancelled, it may be sent or not."""
-        if body.__class__ is bytes and lifetime is None and timeout is None and id is None:
-            header = letter_header(to, len(body), wait, delivery, priority)
+        body = encoded(body)
+        if body.__class__ is bytes and lifetime is None and id is None:
+            header = letter_header(to, len(body), wait, delivery, priority, timeout)
             if header is not None:  # it goes out with what else is sent in this turn of the event loop
-                level = header.level
+                level, deadline = header.level, NEVER if timeout is None else Deadline(timeout)
                 waits = None if level is Level.NONE else asyncio.get_running_loop().create_future()
                 while (place := self._line.requests.gather(self, header, body, waits)) is None:
-                    self._line.check_core()
-                    await asyncio.sleep(_AGAIN_S)
+                    await self._look_for_room(deadline)
                 letter = Transfer(self, header, place)
                 if waits is not None:
-                    await waits
-                    if not place[0].has_reached(place[1], level):
-                        await letter._over(level)
+                    await (waits if timeout is None else woken(waits, deadline.left or 0.0))
+                    if not place[0].has_reached(place[1], level) and not await letter._over(level, deadline):
+                        raise deadline.goes_on(letter, level)
                 return letter
         return await self._send_alone(to, body, SendOptions(delivery, wait, lifetime, timeout, priority, id))
 
@@ -170,7 +171,7 @@ class Sender(Closing):
         deadline = Deadline(options.timeout)
         await self._hand_over_async(transfer, send, deadline)
         if level is not Level.NONE and not await transfer.reached(level, deadline.left):
-            raise TimeoutError(f"{transfer!r} has not become {level.name} within {options.timeout} s; it goes on")
+            raise deadline.goes_on(transfer, level)
         return transfer
 
     def _send_in(self, txn: int, to: str, body: Any, options: SendOptions) -> Transfer:
@@ -235,10 +236,7 @@ class Sender(Closing):
     async def _hand_over_async(self, transfer: Transfer, send: Send, deadline: Deadline) -> None:
         """The same for a task."""
         while (pending := self._try_begin(transfer, send)) is None:
-            self._line.check_core()
-            if deadline.is_over:
-                raise _no_room(deadline)
-            await asyncio.sleep(_AGAIN_S)
+            await self._look_for_room(deadline)
         if pending.is_chain:
             await send_chain_async(self._line, pending, send, deadline)
 
@@ -253,7 +251,14 @@ class Sender(Closing):
     def _wait_for_room(self, deadline: Deadline) -> None:
         has_room = self._line.requests.has_room
         if not has_room() and not self._line.wait_until(has_room, deadline.left):
-            raise _no_room(deadline)
+            raise deadline.no_room()
+
+    async def _look_for_room(self, deadline: Deadline) -> None:
+        """A moment later; TimeoutError. The task looks itself."""
+        self._line.check_core()
+        if deadline.is_over:
+            raise deadline.no_room()
+        await asyncio.sleep(_AGAIN_S)
 
     def _begin(self, transfer: Transfer, send: Send, deadline: Deadline) -> Pending:
         pending = self._asked(transfer, send)
@@ -385,7 +390,3 @@ class Sender(Closing):
 
     def __repr__(self) -> str:
         return f"<rtmw.Sender {self.name!r}{', closed' if self._closed else ''}>"
-
-
-def _no_room(deadline: Deadline) -> TimeoutError:
-    return TimeoutError(f"the core has not answered what was sent before within {deadline.timeout} s; nothing was sent")

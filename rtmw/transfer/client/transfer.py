@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rtmw.errors import ClosedError
 from rtmw.qos import check_seconds
+from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.states import LOST, REACHED
 from rtmw.transfer.errors import TransferError, TransferRefused, error_of
@@ -140,10 +141,10 @@ class Transfer:
             return False
         return self._outcome(level)
 
-    async def _over(self, level: Level) -> None:
+    async def _over(self, level: Level, deadline: Deadline) -> bool:
         """As `reached`, of a level that its header has."""
-        await self._sender._line.until(lambda: self._is_known(level), None)
-        self._outcome(level)
+        line = self._sender._line
+        return await line.until(lambda: self._is_known(level), deadline.left) and self._outcome(level)
 
     def _check_level(self, level: Level) -> None:
         Header(self._header.to, self._header.kind, 1, level, self._header.delivery)

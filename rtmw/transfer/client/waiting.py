@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import methodcaller
 from typing import Final, TypeAlias
 
-__all__ = ["Asleep", "Signal", "Waiter", "wake"]
+__all__ = ["Asleep", "Signal", "Waiter", "wake", "woken"]
 
 Met: TypeAlias = Callable[[], bool]
 Loop: TypeAlias = asyncio.AbstractEventLoop
@@ -124,6 +124,15 @@ class Signal:
             if timer is not None:
                 timer.cancel()
         return met()
+
+
+async def woken(future: asyncio.Future[None], timeout: float) -> None:
+    """It was woken, or so many seconds are over."""
+    timer = asyncio.get_running_loop().call_later(timeout, _finish, [future])
+    try:
+        await future
+    finally:
+        timer.cancel()
 
 
 def wake(waiting: Iterable[Waiter]) -> None:

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
 import pytest
 
 import rtmw
@@ -101,6 +103,42 @@ def test_while_the_core_has_enough_to_do_letters_of_threads_wait_and_share_a_fra
         assert len({one.result(PATIENCE).id for one in sent}) == len(sent)
     assert frames.look() == [1] * ENOUGH + [MOST_LETTERS, more]
     assert consumed(inbox, len(sent)) == [b"%d" % n for n in range(len(sent))]
+
+
+def test_letters_of_threads_with_a_timeout_share_frames_too_and_go_on_when_it_is_over(
+    core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox
+) -> None:
+    frames, more = Frames(core.domain), 3
+    with ThreadPoolExecutor(ENOUGH + more) as threads:
+        with stopped(core):
+            sent = [threads.submit(sender.send, "ingest", b"x", timeout=0.3) for _ in range(ENOUGH + more)]
+            for one in sent:
+                with pytest.raises(TimeoutError, match=r"not become ACCEPTED within 0.3 s; it goes on"):
+                    one.result(PATIENCE)
+        assert consumed(inbox, len(sent)) == [b"x"] * len(sent)
+        assert inbox.take(0.1) is None
+    assert len(frames.look()) < len(sent)
+    assert sum(frames.look()) == len(sent)
+
+
+def test_letters_of_tasks_with_a_timeout_share_a_frame_too_and_go_on_when_it_is_over(
+    core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox
+) -> None:
+    frames = Frames(core.domain)
+
+    async def go(timeout: float) -> list[rtmw.Transfer | BaseException]:
+        bodies: list[Any] = [b"x", bytearray(b"x"), memoryview(b"x"), np.frombuffer(b"x", "u1"), b"x"]
+        sends = (sender.send_async("ingest", body, timeout=timeout) for body in bodies)
+        return await asyncio.gather(*sends, return_exceptions=True)
+
+    with stopped(core):
+        for error in asyncio.run(go(0.2)):
+            assert isinstance(error, TimeoutError)
+            assert "not become ACCEPTED within 0.2 s; it goes on" in str(error)
+    assert consumed(inbox, 5) == [b"x"] * 5
+    assert all(isinstance(one, rtmw.Transfer) for one in asyncio.run(go(PATIENCE)))
+    assert frames.look() == [5, 5]
+    assert consumed(inbox, 5) == [b"x"] * 5
 
 
 def test_what_waits_for_no_answer_goes_out_at_once(core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox) -> None:
