@@ -65,3 +65,10 @@ def test_a_command_that_began_warm_answers_as_one_that_was_started(words: tuple[
 def test_what_is_read_at_the_start_of_a_program_needs_a_start(name: str) -> None:
     assert warm.can_start({**os.environ, "RTMW_DOMAIN": "7", "PYTHONPATH": "elsewhere"})
     assert not warm.can_start({**os.environ, name: "1"})
+
+
+def test_what_a_test_sets_for_all_processes_that_begin_from_now_on_is_read_by_one_that_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "")
+    assert not warm.can_start(os.environ)

@@ -89,11 +89,15 @@ class Process:
 
 def can_start(env: Mapping[str, str]) -> bool:
     """Whether a process that was started with this environment would have begun as a copy begins."""
-    return fixed(env) == fixed(os.environ)
+    return fixed(env) == _FIXED_HERE
 
 
 def fixed(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name.startswith(FIXED) and name != "PYTHONPATH"}
+
+
+_FIXED_HERE = fixed(os.environ)
+"""Before any test has set a variable."""
 
 
 def start(module: str, words: Sequence[str], env: Mapping[str, str], streams: Sequence[int]) -> Process:
@@ -148,7 +152,8 @@ def _first() -> tuple[socket.socket, Lock]:
     """The connection to the process that is copied, which this call starts."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", "tests.warm", str(theirs.fileno()), "." * LONGEST]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    changing = {name: value for name, value in os.environ.items() if not name.startswith(FIXED)}
+    env = {**changing, **_FIXED_HERE, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd=ROOT, env=env)
     theirs.close()
 
