@@ -48,6 +48,8 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
     """All checks of what the node says of itself; None: there is no node."""
+    from rtmw.net.met import nodes_met
+
     if status is None:
         yield Check("node", "none runs", f"start one: rtmw node --domain {number}")
         yield receive_buffer()
@@ -70,7 +72,7 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
         yield from examined(status["links"])
     for one in status.get("hearing", []):
         yield hearing(one, status["dds_domain"])
-    for peer in status["peers"]:
+    for peer in nodes_met(status):
         yield clock(peer)
     yield from topics(status)
 
@@ -160,7 +162,9 @@ def _span(text: str) -> range:
 
 def peers(status: dict[str, Any]) -> Check:
     """Is anybody there?"""
-    nodes, others = len(status["peers"]), status["participants"] - len(status["peers"])
+    from rtmw.net.met import nodes_met
+
+    nodes, others = len(nodes_met(status)), status["participants"] - len(status["peers"])
     found = f"{counted(nodes, 'node')}, {counted(max(others, 0), 'other DDS participant')}"
     if status["participants"] or status.get("links"):
         return Check("peers", found)

@@ -22,16 +22,21 @@ SILENT_S = 10.0
 
 def list_nodes(arguments: argparse.Namespace) -> int:
     """Print the node of the domain, and those it hears."""
+    from rtmw.net.met import nodes_met
+
     found = node_status(arguments.domain)
+    peers = nodes_met(found)
     if arguments.json:
-        show_json([{name: found[name] for name in ("host", "pid", "domain")}, *found["peers"]])
+        show_json([{name: found[name] for name in ("host", "pid", "domain")}, *peers])
         return 0
-    rows: list[tuple[Any, ...]] = [("this host", found["host"], found["pid"], found["domain"], None, None, None, None)]
-    for peer in found["peers"]:
+    own = ("this host", found["host"], found["pid"], found["domain"])
+    rows: list[tuple[Any, ...]] = [(*own, None, None, None, None, None, None)]
+    for peer in peers:
         offset, way = (None if peer[name] is None else peer[name] / 1e6 for name in ("offset_ns", "round_trip_ns"))
         rate = f"{size(peer['max_rate'])}/s" if peer.get("max_rate") else None
-        rows.append(("peer", peer["host"], peer["pid"], peer["domain"], peer["address"] or None, offset, way, rate))
-    columns = ("", "host", "pid", "domain", "address", "clock ahead ms", "there and back ms", "at most")
+        who = ("peer", peer["host"], peer["pid"], peer["domain"], peer["name"], peer["by"], peer["address"] or None)
+        rows.append((*who, offset, way, rate))
+    columns = ("", "host", "pid", "domain", "name", "by", "address", "clock ahead ms", "there and back ms", "at most")
     show(Table("Nodes", columns, rows))
     return 0
 
@@ -39,15 +44,17 @@ def list_nodes(arguments: argparse.Namespace) -> int:
 def info(arguments: argparse.Namespace) -> int:
     """Print what crosses, in each direction, and what does not, and why."""
     from rtmw.addresses import metrics_url
+    from rtmw.net.met import nodes_met
 
     found = node_status(arguments.domain)
     if arguments.json:
         show_json(found)
         return 0
+    nodes = nodes_met(found)
     print(
         f"Domain {found['domain']} is carried on DDS domain {found['dds_domain']} over "
         f"{found['interface'] or 'one of the interfaces'} ({found['interface_why']}); "
-        f"{counted(len(found['peers']), 'other node')}, {counted(found['participants'], 'DDS participant')}"
+        f"{counted(len(nodes), 'other node')}, {counted(found['participants'], 'DDS participant')}"
     )
     if found.get("public_calls_only"):
         print(f"Warning: {found['public_calls_only']}.")
@@ -75,7 +82,7 @@ def info(arguments: argparse.Namespace) -> int:
         print(f"Refused, for it cannot be used: {counts}; the log says what the first of each was.")
     if found["silent_s"] > SILENT_S:
         print(f"Warning: the node has said nothing for {found['silent_s']:.0f} s: all of this may be out of date.")
-    for peer in found["peers"]:
+    for peer in nodes:
         if peer["warning"]:
             print(f"Warning: {peer['warning']}.")
     return 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from rtmw.net.dds.beacon import Peer
 from rtmw.net.dds.bridge import Bridge
@@ -55,7 +55,16 @@ def _once(pairs: Iterable[tuple[_Name, _Named]]) -> dict[_Name, _Named]:
     return {name: named for name, named in listed if times[name] == 1}
 
 
-def disagreement(peer: Peer, shortest_ns: int | None) -> str | None:
+class Measured(NamedTuple):
+    """The clock of a peer of a link."""
+
+    host: str
+    domain: int
+    offset_ns: int | None
+    round_trip_ns: int | None
+
+
+def disagreement(peer: Peer | Measured, shortest_ns: int | None) -> str | None:
     """The warning about a peer's clock; None while there is nothing to say.
 
     Half of the way there and back is what the measurement may be wrong by, so that a busy machine is not accused.

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from rtmw.clock import CLOCK
 from rtmw.net.link.metrics import of_links
+from rtmw.net.met import nodes_met
 from rtmw.net.metrics_server import MetricsServer
 from rtmw.net.status import CARRIED, ENDS, INSTANCES, WAITS, drops
 from rtmw.observe.metrics import collect as collect_of_domain
@@ -53,7 +54,7 @@ def _of_node(status: dict[str, Any]) -> Iterator[Metric]:
     yield InfoMetricFamily("rtmw_node", "The node", value=_texts(status, "host", "domain", "dds_domain", "interface"))
     for name, what, value in (
         ("start_time_seconds", "When the node was started, since the epoch", status["since"]),
-        ("peers", "Other nodes that are heard", len(status["peers"])),
+        ("peers", "Other nodes that are heard, or met over a link", len(nodes_met(status))),
         ("participants", "DDS participants that are known", status["participants"]),
     ):
         yield GaugeMetricFamily(f"rtmw_node_{name}", what, value=value)

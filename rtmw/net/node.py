@@ -43,6 +43,7 @@ from rtmw.net.janitor import Janitor
 from rtmw.net.joining import STEP_S, Joining
 from rtmw.net.json_rows import document, plain
 from rtmw.net.link.service import LinkService
+from rtmw.net.met import nodes_met
 from rtmw.net.neighbours import LocalTopic, Neighbours, origin
 from rtmw.net.peers import addresses, are_ipv6
 from rtmw.net.refusals import Refusals
@@ -84,7 +85,7 @@ class Node:
         """Those of the bus, as it was seen last."""
         self._left: list[Undelivered] = []
         """Messages that nodes which ended before have not delivered; at last, those of this one too."""
-        self._warned: dict[int, str] = {}
+        self._warned: dict[tuple[str, int, int], str] = {}
         """Nodes whose clock was said to be wrong, and of which host each is."""
 
     def stop(self) -> None:
@@ -324,14 +325,14 @@ class Node:
         told["refusals"] = {**self._refusals.counts, **self._flow.refusals()}
         told["metrics_address"], told["services"] = self.settings.metrics_address, self._services.rows()
         told["metrics_port"] = self._metrics.port if self._metrics else None
-        self._warn(told["peers"])
+        self._warn(nodes_met(told))
         if self._metrics:
             self._metrics.tell(plain(told))
         return told
 
     def _warn(self, peers: list[dict[str, Any]]) -> None:
         """Say once of each clock that it is wrong, and once that it is right again."""
-        wrong = {peer["node"]: peer for peer in peers if peer["warning"]}
+        wrong = {(peer["host"], peer["pid"], peer["domain"]): peer for peer in peers if peer["warning"]}
         for node in wrong.keys() - self._warned.keys():
             self._refusals.say(logging.WARNING, "clocks", "%s", wrong[node]["warning"])
         for node in self._warned.keys() - wrong.keys():

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, Final
 
 from rtmw.clock import CLOCK
-from rtmw.net.clocks import disagreement, shortest_lifetime_ns
+from rtmw.net.clocks import Measured, disagreement, shortest_lifetime_ns
 from rtmw.net.dds.beacon import Beacons, Peer
 from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.discovery import Program
@@ -108,8 +108,15 @@ class Status:
             **self._untold,
             "keys": self._keys.row(settings.link),
             "rules": _rules(settings.allow),
-            "links": self._links.document(),
+            "links": self._links_told(),
         }
+
+    def _links_told(self) -> dict[str, Any] | None:
+        told = self._links.document()
+        for row in told["peers"] if told else ():
+            of = Measured(row["host"], row["domain"], row["clock_offset_ns"], row["least_round_trip_ns"])
+            row["warning"] = disagreement(of, self._shortest)
+        return told
 
     def _see_links(self) -> None:
         """After the routes over DDS."""

@@ -16,7 +16,7 @@ STATUS: dict[str, Any] = {
     "pid": 11, "dds_domain": 4, "interface": "lo", "interface_why": "it was named", "multicast": True,
     "participants": 2, "silent_s": 0.5,
     "peers": [
-        {"host": "far", "domain": 3, "offset_ns": -2_000_000, "round_trip_ns": 500_000, "warning": None},
+        {"host": "far", "pid": 7, "domain": 3, "offset_ns": -2_000_000, "round_trip_ns": 500_000, "warning": None},
     ],
     "apart": [], "refused": {},
 }  # fmt: skip

@@ -257,11 +257,11 @@ static PyObject *Line_info(PyObject *self, PyObject *unused)
     Py_BEGIN_ALLOW_THREADS
     f = facts_of(l);
     Py_END_ALLOW_THREADS
-    return Py_BuildValue("{sKsKsLsKsKsKsKsKsKsKsK}", "rtt_ns", load_relaxed(&l->clock.rtt_ns), "rtt_least_ns",
-                         load_relaxed(&l->clock.best_ns), "ahead_ns", load_relaxed(&l->clock.ahead_ns), "unsure_ns",
-                         load_relaxed(&l->clock.unsure_ns), "sent", f.sent, "received", f.received, "queued", f.queued,
-                         "unacknowledged", f.unacknowledged, "held", f.held, "resumes", f.resumes, "controls",
-                         f.controls);
+    return Py_BuildValue("{sKsKsKsLsKsKsKsKsKsKsKsK}", "steady_ns", now_steady_ns(), "rtt_ns",
+                         load_relaxed(&l->clock.rtt_ns), "rtt_least_ns", load_relaxed(&l->clock.best_ns), "ahead_ns",
+                         load_relaxed(&l->clock.ahead_ns), "unsure_ns", load_relaxed(&l->clock.unsure_ns), "sent",
+                         f.sent, "received", f.received, "queued", f.queued, "unacknowledged", f.unacknowledged, "held",
+                         f.held, "resumes", f.resumes, "controls", f.controls);
 }
 
 static PyMethodDef line_methods[] = {{"carry", Line_carry, METH_VARARGS, NULL},

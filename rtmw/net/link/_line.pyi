@@ -191,10 +191,10 @@ class Line:
         """End connections on which nothing has come for so long; PING goes out four times in it. Until told: 5 s."""
 
     def info(self) -> dict[str, int]:
-        """rtt_ns and rtt_least_ns (0: not measured), ahead_ns and unsure_ns (how far the peer's clock is ahead, and
-        what that may be wrong by), sent and received (bytes with frames), queued (bytes handed to the kernel that have
-        not left), unacknowledged (bytes), held (bytes that have come and are not on the bus yet), resumes, controls
-        (waiting)."""
+        """steady_ns (what the steady clock here shows, dds/now.h), rtt_ns and rtt_least_ns (0: not measured), ahead_ns
+        and unsure_ns (how far the peer's steady clock is ahead, and what that may be wrong by), sent and received
+        (bytes with frames), queued (bytes handed to the kernel that have not left), unacknowledged (bytes), held (bytes
+        that have come and are not on the bus yet), resumes, controls (waiting)."""
 
     def close(self) -> None:
         """Ends the connections and the threads; routes are to be closed before or after. Idempotent."""

@@ -25,6 +25,7 @@ from rtmw.net.link.messages import (
     Allowed,
     Answer,
     Bye,
+    Clock,
     Close,
     Denied,
     Hello,
@@ -41,6 +42,9 @@ from rtmw.net.neighbours import LocalTopic
 from rtmw.net.security.rights import Rights
 from rtmw.net.session.errors import Violation
 
+CLOCK_SET_NS: Final = 1_000_000
+"""A smaller step of the wall clock is not told: two readings are never of the same moment."""
+
 
 class Control:
     """Of one line, from its beginning to its end, over cuts. Not for several threads."""
@@ -52,6 +56,9 @@ class Control:
         this lane? `freed` says when it does no more."""
         self._side = Side(peer, rights, patterns)
         self.outgoing, self.incoming = OutgoingRoutes(self._side), IncomingRoutes(self._side, is_taken)
+        self.peer_set_ns: int | None = None
+        """By how much the peer's wall clock was set since its steady one began; None: it does not tell."""
+        self._told_set_ns: int | None = None
         self._is_over = False
 
     def see(self, topics: Mapping[str, LocalTopic], changed: Collection[str]) -> list[do.Effect]:
@@ -103,6 +110,16 @@ class Control:
         self._side.say(Leaving(for_ns))
         return self._side.taken()
 
+    def see_clock(self, set_ns: int) -> list[do.Effect]:
+        """By how much the wall clock of this host was set: the peer is told when it is news."""
+        if self._told_set_ns is None or abs(set_ns - self._told_set_ns) >= CLOCK_SET_NS:
+            self._told_set_ns = set_ns
+            self._side.say(Clock(set_ns))
+        return self._side.taken()
+
+    def _hear_clock(self, clock: Clock, _size: int) -> None:
+        self.peer_set_ns = clock.set_ns
+
     def freed(self, lane: Lane) -> list[do.Effect]:
         """The messages of a lane that came over a line before this one are on the bus now."""
         self.incoming.freed(lane)
@@ -135,4 +152,5 @@ _HEARD: Final[dict[type, Callable[[Control, Any, int], None]]] = {
     Denied: lambda control, message, _: control._of(message).hear_denied(message),
     Allowed: lambda control, message, _: control._of(message).hear_allowed(message),
     Leaving: lambda control, message, _: control.outgoing.hear_leaving(message),
+    Clock: Control._hear_clock,
 }

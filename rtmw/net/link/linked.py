@@ -145,6 +145,7 @@ class Linked:
     def step(self) -> None:
         """Close what has come to its end, and say what had no room. Ten times a second."""
         now = CLOCK.monotonic()
+        self._act(self.control.see_clock(self.set_ns()))
         self._see_elder(now)
         for number, out in [*self.out.items()]:
             if out.leave_by and (now >= out.leave_by or out.route.delivered()):
@@ -153,6 +154,10 @@ class Linked:
             if into.sent is not None and (now >= into.close_by or into.is_drained()):
                 self._do(self.control.drained(number))
         self._say()
+
+    def set_ns(self) -> int:
+        """By how much the wall clock of this host was set since the steady one of its links began."""
+        return CLOCK.wall_ns() - self.line.info()["steady_ns"]
 
     def _see_elder(self, now: float) -> None:
         if self._elder is None:

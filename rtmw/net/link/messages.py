@@ -6,28 +6,34 @@ passed over, and so is a message of a kind that is not known: both are of a newe
 
 from __future__ import annotations
 
-import base64
 import json
-import re
-from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, fields
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 from uuid import UUID
 
+from rtmw.net.link.forms import (
+    DEPTH,
+    DESCRIPTION,
+    FLAG,
+    IDENTITY,
+    NAME,
+    NUMBER,
+    NUMBER_MOST,
+    RELIABILITY,
+    ROUTE,
+    TEXT,
+    UUID_HEX,
+    Form,
+    one_of,
+    whole,
+)
 from rtmw.net.session.errors import Violation
 from rtmw.qos import PRIORITIES, Reliability
-from rtmw.types.message_type import DESCRIPTION_LIMIT
 
 MOST: Final = 16000
 """Bytes of a message: what Line.say takes."""
-TEXT_MOST: Final = 1024
-"""Characters of a text: names of topics and types are shorter on each bus."""
 WANTED_MOST: Final = 12
 """Types that one interest names; a peer that wants more of one topic asks for any."""
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-"""Half a character, which JSON can write, and UTF-8 cannot."""
-_NUMBER_MOST: Final = (1 << 63) - 1
 VERSION: Final = 1
 PARTS: Final = ("urgent", "bulk")
 """The connections of a line: for bands 4 to 7, and for 0 to 3."""
@@ -187,77 +193,16 @@ class Leaving:
     """For so long at most."""
 
 
-Message = Hello | Join | Joined | Bye | Interest | Open | Answer | Close | Advertise | Denied | Allowed | Leaving
+@dataclass(frozen=True)
+class Clock:
+    """The wall clock of the sender was set: it differs by so much from the steady clock that PONG tells."""
+
+    set_ns: int
 
 
-class _Form(NamedTuple):
-    """How a field stands in JSON. `read` raises ValueError for what it cannot be."""
-
-    read: Callable[[Any], Any]
-    write: Callable[[Any], Any] = copy
-
-
-def _whole(least: int, most: int) -> _Form:
-    def read(value: Any) -> int:
-        if type(value) is not int or not least <= value <= most:
-            raise ValueError(f"a whole number from {least} to {most}")
-        return value
-
-    return _Form(read)
-
-
-def _read_text(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > TEXT_MOST or _SURROGATE.search(value):
-        raise ValueError(f"a text of at most {TEXT_MOST} characters")
-    return value
-
-
-def _read_name(value: Any) -> str:
-    if not _read_text(value):
-        raise ValueError("a name")
-    return cast("str", value)
-
-
-def _one_of(words: tuple[str, ...]) -> _Form:
-    def read(value: Any) -> str:
-        if value not in words:
-            raise ValueError(f"one of {', '.join(words)}")
-        return cast("str", value)
-
-    return _Form(read)
-
-
-def _read_flag(value: Any) -> bool:
-    if type(value) is not bool:
-        raise ValueError("true or false")
-    return value
-
-
-def _read_uuid(value: Any) -> UUID:
-    try:
-        return UUID(hex=_read_text(value))
-    except ValueError:
-        raise ValueError("a UUID of 32 hexadecimal digits") from None
-
-
-def _read_reliability(value: Any) -> Reliability:
-    if not isinstance(value, str) or value not in Reliability.__members__:
-        raise ValueError(f"one of {', '.join(Reliability.__members__)}")
-    return Reliability[value]
-
-
-def _read_identity(value: Any) -> int | None:
-    if value is None:
-        return None
-    if not isinstance(value, str) or len(value) != 16:
-        raise ValueError("16 hexadecimal digits, or null")
-    return int(value, 16)
-
-
-def _read_description(value: Any) -> bytes:
-    if not isinstance(value, str) or len(value) > 4 * (DESCRIPTION_LIMIT + 2) // 3:
-        raise ValueError(f"at most {DESCRIPTION_LIMIT} bytes in base64")
-    return base64.b64decode(value, validate=True)
+Message = (
+    Hello | Join | Joined | Bye | Interest | Open | Answer | Close | Advertise | Denied | Allowed | Leaving | Clock
+)
 
 
 def _read_wanted(value: Any) -> tuple[Wanted, ...]:
@@ -267,81 +212,54 @@ def _read_wanted(value: Any) -> tuple[Wanted, ...]:
     return tuple(_from(Wanted, row) for row in rows)
 
 
-def _write_text(value: str) -> str:
-    return value[:TEXT_MOST]
-
-
-def _write_uuid(value: UUID) -> str:
-    return value.hex
-
-
-def _write_name(value: Reliability) -> str:
-    return value.name
-
-
-def _write_identity(value: int | None) -> str | None:
-    return None if value is None else f"{value:016x}"
-
-
-def _write_description(value: bytes) -> str:
-    return base64.b64encode(value).decode()
-
-
 def _write_wanted(value: tuple[Wanted, ...]) -> list[dict[str, Any]]:
     return [_row(one) for one in value]
 
 
-_TEXT = _Form(_read_text, _write_text)
-_NAME = _Form(_read_name)
-_NUMBER = _whole(0, _NUMBER_MOST)
-_ROUTE = _whole(1, (1 << 32) - 1)
-_DEPTH = _whole(0, (1 << 32) - 1)
-_FLAG = _Form(_read_flag)
-_VERB = _one_of(VERBS)
-_RELIABILITY = _Form(_read_reliability, _write_name)
-_FORMS: Final[dict[type, dict[str, _Form]]] = {
+_FORMS: Final[dict[type, dict[str, Form]]] = {
     Hello: {
-        "node": _Form(_read_uuid, _write_uuid),
-        "incarnation": _NUMBER,
-        "lowest": _whole(1, 65535),
-        "highest": _whole(1, 65535),
-        "host": _TEXT,
-        "pid": _whole(0, (1 << 32) - 1),
-        "domain": _whole(0, 65535),
-        "region": _TEXT,
-        "site": _NUMBER,
-        "hops": _whole(1, 255),
-        "kernel": _TEXT,
+        "node": UUID_HEX,
+        "incarnation": NUMBER,
+        "lowest": whole(1, 65535),
+        "highest": whole(1, 65535),
+        "host": TEXT,
+        "pid": whole(0, (1 << 32) - 1),
+        "domain": whole(0, 65535),
+        "region": TEXT,
+        "site": NUMBER,
+        "hops": whole(1, 255),
+        "kernel": TEXT,
     },
-    Join: {"attempt": _NUMBER, "part": _one_of(PARTS), "line": _NUMBER},
-    Joined: {"line": _whole(1, _NUMBER_MOST), "is_held": _FLAG},
-    Bye: {"code": _whole(0, 65535), "why": _TEXT},
+    Join: {"attempt": NUMBER, "part": one_of(PARTS), "line": NUMBER},
+    Joined: {"line": whole(1, NUMBER_MOST), "is_held": FLAG},
+    Bye: {"code": whole(0, 65535), "why": TEXT},
     Wanted: {
-        "type": _Form(_read_identity, _write_identity),
-        "name": _TEXT,
-        "reliability": _RELIABILITY,
-        "depth": _DEPTH,
-        "history": _DEPTH,
-        "min_interval_ns": _NUMBER,
-        "deadline_ns": _NUMBER,
+        "type": IDENTITY,
+        "name": TEXT,
+        "reliability": RELIABILITY,
+        "depth": DEPTH,
+        "history": DEPTH,
+        "min_interval_ns": NUMBER,
+        "deadline_ns": NUMBER,
     },
-    Interest: {"topic": _NAME, "wanted": _Form(_read_wanted, _write_wanted)},
+    Interest: {"topic": NAME, "wanted": Form(_read_wanted, _write_wanted)},
     Open: {
-        "route": _ROUTE,
-        "topic": _NAME,
-        "reliability": _RELIABILITY,
-        "priority": _whole(0, PRIORITIES - 1),
-        "depth": _DEPTH,
-        "history": _DEPTH,
-        "lifetime_ns": _NUMBER,
-        "description": _Form(_read_description, _write_description),
+        "route": ROUTE,
+        "topic": NAME,
+        "reliability": RELIABILITY,
+        "priority": whole(0, PRIORITIES - 1),
+        "depth": DEPTH,
+        "history": DEPTH,
+        "lifetime_ns": NUMBER,
+        "description": DESCRIPTION,
     },
-    Answer: {"route": _ROUTE, "cause": _TEXT, "why": _TEXT},
-    Close: {"route": _ROUTE, "sent": _NUMBER},
-    Advertise: {"topic": _NAME, "is_published": _FLAG},
-    Denied: {"topic": _NAME, "cause": _TEXT, "why": _TEXT, "verb": _VERB},
-    Allowed: {"topic": _NAME, "verb": _VERB},
-    Leaving: {"for_ns": _NUMBER},
+    Answer: {"route": ROUTE, "cause": TEXT, "why": TEXT},
+    Close: {"route": ROUTE, "sent": NUMBER},
+    Advertise: {"topic": NAME, "is_published": FLAG},
+    Denied: {"topic": NAME, "cause": TEXT, "why": TEXT, "verb": one_of(VERBS)},
+    Allowed: {"topic": NAME, "verb": one_of(VERBS)},
+    Leaving: {"for_ns": NUMBER},
+    Clock: {"set_ns": whole(-NUMBER_MOST, NUMBER_MOST)},
 }
 assert all([*forms] == [field.name for field in fields(of)] for of, forms in _FORMS.items())
 _LEFT_OUT: Final = ((Hello, "kernel", ""), (Denied, "verb", VERBS[0]))

@@ -12,6 +12,7 @@ _PEER: Final = ("peer", "host", "domain")
 _GAUGES: Final = (
     ("up", "1: the link is up; 0: it is cut, and may come back within the lease", "up", 1.0),
     ("round_trip_seconds", "There and back over the link, measured last", "round_trip_ns", 1e-9),
+    ("clock_offset_seconds", "How far its clock is ahead of ours", "clock_offset_ns", 1e-9),
     ("queued_bytes", "Bytes that the kernel has and that have not left", "queued_bytes", 1.0),
     ("unacknowledged_bytes", "Bytes that the peer has not acknowledged yet", "unacknowledged_bytes", 1.0),
     ("certificate_expiry_time_seconds", "When the peer's certificate expires, since the epoch", "expires", 1.0),

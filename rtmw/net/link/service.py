@@ -20,6 +20,7 @@ from rtmw.net.security.names import is_user, user_name
 from rtmw.net.settings import Settings
 
 if TYPE_CHECKING:
+    from rtmw.net.link.linked import Linked
     from rtmw.net.link.links import Links, Session
     from rtmw.net.security.identity import Identity
 
@@ -181,7 +182,7 @@ class LinkService:
             "name": self._identity.name if self._identity else None,
             "openssl": self._links.openssl,
             "ports": self._links.ports,
-            "peers": [_row(session) for session in self._links.sessions.values()],
+            "peers": [_row(session, self._settings.link.max_rate) for session in self._links.sessions.values()],
             "failing": self._links.why,
             "refused": dict(self._links.refused),
             "turned_away": self._links.turned_away.recent(),
@@ -240,12 +241,20 @@ def _unmatched_row(session: Session, way: str, topic: str, refusal: Refusal) -> 
     return {**row, "reason": f"{peer}: {printable(refusal.why)}"}
 
 
+def _offset_ns(linked: Linked, info: dict[str, int]) -> int | None:
+    """How far the peer's wall clock is ahead: its steady clock, and by how much each was set since. None: not known."""
+    peer_set_ns = linked.control.peer_set_ns
+    if peer_set_ns is None or not info["rtt_least_ns"]:
+        return None
+    return info["ahead_ns"] + peer_set_ns - linked.set_ns()
+
+
 def _key_of(session: Session) -> str:
     name, node = session.who.key
     return f"{name} {node.hex}"
 
 
-def _row(session: Session) -> dict[str, Any]:
+def _row(session: Session, max_rate: int) -> dict[str, Any]:
     linked, who, info = session.linked, session.who, session.linked.line.info()
     denied = (("publish", linked.control.outgoing), ("subscribe", linked.control.incoming))
     return {
@@ -255,6 +264,7 @@ def _row(session: Session) -> dict[str, Any]:
         "domain": who.hello.domain,
         "address": who.address,
         "dialled": who.is_dialler,
+        "max_rate": max_rate or None,
         "up": linked.is_up,
         "why_down": linked.why_down,
         "down_code": linked.down_code,
@@ -275,6 +285,7 @@ def _row(session: Session) -> dict[str, Any]:
         "least_round_trip_ns": info["rtt_least_ns"] or None,
         "clock_ahead_ns": info["ahead_ns"],
         "clock_unsure_ns": info["unsure_ns"],
+        "clock_offset_ns": _offset_ns(linked, info),
         "sent_bytes": info["sent"],
         "received_bytes": info["received"],
         "queued_bytes": info["queued"],

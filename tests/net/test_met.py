@@ -1,0 +1,32 @@
+"""Who is met, and by which way: of the rows that a node's document has of DDS and of links."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rtmw.net.met import nodes_met
+
+OVER_DDS: dict[str, Any] = {
+    "node": 7, "host": "press", "pid": 4, "domain": 1, "address": "10.0.0.7:7410", "max_rate": None,
+    "offset_ns": 5, "round_trip_ns": 6, "warning": None,
+}  # fmt: skip
+OVER_LINK: dict[str, Any] = {
+    "peer": "rtmw://plant/press", "host": "press", "pid": 4, "domain": 1, "address": "10.0.0.7:7447", "max_rate": 100,
+    "clock_offset_ns": 8, "round_trip_ns": 11, "least_round_trip_ns": 9, "warning": "a clock", "up": True,
+}  # fmt: skip
+
+
+def test_a_peer_of_a_link_has_what_one_of_dds_has() -> None:
+    (row,) = nodes_met({"peers": [], "links": {"peers": [OVER_LINK]}})
+    assert row.keys() == nodes_met({"peers": [OVER_DDS]})[0].keys()
+    assert (row["name"], row["by"], row["offset_ns"], row["round_trip_ns"]) == ("rtmw://plant/press", "link", 8, 9)
+    (row,) = nodes_met({"peers": [], "links": {"peers": [{**OVER_LINK, "up": False}]}})
+    assert row["by"] == "link, cut"
+
+
+def test_a_node_that_is_met_by_both_ways_is_one() -> None:
+    (row,) = nodes_met({"peers": [OVER_DDS], "links": {"peers": [OVER_LINK]}})
+    assert row == {**OVER_DDS, "name": "rtmw://plant/press", "by": "DDS, link"}
+    other = {**OVER_LINK, "domain": 2}
+    assert [row["by"] for row in nodes_met({"peers": [OVER_DDS], "links": {"peers": [other]}})] == ["DDS", "link"]
+    assert nodes_met({"peers": [OVER_DDS], "links": None}) == [{**OVER_DDS, "name": None, "by": "DDS"}]
