@@ -83,11 +83,11 @@ class Gathering:
         return True
 
     def answered(self, letters: int, group: Group) -> bool:
-        """So many of its letters. Is it time that those go out that waited for an answer?"""
+        """So many of its letters. Is it time that those go out that waited for an answer, or for room?"""
         self.left -= letters
         if group.is_done:
             self._going.discard(group)
-        return self._has_waiting and len(self._going) < ENOUGH
+        return bool(self._unsent) or (self._has_waiting and len(self._going) < ENOUGH)
 
     def fail(self, group: Group, error: Exception) -> None:
         self.left -= group.left

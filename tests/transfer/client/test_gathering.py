@@ -15,11 +15,12 @@ class Line:
 
     def __init__(self) -> None:
         self.gathering, self.out, self._sender = Gathering(self._put), list[int](), Sender()
-        self._numbers = {LIFE: 1}
+        self._numbers, self.has_room = {LIFE: 1}, True
 
     def _put(self, life: Life, number: int, message: Message, waits: bool) -> bool:
-        self.out.append(number)
-        return True
+        if self.has_room:
+            self.out.append(number)
+        return self.has_room
 
     def gather(self) -> Group:
         """A letter."""
@@ -73,6 +74,18 @@ def test_letters_that_waited_are_told_for_once() -> None:
     line.send()  # something else was asked, before which they go
     assert not line.answer(first), "nothing waits any more"
     assert not line.answer(second)
+
+
+def test_what_found_the_queue_of_the_core_full_goes_with_the_next_answer() -> None:
+    line = Line()
+    first, *_ = line.fill()
+    line.has_room = False
+    line.gather()
+    line.send()
+    line.has_room = True
+    assert line.answer(first)
+    line.send()
+    assert line.out == list(range(1, ENOUGH + 2))
 
 
 def test_a_group_that_fails_gives_the_core_nothing_more_to_do() -> None:
