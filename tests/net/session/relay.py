@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable
 from contextlib import suppress
 
 
 class Relay:
-    """Listens, and passes each connection on to `port`."""
+    """Listens, and passes each connection on to `port`. `keeps`: what it saw; else it is only counted."""
 
-    def __init__(self, port: int) -> None:
-        self._target = port
+    def __init__(self, port: int, *, keeps: bool = True) -> None:
+        self._target, self._keeps = port, keeps
+        self.passed = 0
+        """Bytes from the dialler that were passed on, over all connections."""
         self.port = 0
         self.forth = bytearray()
         """All that the dialler sent over the last connection."""
@@ -57,6 +61,13 @@ class Relay:
             writer.transport.abort()
         self._writers.clear()
 
+    def reset(self) -> None:
+        """As `cut`, and both ends are told by a RST, whatever they have sent."""
+        for writer in self._writers:
+            now = struct.pack("ii", 1, 0)
+            writer.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+        self.cut()
+
     def silence(self, *directions: bool) -> None:
         """Every connection passes nothing on any more, and neither end is told. `directions`: True, what the dialler
         sends; False, what the other side does."""
@@ -101,10 +112,11 @@ class Relay:
                     break
                 passed += len(data)
                 if recording is not None:
-                    recording += data
+                    self.passed += len(data)
+                    recording += data if self._keeps else b""
                     data = self.change(data)
                 else:
-                    self.back += data
+                    self.back += data if self._keeps else b""
                 writer.write(data)
                 await writer.drain()
         except OSError:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import rtmw
 from rtmw.transfer.client.pending import Pending
@@ -21,8 +21,11 @@ from tests.net.security.site import Site
 from tests.net.session.relay import Relay
 from tests.transfer.core_process import PATIENCE, CoreProcess
 
+T = TypeVar("T")
+
 MIB = 1 << 20
 LEASE_S = 2
+ANY = '[[allow]]\npeer = "*"\nsend = ["*"]\n'
 ALL = '[[allow]]\npeer = "rtmw://plant/*"\nsend = ["*"]\n'
 
 
@@ -42,7 +45,8 @@ def until(met: Callable[[], Any], what: str) -> None:
 class Cable:
     """A `Relay` in a thread of its own."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, keeps: bool = True) -> None:
+        self._keeps = keeps
         self._loop = asyncio.new_event_loop()
         self._over = asyncio.Event()
         self._relay: Future[Relay] = Future()
@@ -51,7 +55,7 @@ class Cable:
         self.relay = self._relay.result(PATIENCE)
 
     async def _run(self, port: int) -> None:
-        async with Relay(port) as relay:
+        async with Relay(port, keeps=self._keeps) as relay:
             self._relay.set_result(relay)
             await self._over.wait()
 
@@ -68,6 +72,13 @@ class Cable:
     def cut(self) -> None:
         self.do(self.relay.cut)
 
+    def reset(self) -> None:
+        self.do(self.relay.reset)
+
+    def silence(self) -> None:
+        """Neither end is told."""
+        self.do(self.relay.silence)
+
     def take_down(self) -> None:
         """Cut, and nobody gets through until `put_up`."""
         self.relay.is_down = True
@@ -83,21 +94,23 @@ class Cable:
 
 
 class Pair:
-    """`station` dials `centre` over the cable. Each has a folder: settings, keys, and what its core keeps."""
+    """`station` dials `centre` over the cable. Each has a folder: settings, keys, and what its core keeps. `tls`: else
+    over TCP, without keys. `keeps`: as of `Relay`."""
 
-    def __init__(self, folder: Path, domains: tuple[int, int], rules: str = ALL) -> None:
-        self.folder, self._site, self.inbox = folder, Site(folder / "keys"), folder / "inbox"
+    def __init__(self, folder: Path, domains: tuple[int, int], *, tls: bool = True, keeps: bool = True) -> None:
+        self.folder, self._site, self.inbox = folder, Site(folder / "keys") if tls else None, folder / "inbox"
+        rules = ALL if tls else ANY
         self.inbox.mkdir()
         self._settings: dict[str, str] = {}
         self.port = free_port()
-        self.cable = Cable(self.port)
+        self.cable = Cable(self.port, keeps)
         self.centre = self._core("centre", domains[1], f'listen = "127.0.0.1:{self.port}"', rules)
         self.station = self._core("station", domains[0], f'connect = ["127.0.0.1:{self.cable.port}"]', rules)
 
     def _core(self, node: str, domain: int, where: str, rules: str) -> CoreProcess:
         path = self.folder / f"{node}.toml"
-        keys = self._site.keys(f"rtmw://plant/{node}")
-        self._settings[node] = f'[transfer]\nkeys = "{keys}"\nlease = {LEASE_S}\n{where}\n'
+        keys = "" if self._site is None else f'keys = "{self._site.keys(f"rtmw://plant/{node}")}"\n'
+        self._settings[node] = f"[transfer]\n{keys}lease = {LEASE_S}\n{where}\n"
         path.write_text(self._settings[node] + rules)
         return CoreProcess(domain, self.folder / node, node, path)
 
@@ -117,6 +130,22 @@ class Pair:
             said = core.end()
             print(f"--- {core.node}:\n{said}")
         self.cable.close()
+
+
+def opened(make: Callable[[], T]) -> T:
+    """The core may be dying."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return make()
+        except rtmw.CoreNotRunning:
+            assert time.monotonic() < end
+
+
+def arrived(pair: Pair) -> int:
+    """Bytes that the centre has of files that are on their way."""
+    staging = pair.inbox / ".rtmw"
+    return sum(path.stat().st_size for path in staging.iterdir()) if staging.exists() else 0
 
 
 def shown(sender: rtmw.Sender, what: str = "transfers") -> list[dict[str, Any]]:

@@ -3,68 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import subprocess
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 import rtmw
 from rtmw import Delivery, Level, TransferState
 from tests import namespaces
-from tests.transfer.between.pair import LEASE_S, MIB, Pair, cause, shown, take, until, written
-from tests.transfer.core_process import CHANGED, KILLED, PATIENCE, CoreProcess
-from tests.whole import sample
-
-T = TypeVar("T")
-
-
-@pytest.mark.parametrize("victim", ["station", "centre"])
-@pytest.mark.parametrize("batches", sample(range(2, 34, 7), 2))
-def test_t8_log_either_core_is_killed_behind_a_record_and_each_letter_is_consumed_once(
-    stopped: Pair, victim: str, batches: int, tmp_path: Path
-) -> None:
-    pair, number = stopped, 8
-    dying: CoreProcess = getattr(pair, victim)
-    (pair.centre if victim == "station" else pair.station).start()
-    dying.start(KILLED, "--batches", str(batches))
-    file = written(tmp_path / "x", 100_000)
-
-    def follow() -> None:
-        dying.process.wait(PATIENCE)
-        dying.close_pipes()
-        dying.start()
-
-    following = threading.Thread(target=follow)
-    following.start()
-    consumed: Counter[str] = Counter()
-    with (
-        _opened(lambda: rtmw.Inbox("ingest", folder=pair.inbox, domain=pair.centre.domain)) as inbox,
-        _opened(lambda: rtmw.Sender("gauge", domain=pair.station.domain)) as sender,
-    ):
-        sent = [sender.send("ingest@centre", b"%d" % one, delivery=Delivery.LOG) for one in range(number)]
-        sent.append(sender.send("ingest@centre", rtmw.File(tmp_path / "x"), delivery=Delivery.LOG))
-        while not _sends_both(sender):
-            continue
-        while sum(consumed.values()) < number + 3:
-            with take(inbox) as letter:
-                consumed[str(letter.files[0].name if letter.files else letter.body)] += 1
-        assert inbox.take(0.2) is None
-        assert all(one.wait(Level.CONSUMED, PATIENCE) for one in sent)
-        if following.is_alive():  # so few records were logged in this life
-            dying.process.kill()
-        following.join()
-        until(lambda: not shown(sender), "nothing is left at the sender")
-    assert set(consumed.values()) == {1}
-    assert (pair.inbox / "x").read_bytes() == file
-    assert list((pair.inbox / ".rtmw").iterdir()) == []
+from tests.transfer.between.pair import LEASE_S, MIB, Pair, arrived, cause, opened, shown, take, until, written
+from tests.transfer.core_process import CHANGED, KILLED, PATIENCE
 
 
 @pytest.mark.parametrize("letters", [1, 3])
@@ -73,7 +25,7 @@ def test_t3_what_is_sent_with_log_is_on_the_disk_of_the_receivers_node(stopped: 
     pair, sent = stopped, list[rtmw.Transfer]()
     pair.station.start()
     pair.centre.start(KILLED, "--lost", "--batches", str(letters))
-    with _opened(lambda: rtmw.Sender("gauge", domain=pair.station.domain)) as sender:
+    with opened(lambda: rtmw.Sender("gauge", domain=pair.station.domain)) as sender:
         while pair.centre.alive:
             sent.append(sender.send("ingest@centre", b"%d" % len(sent), delivery=Delivery.LOG))
             until(lambda: sent[-1].state is not TransferState.ACCEPTED or not pair.centre.alive, "it is SENT")
@@ -108,36 +60,13 @@ def test_a_lifetime_is_what_is_left_of_it_where_the_clocks_of_two_nodes_differ(s
     pair = stopped
     pair.centre.start()
     pair.station.start(CHANGED, "--wall", str(ahead_s))
-    with _opened(lambda: rtmw.Sender("gauge", domain=pair.station.domain)) as sender:
+    with opened(lambda: rtmw.Sender("gauge", domain=pair.station.domain)) as sender:
         short = sender.send("ingest@centre", b"short", lifetime=1.0, wait=Level.SENT, timeout=PATIENCE)
         long = sender.send("ingest@centre", b"long", lifetime=60.0, wait=Level.SENT, timeout=PATIENCE)
         until(lambda: short.state is TransferState.EXPIRED, "it expires at the centre")
         with rtmw.Inbox("ingest", domain=pair.centre.domain) as inbox, take(inbox) as letter:
             assert letter.body == b"long"
         assert long.wait(Level.CONSUMED, PATIENCE)
-
-
-def _sends_both(sender: rtmw.Sender) -> bool:
-    """False: the core that had the transaction has died, so it is undone."""
-    try:
-        with sender.transaction() as txn:
-            txn.send("ingest@centre", b"one of two")
-            txn.send("ingest@centre", b"two of two")
-    except rtmw.TransferError as error:
-        if not re.search("undone|not open", str(error)):
-            raise
-        return False
-    return True
-
-
-def _opened(make: Callable[[], T]) -> T:
-    """The core may be dying."""
-    end = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return make()
-        except rtmw.CoreNotRunning:
-            assert time.monotonic() < end
 
 
 @pytest.mark.parametrize("seconds", [0, 1.5 * LEASE_S])
@@ -147,7 +76,7 @@ def test_t7_a_file_goes_on_where_it_stood_after_a_cut(
     """Shorter than the lease, and longer: then its stream is lost, too."""
     data = written(tmp_path / "run.mcap", 64 * MIB)
     sent = sender.send("ingest@centre", rtmw.File(tmp_path / "run.mcap"), delivery=Delivery.LOG)
-    until(lambda: _arrived(pair) > 40 * MIB, "most of it has come")
+    until(lambda: arrived(pair) > 40 * MIB, "most of it has come")
     pair.cable.take_down()
     time.sleep(seconds)  # the pause is what is tested
     assert not sent.wait(Level.SENT, 0)
@@ -156,11 +85,6 @@ def test_t7_a_file_goes_on_where_it_stood_after_a_cut(
         assert letter.files[0].read_bytes() == data
     assert sent.wait(Level.CONSUMED, PATIENCE)
     assert len(pair.cable.relay.forth) < 42 * MIB
-
-
-def _arrived(pair: Pair) -> int:
-    staging = pair.inbox / ".rtmw"
-    return sum(path.stat().st_size for path in staging.iterdir()) if staging.exists() else 0
 
 
 def test_a_sender_without_the_right_is_refused_with_the_rule_and_another_rule_lets_it_in(
@@ -228,7 +152,7 @@ def test_what_is_cancelled_after_its_folder_is_gone_ends_and_the_core_goes_on(
     os.truncate(tmp_path / "x", 512 * MIB)
     with rtmw.Inbox("ingest", folder=pair.inbox, domain=pair.centre.domain):
         sent = sender.send("ingest@centre", rtmw.File(tmp_path / "x"), delivery=Delivery.LOG)
-        until(lambda: _arrived(pair) > 0, "a part of it has come")
+        until(lambda: arrived(pair) > 0, "a part of it has come")
         pair.cable.take_down()
     pair.centre.kill()
     shutil.rmtree(pair.inbox)
@@ -260,13 +184,13 @@ def test_the_part_of_a_node_that_does_not_come_back_is_shown_and_freed_with_an_e
     pair.station.start()
     data = written(tmp_path / "x", 40 * MIB)
     with (
-        _opened(lambda: rtmw.Inbox("ingest", folder=pair.inbox, domain=pair.centre.domain)) as inbox,
-        _opened(lambda: rtmw.Sender("gauge", domain=pair.station.domain)) as sender,
+        opened(lambda: rtmw.Inbox("ingest", folder=pair.inbox, domain=pair.centre.domain)) as inbox,
+        opened(lambda: rtmw.Sender("gauge", domain=pair.station.domain)) as sender,
         rtmw.Sender("there", domain=pair.centre.domain) as there,
         rtmw.Subscriber("rtmw/transfer/events", domain=pair.centre.domain) as events,
     ):
         sender.send("ingest@centre", rtmw.File(tmp_path / "x"), delivery=Delivery.LOG)
-        until(lambda: _arrived(pair) > 10 * MIB, "a part of it has come")
+        until(lambda: arrived(pair) > 10 * MIB, "a part of it has come")
         pair.cable.take_down()
         until(lambda: [row["waits"] for row in shown(there, "arriving")] == [True], "it is shown")
         until(lambda: any(b"FREED" in sample.value for sample in events.take_many(64)), "it is freed")

@@ -21,10 +21,7 @@ class Pair:
 
     def __init__(self, folder: Path, size: int) -> None:
         self.folder, self.source = folder, folder / "run, 1.mcap"
-        dice = random.Random(size)
-        with self.source.open("wb") as file:
-            for at in range(0, size, MIB):
-                file.write(dice.randbytes(min(MIB, size - at)))
+        write_file(self.source, size)
         self.size = size
         self.port = "0"
         self.children: list[subprocess.Popen[str]] = []
@@ -106,6 +103,14 @@ class Pair:
         self.finish(receiver, sender)
         assert self.kills == kills
         assert self.sent <= self.size + kills * AGAIN
+
+
+def write_file(path: Path, size: int) -> None:
+    """Of any bytes, which a size determines."""
+    dice = random.Random(size)
+    with path.open("wb") as file:
+        for at in range(0, size, MIB):
+            file.write(dice.randbytes(min(MIB, size - at)))
 
 
 def digest(path: Path) -> bytes:

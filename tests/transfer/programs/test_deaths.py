@@ -76,7 +76,7 @@ def killed_behind(core: CoreProcess, batches: int) -> Generator[None]:
     following.join()
 
 
-@pytest.mark.parametrize("batches", sample(range(2, BATCHES, 3), 4))
+@pytest.mark.parametrize("batches", sample(range(2, BATCHES), 4))
 def test_t8_log_the_core_is_killed_behind_a_record_and_each_letter_is_consumed_once(
     core: CoreProcess, batches: int
 ) -> None:
