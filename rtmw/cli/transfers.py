@@ -87,8 +87,11 @@ def title(found: dict[str, Any]) -> str:
     ]
     words += [counted(counters["dead"], "dead letter")] if counters["dead"] else []
     words += [f"{counters['redelivered']} redelivered"] if counters["redelivered"] else []
-    words += [f"{found['more']} more are not shown"] if found["more"] else []
-    return ", ".join(words)
+    return ", ".join(words + _not_shown(found))
+
+
+def _not_shown(found: dict[str, Any]) -> list[str]:
+    return [f"{found['more']} more are not shown"] if found["more"] else []
 
 
 def tables(found: dict[str, Any]) -> list[Table]:
@@ -172,7 +175,7 @@ def queue_tables(found: dict[str, Any]) -> list[Table]:
     items = [tuple(item[name] for name in PAPER) for item in found["items"]]
     return [
         Table(counted(len(queues), "queue"), ("queue", "transfers", "bytes", "receivers", "states"), queues),
-        Table(counted(len(items), "item"), PAPER, items),
+        Table(", ".join([counted(len(items), "item"), *_not_shown(found)]), PAPER, items),
     ]
 
 

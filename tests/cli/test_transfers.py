@@ -16,6 +16,7 @@ from rtmw.cli import transfers
 from rtmw.cli.top import TransferWords
 from rtmw.cli.transfers import PAPER
 from rtmw.observe import TransferActivity, TransferCounters
+from rtmw.transfer.core.shown import MOST
 from tests.child import Spawn
 from tests.cli.command import Run, document
 from tests.transfer.core_process import PATIENCE, CoreProcess
@@ -113,6 +114,16 @@ def test_t6_an_item_of_a_queue_has_the_papers_eleven_fields(core: CoreProcess, s
         out = run("transfers", "--queues", *here(core))[1]
         assert all(name in out for name in PAPER)
     assert first.id != urgent.id
+
+
+def test_t6_what_is_beyond_the_items_that_are_shown_is_counted(
+    core: CoreProcess, sender: rtmw.Sender, run: Run
+) -> None:
+    sender.send_many("ingest", [b"x"] * (MOST + 5))
+    found = document(run, "transfers", "--queues", *here(core))
+    assert (len(found["items"]), found["more"], found["queues"][0]["transfers"]) == (MOST, 5, MOST + 5)
+    assert f"{MOST} items, 5 more are not shown" in run("transfers", "--queues", *here(core))[1]
+    assert document(run, "transfers", *here(core))["more"] == 5
 
 
 def test_t11_info_has_all_of_a_transfer_and_says_how_one_has_ended(

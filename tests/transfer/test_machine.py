@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,21 @@ def test_each_state_is_reached_and_only_ends_have_nothing_after_them() -> None:
     assert after == set(TransferState) - {TransferState.HELD, TransferState.UNKNOWN}
     ends = {TransferState.CONSUMED, TransferState.EXPIRED, TransferState.REFUSED, TransferState.CANCELLED}
     assert set(NEXT) == set(TransferState) - ends - {TransferState.HELD, TransferState.UNKNOWN}
+
+
+def test_the_diagram_of_transfers_has_the_moves_on_one_node() -> None:
+    """All that may follow DELIVERED and DEAD. ACCEPTED has more in the table, which other nodes report."""
+    page = (Path(__file__).parents[2] / "docs" / "transfer.md").read_text()
+    found = defaultdict[TransferState, set[TransferState]](set)
+    for state, after in re.findall(r"^    ([A-Z]+) --> ([A-Z]+): ", page, re.MULTILINE):
+        found[TransferState[state]].add(TransferState[after])
+    assert found.pop(TransferState.HELD) == {TransferState.ACCEPTED}
+    assert found[TransferState.ACCEPTED] < NEXT[TransferState.ACCEPTED]
+    assert found.keys() | {one for after in found.values() for one in after} == set(TransferState) - {
+        TransferState.HELD, TransferState.SENT, TransferState.UNKNOWN,
+    }  # fmt: skip
+    for state in (TransferState.DELIVERED, TransferState.DEAD):
+        assert found[state] == NEXT[state]
 
 
 def test_the_design_page_has_the_same_states() -> None:

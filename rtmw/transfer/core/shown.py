@@ -32,7 +32,8 @@ def answer_to(what: str, service: Service) -> Iterator[Shown]:
     if kind == "transfers":
         yield from _pieces(_all(service))
     elif kind == "queues":
-        yield from _pieces({"queues": _queues(service), "items": queue_items(_items(service, MOST), service)})
+        items = queue_items(_items(service, MOST), service)
+        yield from _pieces({"queues": _queues(service), "items": items, "more": _more(service)})
     elif kind == "members":
         yield from _pieces(_members(service))
     elif kind == "info":
@@ -59,7 +60,7 @@ def _all(service: Service) -> dict[str, Any]:
         "node": machines.logged.state.node,
         "counters": asdict(counters),
         "transfers": [transfer_row(item, service) for item in _items(service, MOST)],
-        "more": max(0, sum(len(machine.state.items) for machine in (machines.logged, machines.volatile)) - MOST),
+        "more": _more(service),
         "arriving": [*service.arriving(), *service.nodes.arriving()],
         "transactions": _transactions(service),
         "events": [one.row() for one in service.events.last],
@@ -101,10 +102,17 @@ def _items(service: Service, most: int) -> list[Item]:
     return found
 
 
+def _more(service: Service) -> int:
+    """Transfers beyond those in one answer."""
+    machines = service.machines.logged, service.machines.volatile
+    return max(0, sum(len(machine.state.items) for machine in machines) - MOST)
+
+
 def transfer_row(item: Item, service: Service) -> dict[str, Any]:
-    """`bytes`: of all its parts, those of files included; `sent`: of these, how many have left for another node;
-    `received`: of these, how many that node has, as it has said; `limit`: how many may leave before it says more;
-    `rate`: bytes a second. None: it is not on its way."""
+    """`deliveries` and `retries`: None, if another node hands it over, which counts them. `bytes`: of all its
+    parts, those of files included; `sent`: of these, how many have left for another node; `received`: of these, how
+    many that node has, as it has said; `limit`: how many may leave before it says more; `rate`: bytes a second.
+    None: it is not on its way."""
     record, header = item.record, item.record.header
     progress = service.nodes.progress(item)
     waits = service.nodes.why_waits(item) if header.to.node and item.state is TransferState.ACCEPTED else ""
@@ -117,8 +125,8 @@ def transfer_row(item: Item, service: Service) -> dict[str, Any]:
         "kind": header.kind.name,
         "bytes": progress.size,
         "priority": header.priority,
-        "deliveries": item.deliveries,
-        "retries": max(0, item.deliveries - 1),
+        "deliveries": None if header.to.node else item.deliveries,
+        "retries": None if header.to.node else max(0, item.deliveries - 1),
         "taker": item.taker.pid if item.taker else None,
         "transaction": item.txn or None,
         "expires_ns": record.deadline_ns or None,

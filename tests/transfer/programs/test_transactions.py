@@ -8,6 +8,7 @@ import pytest
 
 import rtmw
 from rtmw import Delivery, Level
+from rtmw.transfer.client.viewer import Viewer
 from tests.transfer.core_process import PATIENCE, consumed
 
 
@@ -31,6 +32,21 @@ def test_t10_a_savepoint_that_was_released_is_unknown_with_those_after_it_and_no
             txn.rollback("first")
     assert consumed(inbox, 2) == [b"a", b"b"]
     assert inbox.take(0) is None
+
+
+def test_t10_a_savepoint_that_was_released_is_not_in_the_save_list_of_the_core_any_more(
+    domain: rtmw.Domain, sender: rtmw.Sender
+) -> None:
+    def saved() -> list[str]:
+        (row,) = viewer.show("transfers")["transactions"]
+        return [one.split()[0] for one in row["SaveList"]]
+
+    with Viewer(domain) as viewer, sender.transaction() as txn:
+        for name in ("a", "b", "c"):
+            txn.savepoint(name)
+        assert saved() == ["c", "b", "a"]
+        txn.release("b")
+        assert saved() == ["a"]
 
 
 def test_t10_of_savepoints_with_one_name_the_name_means_the_newest_and_an_object_the_one_that_it_is(
