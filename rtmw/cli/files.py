@@ -13,6 +13,7 @@ from typing import Any, Final
 import rtmw
 from rtmw.cli.common import CommandError, attach_served
 from rtmw.cli.endings import ends_in_order
+from rtmw.cli.paper import send_paper, written_paper
 from rtmw.cli.show import counted, duration, show_json, size
 from rtmw.clock import CLOCK
 from rtmw.recording.tools.whole import written_whole
@@ -31,7 +32,11 @@ WIDTH: Final = 20
 
 def send_command(arguments: argparse.Namespace) -> int:
     """Until each file has reached the level. Status 1: one never will, or not in time; each with its reason."""
-    level = rtmw.Level[arguments.wait.upper()]
+    if arguments.paper:
+        return send_paper(arguments)
+    if not arguments.to:
+        raise CommandError("say to whom: --to SERVICE, or --to SERVICE@NODE")
+    level = rtmw.Level[(arguments.wait or "sent").upper()]
     paths = [_file(name) for name in arguments.files]
     for path in paths:
         split(_destination(path, arguments))  # before anything is sent
@@ -213,8 +218,20 @@ def _receive(inbox: rtmw.Inbox, folder: Path, arguments: argparse.Namespace) -> 
         if letter is None:
             continue
         with letter:
-            _say(letter, letter.files or [_written(folder, letter)], arguments.json)
+            paths = _in_the_papers_form(folder, letter) if arguments.paper else letter.files
+            if paths is not None:
+                _say(letter, paths or [_written(folder, letter)], arguments.json)
         left = None if left is None else left - 1
+
+
+def _in_the_papers_form(folder: Path, letter: rtmw.Letter) -> Sequence[Path] | None:
+    """None: the form cannot say it, and it was refused."""
+    try:
+        return [written_paper(folder, letter)]
+    except ValueError as error:
+        letter.refuse(str(error))
+        print(f"rtmw: transfer {letter.id} from {letter.sender} is refused: {error}", file=sys.stderr, flush=True)
+        return None
 
 
 def _written(folder: Path, letter: rtmw.Letter) -> Path:
