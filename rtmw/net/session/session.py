@@ -73,7 +73,7 @@ class Session:
         """
         self.ask(e.Open(purpose, priority, position))
         stream = self._streams[self._opened]
-        stream.purpose, stream.acknowledged, stream.durable = purpose, position, position
+        stream.opened(purpose, priority, position)
         return stream
 
     def close(self, words: str = "the program closed the session") -> None:
@@ -144,7 +144,6 @@ class Session:
         elif isinstance(effect, e.Opened):
             self._opened = effect.stream
             self._streams[effect.stream] = Stream(self, effect.stream, "", 0)
-            self._streams[effect.stream].opened()
         elif isinstance(effect, e.Offered):
             stream = self._streams[effect.stream] = Stream(self, effect.stream, effect.purpose, effect.priority)
             stream.begins(effect.position)

@@ -157,9 +157,11 @@ class Stream:
 
     # Called by the session.
 
-    def opened(self) -> None:
+    def opened(self, purpose: str, priority: int, position: int) -> None:
         """This side has opened it: nothing is to be accepted."""
         self._is_accepted = True
+        self.purpose, self._priority = purpose, priority
+        self.acknowledged = self.durable = position
 
     def begins(self, position: int) -> None:
         self.start = self.position = position
