@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -236,6 +237,45 @@ def test_ceilings_that_a_reload_lowers_hold_at_once_whatever_the_peer_sends(link
         wait_until(lambda: linked.crossed("hub", "in", "a")["size"] == 1, "the counter")
         assert linked.crossed("hub", "in", "a")["priority"] == 1
         assert linked.crossed("hub", "in", "a")["received"] == 2, "by the same route"
+
+
+def test_what_a_peer_sends_beyond_its_max_rate_is_cut_to_it_counted_and_named(linked: LinkedPair) -> None:
+    linked.with_keys()
+    rate, size = 100_000, 1_000
+    linked.rules["hub"] = f'[[allow]]\npeer = "rtmw://plant/press"\npublish = ["*"]\nmax_rate = {rate}\n'
+    linked.start().wait_up()
+    with subscriber(linked.hub, "a") as taker, publisher(linked.press, "a") as out:
+        wait_until(lambda: crosses(linked, "a"), "the route")
+        begun, sent, came = time.monotonic(), 0, 0
+
+        def dropped() -> int:
+            return linked.crossed("hub", "in", "a")["rate"]
+
+        while not dropped():
+            for _ in range(3 * rate // size):
+                assert out.publish(bytes(size)), "what is dropped there keeps nobody waiting here"
+                sent, came = sent + 1, came + len(taker.take_many(100))
+        wait_until(lambda: linked.crossed("hub", "in", "a")["received"] + dropped() == sent, "each is counted")
+        came, seconds = came + len(taker.take_many(1000)), time.monotonic() - begun
+        assert came == sent - dropped(), "what is not counted comes"
+        assert rate <= came * size <= rate * (seconds + 1) + size, "a second of it at once, and then no more than it"
+        assert "sends more of a than the rules allow (rate)" in linked.hub.said
+
+
+def test_what_a_peer_may_get_at_a_max_rate_waits_and_comes_whole(linked: LinkedPair) -> None:
+    linked.with_keys()
+    rate, count = 1 << 20, 20
+    linked.rules["press"] = f'[[allow]]\npeer = "rtmw://plant/hub"\nsubscribe = ["*"]\nmax_rate = {rate}\n'
+    linked.start().wait_up()
+    with subscriber(linked.hub, "a") as taker, publisher(linked.press, "a") as out:
+        wait_until(lambda: crosses(linked, "a"), "the route")
+        begun = time.monotonic()
+        for number in range(count):
+            assert out.publish(bytes([number]) * 100_000)
+        got = [taker.receive(timeout=PATIENCE).value[0] for _ in range(count)]
+        assert time.monotonic() - begun >= (count - 1) * 100_000 / rate - 0.2, "but for what is under way at once"
+        assert got == list(range(count))
+        assert taker.stats().missed == 0
 
 
 def test_graph_shows_who_is_at_the_other_end_of_a_link(linked: LinkedPair) -> None:
