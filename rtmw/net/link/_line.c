@@ -229,16 +229,22 @@ struct facts {
     uint64_t sent, received, queued, unacknowledged, held, controls, resumes;
 };
 
+/* Bytes that the kernel has and has not sent; over a Unix socket: that the peer has not read. */
+static uint64_t queued_in(const struct channel *c)
+{
+    int queued = 0;
+    return ioctl(c->descriptor, c->is_unix ? SIOCOUTQ : SIOCOUTQNSD, &queued) == 0 ? (uint64_t)queued : 0;
+}
+
 static struct facts facts_of(struct line *l)
 {
     line_lock(l);
     struct facts f = {.controls = l->control_count, .resumes = l->resumes};
     for (int c = 0; c < CHANNELS; c++) {
-        int queued = 0;
         if (!l->channel[c]) continue;
         f.sent += l->channel[c]->written;
         f.received += load_relaxed(&l->channel[c]->read);
-        if (ioctl(l->channel[c]->descriptor, SIOCOUTQ, &queued) == 0) f.queued += (uint64_t)queued;
+        f.queued += queued_in(l->channel[c]);
     }
     for (const struct out *o = l->outs; o; o = o->next) f.unacknowledged += o->in_flight;
     unlock(&l->lock, LOCK_ENGINE);

@@ -124,7 +124,10 @@ def read_key(path: Path) -> Key:
     """The private key in a file, which may hold certificates, too. Raises KeysError; no message shows the key."""
     blocks = [found.group() for found in _KEY_BLOCK.finditer(read(path, secret=True))]
     if len(blocks) != 1:
-        raise KeysError(f"{path} has {len(blocks)} private keys in PEM; it must have one")
+        raise KeysError(
+            f"{path} has {len(blocks)} private keys in PEM; it must have one: "
+            + ("take it from a backup, or make another one" if not blocks else "delete those that are not of this node")
+        )
     try:
         key = serialization.load_pem_private_key(blocks[0], password=None)
     except TypeError:

@@ -260,3 +260,10 @@ def test_each_mistake_is_told_with_what_to_do(hub: Path, press: Path, tmp_path: 
     with pytest.raises(KeysError, match="can be read by others"):
         keys.pending(press)
     assert "is no name of a node" in rtmw(tmp_path, "request", "plant/press").stderr
+
+
+@pytest.mark.parametrize(("count", "advice"), [(0, "take it from a backup, or make another one"), (2, "delete those")])
+def test_a_file_with_no_key_or_with_several_is_refused_with_what_to_do(tmp_path: Path, count: int, advice: str) -> None:
+    put(tmp_path / files.NODE, b"".join(c.key_pem(c.new_key()) for _ in range(count)))
+    with pytest.raises(KeysError, match=f"{files.NODE} has {count} private keys in PEM; it must have one: {advice}"):
+        files.read_key(tmp_path / files.NODE)
