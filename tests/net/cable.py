@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import heapq
+import math
 import os
 import random
 import select
@@ -38,6 +39,10 @@ class Faults:
     twice: float = 0.0
     damage: Callable[[bytes, random.Random], bytes] | None = None
     """What arrives of a frame."""
+    bits_per_second: float = math.inf
+    """What each direction carries."""
+    queue: int = 0
+    """Bytes that wait at the slow place of the cable at most; a frame that finds more is lost."""
 
 
 class Cable:
@@ -46,6 +51,7 @@ class Cable:
     def __init__(self, faults: Faults, seed: int = 1) -> None:
         self._prefix, self._faults, self._random = f"rtmw-{os.getpid()}-end", faults, random.Random(seed)
         self._made, self._ends = list[str](), list[int]()
+        self._free_at = [0.0, 0.0]
         self._closing = threading.Event()
         self._carrier = threading.Thread(target=self._carry, daemon=True)
         self.carried = 0
@@ -67,8 +73,12 @@ class Cable:
         fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _TAP | _NO_HEADER))
         run_ip("link", "set", name, "netns", space, "name", INTERFACE)
         run_ip("-n", space, "link", "set", "lo", "up")
-        run_ip("-n", space, "addr", "add", f"10.78.0.{end + 1}/24", "dev", INTERFACE)
+        run_ip("-n", space, "addr", "add", f"{self.address(end)}/24", "dev", INTERFACE)
         run_ip("-n", space, "link", "set", INTERFACE, "up")
+
+    @staticmethod
+    def address(end: int) -> str:
+        return f"10.78.0.{end + 1}"
 
     def place(self, end: int) -> Place:
         """Where the node of a host runs."""
@@ -88,14 +98,24 @@ class Cable:
     def _take_in(self, end: int, waiting: list[tuple[float, int, int, bytes]]) -> None:
         with suppress(BlockingIOError):
             frame = os.read(self._ends[end], _LARGEST_FRAME)
-            if self._random.random() < self._faults.lost:
+            leaves = self._leaves(end, len(frame))
+            if leaves is None or self._random.random() < self._faults.lost:
                 return
             if self._faults.damage is not None:
                 frame = self._faults.damage(frame, self._random)
             for _ in range(1 + (self._random.random() < self._faults.twice)):
                 self.carried += 1
-                due = time.monotonic() + self._random.uniform(*self._faults.delay_s)
+                due = leaves + self._random.uniform(*self._faults.delay_s)
                 heapq.heappush(waiting, (due, self.carried, 1 - end, frame))
+
+    def _leaves(self, end: int, size: int) -> float | None:
+        """When a frame is through the slow place; None: it has found the queue full."""
+        now, rate = time.monotonic(), self._faults.bits_per_second / 8
+        begins = max(now, self._free_at[end])
+        if begins > now and (begins - now) * rate + size > self._faults.queue:
+            return None
+        self._free_at[end] = begins + size / rate
+        return self._free_at[end]
 
     def close(self) -> None:
         self._closing.set()

@@ -1,9 +1,7 @@
 /* Sockets, with TLS or without. */
 #include "channel.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -18,69 +16,18 @@
 #include "kept.h"
 
 enum {
-    AHEAD_PARTS = 256,      /* bytes of such a part of a second lie in the kernel in advance */
-    AHEAD_LEAST = 4096,     /* bytes of it */
-    UNSENT_MOST = 16 << 10, /* bytes that the kernel has and has not sent, before it takes no more */
+    AHEAD_PARTS = 256,  /* bytes of such a part of a second lie in the kernel in advance */
+    AHEAD_LEAST = 4096, /* bytes of it */
     READ_MOST =
-        4 *
-        FRAME_MOST, /* bytes that lie in the inbox, but for what has come by a landing: a part that stays in the cache */
-    IDLE_S = 5,     /* of a connection, before the kernel probes whether the peer is there */
-    UNACKNOWLEDGED_MS = 20000,
+        4 * FRAME_MOST, /* bytes that lie in the inbox, but for what has come by a landing: they stay in the cache */
 };
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-static void set(int descriptor, int level, int option, int value)
-{
-    setsockopt(descriptor, level, option, &value, sizeof value); /* one that a kernel does not have costs speed alone */
-}
-
-static bool is_within_host(int descriptor)
-{
-    struct sockaddr_storage at = {0};
-    socklen_t size = sizeof at;
-    if (getpeername(descriptor, (void *)&at, &size) < 0) return true;
-    if (at.ss_family == AF_INET) return ntohl(((struct sockaddr_in *)&at)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return at.ss_family != AF_INET6 || IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&at)->sin6_addr);
-}
-
-static bool set_congestion(int descriptor, const char *name)
-{
-    return setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0;
-}
-
-/* On loopback nothing queues, and an algorithm that paces (bbr) has a timer for each packet. Reno has none; each kernel has
- * it, and each process may take it. */
-static bool choose_congestion(const struct channel *c, const char *congestion)
-{
-    if (*congestion) return set_congestion(c->descriptor, congestion);
-    if (c->is_within_host) set_congestion(c->descriptor, "reno");
-    return true;
-}
-
-/* All but the first of the options are those of TCP. false: errno is set. */
-static bool set_options(struct channel *c, const char *congestion)
-{
-    int domain, descriptor = c->descriptor, flags = fcntl(descriptor, F_GETFL);
-    socklen_t size = sizeof domain;
-    if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0) return false;
-    if (getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0) return false;
-    c->is_unix = domain == AF_UNIX;
-    c->is_within_host = is_within_host(descriptor);
-    if (domain != AF_INET && domain != AF_INET6) return true;
-    set(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
-    set(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_MOST);
-    set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S);
-    set(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, IDLE_S);
-    set(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS);
-    return choose_congestion(c, congestion);
-}
-
 /* 0, or errno. */
 static int prepare(struct channel *c, const struct tls_context *context, const char *congestion)
 {
-    if (!set_options(c, congestion)) return errno;
+    if (!channel_set_options(c, congestion)) return errno;
     c->has_tls = context != NULL;
     c->is_checked = !c->has_tls;
     return context && !tls_open(&c->tls, context, c->descriptor) ? ENOMEM : 0;
@@ -374,7 +321,8 @@ static enum channel_state write_all(struct channel *c)
 
 static void cork(struct channel *c, bool is_corked)
 {
-    if (c->is_corked != is_corked) set(c->descriptor, IPPROTO_TCP, TCP_CORK, is_corked);
+    int value = is_corked;
+    if (c->is_corked != is_corked) setsockopt(c->descriptor, IPPROTO_TCP, TCP_CORK, &value, sizeof value);
     c->is_corked = is_corked;
 }
 

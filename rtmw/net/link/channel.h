@@ -72,6 +72,9 @@ enum channel_state { CHANNEL_DONE, CHANNEL_READ, CHANNEL_WRITE, CHANNEL_CLOSED, 
 struct channel *channel_open(int descriptor, const struct tls_context *, const char *congestion);
 void channel_close(struct channel *); /* NULL is allowed. The outbox holds nothing any more */
 
+/* options.c: non-blocking, those of TCP, and what its other end is. false: errno is set. */
+bool channel_set_options(struct channel *, const char *congestion);
+
 /* None of these blocks. DONE, or what to wait for. */
 enum channel_state channel_handshake(struct channel *);
 enum channel_state channel_write(struct channel *); /* all of the outbox. Lets go of what was written */

@@ -65,9 +65,12 @@ uint64_t steered(uint64_t rate, uint64_t delivered, uint64_t queue_us)
     return rate ? rate + rate / GROWTH + 1 : 0;
 }
 
-/* Bytes a second that have arrived at the peer since the last look. */
-static uint64_t delivered(struct channel *c, uint64_t acked, uint64_t now)
+/* Bytes a second that have arrived at the peer since the last look: behind one that is lost, too, which none acknowledges
+ * before that one has come. */
+static uint64_t delivered(struct channel *c, const struct tcp_info *i, uint64_t now)
 {
+    uint64_t acked = i->tcpi_bytes_acked + (uint64_t)i->tcpi_sacked * i->tcpi_snd_mss;
+    if (acked < c->acked) acked = c->acked;
     uint64_t rate = c->looked_ns ? (acked - c->acked) * SECOND_NS / (now - c->looked_ns) : 0;
     c->acked = acked;
     c->looked_ns = now;
@@ -76,19 +79,25 @@ static uint64_t delivered(struct channel *c, uint64_t acked, uint64_t now)
     return rate;
 }
 
+/* Microseconds that what is sent at such a rate stands in a queue. A round trip is longer by two packets, too: the peer
+ * acknowledges each second one. */
+static uint64_t queued_us(const struct tcp_info *i, uint64_t rate)
+{
+    uint64_t least = i->tcpi_min_rtt + (rate ? 2 * i->tcpi_snd_mss * UINT64_C(1000000) / rate : 0);
+    if ((uint64_t)i->tcpi_unacked * i->tcpi_snd_mss < PART_LEAST) return 0;
+    return i->tcpi_rtt > least ? i->tcpi_rtt - least : 0;
+}
+
 static void steer(struct channel *c, uint64_t now)
 {
     struct tcp_info i;
     socklen_t size = sizeof i;
-    int on_way = 0;
     if (getsockopt(c->descriptor, IPPROTO_TCP, TCP_INFO, &i, &size) < 0 || size < sizeof i) return;
-    if (ioctl(c->descriptor, SIOCOUTQ, &on_way) < 0) return;
     if (now - c->looked_ns < i.tcpi_rtt * UINT64_C(1000))
         return; /* bytes sent since the last look are on the way yet */
-    uint64_t arrived = delivered(c, i.tcpi_bytes_acked, now), least = c->carried / SHARE_LEAST;
+    uint64_t arrived = delivered(c, &i, now), least = c->carried / SHARE_LEAST;
     if (least < RATE_LEAST) least = RATE_LEAST;
-    uint64_t queue_us = i.tcpi_rtt > i.tcpi_min_rtt && on_way >= PART_LEAST ? i.tcpi_rtt - i.tcpi_min_rtt : 0;
-    uint64_t rate = steered(c->rate, arrived, queue_us);
+    uint64_t rate = steered(c->rate, arrived, queued_us(&i, arrived));
     if (rate && rate < least) rate = least;
     if (rate != c->rate) set_rate(c, rate);
 }

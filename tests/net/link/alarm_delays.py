@@ -1,6 +1,7 @@
 """How long an alarm takes behind a RELIABLE flood over a link, beside DDS and `max_rate`. Needs root.
 
-`python -m tests.net.link.alarm_delays [SECONDS [PICTURE.svg]]`. The slow part of the way lies behind a switch, with a
+`python -m tests.net.link.alarm_delays [SECONDS [PICTURE.svg]]`, `python -m tests.net.link.alarm_delays far [SECONDS]`
+for lines with a delay, of which one loses packets. The slow part of the way lies behind a switch, with a
 queue of half a second, where no buffer of the sender shows it. The hosts use one congestion control and then another.
 """
 
@@ -11,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +22,7 @@ import rtmw
 from rtmw import Reliability
 from rtmw.cli.show import Table, show
 from tests.conftest import free_number
+from tests.net.cable import Cable, Faults
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.link.nodes import ALL, free_port
 from tests.net.namespaces import Network, run
@@ -53,23 +55,54 @@ RATES = (8_000_000, 100_000_000)
 """Bits a second."""
 
 
+@dataclass(frozen=True)
+class FarLine:
+    """A line of which the slow place and the delay lie between the hosts, and that loses a share of all frames."""
+
+    bits_per_second: int
+    lost: float = 0.0
+    one_way_s: float = 0.01
+    queue_s: float = 0.08
+
+    def cable(self) -> Cable:
+        delays, queue = (self.one_way_s, self.one_way_s), int(self.queue_s * self.bits_per_second / 8)
+        return Cable(Faults(delays, self.lost, bits_per_second=self.bits_per_second, queue=queue))
+
+    def __str__(self) -> str:
+        return f"{line(self.bits_per_second)}, {100 * self.lost:g} % lost"
+
+
 @contextmanager
 def pair(way: Way, bits_per_second: int) -> Generator[tuple[Host, Host]]:
     """Two hosts with nodes, whose way to the second one is slow behind the switch."""
-    network, port, dds = Network(2), free_port(), free_number()
+    network = Network(2)
+    with closing(network):
+        for at in (0, 1):
+            network.narrow_behind(at, bits_per_second, QUEUE_S)
+        with nodes(way, network, bits_per_second) as hosts:
+            yield hosts
+
+
+@contextmanager
+def far_pair(way: Way, far: FarLine) -> Generator[tuple[Host, Host]]:
+    with closing(far.cable()) as cable, nodes(way, cable, far.bits_per_second) as hosts:
+        yield hosts
+
+
+@contextmanager
+def nodes(way: Way, network: Network | Cable, bits_per_second: int) -> Generator[tuple[Host, Host]]:
+    port, dds = free_port(), free_number()
     with tempfile.TemporaryDirectory() as folder:
         domains = (dds, free_number() if way.has_link else dds)
         hosts = [Host(free_number(), domains[at], Path(folder), network.place(at), "64M") for at in (0, 1)]
         try:
             for at, host in enumerate(hosts):
                 choose_congestion(network.place(at).enter, way.congestion)
-                network.narrow_behind(at, bits_per_second, QUEUE_S)
-                host.start(*settings(way, Path(folder), at, port, network, bits_per_second))
+                host.start(*settings(way, Path(folder), at, f"{network.address(0)}:{port}", bits_per_second))
             yield hosts[0], hosts[1]
         finally:
             for host in hosts:
                 host.end()
-            network.close()
 
 
 def choose_congestion(enter: tuple[str, ...], algorithm: str) -> None:
@@ -77,11 +110,11 @@ def choose_congestion(enter: tuple[str, ...], algorithm: str) -> None:
     run(*enter, "sh", "-c", f"echo {algorithm} > /proc/sys/net/ipv4/tcp_congestion_control")
 
 
-def settings(way: Way, folder: Path, at: int, port: int, network: Network, bits_per_second: int) -> tuple[str, ...]:
-    """Arguments of a node: the first one listens."""
+def settings(way: Way, folder: Path, at: int, place: str, bits_per_second: int) -> tuple[str, ...]:
+    """Arguments of a node: the first one listens, at `place`."""
     if not way.has_link:
         return ()
-    where = f'connect = ["{network.address(0)}:{port}"]' if at else f'listen = "{network.address(0)}:{port}"'
+    where = f'connect = ["{place}"]' if at else f'listen = "{place}"'
     rate = f"max_rate = {int(SHARE * bits_per_second / 8)}\n" if way.has_rate else ""
     path = folder / f"{at}.toml"
     path.write_text(f"[link]\n{where}\ninsecure = true\n{rate}{ALL}")
@@ -144,6 +177,9 @@ def measure(here: Host, there: Host, bits_per_second: int, seconds: float) -> Me
     return Measured(delays, brought / bits_per_second)
 
 
+COLUMNS = ("line", "way", "p50, ms", "p99", "most", "flood, of the line")
+
+
 def line(rate: int) -> str:
     return f"{rate / 1e6:g} Mbit/s"
 
@@ -179,13 +215,32 @@ def draw(found: dict[tuple[int, str], Measured], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
+FAR_LINES = (FarLine(100_000_000), FarLine(100_000_000, lost=0.01))
+FAR_WAYS = (Way("link"), Way("link, max_rate", has_rate=True))
+
+
+def measure_far(seconds: float) -> None:
+    rows: list[tuple[str, ...]] = []
+    for far in FAR_LINES:
+        for way in FAR_WAYS:
+            with far_pair(way, far) as hosts:
+                found = measure(*hosts, far.bits_per_second, seconds)
+            rows.append((str(far), *row(far.bits_per_second, way.name, found)[1:]))
+            print(rows[-1], file=sys.stderr, flush=True)
+    show(Table("Alarms behind a flood on a far line", COLUMNS, rows))
+
+
 def main(seconds: float, picture: Path | None) -> None:
     found = measure_all(seconds)
     rows = [row(*key, one) for key, one in found.items()]
-    show(Table("Alarms behind a flood", ("line", "way", "p50, ms", "p99", "most", "flood, of the line"), rows))
+    show(Table("Alarms behind a flood", COLUMNS, rows))
     if picture is not None:
         draw(found, picture)
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 10.0, Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+    words = sys.argv[1:]
+    if words[:1] == ["far"]:
+        measure_far(float(words[1]) if len(words) > 1 else 10.0)
+    else:
+        main(float(words[0]) if words else 10.0, Path(words[1]) if len(words) > 1 else None)

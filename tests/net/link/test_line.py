@@ -142,3 +142,36 @@ def test_on_loopback_no_algorithm_paces_unless_it_is_asked_for() -> None:
         assert (congestion_of(one), congestion_of(other)) == (b"reno", default)
         for connection in connections:
             connection.close()
+
+
+def test_the_kernel_is_asked_to_hold_little_unsent_and_to_give_a_dead_way_up() -> None:
+    """Seconds between probes, milliseconds until what is not acknowledged ends the connection, bytes."""
+    one, other = tcp_pair()
+    tcp = {
+        "TCP_NODELAY": 1,
+        "TCP_NOTSENT_LOWAT": 16 << 10,
+        "TCP_KEEPIDLE": 5,
+        "TCP_KEEPINTVL": 5,
+        "TCP_USER_TIMEOUT": 20_000,
+    }
+    with one, other:
+        connections = Connection(one.fileno()), Connection(other.fileno())
+        for end in (one, other):
+            assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert {name: end.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in tcp} == tcp
+        for connection in connections:
+            connection.close()
+
+
+@pytest.mark.parametrize(("option", "most_us"), [("TCP_RTO_MIN_US", 20_000), ("TCP_DELACK_MAX_US", 8_000)])
+def test_what_is_lost_is_sent_again_soon_where_the_kernel_can(option: str, most_us: int) -> None:
+    number = {"TCP_RTO_MIN_US": 45, "TCP_DELACK_MAX_US": 46}[option]
+    one, other = tcp_pair()
+    with one, other:
+        try:
+            assert one.getsockopt(socket.IPPROTO_TCP, number) > most_us, "by default"
+        except OSError:
+            pytest.skip(f"needs Linux 6.15, which has {option}")
+        connection = Connection(one.fileno())
+        assert one.getsockopt(socket.IPPROTO_TCP, number) <= most_us
+        connection.close()
