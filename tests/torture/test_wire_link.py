@@ -13,7 +13,7 @@ import pytest
 
 from tests.torture.makefile import Makefile
 from tests.torture.wire.link_corpus import write
-from tests.torture.wire.link_fuzz import keys
+from tests.torture.wire.link_fuzz import keys, keys_to_greet
 
 RIG = Makefile(Path(__file__).parent / "wire", "link.mk")
 
@@ -43,6 +43,26 @@ def test_what_real_lines_send_is_read_and_what_was_changed_of_it_harms_nothing(b
     assert write(tmp_path) == 6
     done = RIG.make(built, "inputs", "SEED=1", "ROUNDS=100", f"CORPUS={tmp_path}")
     assert counted(done, "inputs") == 106
+
+
+def test_handshake_and_hello_harm_nothing_whatever_is_changed_of_them_on_the_way(built: Path, tmp_path: Path) -> None:
+    done = RIG.make(built, "greet", "SEED=1", "ROUNDS=2000", f"KEYS={keys_to_greet(tmp_path)}")
+    assert counted(done, "greetings") > 100
+    assert counted(done, "refused") > 100
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "a certificate is asked for, and looked at",
+        "the sum of a hello is compared",
+        "no frame of a line comes before the hello",
+    ],
+)
+def test_it_is_seen_when_a_rule_of_greeting_is_missing(built: Path, rule: str, tmp_path: Path) -> None:
+    done = RIG.make(built, "mutants", f"ONLY={rule}", f"KEYS={keys_to_greet(tmp_path)}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"mutant {rule}: found" in done.stdout
 
 
 def test_a_cut_at_each_frame_loses_doubles_and_reorders_nothing(built: Path) -> None:

@@ -3,6 +3,7 @@
 #   make -f link.mk fuzz [SEED=1] [ROUNDS=…] [SECONDS=…]        make -f link.mk mutants: do they see what they are for?
 #   make -f link.mk cuts [SEED=1] [ROUNDS=…]                    make -f link.mk threads [SECONDS=…]: ThreadSanitizer
 #   make -f link.mk inputs CORPUS=FOLDER [SEED=1] [ROUNDS=…]    the first with what real lines carry (link_corpus.py), changed
+#   make -f link.mk greet KEYS='PEM DER STRANGER' [SEED=1] [ROUNDS=…]  handshake and hello, with bytes changed on the way
 #   make -f link.mk libfuzzer [SECONDS=…] [CORPUS=FOLDER]       the first with libFuzzer, where clang has it
 CC := $(if $(filter default,$(origin CC)),$(or $(shell command -v gcc),cc),$(CC))
 LINK := ../../../rtmw/net/link
@@ -23,8 +24,8 @@ CORPUS := $(BUILD)/link_corpus
 
 export ASAN_OPTIONS := detect_leaks=1:abort_on_error=1:handle_abort=0
 
-.PHONY: build fuzz cuts inputs libfuzzer with_libfuzzer without_libfuzzer mutants clean
-build: $(BUILD)/link_fuzz $(BUILD)/link_cuts $(BUILD)/link_input
+.PHONY: build fuzz cuts inputs greet libfuzzer with_libfuzzer without_libfuzzer mutants clean
+build: $(BUILD)/link_fuzz $(BUILD)/link_cuts $(BUILD)/link_input $(BUILD)/link_greet
 
 fuzz: $(BUILD)/link_fuzz
 	@$< $(SEED) $(ROUNDS) $(SECONDS)
@@ -34,6 +35,9 @@ cuts: $(BUILD)/link_cuts
 
 inputs: $(BUILD)/link_input
 	@$< $(SEED) $(ROUNDS) $(wildcard $(CORPUS)/carried_*)
+
+greet: $(BUILD)/link_greet
+	@$< $(SEED) $(ROUNDS) $(KEYS)
 
 include libfuzzer.mk
 libfuzzer: $(if $(HAS_LIBFUZZER),with_libfuzzer,without_libfuzzer)
@@ -69,6 +73,8 @@ $(BUILD)/link_fuzz: $(OBJECTS) $(BUILD)/link_fuzz.o $(BUILD)/link_peer.o $(BUILD
 	@$(CC) $(FLAGS) -o $@ $^
 # One input, from a file.
 $(BUILD)/link_input: $(OBJECTS) $(BUILD)/link_fuzz.o $(BUILD)/link_peer.o $(BUILD)/link_input.o
+	@$(CC) $(FLAGS) -o $@ $^
+$(BUILD)/link_greet: $(OBJECTS) $(BUILD)/link_greet.o
 	@$(CC) $(FLAGS) -o $@ $^
 $(BUILD)/link_cuts: $(OBJECTS) $(BUILD)/link_cuts.o
 	@$(CC) $(FLAGS) -o $@ $^

@@ -1,4 +1,4 @@
-"""What a line makes of its peer: the fuzzer, cuts at each frame, all threads under ThreadSanitizer, and mutants.
+"""What a line makes of its peer: fuzzers of frames and greetings, cuts, threads under ThreadSanitizer, and mutants.
 
 `python -m tests.torture.wire.link_fuzz [SECONDS]`; a part of `make torture-wire`.
 """
@@ -28,6 +28,12 @@ def keys(folder: Path) -> str:
     return f"{pem} {authority}"
 
 
+def keys_to_greet(folder: Path) -> str:
+    """Those, and a key that another authority of that name has signed."""
+    stranger = Site(folder / "stranger").keys("rtmw://plant/hub") / NODE
+    return f"{keys(folder)} {stranger}"
+
+
 def make(*arguments: str) -> int:
     return subprocess.run(["make", "-s", "-C", str(HERE), "-f", "link.mk", *arguments], check=False).returncode
 
@@ -36,6 +42,7 @@ def main(seconds: str = "60") -> int:
     with tempfile.TemporaryDirectory() as folder:
         corpus = Path(folder, "corpus")
         write(corpus)
+        greeting = f"KEYS={keys_to_greet(Path(folder, 'greeting'))}"
         steps = [
             ("build",),
             ("fuzz", f"SECONDS={seconds}"),
@@ -44,7 +51,8 @@ def main(seconds: str = "60") -> int:
             ("cuts", f"ROUNDS={ROUNDS}"),
             ("threads", f"SECONDS={seconds}"),
             ("threads", f"SECONDS={seconds}", f"KEYS={keys(Path(folder, 'site'))}"),
-            ("mutants",),
+            ("greet", f"ROUNDS={ROUNDS}", greeting),
+            ("mutants", greeting),
         ]
         return max([make(*step) for step in steps])
 

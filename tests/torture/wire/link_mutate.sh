@@ -3,17 +3,25 @@
 #
 #   link_mutate.sh LINK BUILD COMPILER FLAGS...       with the objects of both programs in BUILD
 #   ONLY=TEXT                                         those whose name contains the text
+#   KEYS=PATHS                                        of link_greet.c, whose mutants are left out without them
 set -u
 folder=$1 build=$2 prefix=line
 shift 2
 . ../mutant.sh
 
-run() { timeout 240 "$1" 1 3000 90; }
+run() {
+    case $1 in
+    # shellcheck disable=SC2086  # three paths
+    */greet) timeout 240 "$1" 1 3000 $KEYS ;;
+    *) timeout 240 "$1" 1 3000 90 ;;
+    esac
+}
 
 objects_of() {
     case $1 in
     fuzz) echo "$build/link_stage.o $build/link_fuzz.o $build/link_peer.o $build/link_main.o" ;;
     cuts) echo "$build/link_stage.o $build/link_cuts.o" ;;
+    greet) echo "$build/link_stage.o $build/link_greet.o" ;;
     esac
 }
 
@@ -61,5 +69,11 @@ mutant cuts "what waits keeps its place" in 's/if \(!i->first \&\& publish\(i, b
 mutant cuts "room counts what waits" in 's/room = i->window > i->waits \? i->window - i->waits : 0;/room = i->window;/' "$@"
 mutant cuts "a large message that has left is not subtracted" in 's/return sum <= largest \|\| /return /' "$@"
 mutant cuts "what is in flight is given back" out 's/^    o->in_flight -= cost_of.*$//' "$@"
+
+if [ -n "${KEYS:-}" ]; then
+    mutant greet "a certificate is asked for, and looked at" tls 's/SSL_VERIFY_PEER \| SSL_VERIFY_FAIL_IF_NO_PEER_CERT/0/' "$@"
+    mutant greet "the sum of a hello is compared" frame 's/return crc32c\(0, bytes, length - FRAME_CRC\) == sent;/return sent || true;/' "$@"
+    mutant greet "no frame of a line comes before the hello" channel 's/return h\.kind > FRAME_SAY \&\& .*$/return false;/' "$@"
+fi
 
 none_survived
