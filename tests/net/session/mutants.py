@@ -10,7 +10,7 @@ from rtmw.net.session import connection, hearing, telling
 from rtmw.net.session.controls import Controls
 from rtmw.net.session.halves import Receiving, Sending
 from rtmw.net.session.state import State
-from rtmw.net.session.streams import Turns
+from rtmw.net.session.streams import Stream, Turns
 from tests.harm import first_harm
 from tests.net.session.wire import run
 
@@ -52,6 +52,28 @@ MUTANTS: dict[str, Mutant] = {
     "bytes of before the cut need no credit": lambda: patch.object(Turns, "put_back", _lost_turn),
 }
 """Name of the rule, and what takes it out."""
+
+
+OF_ORDER: dict[str, Mutant] = {
+    "the most urgent stream goes first": lambda: patch.object(Turns, "next", _least_urgent),
+    "a new priority holds for what waits": lambda: patch.object(Turns, "add", _where_it_stands),
+}
+"""Rules that only a model sees which reads the frames (machine.py): without them all comes, too."""
+
+
+def _least_urgent(self: Turns) -> Stream | None:
+    for queue in self._queues:
+        if queue:
+            stream = queue.popleft()
+            stream.queued = None
+            return stream
+    return None
+
+
+def _where_it_stands(self: Turns, stream: Stream) -> None:
+    if stream.queued is None:
+        stream.queued = stream.priority
+        self._queues[stream.priority].append(stream)
 
 
 def _silent_resume(state: State, *, crc: bool) -> bytes:

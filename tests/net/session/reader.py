@@ -40,7 +40,11 @@ def read(data: bytes) -> Iterator[dict[str, Any]]:
     hello = checked(data[:length])
     fields = dict(zip(HELLO_FIELDS, struct.unpack_from(HELLO, hello), strict=True))
     yield {"kind": "HELLO", **fields, "rest": hello[struct.calcsize(HELLO) :]}
-    at = length
+    yield from frames(data[length:])
+
+
+def frames(data: bytes) -> Iterator[dict[str, Any]]:
+    at = 0
     while at < len(data):
         length, kind, flags, stream = struct.unpack_from("<HBBI", data, at)
         whole = data[at : at + length]

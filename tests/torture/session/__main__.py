@@ -1,4 +1,7 @@
-"""Thousands of seeds of two nodes on a wire that cuts and loses, and each rule taken out: tests/net/session/wire.py."""
+"""Thousands of seeds of two nodes on a wire that cuts and loses, and each rule taken out: tests/net/session/wire.py.
+
+Then thousands of stories of two cores that hypothesis makes up: tests/net/session/machine.py.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,16 @@ import sys
 import time
 from collections import Counter
 
+from hypothesis import settings
+
+from tests.net.session.machine import STORIES, tell
 from tests.net.session.mutants import MUTANTS, harm
 from tests.net.session.wire import run
 
 SEEDS = 5000
 SECONDS = 900.0
+TOLD = 5000
+"""Stories."""
 
 
 def main(seconds: float) -> int:
@@ -23,6 +31,7 @@ def main(seconds: float) -> int:
             raise
         seed += 1
     print(f"{seed} seeds: {dict(met)}")
+    tell(settings(STORIES, max_examples=TOLD))
     wrong = 0
     for rule in MUTANTS:
         seen = harm(rule, range(1000))
