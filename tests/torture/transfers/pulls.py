@@ -46,6 +46,7 @@ def _endure(pair: Pair, size: int, number: int) -> None:
             goal = (turn + 1) * (size // (number + 1))
             until(lambda goal=goal: arrived(pair) >= goal or _is_there(sent), f"{goal} bytes have come")  # type: ignore[misc]
             (cable.cut, cable.reset, cable.silence)[turn % 3]()
+            until(lambda before=cable.relay.connections: cable.relay.connections > before, "it is dialled again")  # type: ignore[misc]
         with take(inbox) as letter:
             assert letter.redelivered == 0
             assert digest(letter.files[0]) == digest(source)
