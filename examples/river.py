@@ -1,6 +1,6 @@
 """A river's measuring stations send all they have to the basin's centre, whose node is killed in the middle.
 
-    python examples/river.py
+    python examples/river.py [--readings FILE]
 
 Two nodes on this host, each with a folder and a domain of its own. The stations send readings (typed messages), files
 of their laboratories, and campaigns (composites: a note with two files) to `…@centre`, with Delivery.LOG. When a third
@@ -8,7 +8,9 @@ of it is sent, the node of the centre is killed; what the stations send meanwhil
 each letter into SQLite under the letter's id, in one transaction, so that a letter that comes twice counts once. At the
 end its tables have to equal those of the stations.
 
-The readings are made up, from a seed: plausible daily courses, no measurements of a real river.
+The readings are made up, from a seed: plausible daily courses, no measurements of a real river. `--readings` takes
+yours instead: a CSV file with a line of names, `station,parameter,value,measured`, and times in ISO 8601 (UTC, if they
+do not say otherwise). Its stations send them; what laboratories and campaigns have is made up in any case.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -47,6 +50,8 @@ BEGIN_NS = 1_719_792_000 * 10**9
 """The first of July, 2024."""
 
 Table = list[tuple[object, ...]]
+Measured = dict[str, list[Reading]]
+"""By station."""
 TABLES = {
     "readings": "station, parameter, value, quality, measured_ns",
     "samples": "station, sample, substance, micrograms",
@@ -67,6 +72,27 @@ def readings(station: str, hours: int) -> list[Reading]:
     return found
 
 
+def readings_of(path: Path) -> Measured:
+    """Of a file; see above. Raises OSError, ValueError: with the line that is none."""
+    found: Measured = {}
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        for number, row in enumerate(csv.DictReader(file), 2):
+            try:
+                station, measured = row["station"], datetime.fromisoformat(row["measured"])
+                when = measured if measured.tzinfo else measured.replace(tzinfo=UTC)
+                reading = Reading(station, row["parameter"], float(row["value"]), Quality.GOOD, nanoseconds(when))
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"{path}, line {number}: {error!r}") from None
+            found.setdefault(station, []).append(reading)
+    if not found:
+        raise ValueError(f"{path} has no readings")
+    return found
+
+
+def nanoseconds(when: datetime) -> int:
+    return (when - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1000
+
+
 def samples(station: str, phase: str) -> Table:
     """What a laboratory has found: lines of its file."""
     numbers, substances = random.Random(station + phase), ("atrazine", "copper", "diclofenac", "zinc")
@@ -81,21 +107,20 @@ def spectrum(station: str, phase: str) -> bytes:
     return random.Random(phase + station).randbytes(1 << 20)
 
 
-def work(station: str, folder: Path, domain: int, turn: Barrier) -> dict[str, Table]:
+def work(station: str, measured: list[Reading], folder: Path, domain: int, turn: Barrier) -> dict[str, Table]:
     """As `send_all`; an error is said, and ends the example."""
     try:
-        return send_all(station, folder, domain, turn)
-    except (rtmw.RtmwError, OSError) as error:
+        return send_all(station, measured, folder, domain, turn)
+    except (rtmw.RtmwError, OSError, ValueError) as error:
         print(f"{station}: {error!r}", file=sys.stderr)
         turn.abort()
         raise
 
 
-def send_all(station: str, folder: Path, domain: int, turn: Barrier) -> dict[str, Table]:
+def send_all(station: str, measured: list[Reading], folder: Path, domain: int, turn: Barrier) -> dict[str, Table]:
     """Sends in three phases, and waits until the centre has consumed all. Gives what it has sent, as tables."""
     sent = list[rtmw.Transfer]()
     tables: dict[str, Table] = {name: [] for name in TABLES}
-    measured = readings(station, hours=6)
     with rtmw.Sender(station, domain=domain) as sender:
         for number, phase in enumerate(PHASES):
             turn.wait(PATIENCE)
@@ -252,11 +277,11 @@ def river(folder: Path, domains: tuple[int, int]) -> Generator[tuple[Node, Node]
 # ---- all of it ----
 
 
-def run(folder: Path, domains: tuple[int, int]) -> dict[str, dict[str, Table]]:
+def run(folder: Path, domains: tuple[int, int], measured: Measured) -> dict[str, dict[str, Table]]:
     """What each station has sent."""
-    turn = Barrier(len(STATIONS) + 1)
-    with river(folder, domains) as (centre_node, _), ThreadPoolExecutor(len(STATIONS)) as pool:
-        working = {name: pool.submit(work, name, folder, domains[0], turn) for name in STATIONS}
+    turn = Barrier(len(measured) + 1)
+    with river(folder, domains) as (centre_node, _), ThreadPoolExecutor(len(measured)) as pool:
+        working = {one: pool.submit(work, one, found, folder, domains[0], turn) for one, found in measured.items()}
         for phase in PHASES:
             if phase == "during":
                 centre_node.kill()
@@ -288,9 +313,15 @@ def compared(folder: Path, sent: dict[str, dict[str, Table]]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Stations of a river send to the basin's centre over two nodes.")
     parser.add_argument("--domains", nargs=2, type=int, default=(96, 97), help="of stations and centre (default 96 97)")
+    parser.add_argument("--readings", type=Path, metavar="FILE", help="a CSV of yours (default: made up)")
     arguments = parser.parse_args()
+    try:
+        own = readings_of(arguments.readings) if arguments.readings else None
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    measured = own or {station: readings(station, hours=6) for station in STATIONS}
     with tempfile.TemporaryDirectory(prefix="rtmw-river-") as folder:
-        sent = run(Path(folder), tuple(arguments.domains))
+        sent = run(Path(folder), tuple(arguments.domains), measured)
         equal = compared(Path(folder), sent)
     print("The centre's tables equal those of the stations." if equal else "The centre's tables are others.")
     return 0 if equal else 1

