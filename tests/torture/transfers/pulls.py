@@ -12,6 +12,7 @@ from pathlib import Path
 import rtmw
 from rtmw import Delivery, Level, TransferState
 from tests.conftest import free_number
+from tests.net.session.relay import Relay
 from tests.transfer.between.pair import Pair, arrived, opened, take, until
 from tests.transfer.carry.pair import AGAIN, digest, write_file
 from tests.transfer.core_process import PATIENCE
@@ -45,8 +46,9 @@ def _endure(pair: Pair, size: int, number: int) -> None:
         for turn in range(number):
             goal = (turn + 1) * (size // (number + 1))
             until(lambda goal=goal: arrived(pair) >= goal or _is_there(sent), f"{goal} bytes have come")  # type: ignore[misc]
+            connections = cable.relay.connections
             (cable.cut, cable.reset, cable.silence)[turn % 3]()
-            until(lambda before=cable.relay.connections: cable.relay.connections > before, "it is dialled again")  # type: ignore[misc]
+            _wait_for_another_connection(cable.relay, connections)
         with take(inbox) as letter:
             assert letter.redelivered == 0
             assert digest(letter.files[0]) == digest(source)
@@ -55,6 +57,13 @@ def _endure(pair: Pair, size: int, number: int) -> None:
     assert cable.relay.connections > number
     assert cable.relay.passed <= OVERHEAD * (size + number * AGAIN)
     assert [path.name for path in pair.inbox.rglob("*") if path.is_file()] == ["file"]
+
+
+def _wait_for_another_connection(relay: Relay, connections: int) -> None:
+    """Which both ends have: a pull before that would meet nothing. `connections`: that there were before."""
+    until(lambda: relay.connections > connections, "it is dialled again")
+    passed = relay.passed
+    until(lambda: relay.passed > passed, "something passes again")
 
 
 def _is_there(sent: rtmw.Transfer) -> bool:
