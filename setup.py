@@ -147,7 +147,7 @@ def extension(name: str, *shared: str) -> Extension:
     )
 
 
-ENGINES = ("locks", "lookahead", "now", "rate_limit", "trailer")
+ENGINES = ("carried_table", "locks", "lookahead", "now", "rate_limit", "trailer")
 """C of the node's engine that lines share."""
 
 setup(

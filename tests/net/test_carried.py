@@ -10,7 +10,9 @@ import rtmw
 from rtmw import Reliability
 from rtmw.shm import beside
 from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
+from tests.net.ways import BOTH_WAYS
 
+pytestmark = BOTH_WAYS
 TOPIC = "counted"
 
 
@@ -131,7 +133,7 @@ def test_what_a_node_that_stood_still_has_missed_is_counted_once(hosts: tuple[Ho
         here.start("--lease", "1")
         wait_until(stream.reaches, "no stream again")
         halt(here)
-        for _ in range(200):  # with the first that does not fit it waits for the lease; nothing of it was taken before
+        for _ in range(1000):  # with the first that does not fit it waits for the lease; nothing of it was taken before
             assert urgent.publish(b"%d" % stream.sent)
             stream.sent += 1
         go_on(here)

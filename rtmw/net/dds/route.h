@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "../../shm/rtmw.h"
+#include "carried.h"
 #include "lookahead.h"
 #include "trailer.h"
 
@@ -15,8 +16,7 @@ struct outbound;
 struct source;
 
 enum {
-    BATCH = 32,     /* samples taken from a reader in one call */
-    CARRIED = 4096, /* lanes of which is known how far they were carried, over restarts */
+    BATCH = 32, /* samples taken from a reader in one call */
     ZERO_COPY_LEAST =
         16 << 10, /* bytes of a message that is sent or received without a copy: a copy of a smaller one is as fast */
     AFTER_MOST = TRAILER_PADDING + TRAILER_CRC + sizeof(struct trailer),
@@ -30,29 +30,10 @@ enum { OCTETS_HEADER = 8 };                           /* bytes before the octets
  * the partition of nodes (partitions.py). LANE_REPEATS: a node writes for plain programs what it writes for nodes, too. */
 enum lane { LANE_KEEPS = 4, LANE_NODES = 8, LANE_REPEATS = 254, LANE_UNKNOWN = 255 };
 
-/* How far a RELIABLE lane was carried, in memory that outlives the node: see carried.c. */
-struct carried {
-    uint64_t key;      /* of topic, type, DDS domain and direction; inbound of the origin, too. 0: nobody's. By CAS */
-    uint64_t sequence; /* of the last sample, as its trailer said. This and the rest: the route that has the key */
-    uint64_t at_ns;    /* CLOCK_MONOTONIC of it */
-    uint32_t bands;    /* outbound. Bit a band of which messages have left: */
-    uint32_t number[BANDS]; /* rtmw_message.number of the last that left, or was dropped for its age */
-    uint8_t pad[4];
-};
-
-_Static_assert(sizeof(struct carried) == 64, "nodes of other versions read it");
-
-/* An entry of that table, as long as it has the key: it may have given way to another lane. */
-struct carried_place {
-    struct carried *entry; /* NULL: there is none */
-    uint64_t key;
-};
-
 /* carried.c */
 bool carried_open(struct engine *, const char *path); /* makes the file, if it is not there. false: errno says why */
 void carried_close(struct engine *);
 struct carried_place carried_find(struct engine *, uint64_t topic, uint64_t origin); /* origin 0: outbound */
-struct carried *carried_at(const struct carried_place *);                            /* NULL: there is none */
 void carried_begin(struct outbound *);                                               /* as it opens */
 void carried_take(struct outbound *, rtmw_message *);       /* it is in its queue; these three: the sender only */
 void carried_pass(struct outbound *, const rtmw_message *); /* it has left, or nobody is to get it */

@@ -8,13 +8,17 @@
 
 static PyObject *Bus_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"domain", NULL};
+    static char *names[] = {"domain", "carried", NULL};
     unsigned int domain;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "I", names, &domain)) return NULL;
+    const char *carried = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "I|z", names, &domain, &carried)) return NULL;
     Bus *self = (Bus *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     int code = rtmw_attach(domain, &self->region);
     self->holders = 1;
+    self->began_ns = now_monotonic_ns();
+    if (code == RTMW_OK && carried && !(self->carried = carried_map(carried)))
+        return Py_DECREF(self), PyErr_SetFromErrnoWithFilename(PyExc_OSError, carried);
     if (code == RTMW_OK) return (PyObject *)self;
     self->region = NULL;
     self->is_closed = true;
@@ -26,9 +30,11 @@ static void bus_let_go(Bus *self)
 {
     if (--self->holders) return;
     Py_BEGIN_ALLOW_THREADS
+    carried_unmap(self->carried);
     rtmw_detach(self->region);
     Py_END_ALLOW_THREADS
     self->region = NULL;
+    self->carried = NULL;
 }
 
 static PyObject *Bus_close(PyObject *object, PyObject *unused)
@@ -77,6 +83,8 @@ static PyObject *Line_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     self->core = calloc(1, sizeof *self->core);
     if (!self->core) return Py_DECREF(self), PyErr_NoMemory();
     *self->core = (struct line){.region = ((Bus *)bus)->region,
+                                .carried = ((Bus *)bus)->carried,
+                                .began_ns = ((Bus *)bus)->began_ns,
                                 .site = site,
                                 .zero_copy_most = zero_copy_most,
                                 .hops = hops,

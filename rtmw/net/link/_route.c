@@ -50,7 +50,7 @@ static PyObject *taken(unsigned int number)
 PyObject *Line_outbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"number",  "topic",           "type",     "reliability", "depth",
-                            "history", "min_interval_ns", "lease_ns", NULL};
+                            "history", "min_interval_ns", "lease_ns", "carried",     NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic;
     PyObject *given;
@@ -58,10 +58,10 @@ PyObject *Line_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     const rtmw_type *type;
     unsigned int number, depth, history;
     int reliability;
-    unsigned long long min_interval_ns, lease_ns;
+    unsigned long long min_interval_ns, lease_ns, carried = 0;
     struct line *core = open_line(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "IsOiIIKK", names, &number, &topic, &given, &reliability,
-                                              &depth, &history, &min_interval_ns, &lease_ns))
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "IsOiIIKK|K", names, &number, &topic, &given,
+                                              &reliability, &depth, &history, &min_interval_ns, &lease_ns, &carried))
         return NULL;
     if (!number) return PyErr_Format(PyExc_ValueError, "numbers of routes begin at 1");
     Route *route = read_type(given, &space, &type) ? new_route(state, self) : NULL;
@@ -80,6 +80,7 @@ PyObject *Line_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     out->resends = reliability != RTMW_TIMELY;
     out->ceilings.max_priority = BANDS - 1;
     if (out->reliable) rtmw_subscriber_resume(out->subscriber, core->key);
+    told_open_out(out, carried, history > 0);
     bool is_new;
     Py_BEGIN_ALLOW_THREADS
     is_new = out_open(out);
@@ -101,9 +102,9 @@ static void take_on_bus(struct in *in, PyObject *given)
 
 PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"number",       "topic",    "type",     "reliability", "priority",
-                            "depth",        "history",  "origin",   "wants_old",   "window",
-                            "max_priority", "max_size", "max_rate", "on_bus",      NULL};
+    static char *names[] = {"number",  "topic",     "type",   "reliability",  "priority", "depth",    "history",
+                            "origin",  "wants_old", "window", "max_priority", "max_size", "max_rate", "on_bus",
+                            "carried", "begins",    NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic, *origin;
     PyObject *given, *on_bus = NULL;
@@ -111,11 +112,12 @@ PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     const rtmw_type *type;
     unsigned int number, depth, history, max_priority = BANDS - 1;
     int reliability, priority, wants_old;
-    unsigned long long window, max_size = 0, max_rate = 0;
+    unsigned long long window, max_size = 0, max_rate = 0, carried = 0, begins = 0;
     struct line *core = open_line(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "IsOiiIIspK|IKKO!", names, &number, &topic, &given,
-                                              &reliability, &priority, &depth, &history, &origin, &wants_old, &window,
-                                              &max_priority, &max_size, &max_rate, &PyDict_Type, &on_bus))
+    if (!core ||
+        !PyArg_ParseTupleAndKeywords(args, keywords, "IsOiiIIspK|IKKO!KK", names, &number, &topic, &given, &reliability,
+                                     &priority, &depth, &history, &origin, &wants_old, &window, &max_priority,
+                                     &max_size, &max_rate, &PyDict_Type, &on_bus, &carried, &begins))
         return NULL;
     if (!number) return PyErr_Format(PyExc_ValueError, "numbers of routes begin at 1");
     if (!window) return PyErr_Format(PyExc_ValueError, "a window of 0 bytes: nothing could come");
@@ -135,6 +137,7 @@ PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     in->ceilings = (struct ceilings){max_priority, max_size, max_rate};
     rate_limit_set(&in->rate, max_rate);
     take_on_bus(in, on_bus);
+    told_open_in(in, carried, begins);
     if (in_open(in)) return (PyObject *)route;
     rtmw_publisher_close(in->publisher);
     return failed(route, taken(number));
@@ -239,6 +242,13 @@ static PyObject *Route_held(PyObject *object, PyObject *unused)
     return PyLong_FromUnsignedLong(held);
 }
 
+static PyObject *Route_begins(PyObject *object, PyObject *unused)
+{
+    const struct out *o = ((Route *)object)->out;
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(o ? o->begins & INT64_MAX : 0);
+}
+
 static PyObject *Route_adjust(PyObject *object, PyObject *args)
 {
     struct out *o = ((Route *)object)->out;
@@ -305,6 +315,7 @@ static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, 
                                       {"finish", Route_finish, METH_NOARGS, NULL},
                                       {"abandon", Route_abandon, METH_NOARGS, NULL},
                                       {"held", Route_held, METH_NOARGS, NULL},
+                                      {"begins", Route_begins, METH_NOARGS, NULL},
                                       {"adjust", Route_adjust, METH_VARARGS, NULL},
                                       {"want_old", Route_want_old, METH_O, NULL},
                                       {"delivered", Route_delivered, METH_NOARGS, NULL},

@@ -17,7 +17,7 @@ class Say(NamedTuple):
 
 
 class OpenOut(NamedTuple):
-    """Send a lane by this route. The peer takes nothing of it before it has agreed."""
+    """Send a lane by this route, and then say `asks` to the peer, which takes nothing of it before it has agreed."""
 
     route: int
     lane: Lane
@@ -25,6 +25,14 @@ class OpenOut(NamedTuple):
     asked: Wanted
     verdict: Verdict
     """Its ceilings hold for what is sent."""
+
+    def asks(self, begins: int) -> Open:
+        """`begins`: messages of the lane before this route."""
+        lane, offer = self.lane, self.offer
+        return Open(
+            *(self.route, lane.topic, lane.reliability, offer.priority, offer.depth, offer.history, offer.lifetime_ns),
+            *(offer.type.description, begins),
+        )
 
 
 class AdjustOut(NamedTuple):

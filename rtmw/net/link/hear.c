@@ -64,7 +64,8 @@ static bool resolve_lifetime(struct line *l, struct in *i, struct frame_begin *b
 /* It came to its end, and is on the bus, waits, or was refused. */
 static void done(struct line *l, struct in *i, const struct frame_begin *b, uint64_t now)
 {
-    i->received[b->trailer.priority] = b->trailer.sequence;
+    in_reach(i, b->trailer.priority, b->trailer.sequence);
+    told_came(i);
     i->since_ack += cost_of(b->size);
     i->must_ack = true;
     if (i->since_ack >= i->window / 4)

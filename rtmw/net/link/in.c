@@ -33,8 +33,8 @@ static bool is_too_fast(struct in *i, uint64_t size, uint64_t now)
 
 void in_count_lost(struct in *i, const struct frame_begin *b, uint64_t now)
 {
-    uint64_t *received = &i->received[b->trailer.priority], lost = b->trailer.sequence - *received - 1;
-    *received += lost;
+    uint64_t lost = b->trailer.sequence - i->received[b->trailer.priority] - 1;
+    in_reach(i, b->trailer.priority, b->trailer.sequence - 1);
     if (lost && rtmw_publisher_lost(i->publisher, lost, i->last_ns ? i->last_ns : now)) count_up(&i->lost, lost);
     i->last_ns = now;
 }
@@ -135,6 +135,7 @@ static void let_wait(struct in *i, struct waiting *w)
         i->first = w;
     if (i->first == w) fetch_add(&i->line->waiting, 1u);
     i->last = w;
+    i->waiting++;
     i->waits += cost_of(w->begin.size);
     if (i->largest < cost_of(w->begin.size)) i->largest = cost_of(w->begin.size);
     count_up(&i->delayed, 1);
@@ -142,7 +143,7 @@ static void let_wait(struct in *i, struct waiting *w)
 
 static void keep_sequence(struct in *i, const struct frame_begin *b)
 {
-    i->received[b->trailer.priority] = b->trailer.sequence;
+    in_reach(i, b->trailer.priority, b->trailer.sequence);
 }
 
 /* A peer that keeps to the room that it is told comes so far only with very many topics that are all full, for the room shrinks
@@ -197,6 +198,8 @@ void in_retry(struct in *i)
     for (struct waiting *w; (w = i->first);) {
         if (!publish(i, &w->begin, place_of(w), now - w->came_ns)) return;
         i->first = w->next;
+        i->waiting--;
+        told_came(i);
         if (!i->first) i->last = NULL;
         if (!i->first) i->largest = 0;
         if (!i->first) fetch_add(&i->line->waiting, UINT32_MAX);
@@ -288,8 +291,9 @@ static void abandon(struct in *i)
         in_drop(i, w);
     }
     i->last = NULL;
-    i->waits = i->largest = 0;
+    i->waits = i->largest = i->waiting = 0;
     if (!count) return;
+    told_came(i);
     count_up(&i->no_memory, count);
     if (i->reliable) rtmw_publisher_lost(i->publisher, count, now_monotonic_ns());
 }

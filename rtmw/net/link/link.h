@@ -22,6 +22,7 @@
 
 #include "../../shm/atomics.h"
 #include "../../shm/rtmw.h"
+#include "../dds/carried.h"
 #include "../dds/locks.h"
 #include "../dds/lookahead.h"
 #include "../dds/now.h"
@@ -81,7 +82,10 @@ struct out {
     bool is_waited_for;        /* the sender sleeps until the bus has something for it */
     uint32_t depth, depth_now; /* asked for, and told to the bus: for messages that cost `weight` */
     uint64_t min_interval_ns, weight;
-    uint64_t missed; /* of the bus, as far as its subscriber has counted */
+    uint64_t missed;              /* of the bus, as far as its subscriber has counted */
+    struct carried_place carried; /* of a RELIABLE one */
+    uint64_t begins, numbered;    /* messages of its lane before it, sent or lost; those with a number, of all bands */
+    bool resumes;                 /* it goes on where another node ended */
     struct lookahead lookahead;
     struct {
         uint64_t number, lost; /* of the last message that was begun; lost since then, on the bus */
@@ -116,6 +120,14 @@ void out_adjust(struct out *, uint32_t depth, uint64_t min_interval_ns);
 void out_weigh(struct out *, uint64_t size);
 void out_fit(struct out *);
 
+/* told.c. Open: before anybody else has the route; key: of its lane and peer, 0: nothing is told. Under the lock of the line: is
+ * this one of those that were published while no node lived; it has a number now; nobody is to get it; the bus has no more. */
+void told_open_out(struct out *, uint64_t key, bool begins_in_the_past);
+bool told_is_new(const struct out *, const rtmw_message *);
+void told_numbered(struct out *, const rtmw_message *, uint64_t now);
+void told_passed(struct out *, const rtmw_message *);
+void told_reached(struct out *);
+
 /* ---- inbound ---- */
 
 /* A message that has come whole and finds no room on the bus. */
@@ -143,8 +155,11 @@ struct in {
     struct ceilings ceilings;
     struct rate_limit rate; /* of these */
     uint64_t received[BANDS], last_ns;
-    uint64_t waits;   /* cost of what waits for room */
-    uint64_t largest; /* the highest cost of one of these, since something waits */
+    uint64_t waits;               /* cost of what waits for room */
+    uint32_t waiting;             /* messages of it */
+    struct carried_place carried; /* of a RELIABLE one */
+    uint64_t begins, come;        /* as the peer says: messages of its lane before this route; sum of `received` */
+    uint64_t largest;             /* the highest cost of one of these, since something waits */
     struct waiting *first, *last;
     bool must_ack;      /* room or numbers have changed since the last ACK */
     uint64_t since_ack; /* cost of what has come since */
@@ -161,6 +176,16 @@ struct incoming {
     uint64_t got;
     struct waiting *to; /* where the bytes go; NULL: nowhere */
 };
+
+/* told.c. Open: before anybody else has the route; begins: as the peer says. Came: under `arriving`, when a message has come to
+ * its end. */
+void told_open_in(struct in *, uint64_t key, uint64_t begins);
+static inline void in_reach(struct in *i, uint32_t band, uint64_t number)
+{
+    i->come += number - i->received[band];
+    i->received[band] = number;
+}
+void told_came(struct in *);
 
 /* in.c. Open, close: any thread without a lock. The others: under `arriving` */
 bool in_open(struct in *); /* false: its number is not above all before */
@@ -224,6 +249,8 @@ struct peer_clock {
 
 struct line {
     rtmw_region *region;
+    struct carried *carried; /* the table; NULL: there is none */
+    uint64_t began_ns;       /* when the node's links began */
     uint64_t site, zero_copy_most;
     uint8_t hops;
     uint16_t key; /* of subscribers that are parked */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
 from rtmw.clock import CLOCK
@@ -14,7 +15,7 @@ from rtmw.net.link import effects as do
 from rtmw.net.link.control import Control
 from rtmw.net.link.library import Connection, Line
 from rtmw.net.link.matching import Lane
-from rtmw.net.link.messages import Hello
+from rtmw.net.link.messages import Hello, pack
 from rtmw.net.link.mouth import UNSAID_MOST, Mouth
 from rtmw.net.link.routes import In, Out
 from rtmw.net.link.side import Refusal
@@ -259,12 +260,18 @@ class Linked:
         kept = (offer.depth, effect.asked.min_interval_ns)
         route = self.line.outbound(
             effect.route, lane.topic, wire_type(offer.type), lane.reliability, kept[0], offer.history, kept[1],
-            int(self._settings.link.lease * 1e9) if is_reliable else 0,
+            int(self._settings.link.lease * 1e9) if is_reliable else 0, self._carried("out", lane),
         )  # fmt: skip
+        self._mouth.add(pack(effect.asks(route.begins())))
         if self._is_leaving:
             route.finish()
         out = self.out[effect.route] = Out(lane, offer.type.name, route, effect.verdict, kept)
         self._limit(out)
+
+    def _carried(self, way: str, lane: Lane) -> int:
+        """By which the next node of this host, too, knows how far a lane was carried to or from the peer."""
+        words = repr((way, self._settings.wire_domain, self.name, self._region, lane)).encode()
+        return int.from_bytes(blake2b(words, digest_size=8).digest()) | 1
 
     def _limit(self, out: Out) -> None:
         """Of the rate the lower of what the settings and the rules say."""
@@ -317,12 +324,12 @@ class Linked:
 
     def _do_open_in(self, effect: do.OpenIn) -> None:
         asked, verdict = effect.open, effect.verdict
+        lane = Lane(asked.topic, effect.type.identity, asked.reliability, asked.history > 0)
         route = self.line.inbound(
             effect.route, asked.topic, wire_type(effect.type), asked.reliability, asked.priority, asked.depth,
             asked.history, self._region, effect.asked.history > 0, self._window, *verdict.ceilings,
-            self._on_bus(asked.topic) if asked.history else {},
+            self._on_bus(asked.topic) if asked.history else {}, self._carried("in", lane), asked.begins,
         )  # fmt: skip
-        lane = Lane(asked.topic, effect.type.identity, asked.reliability, asked.history > 0)
         self.into[effect.route] = In(asked, lane, effect.type.name, route)
 
     def _do_adjust_in(self, effect: do.AdjustIn) -> None:

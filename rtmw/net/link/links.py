@@ -40,6 +40,7 @@ from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import Door
 from rtmw.net.session.errors import Code, Violation
 from rtmw.net.settings import Settings
+from rtmw.shm import beside
 
 log = logging.getLogger("rtmw.node")
 
@@ -91,7 +92,7 @@ class Links:
         )  # fmt: skip
         self.register = Register(hello, lambda: secrets.randbits(62) + 1)
         self.twins = Twins(self)
-        self._bus = Bus(domain.id)
+        self._bus = Bus(domain.id, beside(domain.id, domain.region.nonce, "carried"))
         self._topics: Mapping[str, LocalTopic] = {}
         self._doors: dict[str, tuple[Door, Listening]] = {}
         self._dialling: dict[str, asyncio.Task[None]] = {}

@@ -137,6 +137,8 @@ class Open:
     """The longest of its publishers; 0: one of them has none."""
     description: bytes
     """The type."""
+    begins: int = 0
+    """Messages of its lane that the sender has sent, or lost, before this route."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +254,7 @@ _FORMS: Final[dict[type, dict[str, Form]]] = {
         "history": DEPTH,
         "lifetime_ns": NUMBER,
         "description": DESCRIPTION,
+        "begins": NUMBER,
     },
     Answer: {"route": ROUTE, "cause": TEXT, "why": TEXT},
     Close: {"route": ROUTE, "sent": NUMBER},
@@ -262,7 +265,7 @@ _FORMS: Final[dict[type, dict[str, Form]]] = {
     Clock: {"set_ns": whole(-NUMBER_MOST, NUMBER_MOST)},
 }
 assert all([*forms] == [field.name for field in fields(of)] for of, forms in _FORMS.items())
-_LEFT_OUT: Final = ((Hello, "kernel", ""), (Denied, "verb", VERBS[0]))
+_LEFT_OUT: Final = ((Hello, "kernel", ""), (Open, "begins", 0), (Denied, "verb", VERBS[0]))
 """Fields that are not written where they have this value, and may be missing."""
 _KINDS: Final = {of.__name__.lower(): of for of in _FORMS if of is not Wanted}
 

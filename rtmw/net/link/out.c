@@ -49,13 +49,15 @@ static bool is_withheld(struct out *o, const rtmw_message *m)
     return true;
 }
 
-static void take(struct out *o, const rtmw_message *m)
+static void take(struct out *o, rtmw_message *m)
 {
     /* a message from another host is not sent on: its host has links of its own */
     if (m->publisher & RTMW_REMOTE || is_withheld(o, m)) {
+        told_passed(o, m);
         rtmw_release(o->line->region, m->descriptor);
         return;
     }
+    if (told_is_new(o, m)) m->is_old = false; /* it is not old to those who read the lane before */
     lookahead_add(&o->lookahead, m);
     o->line->ahead += cost_of(m->size);
     count_missed(o, m->priority);
@@ -85,6 +87,7 @@ bool out_gather(struct out *o)
         for (uint32_t n = 0; n < count; n++) take(o, &m[n]);
         is_more = is_more || count;
     }
+    if (code == RTMW_EMPTY) told_reached(o);
     if (is_more) out_fit(o);
     if (o->is_open && !has_room(o)) count_up(&o->blocked, 1);
     return is_more;
@@ -104,6 +107,14 @@ static void drop_first(struct out *o, uint32_t band)
     pass_first(o, band);
 }
 
+static void drop_expired(struct out *o, uint32_t band)
+{
+    rtmw_message m = *first_of(o, band);
+    count_up(&o->expired, 1);
+    drop_first(o, band);
+    told_passed(o, &m);
+}
+
 static void keep_last(struct out *o, uint32_t band, struct kept *k)
 {
     if (o->band[band].last)
@@ -114,14 +125,16 @@ static void keep_last(struct out *o, uint32_t band, struct kept *k)
 }
 
 /* The first of the queue gets its number, and is kept from here on. */
-static struct kept *number_first(struct out *o, uint32_t band)
+static struct kept *number_first(struct out *o, uint32_t band, uint64_t now)
 {
     const rtmw_message *m = first_of(o, band);
     bool is_zero_copy = m->size >= ZERO_COPY_LEAST && o->line->zero_copied + m->size <= o->line->zero_copy_most;
     struct kept *k = kept_new(o->line, m, is_zero_copy);
     if (!k) return NULL;
+    o->numbered += o->band[band].lost + 1;
     k->number = o->band[band].number += o->band[band].lost + 1;
     o->band[band].lost = 0;
+    told_numbered(o, &k->message, now);
     o->in_flight += cost_of(m->size);
     pass_first(o, band);
     keep_last(o, band, k);
@@ -132,11 +145,8 @@ struct kept *out_next(struct out *o, uint32_t band, uint64_t now)
 {
     if (o->closing || !o->is_open || rate_limit_free_ns(&o->limit, now)) return NULL;
     if (o->band[band].again) return o->band[band].again;
-    while (lookahead_count(&o->lookahead, band) && is_expired(first_of(o, band), now)) {
-        count_up(&o->expired, 1);
-        drop_first(o, band);
-    }
-    return lookahead_count(&o->lookahead, band) ? number_first(o, band) : NULL;
+    while (lookahead_count(&o->lookahead, band) && is_expired(first_of(o, band), now)) drop_expired(o, band);
+    return lookahead_count(&o->lookahead, band) ? number_first(o, band, now) : NULL;
 }
 
 void out_begun(struct out *o, uint32_t band, struct kept *k, uint64_t now)

@@ -18,7 +18,6 @@ from rtmw.net.link.messages import (
     Denied,
     Interest,
     Leaving,
-    Open,
     Wanted,
 )
 from rtmw.net.link.side import REMEMBERED_MOST, TOPICS_MOST, Refusal, Side
@@ -234,17 +233,11 @@ class OutgoingRoutes:
     def _open(self, route: Outgoing) -> None:
         """The route of this side is there first: nothing that is published from now on is missed."""
         self._last += 1
-        lane, offer = route.lane, route.offer
+        lane = route.lane
         self._numbers[lane] = self._last
         self._side.explained.add(lane.topic)
         self.routes.put(lane.topic, self._last, route)
-        self._side.act(do.OpenOut(self._last, lane, offer, route.asked, route.verdict))
-        self._side.say(
-            Open(
-                *(self._last, lane.topic, lane.reliability, offer.priority, offer.depth, offer.history),
-                *(offer.lifetime_ns, offer.type.description),
-            )
-        )
+        self._side.act(do.OpenOut(self._last, lane, route.offer, route.asked, route.verdict))
 
     def _leave(self, number: int, route: Outgoing) -> None:
         if not route.is_leaving:

@@ -84,7 +84,8 @@ class All:
 
 
 def said(effects: list[do.Effect]) -> list[Message | None]:
-    return [read(effect.data) for effect in effects if isinstance(effect, do.Say)]
+    told = [effect for effect in effects if isinstance(effect, do.Say | do.OpenOut)]
+    return [read(effect.data) if isinstance(effect, do.Say) else effect.asks(0) for effect in told]
 
 
 def allowing(**verbs: tuple[str, ...]) -> Rights:

@@ -17,7 +17,7 @@ from cyclonedds.idl import IdlStruct
 from rtmw.net.link import effects as do
 from rtmw.net.link.control import Control
 from rtmw.net.link.matching import Lane, lanes_of
-from rtmw.net.link.messages import Advertise, Allowed, read
+from rtmw.net.link.messages import Advertise, Allowed, pack, read
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
 from rtmw.net.security.rights import Rights
 from rtmw.net.security.rules import Rule, RuleTable
@@ -126,6 +126,7 @@ class World:
                 assert route not in node.out
                 assert not any(one.lane == lane for one in node.out.values()), "a lane crosses twice"
                 node.out[route] = Sending(lane, node.line, node.parked.pop(lane, deque()))
+                self.say(node, pack(effect.asks(0)))
             case do.LeaveOut(route):
                 node.out[route].is_leaving = True
             case do.StayOut(route):

@@ -6,7 +6,7 @@ CC := $(if $(filter default,$(origin CC)),$(or $(shell command -v gcc),cc),$(CC)
 NET := ../../../rtmw/net/dds
 SHM := ../../../rtmw/shm
 BUILD := build
-PARTS := inbound listen write_cdr zero_copy_receive pack trailer sequence sources dedup backlog keyless flow watch carried dated instances
+PARTS := inbound listen write_cdr zero_copy_receive pack trailer sequence sources dedup backlog keyless flow watch carried carried_table dated instances
 HEADERS := $(wildcard $(NET)/*.h) engine_stage.h require.h
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=all -fno-omit-frame-pointer
 FLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread $(SANITIZE) -I$(NET) \

@@ -149,6 +149,13 @@ int rtmw_wait_any(rtmw_subscriber **s, bool *ready, size_t count, uint64_t timeo
     REQUIRE(!s, "a thread sleeps");
     return RTMW_TIMEOUT;
 }
+uint32_t rtmw_subscriber_number(rtmw_subscriber *s, uint8_t priority)
+{
+    (void)s;
+    (void)priority;
+    return 0;
+}
+
 void rtmw_subscriber_count(rtmw_subscriber *s, rtmw_subscriber_counters *counters)
 {
     *counters = (rtmw_subscriber_counters){.missed = s->missed};

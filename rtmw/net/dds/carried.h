@@ -1,0 +1,43 @@
+/* How far RELIABLE lanes were carried: a table that outlives nodes (carried_table.c). */
+#ifndef RTMW_NET_CARRIED_H
+#define RTMW_NET_CARRIED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../../shm/rtmw.h"
+#include "lookahead.h"
+
+enum { CARRIED = 4096 /* lanes of which is known how far they were carried, over restarts */ };
+
+/* In memory that outlives the node. */
+struct carried {
+    uint64_t key;      /* of topic, type, DDS domain and direction; inbound of the origin, too. 0: nobody's. By CAS */
+    uint64_t sequence; /* of the last sample, as its trailer said. This and the rest: the route that has the key */
+    uint64_t at_ns;    /* CLOCK_MONOTONIC of it */
+    uint32_t bands;    /* outbound. Bit a band of which messages have left: */
+    uint32_t number[BANDS]; /* rtmw_message.number of the last that left, or was dropped for its age */
+    uint8_t pad[4];
+};
+
+_Static_assert(sizeof(struct carried) == 64, "nodes of other versions read it");
+
+/* An entry of that table, as long as it has the key: it may have given way to another lane. */
+struct carried_place {
+    struct carried *entry; /* NULL: there is none */
+    uint64_t key;
+};
+
+struct carried *carried_map(const char *path); /* makes the file, if it is not there. NULL: errno says why */
+void carried_unmap(struct carried *table);     /* NULL: there is none */
+struct carried_place carried_place_of(struct carried *table, uint64_t key); /* key: odd */
+struct carried *carried_at(const struct carried_place *);                   /* NULL: there is none */
+
+/* Outbound. Messages that no route has sent before this subscriber begins; is this one of those that came since the last node
+ * sent; it has left, or nobody is to get it; the bus has no more of the band for the subscriber. */
+uint64_t carried_not_sent(struct carried *, rtmw_subscriber *, bool begins_in_the_past);
+bool carried_is_new(const struct carried *, const rtmw_message *);
+void carried_number(struct carried *, const rtmw_message *);
+void carried_come_to(struct carried *, rtmw_subscriber *, uint32_t band);
+
+#endif
