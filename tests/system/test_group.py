@@ -14,7 +14,7 @@ import rtmw
 from rtmw import observe
 from tests.child import Child
 from tests.conftest import free_number
-from tests.net.hosts import Host
+from tests.net.hosts import Host, wait_until
 from tests.users import ALICE, BOB, PLANT, as_user, needs_users, of_user
 
 pytestmark = needs_users
@@ -152,6 +152,23 @@ def test_a_group_that_there_is_not_is_named(domain_id: int) -> None:
     for wrong in ("no such group", "", -1, 1 << 32, True):
         with pytest.raises(ValueError, match="group"):
             rtmw.Domain(domain_id, group=wrong)
+
+
+def test_a_node_that_is_the_first_opens_the_domain_to_the_group_of_its_settings(domain_id: int, start: Start) -> None:
+    words = ["node", "--pool", "8M", "--dds-domain", str(free_number()), "--group", str(PLANT)]
+    node = start(f"from rtmw.cli import main; main({words})", ALICE, PLANT)
+    wait_until(lambda: "is carried" in node.stderr, "the node")
+    for one in Path("/dev/shm").glob(f"rtmw.{domain_id}.*"):
+        assert (one.stat().st_gid, stat.S_IMODE(one.stat().st_mode)) == (PLANT, 0o660), one
+    ask = """
+        import rtmw
+        try:
+            rtmw.Domain(create=False)
+            print("in")
+        except rtmw.AccessDenied:
+            print("not in")
+    """
+    assert [start(ask, BOB, *groups).line() for groups in ((PLANT,), ())] == ["in", "not in"]
 
 
 def test_the_node_of_another_member_follows_one_that_was_killed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from contextlib import ExitStack
@@ -13,16 +14,19 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
+from rtmw.net.link.links import POOL_PART
 from tests.net.cable import Cable as BadCable
 from tests.net.cable import Faults, obstacle
-from tests.net.hosts import PATIENCE, Host, Place, wait_until
+from tests.net.hosts import PATIENCE, Host, Place, go_on, halt, wait_until
 from tests.net.link.cable import Cabled
 from tests.net.link.hosts import LinkHost, linked_hosts
 
 RELIABLE, ADAPTIVE, TIMELY = Reliability.RELIABLE, Reliability.ADAPTIVE, Reliability.TIMELY
 FREE = os.statvfs("/dev/shm").f_bavail * os.statvfs("/dev/shm").f_frsize
 MANY = 3000
-LARGE, POOL = 64 << 20, 160 << 20
+POOL = 128 << 20
+LARGE = POOL // POOL_PART
+"""As much as a link lets lie in the pool until it is acknowledged."""
 
 
 @pytest.fixture
@@ -188,11 +192,23 @@ def test_large_messages_leave_from_the_pool_and_come_into_a_loan(tmp_path: Path)
             rtmw.Publisher("large", reliability=RELIABLE, max_blocking=PATIENCE, domain=here.domain)
         )
         assert out.wait_for_subscribers(1, timeout=PATIENCE)
-        for seed in range(2):
-            payload = np.random.default_rng(seed).bytes(LARGE)
-            assert out.publish(payload)
-            assert bytes(taker.receive(timeout=PATIENCE).data) == payload
+        before = private_bytes(here)
+        payloads = [np.random.default_rng(seed).bytes(LARGE) for seed in range(2)]
+        assert out.publish(payloads[0])
+        assert bytes(taker.receive(timeout=PATIENCE).data) == payloads[0]
+        halt(there)
+        stack.callback(go_on, there)
+        assert out.publish(payloads[1])
+        wait_until(lambda: here.crossed("out", "large")["sent"] == 2, "it is being sent")
+        assert private_bytes(here) - before < LARGE // 2, "it lies in the pool, and nowhere else"
+        go_on(there)
+        assert bytes(taker.receive(timeout=PATIENCE).data) == payloads[1]
         wait_until(lambda: there.crossed("in", "large")["uncopied"] == 2, "both lay in a loan")
+
+
+def private_bytes(host: Host) -> int:
+    """Memory of its node, without that of its domain."""
+    return 1024 * int(re.search(r"RssAnon:\s*(\d+)", Path(f"/proc/{host.node.pid}/status").read_text())[1])  # type: ignore[index]
 
 
 def test_the_deadline_of_a_subscriber_is_missed_when_the_link_is_cut(cut: Cabled) -> None:
