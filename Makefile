@@ -27,7 +27,7 @@ bench: setup .venv-bench/.installed  ## rtmw beside its peers, a quarter of an h
 bench-docs: .venv-bench/.installed  ## bring the last results of make bench into docs/performance.md
 	@.venv-bench/bin/python -m bench --docs
 
-torture: setup  ## every fault at every point: half an hour; make torture-soak and so on for one part
+torture: setup  ## every fault at every point: an hour; make torture-soak and so on for one part
 	@$(BIN)/python -m tests.torture
 
 torture-%: setup

@@ -58,7 +58,7 @@ from rtmw.transfer.records import (
 from rtmw.transfer.runs import arrive_run, confirm_ends, consume_run, send_run, settle_run, take_run
 from rtmw.transfer.state import State
 from rtmw.transfer.table import Phase, Transaction
-from rtmw.transfer.undoing import CAUSES, abort, append, undo_until
+from rtmw.transfer.undoing import abort, append, undo_until, undone
 
 __all__ = ["Machine"]
 
@@ -145,14 +145,17 @@ class Machine:
     def _row(self, txn: int) -> Transaction:
         """Of a transaction that is open and may go on."""
         if txn not in self.open:
-            cause = self._aborted.get(txn)
-            if cause is not None:
-                raise TransactionAborted(f"transaction {txn} was undone, because {CAUSES[cause]}; begin a new one")
+            self.check_undone(txn)
             raise ValueError(f"there is no open transaction {txn}; it has been committed or undone, or never was")
         row = self.row(txn)
         if row.phase is not Phase.RUNNING or self.open[txn].broken:
             raise TransactionAborted(f"transaction {txn} is being undone; begin a new one")
         return row
+
+    def check_undone(self, txn: int) -> None:
+        """Raises TransactionAborted, and why, if it is one of the last that were not undone by their programs."""
+        if txn in self._aborted:
+            raise undone(txn, self._aborted[txn])
 
     def row(self, txn: int) -> Transaction:
         """Of the transaction table; an empty one, if nothing was logged for it yet."""
@@ -372,10 +375,9 @@ class Machine:
         for row in [row for row in self.state.table.values() if row.phase is Phase.COMMITTED]:
             yield from append(self.state, End(row.txn, row.last_lsn))
         for txn, open in list(self.open.items()):
-            if self.age_ns(txn, now.monotonic_ns) > self.limits.transaction_age * 1e9:
-                yield from self._abort(txn, AbortCause.AGE)
-            elif open.broken or self.row(txn).phase is Phase.ABORTING:
-                yield from self._abort(txn, AbortCause.ASKED)
+            is_old = self.age_ns(txn, now.monotonic_ns) > self.limits.transaction_age * 1e9
+            if is_old or open.broken or self.row(txn).phase is Phase.ABORTING:
+                yield from self._abort(txn, AbortCause.AGE if is_old else AbortCause.ASKED)
         return carried
 
     def _expire(self, now: Now) -> Steps[list[int]]:

@@ -9,21 +9,27 @@ from __future__ import annotations
 from typing import Final
 
 from rtmw.transfer.effects import Append, Steps
+from rtmw.transfer.errors import TransactionAborted
 from rtmw.transfer.records import NONE, Abort, AbortCause, Clr, End, Record, Undone
 from rtmw.transfer.state import State
 from rtmw.transfer.table import Phase, Transaction
 
-__all__ = ["CAUSES", "DELIVERIES", "abort", "append", "undo_losers", "undo_until"]
+__all__ = ["DELIVERIES", "abort", "append", "undo_losers", "undo_until", "undone"]
 
 DELIVERIES: Final = 16
 """How often a transfer is delivered before it is a dead letter."""
-CAUSES: Final = {
+_CAUSES: Final = {
     AbortCause.ASKED: "its program asked for it",
     AbortCause.AGE: "it was open for too long",
     AbortCause.SIZE: "it became too large",
     AbortCause.ENDED: "its program has ended",
     AbortCause.RESTART: "the core was started anew",
 }
+
+
+def undone(txn: int, cause: AbortCause) -> TransactionAborted:
+    """What the program hears of a transaction that it has not undone itself."""
+    return TransactionAborted(f"transaction {txn} was undone, because {_CAUSES[cause]}; begin a new one")
 
 
 def append(state: State, *records: Record) -> Steps[list[int]]:

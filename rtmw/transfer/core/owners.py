@@ -14,15 +14,17 @@ from rtmw.transfer.events import (
     SetSavepoint,
 )
 from rtmw.transfer.frames import Frame
+from rtmw.transfer.machine import Machine
 from rtmw.transfer.records import Request
 
 __all__ = ["Owners", "transaction_event"]
 
 
 class Owners:
-    """Of open transactions."""
+    """Of the open transactions of a machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
         self._lives: dict[int, Life] = {}
 
     def begin(self, txn: int, life: Life) -> None:
@@ -31,6 +33,8 @@ class Owners:
     def check(self, frame: Frame, txn: int) -> None:
         """Raises TransactionAborted, unless the transaction is of the process that has sent the frame."""
         owner = self._lives.get(txn)
+        if owner is None:
+            self._machine.check_undone(txn)
         if owner is None or (owner.pid, owner.start) != (frame.life.pid, frame.life.start):
             raise TransactionAborted(
                 f"transaction {txn} is not open: it was committed or undone, or its core was started anew; begin "

@@ -88,7 +88,7 @@ class Service:
         self.machines = machines
         self.members: dict[Life, Member] = {}
         self._bodies = Bodies()
-        self._owners = Owners()
+        self._owners = Owners(machines.logged)
         self._receiving = Receiving(self.members, machines, Handing(machines, path), self._owners)
         self._telling = Telling(self.members)
         self._addressed = Addressed()

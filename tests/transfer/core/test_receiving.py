@@ -35,7 +35,8 @@ class Taker:
     def __init__(self, store: Store) -> None:
         self.store = store
         machines = Machines(store.machine, Volatile("plant", 7, None, lambda: Now(0, 0)).machine, lambda: Now(0, 0))
-        self.receiving = Receiving({me(): Named("ingest")}, machines, Handing(machines, store.spool.path), Owners())
+        handing, owners = Handing(machines, store.spool.path), Owners(machines.logged)
+        self.receiving = Receiving({me(): Named("ingest")}, machines, handing, owners)
         store.join("ingest", me())
         for number in range(LETTERS):
             send(store, b"%d" % number)
