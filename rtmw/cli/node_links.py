@@ -23,7 +23,8 @@ _OPENSSL: Final = "OpenSSL of links"
 def links_table(links: dict[str, Any]) -> Table:
     """Peers that the node has, or had within the lease, a link with."""
     columns = (
-        "peer", "host", "address", "state", "cipher", "certificate left", "there and back", "to be sent", "out", "in",
+        "peer", "host", "address", "state", "cipher", "certificate left", "there and back",
+        "not acknowledged", "out", "in",
     )  # fmt: skip
     return Table("Links", columns, [_row(peer) for peer in links["peers"]])
 
@@ -32,7 +33,7 @@ def _row(peer: dict[str, Any]) -> tuple[Any, ...]:
     state = "up" if peer["up"] else f"cut for {duration(peer['down_s'])}: {peer['why_down'] or 'not up yet'}"
     left = None if peer["expires"] is None else duration(max(peer["expires"] - CLOCK.wall(), 0.0))
     way = None if peer["round_trip_ns"] is None else duration(peer["round_trip_ns"] / 1e9)
-    waiting = size(peer["queued_bytes"] + peer["unacknowledged_bytes"])
+    waiting = size(peer["unacknowledged_bytes"])  # those that the kernel has not sent are among them
     return (
         peer["peer"], peer["host"], peer["address"], state, _cipher(peer, "none"), left, way, waiting,
         peer["routes_out"], peer["routes_in"],
