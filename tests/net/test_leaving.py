@@ -97,6 +97,7 @@ def test_a_node_that_ends_does_not_wait_until_it_must_no_longer(hosts: tuple[Hos
     assert NOT_IN_TIME not in hosts[1].said
 
 
+@BOTH_WAYS
 def test_publishers_wait_for_a_node_elsewhere_as_long_as_their_own_node_allows_and_what_is_lost_is_told(
     hosts: tuple[Host, Host],
 ) -> None:
