@@ -78,9 +78,10 @@ def published(stage: Stage, case: Case) -> Figures:
 
 
 @contextmanager
-def sending(domain: int, delivery: rtmw.Delivery) -> Generator[Store]:
-    """Letters as a log's appends are written: threads or tasks of one sender."""
-    with rtmw.Sender("bench", domain=domain) as sender:
+def sending(role: Role) -> Generator[Store]:
+    """Letters as a log's appends are written: threads or tasks of one sender, to a node of their own."""
+    delivery = rtmw.Delivery[role.options["delivery"]]
+    with serving(role.domain, Path(role.options["folder"])), rtmw.Sender("bench", domain=role.domain) as sender:
 
         @asynccontextmanager
         async def appender() -> AsyncGenerator[AppendAsync]:
@@ -91,8 +92,7 @@ def sending(domain: int, delivery: rtmw.Delivery) -> Generator[Store]:
 
 def threads(role: Role) -> list[list[float]]:
     """How long each took, in µs, by threads."""
-    delivery = rtmw.Delivery[role.options["delivery"]]
-    with serving(role.domain, Path(role.options["folder"])), sending(role.domain, delivery) as store:
+    with sending(role) as store:
         return for_a_while(role, store)
 
 
@@ -100,8 +100,7 @@ def tasks(role: Role) -> list[list[float]]:
     """How long each took, in µs, by tasks."""
     import uvloop
 
-    delivery = rtmw.Delivery[role.options["delivery"]]
-    with serving(role.domain, Path(role.options["folder"])), sending(role.domain, delivery) as store:
+    with sending(role) as store:
         return uvloop.run(append_all(store.appender_async, role.options["writers"], role.options["seconds"]))
 
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import rtmw
 from rtmw.errors import LogFull
+
+Places = Callable[..., list[tuple[int, int]]]
+
+
+@contextmanager
+def _appended_by(log: rtmw.Log[Any], places: Places) -> Iterator[None]:
+    log._places = places  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del log._places
 
 
 @contextmanager
@@ -25,11 +36,8 @@ def full_after(log: rtmw.Log[Any], batches: int, reserve: int = 0) -> Iterator[N
             reserved -= 1
         return places(data, ends=ends)
 
-    log._places = limited  # type: ignore[method-assign]
-    try:
+    with _appended_by(log, limited):
         yield
-    finally:
-        del log._places
 
 
 @contextmanager
@@ -44,8 +52,5 @@ def room_for(log: rtmw.Log[Any], records: int) -> Iterator[None]:
         left -= len(data)
         return places(data, ends=ends)
 
-    log._places = limited  # type: ignore[method-assign]
-    try:
+    with _appended_by(log, limited):
         yield
-    finally:
-        del log._places

@@ -4,9 +4,8 @@ alone."""
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +19,7 @@ from rtmw.transfer.client.gathering import ENOUGH
 from rtmw.transfer.client.group import MOST_LETTERS
 from rtmw.transfer.frames import CORE_QUEUE, unpack_frame
 from rtmw.transfer.messages import Send, Sends
+from tests.bus import eventually
 from tests.transfer.core_process import PATIENCE, CoreProcess, consumed
 from tests.transfer.programs.test_deaths import killed_behind
 
@@ -55,15 +55,6 @@ class Frames:
         return self.letters
 
 
-def until(met: Callable[[], bool]) -> None:
-    patience = threading.Event()
-    for _ in range(int(PATIENCE / 0.002)):
-        if met():
-            return
-        patience.wait(0.002)
-    raise AssertionError("it does not come")
-
-
 @BOTH
 def test_letters_of_threads_have_an_id_each_and_come_in_the_order_of_their_thread(
     sender: rtmw.Sender, inbox: rtmw.Inbox, delivery: Delivery
@@ -88,7 +79,7 @@ def sending(threads: ThreadPoolExecutor, sender: rtmw.Sender, count: int) -> lis
     before = sender.stats().unanswered
     for n in range(count):
         sent.append(threads.submit(sender.send, "ingest", b"%d" % n))
-        until(lambda: sender.stats().unanswered > before + len(sent) - 1)
+        eventually(lambda: sender.stats().unanswered > before + len(sent) - 1)
     return sent
 
 
@@ -157,7 +148,7 @@ def test_what_is_asked_in_another_way_comes_behind_what_waits(
         with stopped(core):
             sent = sending(threads, sender, ENOUGH + 2)
             last = threads.submit(sender.send, "ingest", b"last", lifetime=60)
-            until(lambda: sender.stats().unanswered > ENOUGH + 2)
+            eventually(lambda: sender.stats().unanswered > ENOUGH + 2)
         for one in [*sent, last]:
             one.result(PATIENCE)
     assert consumed(inbox, ENOUGH + 3) == [*(b"%d" % n for n in range(ENOUGH + 2)), b"last"]
@@ -183,7 +174,7 @@ def test_a_letter_that_the_core_refuses_is_refused_to_its_thread_alone(
         with stopped(core):
             sent = sending(threads, sender, ENOUGH + 1)
             wrong = threads.submit(sender.send, "ingest/1", b"nobody has this pid")
-            until(lambda: sender.stats().unanswered > ENOUGH + 1)
+            eventually(lambda: sender.stats().unanswered > ENOUGH + 1)
         for one in sent:
             one.result(PATIENCE)
         with pytest.raises(rtmw.TransferRefused, match="ingest"):
