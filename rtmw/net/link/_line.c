@@ -18,7 +18,7 @@ static PyObject *Bus_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     self->holders = 1;
     self->began_ns = now_monotonic_ns();
     if (code == RTMW_OK && carried && !(self->carried = carried_map(carried)))
-        return Py_DECREF(self), PyErr_SetFromErrnoWithFilename(PyExc_OSError, carried);
+        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, carried), Py_DECREF(self), NULL;
     if (code == RTMW_OK) return (PyObject *)self;
     self->region = NULL;
     self->is_closed = true;

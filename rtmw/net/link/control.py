@@ -2,7 +2,7 @@
 
     the side that subscribes            the side that publishes
     may the peer bring it?        ◄──   Advertise: topic, if the peer may have it
-    Denied, or nothing            ──►   its programs publish in vain: `rtmw node info` says why
+    Denied, or Allowed            ──►   if denied, its programs publish in vain: `rtmw node info` says why
     Interest: topic, types, QoS   ──►   may the peer have it? Has it publishers of such a type?
     may the peer bring it?        ◄──   Open: route, type, what is offered
     Answer                        ──►   messages flow once the engine of the other side has opened the route
