@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from rtmw.log import Label
 from rtmw.qos import check_priority, check_seconds
@@ -12,10 +12,12 @@ from rtmw.transfer.header import Delivery, Header, Kind, Level
 from rtmw.transfer.records import LARGEST_INLINE
 from rtmw.transfer.runs import is_plain
 
-__all__ = ["SMALL", "SendOptions", "goes_together", "letter_header"]
+__all__ = ["LETTER_HEADERS", "SMALL", "SendOptions", "goes_together"]
 
 SMALL: Final = 64 << 10
 """Bytes of a SMALL_RAW at most."""
+_MOST_HEADERS: Final = 1024
+"""That are remembered."""
 
 
 class SendOptions(NamedTuple):
@@ -50,11 +52,31 @@ def goes_together(header: Header) -> bool:
     return is_small and header.to.reach is not Reach.EACH
 
 
-@lru_cache(maxsize=1024, typed=True)
-def letter_header(
-    to: str, length: int, level: Level, delivery: Delivery, priority: int, timeout: float | None
+_Called: TypeAlias = tuple[str, int, Level, Delivery, int, type[int], float | None]
+"""What a call says of a letter: address, bytes of the body, level, delivery, priority, its class (True equals 1, and is
+no priority), and timeout."""
+
+
+class _LetterHeaders(dict[_Called, Header | None]):
+    """A subscript is the header of a letter that may go out together with others; None: it goes out by itself. Those
+    of the last calls are remembered, because senders repeat themselves. ValueError, TypeError: as `SendOptions.check`,
+    and as its `header`."""
+
+    def __missing__(self, called: _Called) -> Header | None:
+        header = _letter_header(*called)
+        if len(self) >= _MOST_HEADERS:
+            self.clear()
+        self[called] = header
+        return header
+
+
+LETTER_HEADERS: Final = _LetterHeaders()
+"""Looked at by all senders."""
+
+
+def _letter_header(
+    to: str, length: int, level: Level, delivery: Delivery, priority: int, _: type[int], timeout: float | None
 ) -> Header | None:
-    """Of a letter that may go out together with others; None: it goes out by itself."""
     check_priority(priority)
     check_seconds("timeout", timeout)
     if not 0 < length <= LARGEST_INLINE:
@@ -63,7 +85,7 @@ def letter_header(
     return header if is_plain(header) else None
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=_MOST_HEADERS)
 def _header(to: str, kind: Kind, length: int, level: int, delivery: int, priority: int, *times: int) -> Header:
     """Remembered, because senders repeat themselves."""
     return Header(Address.parse(to), kind, length, Level(level), Delivery(delivery), priority, *times)

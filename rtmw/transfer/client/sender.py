@@ -22,7 +22,7 @@ from rtmw.transfer.client.deadline import NEVER, Deadline
 from rtmw.transfer.client.group import Groups
 from rtmw.transfer.client.line import Line, new_life
 from rtmw.transfer.client.news import News, TransferEvent
-from rtmw.transfer.client.options import SendOptions, letter_header
+from rtmw.transfer.client.options import LETTER_HEADERS, SendOptions
 from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.states import RESTARTED
 from rtmw.transfer.client.transaction import Transaction
@@ -112,9 +112,10 @@ class Sender(Closing):
         not take it in time, and it will not be sent. ValueError, TypeMismatch: nothing was sent. CoreNotRunning: there
         has been no core for ten seconds; transfers that a core has taken go on when one is there.
         """
-        body = encoded(body)
+        if body.__class__ is not bytes:
+            body = encoded(body)
         if body.__class__ is bytes and lifetime is None and id is None:
-            header = letter_header(to, len(body), wait, delivery, priority, timeout)
+            header = LETTER_HEADERS[to, len(body), wait, delivery, priority, priority.__class__, timeout]
             if header is not None:  # it goes out with what other threads send while the core is at work
                 return self._send_with_others(header, body, Deadline(timeout))
         options = SendOptions(delivery, wait, lifetime, timeout, priority, id)
@@ -150,9 +151,10 @@ class Sender(Closing):
         id: Label | None = None,
     ) -> Transfer:
         """As `send`, for asyncio: the event loop goes on meanwhile. Cancelled, it may be sent or not."""
-        body = encoded(body)
+        if body.__class__ is not bytes:
+            body = encoded(body)
         if body.__class__ is bytes and lifetime is None and id is None:
-            header = letter_header(to, len(body), wait, delivery, priority, timeout)
+            header = LETTER_HEADERS[to, len(body), wait, delivery, priority, priority.__class__, timeout]
             if header is not None:  # it goes out with what else is sent in this turn of the event loop
                 level, deadline = header.level, NEVER if timeout is None else Deadline(timeout)
                 waits = None if level is Level.NONE else asyncio.get_running_loop().create_future()
