@@ -38,8 +38,13 @@ class Gathering:
         """Those that have their numbers, and no answer."""
         self._has_waiting = False
         """Letters of threads are gathered, which wait for an answer."""
-        self.left = 0
+        self._left = 0
+        """Letters that have their numbers, and no answer."""
+
+    @property
+    def unanswered(self) -> int:
         """Letters without an answer."""
+        return self._left + sum(group.left for group in list(self.open.values()))
 
     def begin(self, owner: Owner) -> Group:
         group = self.open[owner._life] = Group(owner, owner._life)
@@ -52,6 +57,7 @@ class Gathering:
         self._has_waiting = False
         for group in groups:
             numbers[group.life] = group.number_from(numbers[group.life])
+            self._left += group.left
         self._unsent += groups
         self._going.update(groups)
         return groups
@@ -73,7 +79,7 @@ class Gathering:
         """Its sender is closed."""
         group = self.open.pop(life, None)
         if group is not None:
-            self.fail(group, error)
+            group.fail(error)
 
     def may_wait(self) -> bool:
         """May a letter of a thread wait for an answer, since the core has enough to do?"""
@@ -84,13 +90,14 @@ class Gathering:
 
     def answered(self, letters: int, group: Group) -> bool:
         """So many of its letters. Is it time that those go out that waited for an answer, or for room?"""
-        self.left -= letters
+        self._left -= letters
         if group.is_done:
             self._going.discard(group)
         return bool(self._unsent) or (self._has_waiting and len(self._going) < ENOUGH)
 
     def fail(self, group: Group, error: Exception) -> None:
-        self.left -= group.left
+        """It has its numbers, and no answer comes any more."""
+        self._left -= group.left
         self._going.discard(group)
         group.fail(error)
 

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary, ref
 from rtmw.transfer.address import Life
 from rtmw.transfer.client.pending import error_in
 from rtmw.transfer.client.states import LOST, REACHED
-from rtmw.transfer.client.waiting import Waiter, wake
+from rtmw.transfer.client.waiting import Waiting
 from rtmw.transfer.errors import TransferError
 from rtmw.transfer.header import Header, Level
 from rtmw.transfer.messages import Accepted, AcceptedRun, Failed, Message, Move, Run, Sends
@@ -31,6 +31,7 @@ MOST_BYTES: Final = 64 << 10
 _SILENT: Final = 255
 """Instead of a state: its transaction was undone, and it never was; or the core has refused it."""
 _UNANSWERED: Final = int(TransferState.HELD)
+_ACCEPTED, _SENT = bytes([Level.ACCEPTED]), bytes([Level.SENT])
 
 
 class Watched(Protocol):
@@ -63,57 +64,63 @@ class Group:
     def __init__(self, owner: Owner, life: Life) -> None:
         self._owner, self.life, self.number = owner, life, 0
         self._runs: list[tuple[Header, list[bytes]]] = []
-        self.bytes = self.left = 0
-        """Of the bodies; how many letters have no answer."""
-        self._elsewhere: set[int] = set()
-        """Indexes of letters for other nodes."""
+        self._header: Header | None = None
+        self._bodies: list[bytes] = []
+        """Of the last run."""
+        self.left = self.bytes = 0
+        """Letters that have no answer; bytes of the bodies, when it goes out."""
+        self.full_at = MOST_LETTERS
+        """With so many letters it goes out at once."""
+        self.lowest = 0
+        """A level that all letters have reached, as of the answer to the last one."""
         self._states, self._levels = bytearray(), bytearray()
+        self._accepted_levels = b""
+        """The level that each letter reaches when it is accepted."""
         self._ids: list[tuple[int, TransferId]] = []
         """Of runs: index of the first letter, and its id."""
         self._causes: dict[int, str] = {}
         self._errors: dict[int, Exception] = {}
-        self._waiting: list[Waiter] = []
+        self.waiting = Waiting()
+        """For an answer."""
         self._watched: WeakValueDictionary[int, Watched] = WeakValueDictionary()
 
-    def add(self, header: Header, body: bytes, waits: Waiter | None) -> int:
+    def add(self, header: Header, body: bytes) -> int:
         """Its index."""
+        if header is not self._header:  # headers are remembered, so equal ones are one object
+            self._begin_run(header)
+        self._bodies.append(body)
         index = self.left
-        if self._runs and self._runs[-1][0] is header:  # headers are remembered, so equal ones are one object
-            self._runs[-1][1].append(body)
-        else:
-            self._runs.append((header, [body]))
-        self.bytes += len(body)
-        if waits is not None:
-            self._waiting.append(waits)
-        if self._is_elsewhere(header):
-            self._elsewhere.add(index)
         self.left = index + 1
         return index
 
-    def add_run(self, header: Header, bodies: Sequence[bytes]) -> int:
-        """Letters with one header; how many."""
-        count = len(bodies)
-        self._runs.append((header, list(bodies)))
-        self.bytes += count * header.length
-        if self._is_elsewhere(header):
-            self._elsewhere.update(range(self.left, self.left + count))
-        self.left += count
-        return count
+    def add_run(self, header: Header, bodies: Sequence[bytes]) -> None:
+        """Letters with one header."""
+        self._begin_run(header)
+        self._bodies += bodies
+        self.left += len(bodies)
 
-    def _is_elsewhere(self, header: Header) -> bool:
-        node = header.to.node
-        return node != "" and node != self._owner._node
+    def _begin_run(self, header: Header) -> None:
+        self._end_run()
+        self._header, self._bodies = header, []
+        self._runs.append((header, self._bodies))
+        self.full_at = min(MOST_LETTERS, self.left - (self.bytes - MOST_BYTES) // header.length)
 
-    @property
-    def is_full(self) -> bool:
-        return self.left >= MOST_LETTERS or self.bytes >= MOST_BYTES
+    def _end_run(self) -> None:
+        if self._header is not None:
+            self.bytes += len(self._bodies) * self._header.length
 
     def number_from(self, number: int) -> int:
         """It goes out. `number`: of its first letter; the answer is the number behind its last one."""
+        self._end_run()
         self.number, count = number, self.left
         self._states, self._levels = bytearray(count), bytearray(count)
+        self._accepted_levels = b"".join([self._accepted_level(header) * len(bodies) for header, bodies in self._runs])
         self._owner._went_out(count, self.bytes)
         return number + count
+
+    def _accepted_level(self, header: Header) -> bytes:
+        """The core of a receiver of this node is the sender's: it has all bytes when it accepts."""
+        return _SENT if header.to.node in ("", self._owner._node) else _ACCEPTED
 
     def has(self, number: int) -> bool:
         return self.number <= number < self.number + len(self._states)
@@ -135,9 +142,6 @@ class Group:
     def is_answered(self, index: int) -> bool:
         return bool(self._states) and self._states[index] != _UNANSWERED
 
-    def has_reached(self, index: int, level: Level) -> bool:
-        return bool(self._levels) and self._levels[index] >= level
-
     def is_over(self, index: int, level: Level) -> bool:
         """It has reached the level, or never will."""
         if not self.is_answered(index):
@@ -145,7 +149,7 @@ class Group:
         return self._levels[index] >= level or self._states[index] not in REACHED
 
     def all_reached(self, level: Level) -> bool:
-        return not self.left and min(self._levels, default=Level.NONE) >= level
+        return self.lowest >= level or (not self.left and min(self._levels, default=Level.NONE) >= level)
 
     def all_over(self, level: Level) -> bool:
         """Each of its letters has reached the level, or never will."""
@@ -186,13 +190,12 @@ class Group:
             self._refused(index, error_in(message))
 
     def _accepted(self, index: int, count: int, first: TransferId) -> None:
-        if any(self._states[index : index + count]):
+        end = index + count
+        if self._states.count(_UNANSWERED, index, end) < count:
             return
         insort(self._ids, (index, first))
-        self._states[index : index + count] = bytes([TransferState.ACCEPTED]) * count
-        self._levels[index : index + count] = bytes([Level.SENT]) * count  # the core of the receiver is this one
-        for at in self._elsewhere.intersection(range(index, index + count)):
-            self._levels[at] = Level.ACCEPTED
+        self._states[index:end] = bytes([TransferState.ACCEPTED]) * count
+        self._levels[index:end] = self._accepted_levels[index:end]
         self._answered(index, count)
         self._owner._groups.put(self, first, index)
 
@@ -205,7 +208,8 @@ class Group:
     def _answered(self, index: int, count: int) -> None:
         self.left -= count
         if self.is_done:
-            self._runs = []
+            self.lowest = min(self._levels)
+            self._runs, self._bodies = [], []
         for at in list(self._watched) if self._watched else ():
             if index <= at < index + count and (watched := self._watched.get(at)) is not None:
                 watched._tell()
@@ -220,7 +224,7 @@ class Group:
         for index in self._errors:
             self._states[index] = _SILENT
         self.left = 0
-        wake(self.woken())
+        self.waiting.wake()
 
     def told(self, index: int, move: Move) -> bool:
         """It has moved. Is that news?"""
@@ -236,11 +240,6 @@ class Group:
         if watched is not None:
             watched._tell()
         return move.state != before
-
-    def woken(self) -> list[Waiter]:
-        """Who waits for an answer; they are woken once."""
-        waiting, self._waiting = self._waiting, []
-        return waiting
 
     def going(self) -> list[TransferId]:
         """Of letters that were accepted and have not ended."""

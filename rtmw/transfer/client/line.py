@@ -226,6 +226,7 @@ class Line:
                     for frame in frames:
                         self._take(frame)
                     self.changed.notify()
+                    self.requests.wake_answered()
         except (ClosedError, SweptError, rtmw.ForkedError) as error:
             self._end(error)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import threading
 import time
+from asyncio import Future, get_running_loop
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,7 +17,7 @@ from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.gathering import Gathering, Place
 from rtmw.transfer.client.group import Group, Owner
 from rtmw.transfer.client.pending import Pending
-from rtmw.transfer.client.waiting import Asleep, Waiter, wake
+from rtmw.transfer.client.waiting import Asleep, Loop
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.frames import CORE_QUEUE, Frame, pack_frame
 from rtmw.transfer.header import Header
@@ -55,6 +55,8 @@ class Requests:
         self._given_up: list[Pending] = []
         """Requests that were given up, which the core was not told yet."""
         self._gathering = Gathering(self._put)
+        self._answered: list[Group] = []
+        """Groups that were answered, and whose tasks and threads were not woken yet."""
 
     # ---- members ----
 
@@ -124,17 +126,26 @@ class Requests:
 
     # ---- letters that go out together ----
 
-    def gather(self, owner: Owner, header: Header, body: bytes, waits: asyncio.Future[None] | None) -> Place | None:
+    def gather(self, owner: Owner, header: Header, body: bytes, loop: Loop, waits: Future[None] | None) -> Place | None:
         """A letter of this turn of the event loop, which goes out with others at its end. None: too much is unanswered.
         ClosedError. `waits`: is finished when it is answered, or there is no core."""
-        with self.lock:
-            is_first = owner._life not in self._gathering.open
-            place = self._gather(owner, header, body, waits)
-            if place is not None and is_first:
-                asyncio.get_running_loop().call_soon(self._send_soon)
-            if place is not None and place[0].is_full:
+        gathering = self._gathering
+        self.lock.acquire()  # `with` takes twice as long, for each letter
+        try:
+            group = gathering.open.get(owner._life)
+            if group is None:
+                if not self.has_room():
+                    return None
+                group = self._begin_group(owner)
+                loop.call_soon(self._send_soon)
+            index = group.add(header, body)
+            if waits is not None:
+                group.waiting.tasks[loop].append(waits)
+            if group.left >= group.full_at:
                 self._send_soon()
-            return place
+            return group, index
+        finally:
+            self.lock.release()
 
     def join_others(
         self, owner: Owner, header: Header, body: bytes, waits: Asleep | None, deadline: Deadline
@@ -143,22 +154,21 @@ class Requests:
         soon, if the queue of the core is full up to the deadline. None: too much is unanswered. ClosedError. `waits`:
         is woken when it is answered, or there is no core; without, it goes out now."""
         with self.lock:
-            place = self._gather(owner, header, body, waits)
-            goes = place is not None and (waits is None or place[0].is_full or not self._gathering.may_wait())
+            if not self.has_room():
+                return None
+            group = self._gathering.open.get(owner._life) or self._begin_group(owner)
+            index = group.add(header, body)
+            if waits is not None:
+                group.waiting.threads.append(waits)
+            goes = waits is None or group.left >= group.full_at or not self._gathering.may_wait()
         while goes and not self.send_gathered() and not deadline.is_over:
             time.sleep(_AGAIN_S)  # without the lock: others may have less time, or an event loop
-        return place
+        return group, index
 
-    def _gather(self, owner: Owner, header: Header, body: bytes, waits: Waiter | None) -> Place | None:
-        """The lock is held."""
-        if not self.has_room():
-            return None
-        group = self._gathering.open.get(owner._life)
-        if group is None:
-            self._check(owner._life)
-            group = self._gathering.begin(owner)
-        self._gathering.left += 1
-        return group, group.add(header, body, waits)
+    def _begin_group(self, owner: Owner) -> Group:
+        """The lock is held. ClosedError."""
+        self._check(owner._life)
+        return self._gathering.begin(owner)
 
     def begin_runs(self, owner: Owner, runs: Sequence[Run], waits: bool) -> Group | None:
         """Letters that go out now, in one frame behind what was asked before; or soon, if the queue of the core is
@@ -167,10 +177,9 @@ class Requests:
             self._number_gathered()
             if not self.has_room():
                 return None
-            self._check(owner._life)
-            group = self._gathering.begin(owner)
+            group = self._begin_group(owner)
             for run in runs:
-                self._gathering.left += group.add_run(run.header, run.bodies)
+                group.add_run(run.header, run.bodies)
             if waits:
                 self.send_gathered(waits)
             else:
@@ -180,7 +189,7 @@ class Requests:
     def _send_soon(self) -> None:
         """The gathered letters go out, or, if the queue of the core is full, a little later."""
         if not self.send_gathered():
-            asyncio.get_running_loop().call_later(_AGAIN_S, self._send_soon)
+            get_running_loop().call_later(_AGAIN_S, self._send_soon)
 
     def send_gathered(self, waits: bool = False) -> bool:
         """False: the queue of the core has no room for all of it; with `waits`, for a tenth of a second."""
@@ -246,7 +255,7 @@ class Requests:
     @property
     def unanswered(self) -> int:
         """Requests that the core has not answered yet."""
-        return len(self._pending) + self._gathering.left
+        return len(self._pending) + self._gathering.unanswered
 
     def has_room(self) -> bool:
         """For another request whose answer nobody waits for."""
@@ -255,7 +264,7 @@ class Requests:
     # ---- what is answered, in the thread of the line ----
 
     def take(self, frame: Frame) -> None:
-        """An answer."""
+        """An answer; `wake_answered` follows."""
         pending = self._pending.get((frame.life, frame.number)) or self._group_with(frame)
         if pending is not None:
             self._answer(pending, frame)
@@ -270,7 +279,14 @@ class Requests:
                 if self._gathering.answered(before - pending.left, pending):
                     self.send_gathered()
             if pending.is_done:
-                wake(pending.woken())
+                self._answered.append(pending)
+
+    def wake_answered(self) -> None:
+        """Those who wait for what was answered. The thread does so last, before it sleeps: an event loop that is woken
+        needs the interpreter at once."""
+        answered, self._answered = self._answered, []
+        for group in answered:
+            group.waiting.wake()
 
     def _group_with(self, frame: Frame) -> Group | None:
         """The group that has a letter with this number."""
@@ -294,7 +310,7 @@ class Requests:
         """Those who wait for groups, to see whether there is still no core."""
         for pending in list(self._pending.values()):
             if isinstance(pending, Group):
-                wake(pending.woken())
+                pending.waiting.wake()
 
     # ---- end ----
 
@@ -305,6 +321,7 @@ class Requests:
             self._gathering.fail_all(error)
             for pending in list(self._pending.values()):
                 self._fail(pending, error)
+        self.wake_answered()
 
     def _fail(self, pending: Pending | Group, error: Exception) -> None:
         if isinstance(pending, Group):

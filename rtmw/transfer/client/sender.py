@@ -134,7 +134,7 @@ class Sender(Closing):
         letter = Transfer(self, header, place)
         if waits is not None:
             waits.wait(deadline.left)
-            if not place[0].has_reached(place[1], level) and not letter.wait(level, deadline.left):
+            if place[0].lowest < level and not letter.wait(level, deadline.left):
                 raise deadline.goes_on(letter, level)
         return letter
 
@@ -157,13 +157,14 @@ class Sender(Closing):
             header = LETTER_HEADERS[to, len(body), wait, delivery, priority, priority.__class__, timeout]
             if header is not None:  # it goes out with what else is sent in this turn of the event loop
                 level, deadline = header.level, NEVER if timeout is None else Deadline(timeout)
-                waits = None if level is Level.NONE else asyncio.get_running_loop().create_future()
-                while (place := self._line.requests.gather(self, header, body, waits)) is None:
+                loop = asyncio.get_running_loop()
+                waits = None if level is Level.NONE else loop.create_future()
+                while (place := self._line.requests.gather(self, header, body, loop, waits)) is None:
                     await self._look_for_room(deadline)
                 letter = Transfer(self, header, place)
                 if waits is not None:
                     await (waits if timeout is None else woken(waits, deadline.left or 0.0))
-                    if not place[0].has_reached(place[1], level) and not await letter._over(level, deadline):
+                    if place[0].lowest < level and not await letter._over(level, deadline):
                         raise deadline.goes_on(letter, level)
                 return letter
         return await self._send_alone(to, body, SendOptions(delivery, wait, lifetime, timeout, priority, id))

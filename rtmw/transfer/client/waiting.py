@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
-from itertools import groupby
-from operator import methodcaller
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-__all__ = ["Asleep", "Signal", "Waiter", "wake", "woken"]
+__all__ = ["Asleep", "Loop", "Signal", "Waiting", "woken"]
 
 Met: TypeAlias = Callable[[], bool]
 Loop: TypeAlias = asyncio.AbstractEventLoop
-_loop_of: Final[Callable[[asyncio.Future[None]], Loop]] = methodcaller("get_loop")
 
 
 class _Task:
     """A task that waits."""
 
-    __slots__ = ("future", "met")
+    __slots__ = ("future", "loop", "met")
 
     def __init__(self, met: Met, loop: Loop) -> None:
-        self.met = met
+        self.met, self.loop = met, loop
         self.future: asyncio.Future[None] = loop.create_future()
 
 
@@ -60,10 +58,6 @@ class _Thread(Asleep):
         self.met = met
 
 
-Waiter: TypeAlias = asyncio.Future[None] | Asleep
-"""Of a task, or a thread: it is woken once."""
-
-
 class Signal:
     """Something changes, now and then. Any thread says so; any number of threads and tasks wait for a condition.
 
@@ -81,7 +75,8 @@ class Signal:
             ready = [one for one in self._waiting if all or one.met()]
             for one in ready:
                 del self._waiting[one]
-        wake([one.future if isinstance(one, _Task) else one for one in ready])
+        if ready:
+            _wake(ready)
 
     def _begin(self, one: _Task | _Thread) -> bool:
         """Is there anything to wait for?"""
@@ -135,20 +130,39 @@ async def woken(future: asyncio.Future[None], timeout: float) -> None:
         timer.cancel()
 
 
-def wake(waiting: Iterable[Waiter]) -> None:
-    """Threads, each by itself; and tasks: all of one event loop that stand together by one call. Any thread."""
-    futures: list[asyncio.Future[None]] = []
-    for one in waiting:
-        if isinstance(one, Asleep):
-            one.wake()
+def _wake(ready: list[_Task | _Thread]) -> None:
+    waiting = Waiting()
+    for one in ready:
+        if isinstance(one, _Task):
+            waiting.tasks[one.loop].append(one.future)
         else:
-            futures.append(one)
-    for loop, same in groupby(futures, _loop_of):
-        with suppress(RuntimeError):  # the loop was closed
-            loop.call_soon_threadsafe(_finish, list(same))
+            waiting.threads.append(one)
+    waiting.wake()
+
+
+class Waiting:
+    """Threads, and tasks by their event loops."""
+
+    __slots__ = ("tasks", "threads")
+
+    def __init__(self) -> None:
+        self.threads: list[Asleep] = []
+        self.tasks: defaultdict[Loop, list[asyncio.Future[None]]] = defaultdict(list)
+
+    def wake(self) -> None:
+        """Threads one by one, all tasks of one event loop by one call. Any thread; nobody is added meanwhile."""
+        threads, tasks = self.threads, self.tasks
+        self.threads, self.tasks = [], defaultdict(list)
+        for thread in threads:
+            thread.wake()
+        for loop, futures in tasks.items():
+            with suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(_finish, futures)
 
 
 def _finish(futures: list[asyncio.Future[None]]) -> None:
     for future in futures:
-        if not future.done():
+        try:
             future.set_result(None)
+        except asyncio.InvalidStateError:  # it was cancelled, or woken before
+            continue

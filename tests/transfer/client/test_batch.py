@@ -378,7 +378,7 @@ def test_a_batch_whose_task_is_cancelled_goes_on_and_leaves_nothing_behind(
     finally:
         core.go_on()
     assert consumed(inbox, COUNT) == numbered(COUNT)
-    assert sender.stats().followed == sender._line.requests._gathering.left == 0
+    assert sender.stats().followed == sender._line.requests._gathering.unanswered == 0
 
 
 def test_no_letter_of_a_batch_is_sent_again_when_one_like_it_is_sent(

@@ -25,8 +25,7 @@ class Line:
     def gather(self) -> Group:
         """A letter."""
         group = self.gathering.open.get(LIFE) or self.gathering.begin(self._sender)
-        group.add(SHORT, b"x", None)
-        self.gathering.left += 1
+        group.add(SHORT, b"x")
         return group
 
     def send(self) -> None:
@@ -55,7 +54,7 @@ def test_a_letter_of_a_thread_waits_while_the_core_has_enough_to_do_and_goes_wit
     assert line.answer(first)
     line.send()
     assert line.out == list(range(1, ENOUGH + 2))
-    assert line.gathering.left == ENOUGH
+    assert line.gathering.unanswered == ENOUGH
 
 
 def test_what_only_the_turn_of_an_event_loop_gathers_goes_at_its_end_and_not_with_an_answer() -> None:
@@ -93,4 +92,4 @@ def test_a_group_that_fails_gives_the_core_nothing_more_to_do() -> None:
     for group in line.fill():
         line.gathering.fail(group, ClosedError("closed"))
     assert not line.gathering.may_wait()
-    assert line.gathering.left == 0
+    assert line.gathering.unanswered == 0

@@ -15,7 +15,7 @@ from rtmw.transfer.messages import Accepted, AcceptedRun, Failed, Move, Run, Sen
 from rtmw.transfer.records import TransferId, TransferState
 
 LIFE = Life(4711, 1000, 1)
-SHORT, LONG = (Header(Address.parse("ingest"), Kind.BUF, size) for size in (1, 2))
+SHORT, LONG, LARGE = (Header(Address.parse("ingest"), Kind.BUF, size) for size in (1, 2, 4095))
 OWN, FAR = (Header(Address.parse(f"ingest@{node}"), Kind.BUF, 1) for node in ("plant", "hub"))
 
 
@@ -41,7 +41,7 @@ class Sender:
 def group_of(sender: Sender, *headers: Header, number: int = 1) -> Group:
     group = Group(sender, LIFE)
     for at, header in enumerate(headers):
-        group.add(header, b"%0*d" % (header.length, at), None)
+        group.add(header, b"%0*d" % (header.length, at))
     group.number_from(number)
     return group
 
@@ -109,7 +109,7 @@ def test_letters_of_a_line_that_ends_fail_unless_they_were_answered() -> None:
     group = group_of(sender, SHORT, SHORT)
     group.take(1, AcceptedRun(1, id_of(5)))
     unsent = Group(sender, LIFE)
-    unsent.add(SHORT, b"x", None)
+    unsent.add(SHORT, b"x")
     for one in (group, unsent):
         one.fail(ClosedError("closed"))
     assert group.error_of(0) is None
@@ -177,29 +177,34 @@ def test_what_a_dead_core_has_told_of_an_end_holds_when_the_next_one_does_not_kn
 def test_a_group_is_full_by_its_letters_or_by_their_bytes() -> None:
     few, large = Group(Sender(), LIFE), Group(Sender(), LIFE)
     for _ in range(MOST_LETTERS):
-        assert not few.is_full
-        few.add(SHORT, b"x", None)
-    assert few.is_full
-    large.add(SHORT, bytes(64 << 10), None)
-    assert large.is_full
+        assert few.left < few.full_at
+        few.add(SHORT, b"x")
+    assert few.left == few.full_at
+    large.add(SHORT, b"x")
+    for _ in range(17):
+        assert large.left < large.full_at
+        large.add(LARGE, bytes(LARGE.length))
+    assert large.left == large.full_at
 
 
 def test_what_is_accepted_is_sent_unless_it_is_for_another_node() -> None:
     group = group_of(Sender(), SHORT, FAR, OWN, FAR)
     group.take(1, AcceptedRun(4, id_of(5)))
-    assert [group.has_reached(index, Level.ACCEPTED) for index in range(4)] == [True] * 4
-    assert [group.has_reached(index, Level.SENT) for index in range(4)] == [True, False, True, False]
+    assert group.lowest == Level.ACCEPTED
+    assert [group.is_over(index, Level.ACCEPTED) for index in range(4)] == [True] * 4
+    assert [group.is_over(index, Level.SENT) for index in range(4)] == [True, False, True, False]
     group.told(3, Move(id_of(8), TransferState.SENT, ""))
     assert [group.is_over(index, Level.SENT) for index in range(4)] == [True, False, True, True]
 
 
 def test_a_run_has_a_place_for_each_of_its_letters() -> None:
     group = Group(Sender(), LIFE)
-    assert [group.add_run(header, bodies) for header, bodies in ((SHORT, (b"0", b"1")), (FAR, (b"2", b"3")))] == [2, 2]
-    assert (group.left, group.bytes, group.number_from(10)) == (4, 4, 14)
+    for header, bodies in ((SHORT, (b"0", b"1")), (FAR, (b"2", b"3"))):
+        group.add_run(header, bodies)
+    assert (group.left, group.number_from(10), group.bytes) == (4, 14, 4)
     assert list(group.requests()) == [(10, Sends((Run(SHORT, (b"0", b"1")), Run(FAR, (b"2", b"3")))))]
     group.take(10, AcceptedRun(4, id_of(5)))
-    assert [group.has_reached(index, Level.SENT) for index in range(4)] == [True, True, False, False]
+    assert [group.is_over(index, Level.SENT) for index in range(4)] == [True, True, False, False]
 
 
 def test_all_letters_are_over_when_each_has_reached_the_level_or_never_will() -> None:
@@ -217,6 +222,7 @@ def test_all_letters_have_reached_what_the_last_of_them_has_reached() -> None:
     group = group_of(Sender(), SHORT, SHORT)
     group.take(1, AcceptedRun(2, id_of(5)))
     assert group.all_reached(Level.SENT)
+    assert group.lowest == Level.SENT
     for index in range(2):
         assert not group.all_over(Level.CONSUMED)
         group.told(index, Move(id_of(5 + index), TransferState.CONSUMED, ""))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rtmw.transfer.client.waiting import Signal
+from rtmw.transfer.client.waiting import Asleep, Signal, Waiting
 
 PATIENCE = 20.0
 
@@ -116,3 +117,24 @@ def test_a_wait_that_is_cancelled_leaves_nothing_behind() -> None:
         assert not signal._waiting
 
     asyncio.run(work())
+
+
+def test_tasks_of_several_loops_and_threads_are_woken_in_spite_of_a_task_that_was_cancelled() -> None:
+    waiting, asleep, ready = Waiting(), Asleep(), threading.Barrier(3)
+    waiting.threads.append(asleep)
+
+    async def wait() -> None:
+        loop = asyncio.get_running_loop()
+        futures = [loop.create_future() for _ in range(3)]
+        futures[0].cancel()
+        waiting.tasks[loop] += futures
+        await asyncio.to_thread(ready.wait, PATIENCE)
+        await asyncio.wait_for(asyncio.gather(*futures[1:]), PATIENCE)
+
+    with ThreadPoolExecutor(3) as threads:
+        tasks = [threads.submit(asyncio.run, wait()) for _ in range(2)]
+        thread = threads.submit(asleep.wait)
+        ready.wait(PATIENCE)
+        waiting.wake()
+        for one in (*tasks, thread):
+            one.result(PATIENCE)
