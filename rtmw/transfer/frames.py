@@ -85,6 +85,7 @@ LARGEST_BYTES: Final = 64 << 10
 _HEAD: Final = Struct("<BBHIQIIQ")
 _SEND: Final = Struct("<QH")
 """Transaction, and size of the header."""
+_SIZE: Final = Struct("<H")
 _ONE: Final = Struct("<HH")
 """A number, and size of the node of the id behind it."""
 _ID: Final = Struct("<QQ")
@@ -191,6 +192,19 @@ def _quick_send(data: bytes | memoryview) -> Send | None:
     once = body + 2 + int.from_bytes(data[body : body + 2], "little")
     known = bytes(data[body + 2 : once])
     return Send(txn, header_of(bytes(data[begin:body])), known, bytes(data[once:])) if once <= len(data) else None
+
+
+def _quick_sends(data: bytes | memoryview) -> Sends | None:
+    """Of one run."""
+    begin = _HEAD.size + _SIZE.size
+    count = begin + _SIZE.unpack_from(data, _HEAD.size)[0]
+    at = count + _SIZE.size
+    if at > len(data):
+        return None
+    header, letters = header_of(bytes(data[begin:count])), _SIZE.unpack_from(data, count)[0]
+    if not letters or len(data) - at != letters * header.length:
+        return None
+    return Sends((Run(header, _bodies(header.length, letters).unpack_from(data, at)),))
 
 
 def _quick_accepted(data: bytes | memoryview) -> Accepted | None:
@@ -360,6 +374,7 @@ _UNPACK: Final[dict[str, Callable[[Fields], Any]]] = {
 }
 _QUICK: Final[dict[int, Callable[[bytes | memoryview], Message | None]]] = {
     3: _quick_send,
+    17: _quick_sends,
     65: _quick_accepted,
     72: _quick_run,
 }

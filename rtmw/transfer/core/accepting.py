@@ -30,14 +30,15 @@ class Letters(NamedTuple):
     bodies: Sequence[bytes]
 
 
-def in_batches(runs: Iterable[Run], *names: str) -> Iterator[Letters]:
+def in_batches(runs: Sequence[Run], *names: str) -> Iterator[Letters]:
     """The letters of a frame. What is logged is one batch of the log, and each record has these names."""
-    for letters in _joined(runs):
+    for letters in _joined(runs) if len(runs) > 1 else (Letters(*runs[0]),):
         header, bodies = letters
         if header.delivery is not Delivery.LOG:
             yield letters
             continue
-        most = max(1, LARGEST_BATCH // (max(map(len, bodies)) + _beside_body(header, names)))
+        largest = header.length if len(runs) == 1 else max(map(len, bodies))
+        most = max(1, LARGEST_BATCH // (largest + _beside_body(header, names)))
         for at in range(0, len(bodies), most):
             part = bodies[at : at + most]
             yield Letters(resized(header, len(part[0])), part)
