@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from rtmw.transfer.changes import ChangeRun
 from rtmw.transfer.enqueued import EnqueuedRun
@@ -24,8 +24,7 @@ __all__ = ["Aborted", "Append", "Came", "Effect", "Free", "Moved", "MovedRun", "
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(NamedTuple):
     """These records, all of them or none."""
 
     records: Sequence[Record] | EnqueuedRun | ChangeRun
@@ -79,8 +78,7 @@ class Aborted:
     cause: AbortCause
 
 
-@dataclass(frozen=True, slots=True)
-class Came:
+class Came(NamedTuple):
     """Letters were accepted for any receiver of a service; one for all of a run, instead of a Moved for each."""
 
     service: str

@@ -73,8 +73,7 @@ class SendTransfer:
     """It has files: what carries to other nodes brings it to receivers here, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class SendRun:
+class SendRun(NamedTuple):
     """Several letters of one sender, in no transaction, whose headers differ in their length alone. Answer: the id of
     the first; those of the others follow one after the other. None: not all of them go the common way, so nothing was
     done; send each by itself.

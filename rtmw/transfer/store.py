@@ -24,7 +24,7 @@ from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
 from threading import RLock
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import rtmw
 from rtmw.clock import CLOCK
@@ -91,8 +91,7 @@ class Taken:
     """How often it was delivered before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
+class Submitted(NamedTuple):
     """A step whose records are on their way to the disk."""
 
     answer: Any

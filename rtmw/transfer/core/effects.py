@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.watching import Happening
@@ -49,8 +49,7 @@ Key: TypeAlias = tuple[Life, int]
 # ---- what happens ----
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
+class Arrived(NamedTuple):
     """A frame of a program."""
 
     frame: Frame
@@ -63,8 +62,7 @@ class Ended:
     lives: frozenset[Life]
 
 
-@dataclass(frozen=True, slots=True)
-class Happened:
+class Happened(NamedTuple):
     """Notes of a step of one of the machines. `logged`: that with the log."""
 
     notes: tuple[Moved | MovedRun | Aborted | Came, ...]
@@ -87,16 +85,14 @@ Asked: TypeAlias = Arrived | Ended | Happened | Given | Ticked
 # ---- what is to be done ----
 
 
-@dataclass(frozen=True, slots=True)
-class Do:
+class Do(NamedTuple):
     """A step of one of the two machines. The answer is that of the step; its errors are raised at the `yield`."""
 
     event: Event
     logged: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(NamedTuple):
     """A frame for a program. `logged`: when all is durable that was logged so far."""
 
     frame: Frame
