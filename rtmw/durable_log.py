@@ -6,8 +6,9 @@ import builtins
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from rtmw.closing import Closing
@@ -190,11 +191,13 @@ class Log(Closing, Generic[T]):
         """Appends a record for each value, all of them or none: also after a power cut. Errors as of `append`."""
         encode = self._encode
         data: list[Any] = [value if encode is None else encode(value) for value in values]
-        return [Appended(self, position, end) for position, end in self._places(data)]
+        positions, end = self._places(data)
+        return [Appended(self, *place) for place in pairwise((*positions, end))]
 
-    def _places(self, data: list[Any], *, ends: bool = False) -> list[tuple[int, int]]:
-        """Appends these bytes, all of them or none: where each record begins and ends. `ends`: they end work that was
-        begun, so they may use what a full disk leaves for that: the rest of the last segment."""
+    def _places(self, data: list[Any], *, ends: bool = False) -> tuple[Sequence[int], int]:
+        """Appends these bytes, all of them or none: where each record begins, which lies behind the one before, and
+        where the last one ends. `ends`: they end work that was begun, so they may use what a full disk leaves for that:
+        the rest of the last segment."""
         writer = self._writer or self._begin_to_write()
         try:
             return writer.append_many(data, self._how | ENDS if ends else self._how)

@@ -109,8 +109,9 @@ class Writer:
         of a second; STARTED: it is on its way; SYNCED: it is there; with ENDS, a record that ends work, for which
         a full disk leaves a reserve. `time_ns`: what its time is; 0: now."""
 
-    def append_many(self, data: list[Buffer], how: int, /) -> list[tuple[int, int]]:
-        """All of them, or none."""
+    def append_many(self, data: list[Buffer], how: int, /) -> tuple[Sequence[int], int]:
+        """All of them, or none. Where each record begins, and where the last one ends; they lie one after the other. Of
+        records of one size a range."""
 
     def trim(self, before: int, /) -> int:
         """The log begins with the segment in which this position lies; gives where that is."""

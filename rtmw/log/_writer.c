@@ -158,22 +158,30 @@ static PyObject *Writer_append(PyObject *object, PyObject *const *args, Py_ssize
     return Py_BuildValue("KK", (unsigned long long)call.first, (unsigned long long)call.end);
 }
 
+/* Of records that lie one after the other: where each begins, and where the last one ends. */
 static PyObject *positions_of(const Py_buffer *buffers, size_t count, uint64_t position)
 {
+    uint64_t first = position, size = record_size((uint64_t)buffers[0].len), end = first;
+    bool is_even = true;
+    for (size_t n = 0; n < count; n++) {
+        is_even = is_even && record_size((uint64_t)buffers[n].len) == size;
+        end += record_size((uint64_t)buffers[n].len);
+    }
+    if (is_even) {
+        PyObject *range = PyObject_CallFunction((PyObject *)&PyRange_Type, "KKK", (unsigned long long)first,
+                                                (unsigned long long)end, (unsigned long long)size);
+        return range ? Py_BuildValue("NK", range, (unsigned long long)end) : NULL;
+    }
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t n = 0; list && n < count; n++) {
-        PyObject *end, *begin = PyLong_FromUnsignedLongLong(position);
+        PyObject *begin = PyLong_FromUnsignedLongLong(position);
         position += record_size((uint64_t)buffers[n].len);
-        end = PyLong_FromUnsignedLongLong(position);
-        PyObject *pair = begin && end ? PyTuple_Pack(2, begin, end) : NULL;
-        Py_XDECREF(begin);
-        Py_XDECREF(end);
-        if (pair)
-            PyList_SET_ITEM(list, (Py_ssize_t)n, pair);
+        if (begin)
+            PyList_SET_ITEM(list, (Py_ssize_t)n, begin);
         else
             Py_CLEAR(list);
     }
-    return list;
+    return list ? Py_BuildValue("NK", list, (unsigned long long)end) : NULL;
 }
 
 static PyObject *Writer_append_many(PyObject *object, PyObject *args)

@@ -152,10 +152,9 @@ def _packed_items(state: State) -> Iterator[bytes]:
 
 def _packed_run(run: EnqueuedRun) -> Iterator[bytes]:
     """Each letter as `_packed_item` packs one that waits, and that nobody has taken."""
-    first = pack(run.model)
-    size = len(first) - run.model.header.length
-    sizes = (size + len(body) for body in run.bodies)
-    return run.rows(first, _WAITING_FORM, run.lsns, repeat(NONE), run.lsns, repeat(_NEVER_TAKEN), sizes)
+    beside = run.beside_body
+    sizes = (beside + len(body) for body in run.bodies)
+    return run.rows(_WAITING_FORM, run.lsns, repeat(NONE), run.lsns, repeat(_NEVER_TAKEN), sizes)
 
 
 def _packed_item(item: Item) -> bytes:

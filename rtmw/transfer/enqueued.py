@@ -8,11 +8,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import repeat, takewhile
 from operator import add, eq
 from struct import Struct
+from typing import NamedTuple
 
-from rtmw.transfer.header import LENGTH, resized
+from rtmw.transfer.address import Life
+from rtmw.transfer.header import LENGTH, header_of, resized
 from rtmw.transfer.record_bytes import NUMBER, SEQUENCE, U64, pack
 from rtmw.transfer.records import LARGEST_INLINE, NONE, Enqueue, Request, TransferId
 
@@ -42,22 +45,31 @@ class EnqueuedRun:
 
     def __iter__(self) -> Iterator[bytes]:
         """As `record_bytes.pack` makes each of them."""
-        return self.rows(pack(self.model))
+        return self.rows()
 
-    def rows(self, data: bytes, form: str = "", *columns: Iterable[object]) -> Iterator[bytes]:
-        """The records, each behind its values in these columns, which `form` packs. `data`: that of the first one."""
-        header = self.model.header
-        end = len(data) - header.length
-        length = end - 1 - len(header.pack()) + LENGTH  # a byte that says where the body lies is behind the header
-        head, middle, tail, last = data[:SEQUENCE], data[SEQUENCE + 8 : NUMBER], data[NUMBER + 8 : length], length + 8
-        row = Struct(f"<{form}{len(head)}sQ{len(middle)}sQ{len(tail)}sQ{end - last}s")
+    def rows(self, form: str = "", *columns: Iterable[object]) -> Iterator[bytes]:
+        """The records, each behind its values in these columns, which `form` packs."""
+        head, middle, tail, last = parts = self._common
+        row = _row(form, *map(len, parts))
         numbers = repeat(head), self.sequences, repeat(middle), self._requests(), repeat(tail), map(len, self.bodies)
-        return map(add, map(row.pack, *columns, *numbers, repeat(data[last:end])), self.bodies)
+        return map(add, map(row.pack, *columns, *numbers, repeat(last)), self.bodies)
 
-    def _requests(self) -> Sequence[int]:
+    @property
+    def beside_body(self) -> int:
+        """Bytes of each record beside its body."""
+        return sum(map(len, self._common)) + 3 * U64.size
+
+    @property
+    def _common(self) -> _Common:
+        model, header = self.model, self.model.header.pack()
+        producer = None if model.request is None else model.request.producer
+        alike = header[:LENGTH], header[LENGTH + U64.size :]
+        return _common(model.id.node, model.id.incarnation, model.sender, producer, *alike)
+
+    def _requests(self) -> Iterable[int]:
         """The numbers of the requests; letters of other nodes have none."""
         request = self.model.request
-        return [NONE] * len(self) if request is None else range(request.number, request.number + len(self))
+        return repeat(NONE) if request is None else range(request.number, request.number + len(self))
 
     def take(self, lsn: int) -> Enqueue:
         """The record of a letter, as `record_bytes.unpack` reads it; the run gives its body away."""
@@ -66,6 +78,37 @@ class EnqueuedRun:
         id = TransferId(model.id.node, model.id.incarnation, self.sequences[at])
         request = None if model.request is None else Request(model.request.producer, model.request.number + at)
         return Enqueue(NONE, NONE, id, resized(model.header, len(body)), body, model.sender, request=request)
+
+
+class _Common(NamedTuple):
+    """What the records of a run have in common: what lies before, between and behind their three numbers."""
+
+    head: bytes
+    middle: bytes
+    """Between the sequence and the number of the request."""
+    tail: bytes
+    """Between that and the length of the body."""
+    last: bytes
+
+
+@lru_cache(maxsize=256)
+def _common(
+    node: str, incarnation: int, sender: str, producer: Life | None, front: bytes, back: bytes
+) -> _Common:
+    """Of letters of one sender; remembered, because senders repeat themselves. `front`, `back`: of their headers, before
+    and behind the length."""
+    header = header_of(front + U64.pack(1) + back)
+    request = None if producer is None else Request(producer, NONE)
+    data = pack(Enqueue(NONE, NONE, TransferId(node, incarnation, NONE), header, b"\0", sender, request=request))
+    end = len(data) - header.length
+    length = end - 1 - len(header.pack()) + LENGTH  # a byte that says where the body lies is behind the header
+    parts = data[:SEQUENCE], data[SEQUENCE + U64.size : NUMBER], data[NUMBER + U64.size : length]
+    return _Common(*parts, data[length + U64.size : end])
+
+
+@lru_cache(maxsize=256)
+def _row(form: str, head: int, middle: int, tail: int, last: int) -> Struct:
+    return Struct(f"<{form}{head}sQ{middle}sQ{tail}sQ{last}s")
 
 
 def letters_in(first: Enqueue, records: Sequence[bytes]) -> EnqueuedRun:

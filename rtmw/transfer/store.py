@@ -17,7 +17,7 @@ on the disk.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -223,12 +223,12 @@ class Store(Closing):
         """Logs what a step decides; its records are on their way to the disk then. `notes`: what is to be done next."""
         return drive(steps, self._append, notes)
 
-    def _append(self, effect: Append) -> list[int]:
+    def _append(self, effect: Append) -> Sequence[int]:
         records = effect.records
         data = list(records) if isinstance(records, EnqueuedRun | ChangeRun) else [pack(record) for record in records]
-        places = self._log._places(data, ends=not effect.begins)
-        self._last = rtmw.Appended(self._log, *places[-1])
-        return [position for position, _ in places]
+        positions, end = self._log._places(data, ends=not effect.begins)
+        self._last = rtmw.Appended(self._log, positions[-1], end)
+        return positions
 
     def carry_out(self, notes: Iterable[Note]) -> None:
         """Carries out notes whose records are durable: tells others, and removes bodies that are not needed."""
@@ -379,9 +379,10 @@ class Store(Closing):
     def _write_checkpoint(self, state: State) -> rtmw.Appended:
         parts, most = map(pack, checkpoint_of(state)), self._log._segment // RESERVE_SHARE
         ends = sum(map(len, first := list(islice(parts, most // LARGEST_PART + 1)))) <= most
-        places = [self._log._places([part], ends=ends)[0] for part in chain(first, parts)]
-        self._last = rtmw.Appended(self._log, *places[-1])
-        self._checkpoint, self._size = places[0][0], sum(end - begin for begin, end in places)
+        places = [self._log._places([part], ends=ends) for part in chain(first, parts)]
+        (begin,), (last,), end = places[0][0], places[-1][0], places[-1][1]
+        self._last = rtmw.Appended(self._log, last, end)
+        self._checkpoint, self._size = begin, end - begin
         self._checkpoints += 1
         return self._last
 
