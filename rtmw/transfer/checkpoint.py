@@ -8,7 +8,8 @@ checkpoint on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby, islice, repeat
+from itertools import compress, islice, repeat
+from operator import itemgetter
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -137,17 +138,19 @@ def _packed_once(state: State) -> Iterator[bytes]:
 
 
 def _packed_items(state: State) -> Iterator[bytes]:
-    """Letters of a run mostly lie one after the other, and are packed together."""
-    made, runs = state.items.made, state.items.runs
-    for run, same in groupby(state.items, runs.get):
-        lsns = list(same)
-        if run is None:
-            yield from (_packed_item(made[lsn]) for lsn in lsns)
-        elif len(lsns) == len(run):
-            yield from _packed_run(run)
+    """In the order of their numbers. Letters of a run of which nobody has taken any are packed together."""
+    pieces: list[tuple[int, Item | EnqueuedRun | bytes]] = list(state.items.made.items())
+    for run in state.items.runs:
+        waiting = run.waiting
+        if len(waiting) == len(run):
+            pieces.append((waiting[0], run))
         else:
-            packed = dict(zip(run.lsns, _packed_run(run), strict=True))
-            yield from map(packed.__getitem__, lsns)
+            pieces += zip(waiting, compress(_packed_run(run), run.bodies), strict=True)
+    for _, piece in sorted(pieces, key=itemgetter(0)):
+        if isinstance(piece, EnqueuedRun):
+            yield from _packed_run(piece)
+        else:
+            yield _packed_item(piece) if isinstance(piece, Item) else piece
 
 
 def _packed_run(run: EnqueuedRun) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import repeat, takewhile
+from itertools import compress, repeat, takewhile
 from operator import add, eq
 from struct import Struct
 from typing import NamedTuple
@@ -71,9 +71,19 @@ class EnqueuedRun:
         request = self.model.request
         return repeat(NONE) if request is None else range(request.number, request.number + len(self))
 
-    def take(self, lsn: int) -> Enqueue:
-        """The record of a letter, as `record_bytes.unpack` reads it; the run gives its body away."""
-        at, model = bisect_left(self.lsns, lsn), self.model
+    def find(self, lsn: int) -> int | None:
+        """The index of a letter; None: it is not of this run, or was taken."""
+        at = bisect_left(self.lsns, lsn)
+        return at if at < len(self) and self.lsns[at] == lsn and self.bodies[at] else None
+
+    @property
+    def waiting(self) -> list[int]:
+        """The LSNs of the letters that nobody has taken."""
+        return list(compress(self.lsns, self.bodies))
+
+    def take(self, at: int) -> Enqueue:
+        """The record of the letter with this index, as `record_bytes.unpack` reads it; the run gives its body away."""
+        model = self.model
         body, self.bodies[at] = self.bodies[at], b""
         id = TransferId(model.id.node, model.id.incarnation, self.sequences[at])
         request = None if model.request is None else Request(model.request.producer, model.request.number + at)
@@ -92,11 +102,9 @@ class _Common(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _common(
-    node: str, incarnation: int, sender: str, producer: Life | None, front: bytes, back: bytes
-) -> _Common:
-    """Of letters of one sender; remembered, because senders repeat themselves. `front`, `back`: of their headers, before
-    and behind the length."""
+def _common(node: str, incarnation: int, sender: str, producer: Life | None, front: bytes, back: bytes) -> _Common:
+    """Of letters of one sender; remembered, because senders repeat themselves. `front`, `back`: of their headers,
+    before and behind the length."""
     header = header_of(front + U64.pack(1) + back)
     request = None if producer is None else Request(producer, NONE)
     data = pack(Enqueue(NONE, NONE, TransferId(node, incarnation, NONE), header, b"\0", sender, request=request))

@@ -6,12 +6,13 @@ when somebody asks for it; a million letters that nobody has asked for are a mil
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, MutableMapping
 from typing import Final, TypeVar, overload
 
 from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import Spooled, TransferState
+from rtmw.transfer.records import Enqueue, Spooled, TransferState
 
 __all__ = ["Items"]
 
@@ -21,13 +22,58 @@ LEAST_BYTES: Final = 128
 """That a transfer takes in a checkpoint beside its body."""
 
 
+class Runs:
+    """Runs of letters that wait, in the order of their numbers. Between two letters of a run lie no others."""
+
+    def __init__(self) -> None:
+        self._runs: list[EnqueuedRun] = []
+        self._firsts: list[int] = []
+        """The first number of each."""
+        self._left: list[int] = []
+        """How many letters of each nobody has taken."""
+        self.letters = 0
+        """That nobody has taken."""
+
+    def put(self, run: EnqueuedRun) -> None:
+        """Its numbers are above all others."""
+        self._runs.append(run)
+        self._firsts.append(run.lsns[0])
+        self._left.append(len(run))
+        self.letters += len(run)
+
+    def _find(self, lsn: int) -> tuple[int, int] | None:
+        """The indexes of the run and of the letter in it."""
+        at = bisect_right(self._firsts, lsn) - 1
+        index = self._runs[at].find(lsn) if at >= 0 else None
+        return None if index is None else (at, index)
+
+    def take(self, lsn: int) -> Enqueue | None:
+        """The record of a letter, which is taken; None: there is no such letter."""
+        place = self._find(lsn)
+        if place is None:
+            return None
+        at, index = place
+        record = self._runs[at].take(index)
+        self.letters -= 1
+        self._left[at] -= 1
+        if not self._left[at]:
+            del self._runs[at], self._firsts[at], self._left[at]
+        return record
+
+    def __contains__(self, lsn: int) -> bool:
+        return self._find(lsn) is not None
+
+    def __iter__(self) -> Iterator[EnqueuedRun]:
+        return iter(self._runs)
+
+
 class Items(MutableMapping[int, Item]):
     """Numbers are given out in ascending order, and iteration is in this order. Going through all of them makes all
     of them: use `made` and `runs` where less is needed."""
 
     def __init__(self) -> None:
         self.made: dict[int, Item] = {}
-        self.runs: dict[int, EnqueuedRun] = {}
+        self.runs = Runs()
         """Of each letter that is ACCEPTED, for any receiver, in no transaction, never taken, and whose number made it
         visible; each has its entry in the queue."""
         self.inline_bytes = 0
@@ -39,7 +85,7 @@ class Items(MutableMapping[int, Item]):
         return self.inline_bytes + LEAST_BYTES * len(self)
 
     def put_run(self, run: EnqueuedRun) -> None:
-        self.runs.update(dict.fromkeys(run.lsns, run))
+        self.runs.put(run)
         self.inline_bytes += sum(map(len, run.bodies))
 
     @overload
@@ -48,17 +94,18 @@ class Items(MutableMapping[int, Item]):
     def get(self, lsn: int, default: Item | T, /) -> Item | T: ...
     def get(self, lsn: int, default: Item | T | None = None, /) -> Item | T | None:
         """Without an exception where there is none: it is asked for each letter, several times."""
-        item = self.made.get(lsn)
-        if item is None:
-            return self._make(lsn) if lsn in self.runs else default
-        return item
+        return self.made.get(lsn) or self._make(lsn) or default
 
     def __getitem__(self, lsn: int) -> Item:
-        item = self.made.get(lsn)
-        return self._make(lsn) if item is None else item
+        item = self.get(lsn)
+        if item is None:
+            raise KeyError(lsn)
+        return item
 
-    def _make(self, lsn: int) -> Item:
-        record = self.runs.pop(lsn).take(lsn)
+    def _make(self, lsn: int) -> Item | None:
+        record = self.runs.take(lsn)
+        if record is None:
+            return None
         item = self.made[lsn] = Item(lsn, record, TransferState.ACCEPTED, visible=lsn, listed=True)
         return item
 
@@ -66,7 +113,7 @@ class Items(MutableMapping[int, Item]):
         """Number and node of each transfer that is for another node and in no open transaction, in their order."""
         nodes = [
             *((lsn, item.record.header.to.node, item.state) for lsn, item in self.made.items()),
-            *((lsn, run.model.header.to.node, TransferState.ACCEPTED) for lsn, run in self.runs.items()),
+            *((lsn, run.model.header.to.node, TransferState.ACCEPTED) for run in self.runs for lsn in run.waiting),
         ]
         return sorted((lsn, node) for lsn, node, state in nodes if node and state is not TransferState.HELD)
 
@@ -79,13 +126,13 @@ class Items(MutableMapping[int, Item]):
         del self.made[lsn]
 
     def __contains__(self, lsn: object) -> bool:
-        return lsn in self.made or lsn in self.runs
+        return isinstance(lsn, int) and (lsn in self.made or lsn in self.runs)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(sorted([*self.made, *self.runs]))
+        return iter(sorted([*self.made, *(lsn for run in self.runs for lsn in run.waiting)]))
 
     def __len__(self) -> int:
-        return len(self.made) + len(self.runs)
+        return len(self.made) + self.runs.letters
 
 
 def _size(item: Item) -> int:

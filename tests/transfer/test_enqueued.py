@@ -34,10 +34,13 @@ def test_the_records_of_a_run_are_those_of_its_letters(run: EnqueuedRun) -> None
 def test_a_letter_that_is_taken_from_a_run_is_what_recovery_reads(run: EnqueuedRun) -> None:
     records = list(run)
     for at, lsn in enumerate(run.lsns):
-        assert run.take(lsn) == unpack(records[at], lsn) == letter(run, at)
+        assert run.take(at) == unpack(records[at], lsn) == letter(run, at)
 
 
 def test_a_run_does_not_keep_the_body_of_a_letter_that_was_taken_from_it(run: EnqueuedRun) -> None:
-    run.take(960)
+    assert run.find(960) == 1
+    run.take(1)
+    assert run.find(960) is None
+    assert run.waiting == [800, 1120]
     assert run.bodies == [b"one", b"", b"two"]
     assert len(run) == 3

@@ -110,7 +110,7 @@ def test_a_letter_of_a_run_is_answered_by_its_number_without_a_look_at_the_other
     ids = [TransferId(first.node, first.incarnation, first.sequence + n) for n in range(9)]
     assert [sent(core, number) for number in (1, 5, 9)] == [[ids[0]], [ids[4]], [ids[8]]]
     state = core.machine.state
-    assert len(state.items.runs) == 9
+    assert state.items.runs.letters == 9
     assert not state.items.made
     core.log.checkpoint(state)
     for log in (core.log, core.log.trimmed()):

@@ -75,7 +75,7 @@ def counters_of(machines: tuple[Machine, ...], redelivered: int) -> TransferCoun
     for machine in machines:
         ended.update(machine.state.counts)
         items = machine.state.items
-        states[TransferState.ACCEPTED] += len(items.runs)
+        states[TransferState.ACCEPTED] += items.runs.letters
         size += items.inline_bytes
         for item in items.made.values():
             states[item.state] += item.counts_at(machine.state.node)
