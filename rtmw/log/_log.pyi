@@ -1,5 +1,6 @@
 """The durable log in C as Python sees it; see log.h, writer.h and reader.h. `subject`: the log's path, for errors."""
 
+from collections.abc import Sequence
 from typing import Any, TypeVar, final
 
 from typing_extensions import Buffer, disjoint_base

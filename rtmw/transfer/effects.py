@@ -10,7 +10,6 @@ If the log has no room, the generator is closed: what was appended before is val
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -99,7 +98,7 @@ def drive(steps: Steps[T], append: Callable[[Append], Sequence[int]], notes: lis
     """The answer of a step. `append` gives the LSNs; what else the step wants done comes into `notes`, also before an
     error of the step or of `append`."""
     answer: Sequence[int] | None = None
-    with closing(steps):
+    try:
         while True:
             try:
                 effect = steps.send(answer)
@@ -111,3 +110,5 @@ def drive(steps: Steps[T], append: Callable[[Append], Sequence[int]], notes: lis
                 answer = append(effect)
             else:
                 notes.append(effect)
+    finally:
+        steps.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
+from operator import attrgetter
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -149,18 +150,15 @@ _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
 """The layout of a message, field by field: a number of so many bytes, a (t)ext, a (h)eader behind a u16 with its
 size, the id of a sender ((o)nce) likewise, an (i)d, a (b)ody, (d)ata, u64 (N)umbers and (R)uns up to the end, (L)etters
 behind a u16 with their number likewise; (I)ds, (M)oves and (F)ailures behind a u16 with their number."""
-_CODES: Final = {message: (kind, fields) for kind, (message, fields) in _KINDS.items()}
 _NEVER_WAS: Final = 255
 
 
 def pack_frame(frame: Frame) -> bytes:
     """Raises ValueError: a text is too long."""
     life, message = frame.life, frame.message
-    kind, form = _CODES[type(message)]
+    kind, fields = _WRITTEN[type(message)]
     head = _HEAD.pack(VERSION, kind, frame.slot, life.pid, life.start, life.generation, 0, frame.number)
-    return head + b"".join(
-        _PACK[code](getattr(message, name)) for code, name in zip(form, message.__slots__, strict=True)
-    )
+    return head + b"".join([pack(field(message)) for field, pack in fields])
 
 
 def unpack_frame(data: bytes | memoryview) -> Frame:
@@ -357,6 +355,11 @@ _PACK: Final[dict[str, Callable[[Any], bytes]]] = {
     "L": _pack_letters,
     "F": _pack_failures,
 }
+_WRITTEN: Final = {
+    message: (kind, [(attrgetter(name), _PACK[code]) for name, code in zip(message.__slots__, form, strict=True)])
+    for kind, (message, form) in _KINDS.items()
+}
+"""Of each message its kind, and how to get and pack its fields."""
 _UNPACK: Final[dict[str, Callable[[Fields], Any]]] = {
     **{str(size): partial(_unpack_number, size) for size in (1, 2, 4, 8)},
     "t": Fields.short_text,

@@ -122,11 +122,11 @@ class Journal(Closing):
         if self._is_behind:
             self._fresh()
         data = _packed(kind, id, content)
-        (place,) = self._log._places([data], ends=kind != _BEGIN)
-        self._apply(data, place[0])
-        if place[0] - self._begun > REWRITE_BYTES:
+        (position,), end = self._log._places([data], ends=kind != _BEGIN)
+        self._apply(data, position)
+        if position - self._begun > REWRITE_BYTES:
             self._catch_up()
-        return rtmw.Appended(self._log, *place)
+        return rtmw.Appended(self._log, position, end)
 
     def _put_or_defer(self, kind: int, id: TransferId, content: bytes) -> None:
         """The record holds even if the disk is full: it is written later then."""
@@ -185,11 +185,11 @@ class Journal(Closing):
         for id, going in self.going.items():
             records.append(_packed(_SOURCE, id, b"".join(one.pack() for one in going.accepted)))
             records.append(_packed(_SENT, id, _pack_mark(going.mark)))
-        places = self._log._places(records, ends=True)
-        rtmw.Appended(self._log, *places[-1]).resolve()
-        self._begun = places[-1][0]  # not of the first: else much that does not end is written anew each time
+        positions, end = self._log._places(records, ends=True)
+        rtmw.Appended(self._log, positions[-1], end).resolve()
+        self._begun = positions[-1]  # not of the first: else much that does not end is written anew each time
         self._is_behind = False
-        self._log.trim(places[0][0])
+        self._log.trim(positions[0])
 
     def close(self) -> None:
         if self._is_behind:

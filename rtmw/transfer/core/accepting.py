@@ -73,12 +73,14 @@ class Accepted:
 
     def add(self, number: int, count: int, first: TransferId, logged: bool) -> Steps:
         """So many, from that with this number on; `first`: the id of the first. Others are answered before."""
-        node, incarnation, sequence = self._id
-        behind = self._frame.number + self._count, TransferId(node, incarnation, sequence + self._count), self._logged
-        if (number, first, logged) == behind and self._count + count <= MOST_LETTERS:
-            self._count += count
-            return
-        yield from self.tell()
+        if self._count:
+            node, incarnation, sequence = self._id
+            id = TransferId(node, incarnation, sequence + self._count)
+            behind = self._frame.number + self._count, id, self._logged
+            if (number, first, logged) == behind and self._count + count <= MOST_LETTERS:
+                self._count += count
+                return
+            yield from self.tell()
         self._frame, self._count, self._id, self._logged = self._frame._replace(number=number), count, first, logged
 
     def tell(self) -> Steps:

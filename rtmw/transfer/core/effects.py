@@ -177,4 +177,4 @@ Steps: TypeAlias = Generator[Effect, Any, None]
 
 def tell(frame: Frame, message: Message, logged: bool = True) -> Tell:
     """The answer to a frame."""
-    return Tell(frame._replace(message=message), logged)
+    return Tell(Frame(frame.life, frame.slot, frame.number, message), logged)

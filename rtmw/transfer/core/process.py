@@ -52,7 +52,7 @@ from rtmw.transfer.core.processes import Processes
 from rtmw.transfer.core.service import Service
 from rtmw.transfer.core.syncing import Syncing
 from rtmw.transfer.core.watching import counters_of
-from rtmw.transfer.effects import Free
+from rtmw.transfer.effects import Aborted, Came, Free, Moved, MovedRun
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.events import Event, Now, SendRun, SendTransfer, Tick
 from rtmw.transfer.frames import CORE_QUEUE, CORE_TOPIC, Frame, pack_frame, unpack_frame
@@ -324,14 +324,16 @@ class Process:
         """Carries out the notes of a step, and gives its answer."""
         if done.last is not None:
             self._syncing.note(done.last)
+        told: list[Moved | MovedRun | Aborted | Came] = []
         for note in done.notes:
-            if isinstance(note, Free) and isinstance(note.body, Spooled):
+            if not isinstance(note, Free):
+                told.append(note)
+            elif isinstance(note.body, Spooled):
                 self._later(logged, lambda body=note.body: self._store.spool.remove(body.name))  # type: ignore[misc]
-            elif (say := self._desk.to_say(note)) is not None:
+            if (say := self._desk.to_say(note)) is not None:
                 self._later(logged, lambda say=say: say(self.nodes))  # type: ignore[misc]
-        told = tuple(note for note in done.notes if not isinstance(note, Free))
         if told:
-            self._drive(Happened(told, logged))
+            self._drive(Happened(tuple(told), logged))
         if done.failure is not None:
             raise done.failure
         return done.answer

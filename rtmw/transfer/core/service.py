@@ -8,7 +8,6 @@ docs/transfer-queues.md has the protocol.
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -273,10 +272,12 @@ class Service:
 
     def _send_letters(self, frame: Frame, number: int, letters: Letters) -> Generator[Any, Any, TransferId | None]:
         """In one step; None: that cannot be. The id of the first letter."""
-        header, first = letters.header, None
+        header = letters.header
         run = SendRun(header, letters.bodies, self.members[frame.life].name, Request(frame.life, number))
-        with suppress(LogFull):
-            first = yield Do(run, header.delivery is Delivery.LOG)
+        try:
+            first: TransferId | None = yield Do(run, header.delivery is Delivery.LOG)
+        except LogFull:
+            return None
         if first is not None:
             self._addressed.add(frame.life, header.to)
         return first
