@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import rtmw
 from rtmw.closing import Closing
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from rtmw.transfer.client.sender import Sender
 
 __all__ = ["Inbox", "InboxStats"]
+
+ANSWER_S: Final = 1.0
+"""So long a call waits for what a core says at once, if nothing stops it."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,10 @@ class Inbox(Closing):
     # ---- taking ----
 
     def take(self, timeout: float | None = None) -> Letter | None:
-        """The next letter; None: there is none within `timeout` seconds (0: at this moment; None: no limit).
+        """The next letter; None: there is none within `timeout` seconds (0: at this moment; None: no limit). A core
+        that is stopped holds up the call for a second more, and no letter is lost by that.
 
-        CoreNotRunning: there has been no core for ten seconds.
+        ClosedError. CoreNotRunning: there has been no core for ten seconds.
         """
         check_seconds("timeout", timeout)
         deadline, letter = Deadline(timeout), self._next()
@@ -103,17 +107,25 @@ class Inbox(Closing):
             with self._taking.asked(waits=True) as pending:
                 self._line.wait_until(partial(self._taking.is_over, pending), deadline.left)
             if pending.is_done or pending.is_given_up:
-                self._line.wait(pending)
+                self._answered_at_once(pending)
             letter = self._next()
         return letter
 
     def _take_now(self) -> Letter | None:
         while True:
             with self._taking.asked(waits=False) as pending:
-                self._line.wait(pending)
+                self._answered_at_once(pending)
             letter = self._next()
             if letter is not None or not pending.first:
                 return letter
+
+    def _answered_at_once(self, pending: Pending) -> None:
+        """The core has answered; or there is one that has not within ANSWER_S, so it is stopped, and what it answers
+        later is ahead of the next call. Raises what it has said, and CoreNotRunning."""
+        while not self._line.wait_until(lambda: pending.is_done, ANSWER_S):
+            if self._line.core is not None:
+                return
+        pending.result()
 
     async def take_async(self, timeout: float | None = None) -> Letter | None:
         """As `take`, for asyncio. Cancelled, it loses nothing: a letter that was on its way to it is the next one."""
@@ -125,20 +137,29 @@ class Inbox(Closing):
             with self._taking.asked(waits=True) as pending:
                 await self._line.until(partial(self._taking.is_over, pending), deadline.left)
             if pending.is_done or pending.is_given_up:
-                await self._line.reached(pending)
+                await self._answered_at_once_async(pending)
             letter = self._next()
         return letter
 
     async def _take_now_async(self) -> Letter | None:
         while True:
             with self._taking.asked(waits=False) as pending:
-                await self._line.reached(pending)
+                await self._answered_at_once_async(pending)
             letter = self._next()
             if letter is not None or not pending.first:
                 return letter
 
+    async def _answered_at_once_async(self, pending: Pending) -> None:
+        """The same for a task."""
+        while not await self._line.until(lambda: pending.is_done, ANSWER_S):
+            if self._line.core is not None:
+                return
+        pending.result()
+
     def _next(self) -> Letter | None:
-        """Of those that are ahead."""
+        """Of those that are ahead. ClosedError: they are for others by now."""
+        if self._closed:
+            raise ClosedError("used after close()")
         letter = self._pop()
         return None if letter is None else self._counted(letter)
 
@@ -205,6 +226,7 @@ class Inbox(Closing):
             self._closed = True
             self._consuming.send()
             self._line.leave(self._life, Leave())
+            self._taking.ahead.clear()
 
     # ---- in the thread of the line ----
 

@@ -237,6 +237,40 @@ def test_a_stopped_core_holds_a_call_up_to_its_timeout_and_then_goes_on(
     assert letter.body == b"x"
 
 
+@pytest.mark.parametrize("timeout", [0, 0.2])
+@pytest.mark.parametrize("in_task", [False, True], ids=["thread", "task"])
+def test_a_take_ends_although_the_core_is_stopped_and_the_letter_is_that_of_the_next_call(
+    core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox, timeout: float, in_task: bool
+) -> None:
+    core.stop()
+    sender.send("ingest", b"x", wait=Level.NONE)
+    taken = asyncio.run(inbox.take_async(timeout)) if in_task else inbox.take(timeout)
+    assert taken is None
+    core.go_on()
+    letter = inbox.take(PATIENCE)
+    assert letter is not None
+    assert letter.body == b"x"
+    assert not letter.redelivered
+
+
+def test_letters_that_are_ahead_of_a_closed_inbox_are_those_of_others(core: CoreProcess, sender: rtmw.Sender) -> None:
+    bodies = [b"%d" % number for number in range(8)]
+    sender.send_many("ingest", bodies)
+    with rtmw.Inbox("ingest") as first:
+        while not first.stats().waiting:
+            letter = first.take(PATIENCE)
+            assert letter is not None
+            letter.consume()
+            bodies.remove(letter.body)
+        assert bodies
+    assert not first.stats().waiting
+    with pytest.raises(rtmw.ClosedError):
+        first.take(0)
+    with rtmw.Inbox("ingest") as second:
+        left = [second.take(PATIENCE) for _ in bodies]
+    assert [letter and letter.body for letter in left] == bodies
+
+
 def test_a_thread_that_waits_for_a_stopped_core_without_a_limit_holds_up_no_call_that_has_one(
     core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox
 ) -> None:
