@@ -99,7 +99,7 @@ def test_a_batch_that_is_logged_has_all_letters_for_which_there_is_room() -> Non
 
 def test_a_run_that_no_log_keeps_is_not_cut() -> None:
     run = run_of(Delivery.NORMAL, 4000, 500)
-    assert list(in_batches([run])) == [Letters(run.header, list(run.bodies))]
+    assert list(in_batches([run])) == [Letters(*run)]
 
 
 def test_runs_whose_headers_differ_in_their_length_alone_are_enqueued_together() -> None:
