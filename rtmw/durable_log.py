@@ -67,10 +67,9 @@ class Log(Closing, Generic[T]):
 
     `path`: a PathLike, or text with a separator (`"orders/"`). `type`: as of Publisher; `rtmw.ANY` stands for the type
     of a log that exists. `create`: make the log if there is none. `segment`: size of a file at most, from 64K to 4G;
-    what is appended at once has to fit. `retention`: what is removed while this object
-    appends; None: nothing. `sync`: an append is answered when it is on the disk; without it, as soon as it is taken,
-    and `Appended.resolve` or `close` wait for the disk. `dedupe`: of so many records with an id, the last ones, an
-    append with the same id is not made again.
+    what is appended at once has to fit. `retention`: what is removed while this object appends; None: nothing. `sync`:
+    an append is answered when it is on the disk; without it, as soon as it is taken, and `Appended.resolve` or `close`
+    wait for the disk. `dedupe`: an append with the id of one of so many last records is not made again.
 
     Opening keeps no lock: one process at a time appends, from its first append until it closes the log; any number
     read. Threads share a Log. Errors: ValueError, FileNotFoundError, TypeMismatch, LogError, LogDamaged, LogFull,
@@ -189,15 +188,12 @@ class Log(Closing, Generic[T]):
 
     def append_many(self, values: Iterable[T]) -> list[Appended]:
         """Appends a record for each value, all of them or none: also after a power cut. Errors as of `append`."""
-        encode = self._encode
-        data: list[Any] = [value if encode is None else encode(value) for value in values]
-        positions, end = self._places(data)
-        return [Appended(self, *place) for place in pairwise((*positions, end))]
+        begins, end = self._places(list(values if self._encode is None else map(self._encode, values)))
+        return [Appended(self, *place) for place in pairwise((*begins, end))]
 
     def _places(self, data: list[Any], *, ends: bool = False) -> tuple[Sequence[int], int]:
-        """Appends these bytes, all of them or none: where each record begins, which lies behind the one before, and
-        where the last one ends. `ends`: they end work that was begun, so they may use what a full disk leaves for that:
-        the rest of the last segment."""
+        """Appends these bytes, all of them or none: where each record begins, and where the last one ends. `ends`: they
+        end work that was begun, so they may use what a full disk leaves for that: the rest of the last segment."""
         writer = self._writer or self._begin_to_write()
         try:
             return writer.append_many(data, self._how | ENDS if ends else self._how)

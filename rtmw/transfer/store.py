@@ -70,8 +70,6 @@ T = TypeVar("T")
 
 CHECKPOINT_BYTES: Final = 16 << 20
 """Of records, after which a segment of the log gets a checkpoint; or twice its size, if that is more."""
-EARLY_SHARE: Final = 16
-"""After so small a share of these bytes a checkpoint is due on a full disk."""
 RESERVE_SHARE: Final = 4
 """A checkpoint that is at most so large a share of a segment is made on a full disk, too: what lies before it is
 trimmed, which makes room. A larger one could use up the reserve, and have no room at last."""
@@ -359,10 +357,7 @@ class Store(Closing):
             self._log._begin_to_write().ask_trim(self._checkpoint)
             self._untrimmed = None
         last, begun = 0 if self._last is None else self._last.position, max(self._checkpoint, self._tried)
-        grown = last - begun
-        if grown <= self._every // EARLY_SHARE:
-            return
-        if grown > self._between(is_full) and self._log._begin_to_write().last_base > self._checkpoint:
+        if last - begun > self._between(is_full) and self._log._begin_to_write().last_base > self._checkpoint:
             self._tried = last
             with suppress(LogFull):
                 self._untrimmed = self._write_checkpoint(self.machine.state)
@@ -371,7 +366,7 @@ class Store(Closing):
         """Bytes of records before the next checkpoint. One of letters that only wait would free nothing."""
         items = self.machine.state.items
         makes_room = is_full and len(items) * LARGEST_INLINE <= self._log._segment // RESERVE_SHARE
-        return self._every // EARLY_SHARE if makes_room else max(self._every, 2 * self._size, 2 * items.least_bytes)
+        return self._every // 16 if makes_room else max(self._every, 2 * self._size, 2 * items.least_bytes)
 
     def checkpoint(self) -> None:
         """Writes all of the state anew, and trims the log before it."""
