@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary, ref
 from rtmw.transfer.address import Life
 from rtmw.transfer.client.pending import error_in
 from rtmw.transfer.client.states import LOST, REACHED
-from rtmw.transfer.client.waiting import Waiting
+from rtmw.transfer.client.waiting import Loop, Waiting
 from rtmw.transfer.errors import TransferError
 from rtmw.transfer.header import Header, Level
 from rtmw.transfer.messages import Accepted, AcceptedRun, Failed, Message, Move, Run, Sends
@@ -69,6 +69,10 @@ class Group:
         """Of the last run."""
         self.left = self.bytes = 0
         """Letters that have no answer; bytes of the bodies, when it goes out."""
+        self.thread = 0
+        self.loop: Loop | None = None
+        """Of the turn that has begun the group. It goes on as long as its thread finds the group open and the loop
+        running. Before Python 3.12, to ask asyncio for the loop of a thread takes a system call."""
         self.full_at = MOST_LETTERS
         """With so many letters it goes out at once."""
         self.lowest = 0

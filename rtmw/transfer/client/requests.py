@@ -7,7 +7,8 @@ import threading
 import time
 from asyncio import Future, get_running_loop
 from collections.abc import Sequence
-from typing import Final
+from threading import get_ident
+from typing import Final, TypeAlias
 
 import rtmw
 from rtmw.clock import CLOCK
@@ -17,7 +18,7 @@ from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.gathering import Gathering, Place
 from rtmw.transfer.client.group import Group, Owner
 from rtmw.transfer.client.pending import Pending
-from rtmw.transfer.client.waiting import Asleep, Loop
+from rtmw.transfer.client.waiting import Asleep
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.frames import CORE_QUEUE, Frame, pack_frame
 from rtmw.transfer.header import Header
@@ -32,6 +33,8 @@ GRACE_S: Final = 10.0
 _AGAIN_S: Final = 0.001
 _OTHERS: Final = 1 << 63
 """Numbers of requests that may be asked twice begin here."""
+Gathered: TypeAlias = tuple[Place, Future[None] | None]
+"""Of a letter: where it stands, and what its task waits for."""
 
 
 class Requests:
@@ -126,26 +129,36 @@ class Requests:
 
     # ---- letters that go out together ----
 
-    def gather(self, owner: Owner, header: Header, body: bytes, loop: Loop, waits: Future[None] | None) -> Place | None:
+    def gather(self, owner: Owner, header: Header, body: bytes, waits: bool) -> Gathered | None:
         """A letter of this turn of the event loop, which goes out with others at its end. None: too much is unanswered.
-        ClosedError. `waits`: is finished when it is answered, or there is no core."""
-        gathering = self._gathering
+        ClosedError. `waits`: with a future, which is finished when it is answered, or there is no core."""
         self.lock.acquire()  # `with` takes twice as long, for each letter
         try:
-            group = gathering.open.get(owner._life)
+            group = self._gathering.open.get(owner._life)
             if group is None:
                 if not self.has_room():
                     return None
-                group = self._begin_group(owner)
-                loop.call_soon(self._send_soon)
+                group = self._begin_turn(owner)
+            future: Future[None] | None = None
+            if waits:
+                loop = group.loop
+                if loop is None or group.thread != get_ident() or not loop.is_running():
+                    loop = get_running_loop()
+                future = loop.create_future()
+                group.waiting.tasks[loop].append(future)
             index = group.add(header, body)
-            if waits is not None:
-                group.waiting.tasks[loop].append(waits)
             if group.left >= group.full_at:
                 self._send_soon()
-            return group, index
+            return (group, index), future
         finally:
             self.lock.release()
+
+    def _begin_turn(self, owner: Owner) -> Group:
+        """The lock is held. ClosedError."""
+        group, loop = self._begin_group(owner), get_running_loop()
+        group.thread, group.loop = get_ident(), loop
+        loop.call_soon(self._send_soon)
+        return group
 
     def join_others(
         self, owner: Owner, header: Header, body: bytes, waits: Asleep | None, deadline: Deadline

@@ -157,10 +157,9 @@ class Sender(Closing):
             header = LETTER_HEADERS[to, len(body), wait, delivery, priority, priority.__class__, timeout]
             if header is not None:  # it goes out with what else is sent in this turn of the event loop
                 level, deadline = header.level, NEVER if timeout is None else Deadline(timeout)
-                loop = asyncio.get_running_loop()
-                waits = None if level is Level.NONE else loop.create_future()
-                while (place := self._line.requests.gather(self, header, body, loop, waits)) is None:
+                while (found := self._line.requests.gather(self, header, body, level is not Level.NONE)) is None:
                     await self._look_for_room(deadline)
+                place, waits = found
                 letter = Transfer(self, header, place)
                 if waits is not None:
                     await (waits if timeout is None else woken(waits, deadline.left or 0.0))

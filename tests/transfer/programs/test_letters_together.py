@@ -125,6 +125,34 @@ def test_several_event_loops_share_a_sender(core: CoreProcess, sender: rtmw.Send
     assert Counter(consumed(inbox, 4 * COUNT)) == {b"%d" % n: 4 for n in range(COUNT)}
 
 
+def test_a_loop_sends_while_the_turn_of_another_one_goes_on(sender: rtmw.Sender, inbox: rtmw.Inbox) -> None:
+    async def go(threads: ThreadPoolExecutor) -> None:
+        await sender.send_async("ingest", b"1", wait=Level.NONE)
+        threads.submit(asyncio.run, sender.send_async("ingest", b"2")).result(PATIENCE)
+
+    with ThreadPoolExecutor(1) as threads:
+        asyncio.run(go(threads))
+    assert consumed(inbox, 2) == [b"1", b"2"]
+
+
+def test_a_loop_sends_behind_one_of_its_thread_that_was_stopped_in_the_middle_of_a_turn(
+    sender: rtmw.Sender, inbox: rtmw.Inbox
+) -> None:
+    stopped = asyncio.new_event_loop()
+
+    async def send_and_stop() -> None:
+        await sender.send_async("ingest", b"1", wait=Level.NONE)
+        stopped.stop()
+
+    task = stopped.create_task(send_and_stop())
+    stopped.run_forever()
+    assert task.done()
+    asyncio.run(sender.send_async("ingest", b"2"))
+    stopped.run_until_complete(asyncio.sleep(0))
+    stopped.close()
+    assert consumed(inbox, 2) == [b"1", b"2"]
+
+
 def test_a_task_that_waits_for_a_core_is_told_when_its_sender_is_closed(core: CoreProcess) -> None:
     async def go() -> None:
         sender = rtmw.Sender("gauge")
