@@ -46,6 +46,11 @@ class Gathering:
         """Letters without an answer."""
         return self._left + sum(group.left for group in list(self.open.values()))
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is to be sent. A look without the lock, at what is so at one moment."""
+        return not (self.open or self._unsent)
+
     def begin(self, owner: Owner) -> Group:
         group = self.open[owner._life] = Group(owner, owner._life)
         return group
@@ -53,12 +58,12 @@ class Gathering:
     def number(self, numbers: dict[Life, int]) -> list[Group]:
         """All that was gathered goes out next. `numbers`: of the next request of each sender."""
         groups = list(self.open.values())
+        self._unsent += groups  # before `open` has them no more: see is_empty
         self.open.clear()
         self._has_waiting = False
         for group in groups:
             numbers[group.life] = group.number_from(numbers[group.life])
             self._left += group.left
-        self._unsent += groups
         self._going.update(groups)
         return groups
 

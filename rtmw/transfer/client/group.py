@@ -86,7 +86,8 @@ class Group:
         self._errors: dict[int, Exception] = {}
         self.waiting = Waiting()
         """For an answer."""
-        self._watched: WeakValueDictionary[int, Watched] = WeakValueDictionary()
+        self._watched: WeakValueDictionary[int, Watched] | None = None
+        """By index; None: nobody asks for progress, so none is made for each group."""
 
     def add(self, header: Header, body: bytes) -> int:
         """Its index."""
@@ -177,6 +178,8 @@ class Group:
 
     def watch(self, index: int, transfer: Watched) -> None:
         """It is told of each move, for as long as the program keeps it."""
+        if self._watched is None:
+            self._watched = WeakValueDictionary()
         self._watched[index] = transfer
 
     # ---- in the thread of the line ----
@@ -214,9 +217,10 @@ class Group:
         if self.is_done:
             self.lowest = min(self._levels)
             self._runs, self._bodies = [], []
-        for at in list(self._watched) if self._watched else ():
-            if index <= at < index + count and (watched := self._watched.get(at)) is not None:
-                watched._tell()
+        if self._watched is not None:
+            for at, watched in list(self._watched.items()):
+                if index <= at < index + count:
+                    watched._tell()
 
     def fail(self, error: Exception) -> None:
         """No answer comes any more."""
@@ -240,8 +244,7 @@ class Group:
             self._causes[index] = move.cause
         self._states[index] = move.state
         self._levels[index] = max(self._levels[index], REACHED.get(move.state, Level.NONE))
-        watched = self._watched.get(index)
-        if watched is not None:
+        if self._watched is not None and (watched := self._watched.get(index)) is not None:
             watched._tell()
         return move.state != before
 

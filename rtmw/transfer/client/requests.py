@@ -27,7 +27,7 @@ from rtmw.transfer.messages import Commit, Done, GiveUp, Message, Run, Send, Tak
 __all__ = ["GRACE_S", "Requests"]
 
 MOST_PENDING: Final = 1024
-"""Requests without an answer, of all members; then a send waits."""
+"""Requests without an answer, of all members; then a send waits, unless it joins a group that was begun before."""
 GRACE_S: Final = 10.0
 """So long a program waits for a core that is started anew."""
 _AGAIN_S: Final = 0.001
@@ -206,6 +206,8 @@ class Requests:
 
     def send_gathered(self, waits: bool = False) -> bool:
         """False: the queue of the core has no room for all of it; with `waits`, for a tenth of a second."""
+        if self._gathering.is_empty:
+            return True
         with self.lock:
             self._number_gathered()
             return self._send_unsent(waits)

@@ -1,25 +1,37 @@
-"""What a process asks its core: who waits for an answer, and when they are woken."""
+"""What a process asks its core: how much has no answer, and when those are woken who wait for one."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Iterator
+
+import pytest
 
 import rtmw
 from rtmw.errors import ClosedError
 from rtmw.transfer.client.deadline import NEVER
-from rtmw.transfer.client.requests import Requests
+from rtmw.transfer.client.requests import MOST_PENDING, Requests
 from rtmw.transfer.client.waiting import Asleep
 from rtmw.transfer.frames import Frame
-from rtmw.transfer.messages import AcceptedRun
+from rtmw.transfer.messages import AcceptedRun, Run
 from tests.transfer.client.test_group import LIFE, SHORT, Sender, id_of
 from tests.transfer.core_process import PATIENCE
 
 
-def test_who_waits_for_a_letter_that_was_answered_is_woken_also_when_the_line_ends_before_it_sleeps(
-    domain: rtmw.Domain,
-) -> None:
-    requests, asleep = Requests(domain, 0), Asleep()
+@pytest.fixture
+def requests(domain: rtmw.Domain) -> Iterator[Requests]:
+    """Of a line that has no core yet."""
+    requests = Requests(domain, 0)
     requests.enter(LIFE)
+    yield requests
+    requests.close()
+
+
+def test_who_waits_for_a_letter_that_was_answered_is_woken_also_when_the_line_ends_before_it_sleeps(
+    requests: Requests,
+) -> None:
+    asleep = Asleep()
     place = requests.join_others(Sender(), SHORT, b"x", asleep, NEVER)
     assert place is not None
     requests.take(Frame(LIFE, 0, 1, AcceptedRun(1, id_of(1))))
@@ -29,4 +41,16 @@ def test_who_waits_for_a_letter_that_was_answered_is_woken_also_when_the_line_en
     waits.join(PATIENCE)
     assert not waits.is_alive()
     assert place[0].is_done
-    requests.close()
+
+
+def test_no_letter_begins_a_group_while_too_many_requests_have_no_answer(requests: Requests) -> None:
+    async def gather() -> bool:
+        return requests.gather(Sender(), SHORT, b"x", waits=True) is not None
+
+    size = 128
+    for _ in range(MOST_PENDING // size):
+        assert requests.begin_runs(Sender(), [Run(SHORT, (b"x",) * size)], waits=True) is not None
+    assert not asyncio.run(gather())
+    assert requests.join_others(Sender(), SHORT, b"x", None, NEVER) is None
+    requests.take(Frame(LIFE, 0, 1, AcceptedRun(size, id_of(1))))
+    assert asyncio.run(gather())
