@@ -55,6 +55,8 @@ def test_handshake_and_hello_harm_nothing_whatever_is_changed_of_them_on_the_way
     "rule",
     [
         "a certificate is asked for, and looked at",
+        "the tag of a record is compared",
+        "new keys follow a KeyUpdate",
         "the sum of a hello is compared",
         "no frame of a line comes before the hello",
     ],

@@ -2,8 +2,6 @@
 #include "channel.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +10,6 @@
 
 #include "../../shm/atomics.h"
 #include "../../shm/crc32c.h"
-#include "../dds/locks.h"
 #include "kept.h"
 
 enum {
@@ -44,7 +41,6 @@ struct channel *channel_open(int descriptor, const struct tls_context *context, 
         errno = failed;
         return NULL;
     }
-    pthread_mutex_init(&c->lock, NULL);
     return c;
 }
 
@@ -54,7 +50,6 @@ void channel_close(struct channel *c)
     channel_forget(c);
     if (c->has_tls) tls_close(&c->tls);
     close(c->descriptor);
-    pthread_mutex_destroy(&c->lock);
     free(c);
 }
 
@@ -96,12 +91,16 @@ static enum channel_state read_plain(struct channel *c, struct iovec *part, uint
     return errno == EAGAIN ? CHANNEL_READ : fail(c);
 }
 
-static enum channel_state read_tls(struct channel *c, uint8_t *to, size_t space, size_t *got)
+static enum channel_state read_tls(struct channel *c, const struct iovec *part, uint32_t parts, size_t *got)
 {
-    lock(&c->lock, LOCK_LEAF);
-    enum channel_state state = state_of(tls_read(&c->tls, to, space, got, &c->fault));
-    unlock(&c->lock, LOCK_LEAF);
-    if (state == CHANNEL_FAILED) fail(c);
+    enum channel_state state = state_of(tls_read(&c->tls, part, parts, got, &c->fault));
+    return state == CHANNEL_FAILED ? fail(c) : state;
+}
+
+static enum channel_state read_parts(struct channel *c, struct iovec *part, uint32_t parts, size_t *got)
+{
+    enum channel_state state = c->has_tls ? read_tls(c, part, parts, got) : read_plain(c, part, parts, got);
+    count_up(&c->read, *got);
     return state;
 }
 
@@ -114,6 +113,9 @@ static size_t lacking(const struct channel *c)
     return h.length > left ? h.length - left : sizeof h;
 }
 
+/* Under TLS a frame: what comes behind the first one of a large message has its place then. */
+static size_t read_at_once(const struct channel *c) { return c->has_tls ? FRAME_MOST : READ_MOST; }
+
 enum channel_state channel_read(struct channel *c, bool is_alone)
 {
     size_t got;
@@ -123,36 +125,19 @@ enum channel_state channel_read(struct channel *c, bool is_alone)
         c->first = 0;
     }
     if (c->end >= READ_MOST) return CHANNEL_READ; /* nobody takes what is there */
-    struct iovec part = {c->in + c->end, least(READ_MOST - c->end, is_alone ? lacking(c) : READ_MOST)};
-    enum channel_state state =
-        c->has_tls ? read_tls(c, part.iov_base, part.iov_len, &got) : read_plain(c, &part, 1, &got);
+    struct iovec part = {c->in + c->end, least(READ_MOST - c->end, is_alone ? lacking(c) : read_at_once(c))};
+    enum channel_state state = read_parts(c, &part, 1, &got);
     c->end += got;
-    count_up(&c->read, got);
-    return state;
-}
-
-static enum channel_state land_plain(struct channel *c, struct landing *x, size_t *got)
-{
-    struct iovec part[LANDING_PARTS];
-    enum channel_state state = read_plain(c, part, landing_parts(x, part), got);
-    c->landed_count = landing_take(x, *got, c->in, &c->end);
-    return state;
-}
-
-static enum channel_state land_tls(struct channel *c, struct landing *x, size_t *got)
-{
-    struct iovec piece = landing_piece(x);
-    enum channel_state state = read_tls(c, piece.iov_base, piece.iov_len, got);
-    c->landed_count = landing_take_piece(x, *got, c->in, &c->end);
     return state;
 }
 
 enum channel_state channel_land(struct channel *c, struct landing *x)
 {
+    struct iovec part[LANDING_PARTS];
     size_t got;
     c->landed = (struct frame){x->header, x->to, x->size};
-    enum channel_state state = c->has_tls ? land_tls(c, x, &got) : land_plain(c, x, &got);
-    count_up(&c->read, got);
+    enum channel_state state = read_parts(c, part, landing_parts(x, part), &got);
+    c->landed_count = landing_take(x, got, c->in, &c->end);
     return state;
 }
 
@@ -192,10 +177,9 @@ size_t channel_ahead(const struct channel *c)
     return ahead > AHEAD_LEAST ? ahead : AHEAD_LEAST;
 }
 
-/* Under TLS all of it is copied, and is in no cache any more if it is long. */
 size_t channel_room(const struct channel *c)
 {
-    size_t most = c->is_swift && !c->has_tls ? OUTBOX_SWIFT : OUTBOX_BYTES;
+    size_t most = c->is_swift ? OUTBOX_SWIFT : OUTBOX_BYTES;
     if (c->out.count + 4 > OUTBOX_PARTS || c->out.total >= most) return 0;
     return least(FRAME_MOST, least(most - c->out.total, OUTBOX_BYTES - c->out.used));
 }
@@ -226,7 +210,7 @@ void channel_put(struct channel *c, struct frame_header header, struct iovec hea
 {
     struct outbox *o = &c->out;
     uint8_t *begin = o->bytes + o->used;
-    bool is_copied = c->has_tls || !kept || payload.iov_len <= COPIED_MOST;
+    bool is_copied = !kept || payload.iov_len <= COPIED_MOST;
     if (c->is_checked) header.flags |= FRAME_CHECKED;
     header.length = (uint16_t)(channel_around(c) + head.iov_len + payload.iov_len);
     copy(o, &header, sizeof header);
@@ -279,28 +263,22 @@ static enum channel_state write_plain(struct channel *c, size_t *written)
     return errno == EAGAIN ? CHANNEL_WRITE : CHANNEL_FAILED;
 }
 
-/* Writes one record. All parts lie in one piece, for TLS copies. */
 static enum channel_state write_tls(struct channel *c, size_t *written)
 {
-    struct iovec part = c->out.part[c->out.first];
+    const struct outbox *o = &c->out;
     struct tls_fault fault;
-    lock(&c->lock, LOCK_LEAF);
-    enum channel_state state = state_of(tls_write(&c->tls, part.iov_base, part.iov_len, written, &fault));
-    unlock(&c->lock, LOCK_LEAF);
-    return state;
+    return state_of(tls_write(&c->tls, o->part + o->first, o->count - o->first, written, &fault));
 }
 
 static enum channel_state flush_tls(struct channel *c)
 {
     struct tls_fault fault;
-    lock(&c->lock, LOCK_LEAF);
-    enum channel_state state = state_of(tls_flush(&c->tls, &fault));
-    unlock(&c->lock, LOCK_LEAF);
+    enum channel_state state = state_of(tls_flush(&c->tls, c->is_followed, &fault));
     c->is_unflushed = state != CHANNEL_DONE;
     return state;
 }
 
-static enum channel_state write_all(struct channel *c)
+enum channel_state channel_write(struct channel *c)
 {
     uint64_t all = c->written + c->out.total;
     while (c->out.first < c->out.count) {
@@ -317,19 +295,4 @@ static enum channel_state write_all(struct channel *c)
     c->is_swift = c->written == all;
     channel_forget(c);
     return CHANNEL_DONE;
-}
-
-static void cork(struct channel *c, bool is_corked)
-{
-    int value = is_corked;
-    if (c->is_corked != is_corked) setsockopt(c->descriptor, IPPROTO_TCP, TCP_CORK, &value, sizeof value);
-    c->is_corked = is_corked;
-}
-
-enum channel_state channel_write(struct channel *c)
-{
-    if (c->has_tls && c->is_followed) cork(c, true);
-    enum channel_state state = write_all(c);
-    if (!c->is_followed || state != CHANNEL_DONE) cork(c, false);
-    return state;
 }

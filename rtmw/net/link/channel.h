@@ -8,7 +8,6 @@
 #ifndef RTMW_LINK_CHANNEL_H
 #define RTMW_LINK_CHANNEL_H
 
-#include <pthread.h>
 #include <sys/uio.h>
 
 #include "../dds/rate_limit.h"
@@ -42,11 +41,10 @@ struct channel {
     bool has_tls, is_unix, is_within_host; /* the last: over loopback, or a Unix socket */
     bool is_checked;                       /* each frame has a CRC */
     struct tls tls;
-    pthread_mutex_t lock;     /* of `tls` while reader and writer are two threads */
-    bool is_followed;         /* the message in the outbox goes on in the next one, which is filled at once */
-    bool is_corked;           /* TCP_CORK is set. This, the one before and the next: under the lock of the line */
-    bool is_unflushed;        /* of TLS: records that the kernel has not taken yet */
-    bool is_swift;            /* the kernel has taken the last outbox at once */
+    bool is_followed;  /* the message in the outbox goes on in the next one, which is filled at once. This and the next:
+                                 under the lock of the line */
+    bool is_unflushed; /* of TLS: records that the kernel has not taken yet */
+    bool is_swift;     /* the kernel has taken the last outbox at once */
     bool may_read, may_write; /* as far as was told; may_read: the reader's, may_write: under the lock of the line */
     uint64_t heard_ns, pinged_ns; /* CLOCK_MONOTONIC. Of who reads */
     uint64_t read;                /* bytes. The reader writes it; any thread reads it, with load_relaxed */

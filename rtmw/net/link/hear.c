@@ -25,7 +25,6 @@ struct landing *line_expect(struct line *l, int channel)
     while (band && (channel_of(band) != channel || !l->incoming[band].is_under_way)) band--;
     const struct incoming *m = &l->incoming[band];
     if (channel_of(band) != channel || !m->is_under_way || !m->to) return NULL;
-    if (c->has_tls && m->got < sizeof(struct frame_header)) return NULL;
     uint8_t flags = (uint8_t)(band | (c->is_checked ? FRAME_CHECKED : 0));
     struct frame_header header = {.kind = FRAME_MORE, .flags = flags, .route = m->route};
     landing_expect(x, header, bytes_of(m->to) + m->got, m->begin.size - m->got);

@@ -96,36 +96,6 @@ uint32_t landing_take(struct landing *x, size_t got, uint8_t *loose, size_t *siz
     return whole;
 }
 
-/* ---- in one piece ---- */
-
-struct iovec landing_piece(struct landing *x)
-{
-    uint8_t *begin = x->to - sizeof x->header;
-    if (!x->have) memcpy(x->covered, begin, sizeof x->covered);
-    return (struct iovec){begin + x->have, x->header.length - x->have};
-}
-
-/* It has begun: the header goes to its edge. Returns how much is not expected. */
-static size_t uncover(struct landing *x, size_t got, uint8_t *loose)
-{
-    uint8_t *begin = x->to - sizeof x->header;
-    memcpy(x->edge[0].header, begin, sizeof x->edge[0].header);
-    size_t size = got >= sizeof x->header && is_expected(x, 0) ? 0 : got;
-    memcpy(loose, begin, size);
-    memcpy(begin, x->covered, sizeof x->covered);
-    return size;
-}
-
-uint32_t landing_take_piece(struct landing *x, size_t got, uint8_t *loose, size_t *size)
-{
-    *size = x->have ? 0 : uncover(x, got, loose);
-    x->have += got - *size;
-    if (x->have < x->header.length) return 0;
-    x->have = 0;
-    pass(x, 1);
-    return 1;
-}
-
 void landing_move(struct landing *x)
 {
     size_t some = x->have > sizeof x->header ? x->have - sizeof x->header : 0;

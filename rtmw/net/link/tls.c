@@ -6,18 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    KEY_RECORDS = 1 << 23,                   /* of AES-GCM under one key: RFC 8446, section 5.5, allows 2^24.5 */
-    WRITE_BYTES = TLS_UNFLUSHED + (1 << 10), /* four records, and what is around them and between them */
-    READ_BYTES = 65 << 10, /* that one call of the kernel brings at most: four records, and what is around them */
-};
-
 /* In the order in which this node prefers them. AES-128 is as strong as the keys of nodes (P-256), and AES-256 is slower. */
 static const char ciphers[] = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 
-static void say_reason(const struct openssl *o, struct tls_fault *fault)
+void tls_say_reason(const struct openssl *o, unsigned long code, struct tls_fault *fault)
 {
-    unsigned long code = o->ERR_peek_last_error();
     const char *reason = code ? o->ERR_reason_error_string(code) : NULL;
     snprintf(fault->reason, sizeof fault->reason, "%s", reason ? reason : "");
     for (char *at = fault->reason; *at; at++) *at = *at == ' ' ? '_' : (char)toupper((unsigned char)*at);
@@ -45,17 +38,36 @@ static bool use_keys(SSL_CTX *context, const struct openssl *o, struct tls_pem p
     return is_used;
 }
 
+/* ---- secrets ---- */
+
+static _Thread_local struct tls *shaking; /* of which this thread does a step of the handshake */
+
+static uint8_t nibble(char digit) { return (uint8_t)(digit <= '9' ? digit - '0' : digit - 'a' + 10); }
+
+/* OpenSSL tells secrets as lines of a key log: what it is, the client's random bytes, and the secret, in hexadecimal. */
+static void keep_secret(const SSL *ssl, const char *line)
+{
+    static const char *const names[] = {"CLIENT_TRAFFIC_SECRET_0 ", "SERVER_TRAFFIC_SECRET_0 "};
+    struct tls *t = shaking;
+    (void)ssl;
+    for (int of = 0; of < 2; of++) {
+        if (strncmp(line, names[of], strlen(names[of])) != 0) continue;
+        const char *digit = strrchr(line, ' ') + 1;
+        for (size_t n = 0; n < RECORD_SECRET && digit[0] && digit[1]; n++, digit += 2)
+            t->secrets[of][n] = (uint8_t)(nibble(digit[0]) << 4 | nibble(digit[1]));
+        t->has_secret[of] = true;
+    }
+}
+
 static void restrict_it(SSL_CTX *context, const struct openssl *o)
 {
     o->SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, NULL);
     o->SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, TLS1_3_VERSION, NULL);
     o->SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, 0, NULL);
-    o->SSL_CTX_ctrl(context, SSL_CTRL_SET_READ_AHEAD, 1, NULL); /* a call of the kernel for several records */
-    o->SSL_CTX_set_default_read_buffer_len(context, READ_BYTES);
     o->SSL_CTX_set_ciphersuites(context, ciphers);
-    o->SSL_CTX_ctrl(context, SSL_CTRL_MODE, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, NULL);
     o->SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
     o->SSL_CTX_set_num_tickets(context, 0);
+    o->SSL_CTX_set_keylog_callback(context, keep_secret);
     o->SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     o->X509_VERIFY_PARAM_set_flags(o->SSL_CTX_get0_param(context), X509_V_FLAG_X509_STRICT);
 }
@@ -68,7 +80,7 @@ bool tls_context_open(struct tls_context *c, const struct openssl *o, struct tls
     if (c->context) restrict_it(c->context, o);
     if (c->context && use_keys(c->context, o, pem)) return true;
     *fault = (struct tls_fault){0};
-    say_reason(o, fault);
+    tls_say_reason(o, o->ERR_peek_last_error(), fault);
     tls_context_close(c);
     return false;
 }
@@ -92,25 +104,13 @@ void tls_context_close(struct tls_context *c)
 
 /* ---- a connection ---- */
 
-/* What OpenSSL writes goes to a buffer: else each record would be a call of the kernel. */
-static BIO *buffer_before(const struct openssl *o, int descriptor)
-{
-    BIO *buffer = o->BIO_new(o->BIO_f_buffer()), *socket = o->BIO_new_socket(descriptor, BIO_NOCLOSE);
-    if (buffer && socket && o->BIO_int_ctrl(buffer, BIO_C_SET_BUFF_SIZE, WRITE_BYTES, 1) == 1)
-        return o->BIO_push(buffer, socket);
-    if (buffer) o->BIO_free(buffer);
-    if (socket) o->BIO_free(socket);
-    return NULL;
-}
-
 bool tls_open(struct tls *t, const struct tls_context *c, int descriptor)
 {
     const struct openssl *o = c->library;
-    *t = (struct tls){.library = o, .ssl = o->SSL_new(c->context)};
-    if (!t->ssl || o->SSL_set_rfd(t->ssl, descriptor) != 1) return tls_close(t), false;
-    t->records_out = buffer_before(o, descriptor);
-    if (!t->records_out) return tls_close(t), false;
-    o->SSL_set0_wbio(t->ssl, t->records_out);
+    *t = (struct tls){.library = o, .ssl = o->SSL_new(c->context), .descriptor = descriptor, .is_server = c->is_server};
+    t->out.seals = true;
+    bool is_open = t->ssl && o->SSL_set_fd(t->ssl, descriptor) == 1;
+    if (!is_open) return tls_close(t), false;
     if (c->is_server)
         o->SSL_set_accept_state(t->ssl);
     else
@@ -127,7 +127,7 @@ static enum tls_state state_of(struct tls *t, int result, struct tls_fault *faul
     if (error == SSL_ERROR_WANT_READ) return TLS_WANTS_READ;
     if (error == SSL_ERROR_WANT_WRITE) return TLS_WANTS_WRITE;
     if (error == SSL_ERROR_ZERO_RETURN) return TLS_CLOSED;
-    say_reason(o, fault);
+    tls_say_reason(o, o->ERR_peek_last_error(), fault);
     fault->verify_code = o->SSL_get_verify_result(t->ssl);
     snprintf(fault->verify_words, sizeof fault->verify_words, "%s",
              o->X509_verify_cert_error_string(fault->verify_code));
@@ -135,43 +135,30 @@ static enum tls_state state_of(struct tls *t, int result, struct tls_fault *faul
     return TLS_FAILED;
 }
 
-enum tls_state tls_handshake(struct tls *t, struct tls_fault *fault)
-{
-    t->library->ERR_clear_error();
-    errno = 0;
-    int result = t->library->SSL_do_handshake(t->ssl);
-    return result == 1 ? TLS_DONE : state_of(t, result, fault);
-}
-
-enum tls_state tls_read(struct tls *t, void *to, size_t space, size_t *got, struct tls_fault *fault)
-{
-    t->library->ERR_clear_error();
-    errno = 0;
-    int result = t->library->SSL_read(t->ssl, to, (int)space);
-    *got = result > 0 ? (size_t)result : 0;
-    return result > 0 ? TLS_DONE : state_of(t, result, fault);
-}
-
-enum tls_state tls_write(struct tls *t, const void *bytes, size_t size, size_t *written, struct tls_fault *fault)
-{
-    t->library->ERR_clear_error();
-    errno = 0;
-    if (++t->records >= KEY_RECORDS && t->library->SSL_key_update(t->ssl, SSL_KEY_UPDATE_REQUESTED) == 1)
-        t->records = 0;
-    int result = t->library->SSL_write(t->ssl, bytes, (int)size);
-    *written = result > 0 ? (size_t)result : 0;
-    return result > 0 ? TLS_DONE : state_of(t, result, fault);
-}
-
-enum tls_state tls_flush(struct tls *t, struct tls_fault *fault)
+/* OpenSSL reads no further than its records go, so what follows the handshake is still in the kernel. */
+static bool take_over(struct tls *t)
 {
     const struct openssl *o = t->library;
-    o->ERR_clear_error();
+    uint16_t suite = o->SSL_CIPHER_get_protocol_id(o->SSL_get_current_cipher(t->ssl));
+    const uint8_t *mine = t->secrets[t->is_server], *theirs = t->secrets[!t->is_server];
+    bool is_taken = t->has_secret[0] && t->has_secret[1] && !o->SSL_has_pending(t->ssl) &&
+                    record_keys_open(&t->in, o, suite, theirs) && record_keys_open(&t->out, o, suite, mine);
+    o->OPENSSL_cleanse(t->secrets, sizeof t->secrets);
+    return is_taken;
+}
+
+enum tls_state tls_handshake(struct tls *t, struct tls_fault *fault)
+{
+    if (t->ended || t->out.context) return t->ended;
+    t->library->ERR_clear_error();
     errno = 0;
-    if (o->BIO_ctrl(t->records_out, BIO_CTRL_FLUSH, 0, NULL) > 0) return TLS_DONE;
-    if (o->BIO_test_flags(t->records_out, BIO_FLAGS_SHOULD_RETRY)) return TLS_WANTS_WRITE;
-    *fault = (struct tls_fault){0};
-    return say_reason(o, fault), TLS_FAILED;
+    shaking = t;
+    int result = t->library->SSL_do_handshake(t->ssl);
+    shaking = NULL;
+    if (result != 1) return state_of(t, result, fault);
+    if (take_over(t)) return TLS_DONE;
+    *fault = (struct tls_fault){.reason = "INTERNAL_ERROR"};
+    return t->ended = TLS_FAILED;
 }
 
 size_t tls_peer(const struct tls *t, uint8_t *der)
@@ -191,6 +178,10 @@ const char *tls_cipher(const struct tls *t)
 
 void tls_close(struct tls *t)
 {
+    if (t->out.context) tls_say_alert(t);
+    record_keys_close(&t->in);
+    record_keys_close(&t->out);
+    t->library->OPENSSL_cleanse(t->secrets, sizeof t->secrets);
     if (t->ssl) t->library->SSL_free(t->ssl);
     t->ssl = NULL;
 }

@@ -4,11 +4,12 @@
 
 #include <sys/types.h>
 
-#include "openssl.h"
+#include "tls_record.h"
 
 enum {
     TLS_WORDS = 160,
-    TLS_UNFLUSHED = 64 << 10, /* bytes that tls_write takes before tls_flush */
+    TLS_KEY_RECORDS = 1 << 23, /* of AES-GCM under one key: RFC 8446, section 5.5, allows 2^24.5 */
+    TLS_BUFFER = 257 << 10,    /* sixteen records, and what is around them */
 };
 
 struct tls_fault {
@@ -23,14 +24,27 @@ struct tls_context {
     bool is_server;
 };
 
+enum tls_state { TLS_DONE, TLS_WANTS_READ, TLS_WANTS_WRITE, TLS_CLOSED, TLS_FAILED };
+
+/* The handshake is OpenSSL's. What follows it are records, which tls_stream.c reads and writes: reader and writer may be two
+ * threads, and share what is marked. */
 struct tls {
     const struct openssl *library;
     SSL *ssl;
-    BIO *records_out; /* what was written, until it is flushed. Of `ssl` */
-    uint64_t records; /* written since the keys were new */
+    int descriptor;
+    bool is_server;
+    uint8_t secrets[2][RECORD_SECRET]; /* of client and server, as the handshake tells them */
+    bool has_secret[2];
+    struct record_keys in, out;
+    size_t first, end;         /* of `received`: records that are not opened */
+    size_t plain, plain_end;   /* of `received`: bytes of one that was opened, and had no room */
+    uint32_t bare;             /* records in a row that had no bytes for the line */
+    enum tls_state ended;      /* DONE: it has not */
+    uint8_t alert;             /* what the peer is told at the end; 0: nothing */
+    uint32_t must_update;      /* the peer has asked for new keys. Of both, atomically */
+    size_t unsent, sealed_end; /* of `sealed`: what the kernel has not taken */
+    uint8_t received[TLS_BUFFER], sealed[TLS_BUFFER];
 };
-
-enum tls_state { TLS_DONE, TLS_WANTS_READ, TLS_WANTS_WRITE, TLS_CLOSED, TLS_FAILED };
 
 struct tls_pem {
     const void *bytes;
@@ -43,14 +57,20 @@ bool tls_context_open(struct tls_context *, const struct openssl *, struct tls_p
 bool tls_context_trust(struct tls_context *, const uint8_t *der, size_t size);
 void tls_context_close(struct tls_context *);
 
-/* All of these: one thread at a time for each `struct tls`. None blocks, for the descriptor does not. */
+/* None blocks, for the descriptor does not. Open, handshake, close: while nobody reads or writes. */
 bool tls_open(struct tls *, const struct tls_context *, int descriptor);
 enum tls_state tls_handshake(struct tls *, struct tls_fault *);
-enum tls_state tls_read(struct tls *, void *to, size_t space, size_t *got, struct tls_fault *);
-/* A record. It goes no further than a buffer, which has room for TLS_UNFLUSHED bytes. */
-enum tls_state tls_write(struct tls *, const void *bytes, size_t size, size_t *written, struct tls_fault *);
-/* What was written leaves with it, in one call of the kernel if that takes it all. DONE, WANTS_WRITE, or FAILED. */
-enum tls_state tls_flush(struct tls *, struct tls_fault *);
+/* tls_stream.c. After the handshake one thread may read while another one writes and flushes. Before, each goes on with it. */
+/* Into the parts, from as many records as have come whole. What fails or ends behind bytes that it has read is told by the next
+ * call, with the `fault` of this one. */
+enum tls_state tls_read(struct tls *, const struct iovec *part, uint32_t parts, size_t *got, struct tls_fault *);
+/* One record of the first bytes in the parts. It goes no further than a buffer, which has room for sixteen. */
+enum tls_state tls_write(struct tls *, const struct iovec *part, uint32_t parts, size_t *written, struct tls_fault *);
+/* What was written leaves with it, in one call of the kernel if that takes it all; is_followed: more comes at once. DONE,
+ * WANTS_WRITE, or FAILED. */
+enum tls_state tls_flush(struct tls *, bool is_followed, struct tls_fault *);
+void tls_say_alert(struct tls *); /* if there is one, as far as the kernel takes it */
+void tls_say_reason(const struct openssl *, unsigned long code, struct tls_fault *); /* of OpenSSL's errors; 0: none */
 /* The peer's certificate in DER; `der` NULL: its size. 0: it has shown none. */
 size_t tls_peer(const struct tls *, uint8_t *der);
 const char *tls_cipher(const struct tls *);

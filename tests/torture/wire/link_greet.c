@@ -3,10 +3,11 @@
  *   link_greet SEED ROUNDS PEM DER STRANGER      key and certificate, the authority, and a key that another one has signed
  *
  * Two ends of a connection shake hands and greet as _connection.c does, on two sockets, between which this program carries
- * the bytes: whole, or with some of them changed, left out, doubled or made up, or with an end. OpenSSL is the host's, found
- * at run time. What must hold: (1) no byte is touched that is not there (the sanitizers); (2) where nothing was changed each
- * end hears what the other one said, and without TLS so does who hears at all; (3) under TLS nothing is heard that was not
- * said, and nothing of a stranger; (4) a frame that only a line takes is not heard; (5) nobody waits for bytes that have come.
+ * the bytes: whole, or with some of them changed, left out, doubled or made up, or with an end. Some have keys that they
+ * must change at once. OpenSSL is the host's, found at run time. What must hold: (1) no byte is touched that is not there (the
+ * sanitizers); (2) where nothing was changed each end hears what the other one said, and without TLS so does who hears at
+ * all; (3) under TLS nothing is heard that was not said, and nothing of a stranger; (4) a frame that only a line takes is not
+ * heard; (5) nobody waits for bytes that have come.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -32,6 +33,7 @@ static struct tls_context contexts[3]; /* of who dials, who listens, and a stran
 static struct end ends[2];
 static bool has_tls, is_stranger, is_changed;
 static uint64_t places[2][CHANGES_MOST]; /* bytes of each end at which something is changed */
+static uint64_t age; /* records that both ends have sealed under their first keys when they say hello */
 static uint64_t state, greeted, refused;
 
 static uint32_t below(uint32_t count)
@@ -85,6 +87,7 @@ static void turn(struct end *e, const struct end *from)
     if (got == CHANNEL_DONE && !e->is_up) {
         e->is_up = true;
         if (has_tls) REQUIRE(tls_peer(&e->channel->tls, NULL) > 0, "a peer without a certificate");
+        e->channel->tls.in.number = e->channel->tls.out.number = age;
         say_hello(e);
         got = channel_write(e->channel);
     }
@@ -152,6 +155,7 @@ static void begin(void)
     has_tls = below(4) != 0;
     is_stranger = has_tls && below(8) == 0;
     is_changed = false;
+    age = below(4) ? 0 : TLS_KEY_RECORDS - below(2);
     for (int n = 0; n < 2; n++)
         for (int c = 0; c < CHANGES_MOST; c++) places[n][c] = below(3) ? UINT64_MAX : below(SCOPE);
     for (int n = 0; n < 2; n++) open_end(n);
