@@ -71,8 +71,8 @@ class Group:
         """Letters that have no answer; bytes of the bodies, when it goes out."""
         self.thread = 0
         self.loop: Loop | None = None
-        """Of the turn that has begun the group. It goes on as long as its thread finds the group open and the loop
-        running. Before Python 3.12, to ask asyncio for the loop of a thread takes a system call."""
+        """Thread and loop of the turn that has begun it. As long as that thread finds the group open and the loop
+        running, the turn goes on. Before Python 3.12, to ask asyncio for the loop of a thread takes a system call."""
         self.full_at = MOST_LETTERS
         """With so many letters it goes out at once."""
         self.lowest = 0

@@ -63,7 +63,7 @@ class _LetterHeaders(dict[_Called, Header | None]):
     and as its `header`."""
 
     def __missing__(self, called: _Called) -> Header | None:
-        header = _letter_header(*called)
+        header = _letter_header(called)
         if len(self) >= _MOST_HEADERS:
             self.clear()
         self[called] = header
@@ -74,9 +74,8 @@ LETTER_HEADERS: Final = _LetterHeaders()
 """Looked at by all senders."""
 
 
-def _letter_header(
-    to: str, length: int, level: Level, delivery: Delivery, priority: int, _: type[int], timeout: float | None
-) -> Header | None:
+def _letter_header(called: _Called) -> Header | None:
+    to, length, level, delivery, priority, _, timeout = called
     check_priority(priority)
     check_seconds("timeout", timeout)
     if not 0 < length <= LARGEST_INLINE:
