@@ -10,7 +10,7 @@
 enum {
     READS_URGENT = 16, /* in a row, before the other channel is looked at */
     READS_BULK = 1,
-    READS_BULK_TLS = 4,  /* each is a record */
+    READS_BULK_TLS = 4,  /* each is a record, or a landing, behind which the other channel is looked at */
     STREAM_LEAST = 8192, /* bytes that a read has brought, behind which there may be more at once */
     WAIT_MS = 100,
     PINGS_A_SILENCE = 4,
@@ -141,7 +141,8 @@ static struct verdict read_channel(struct line *l, int channel)
 {
     struct channel *c = l->channel[channel];
     int reads = channel == URGENT ? READS_URGENT : c->has_tls ? READS_BULK_TLS : READS_BULK;
-    for (int n = 0; n < reads && c->may_read; n++) {
+    uint64_t most = channel == URGENT ? UINT64_MAX : c->read + READS_BULK_TLS * FRAME_MOST;
+    for (int n = 0; n < reads && c->may_read && c->read < most; n++) {
         uint64_t before = c->read;
         enum channel_state state = read_once(l, channel);
         uint64_t now = now_monotonic_ns();
