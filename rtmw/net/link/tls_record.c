@@ -124,12 +124,18 @@ size_t record_seal(struct record_keys *k, enum record_type type, struct record_p
     return is_sealed ? RECORD_HEADER + body : 0;
 }
 
-size_t record_length(const uint8_t *record)
+static size_t length_of(const uint8_t *header) { return RECORD_HEADER + ((size_t)header[3] << 8 | header[4]); }
+
+enum record_check record_check(const uint8_t *header)
 {
-    size_t length = RECORD_HEADER + ((size_t)record[3] << 8 | record[4]);
-    bool is_one = record[0] == RECORD_DATA && record[1] == VERSION >> 8 && record[2] == (VERSION & 0xFF);
-    return is_one && length >= RECORD_AROUND && length <= RECORD_LONGEST ? length : 0;
+    size_t length = length_of(header);
+    bool is_one = header[0] == RECORD_DATA && header[1] == VERSION >> 8 && header[2] == (VERSION & 0xFF);
+    if (!is_one) return RECORD_OTHER;
+    if (length > RECORD_LONGEST) return RECORD_LONG;
+    return length < RECORD_AROUND ? RECORD_SHORT : RECORD_GOOD;
 }
+
+size_t record_length(const uint8_t *record) { return record_check(record) == RECORD_GOOD ? length_of(record) : 0; }
 
 bool record_open(struct record_keys *k, uint8_t *record, struct record_parts *parts, uint8_t *type)
 {

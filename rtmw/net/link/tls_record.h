@@ -48,6 +48,9 @@ void record_keys_close(struct record_keys *);  /* idempotent. Nothing of them st
 
 /* Writes a record with the next `size` bytes of the parts, RECORD_MOST at most. Returns its length; 0: the cipher has failed. */
 size_t record_seal(struct record_keys *, enum record_type, struct record_parts *, size_t size, uint8_t *to);
+/* Of a header: RECORD_HEADER bytes. */
+enum record_check { RECORD_GOOD, RECORD_OTHER, RECORD_LONG, RECORD_SHORT }; /* OTHER: a type or version of none here */
+enum record_check record_check(const uint8_t *header);
 /* The record's length by its header, of which RECORD_HEADER bytes are there. 0: TLS 1.3 has no such record here. */
 size_t record_length(const uint8_t *record);
 /* Of a record that has come whole, and has a length: writes its bytes to the parts, RECORD_AROUND less than the length, and to

@@ -14,6 +14,9 @@ enum {
     CLOSE_NOTIFY = 0,
     UNEXPECTED_MESSAGE = 10,
     BAD_RECORD_MAC = 20,
+    RECORD_OVERFLOW = 22,
+    ILLEGAL_PARAMETER = 47,
+    DECODE_ERROR = 50,
     INTERNAL_ERROR = 80,
     USER_CANCELED = 90,
 };
@@ -56,11 +59,14 @@ static enum tls_state hear_alert(struct tls *t, const uint8_t *body, size_t size
 
 static enum tls_state hear_key_update(struct tls *t, const uint8_t *body, size_t size, struct tls_fault *fault)
 {
-    static const uint8_t head[] = {KEY_UPDATE, 0, 0, 1};
-    if (size != sizeof head + 1 || memcmp(body, head, sizeof head) != 0 || body[sizeof head] > 1)
-        return fail(t, UNEXPECTED_MESSAGE, "UNEXPECTED_MESSAGE", fault);
+    static const uint8_t length[] = {0, 0, 1};
+    enum { HEAD = 1 + sizeof length };
+    if (size < HEAD || body[0] != KEY_UPDATE) return fail(t, UNEXPECTED_MESSAGE, "UNEXPECTED_MESSAGE", fault);
+    if (memcmp(body + 1, length, sizeof length) != 0) return fail(t, DECODE_ERROR, "BAD_KEY_UPDATE", fault);
+    if (size != HEAD + 1) return fail(t, UNEXPECTED_MESSAGE, "NOT_ON_RECORD_BOUNDARY", fault);
+    if (body[HEAD] > 1) return fail(t, ILLEGAL_PARAMETER, "BAD_KEY_UPDATE", fault);
     if (!record_keys_update(&t->in)) return fail(t, INTERNAL_ERROR, "INTERNAL_ERROR", fault);
-    if (body[sizeof head]) store_relaxed(&t->must_update, 1u);
+    if (body[HEAD]) store_relaxed(&t->must_update, 1u);
     return TLS_DONE;
 }
 
@@ -122,6 +128,19 @@ static enum tls_state open_record(struct tls *t, size_t length, struct space *to
     return hear(t, body, size + 1, fault);
 }
 
+/* TLS 1.3 has no record with this header here. */
+static enum tls_state refuse(struct tls *t, const uint8_t *header, struct tls_fault *fault)
+{
+    switch (record_check(header)) {
+    case RECORD_LONG:
+        return fail(t, RECORD_OVERFLOW, "ENCRYPTED_LENGTH_TOO_LONG", fault);
+    case RECORD_SHORT:
+        return fail(t, BAD_RECORD_MAC, "LENGTH_TOO_SHORT", fault);
+    default:
+        return fail(t, UNEXPECTED_MESSAGE, "BAD_RECORD_TYPE", fault);
+    }
+}
+
 /* All records that have come whole, as far as they have room. */
 static enum tls_state open_all(struct tls *t, struct space *to, struct tls_fault *fault)
 {
@@ -129,7 +148,7 @@ static enum tls_state open_all(struct tls *t, struct space *to, struct tls_fault
     hand_out(t, to);
     while (to->left && state == TLS_DONE && t->end - t->first >= RECORD_HEADER) {
         size_t length = record_length(t->received + t->first);
-        if (!length) return fail(t, UNEXPECTED_MESSAGE, "BAD_RECORD_TYPE", fault);
+        if (!length) return refuse(t, t->received + t->first, fault);
         if (t->end - t->first < length) break;
         size_t filled = to->filled;
         state = open_record(t, length, to, fault);
