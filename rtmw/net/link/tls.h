@@ -40,7 +40,7 @@ struct tls {
     size_t plain, plain_end;   /* of `received`: bytes of one that was opened, and had no room */
     uint32_t bare;             /* records in a row that had no bytes for the line */
     enum tls_state ended;      /* DONE: it has not */
-    uint8_t alert;             /* what the peer is told at the end; 0: nothing */
+    uint8_t alert;             /* what the peer is told at the end; 0: that this end closes, if nothing has failed */
     uint32_t must_update;      /* the peer has asked for new keys. Of both, atomically */
     size_t unsent, sealed_end; /* of `sealed`: what the kernel has not taken */
     uint8_t received[TLS_BUFFER], sealed[TLS_BUFFER];
@@ -69,7 +69,7 @@ enum tls_state tls_write(struct tls *, const struct iovec *part, uint32_t parts,
 /* What was written leaves with it, in one call of the kernel if that takes it all; is_followed: more comes at once. DONE,
  * WANTS_WRITE, or FAILED. */
 enum tls_state tls_flush(struct tls *, bool is_followed, struct tls_fault *);
-void tls_say_alert(struct tls *); /* if there is one, as far as the kernel takes it */
+void tls_say_alert(struct tls *); /* the last record: a failure, or close_notify, as far as the kernel takes it */
 void tls_say_reason(const struct openssl *, unsigned long code, struct tls_fault *); /* of OpenSSL's errors; 0: none */
 /* The peer's certificate in DER; `der` NULL: its size. 0: it has shown none. */
 size_t tls_peer(const struct tls *, uint8_t *der);

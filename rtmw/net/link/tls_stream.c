@@ -11,6 +11,8 @@ enum {
     UPDATE_ROOM = RECORD_AROUND + 5,
     BARE_MOST = 32,  /* records without bytes for the line, in a row */
     KEY_UPDATE = 24, /* a message of the handshake */
+    WARNING = 1,     /* of alerts: their levels, and what they say */
+    FATAL = 2,
     CLOSE_NOTIFY = 0,
     UNEXPECTED_MESSAGE = 10,
     BAD_RECORD_MAC = 20,
@@ -239,9 +241,10 @@ enum tls_state tls_flush(struct tls *t, bool is_followed, struct tls_fault *faul
 
 void tls_say_alert(struct tls *t)
 {
-    uint8_t alert[] = {2, t->alert}; /* it is fatal */
+    uint8_t alert[] = {t->alert ? FATAL : WARNING, t->alert};
     struct iovec part = {alert, sizeof alert};
     struct tls_fault fault;
-    if (t->alert && t->unsent == t->sealed_end && seal(t, RECORD_ALERT, (struct record_parts){&part, 0}, sizeof alert))
+    bool is_due = t->alert || t->ended != TLS_FAILED; /* else the peer has said one, or is gone */
+    if (is_due && t->unsent == t->sealed_end && seal(t, RECORD_ALERT, (struct record_parts){&part, 0}, sizeof alert))
         tls_flush(t, false, &fault);
 }

@@ -113,6 +113,23 @@ def test_a_peer_that_closes_is_no_failure(peer: Peer) -> None:
     assert heard(peer) is None
 
 
+@pytest.mark.parametrize("is_answer", [False, True])
+def test_who_closes_says_so(peer: Peer, is_answer: bool) -> None:
+    if is_answer:
+        peer.send(b"\1\0", ALERT)
+        assert heard(peer) is None
+    peer.connection.close()
+    assert peer.receive() == (b"\1\0", ALERT)
+    assert peer.socket.recv(1) == b""
+
+
+def test_an_alert_is_not_answered(peer: Peer) -> None:
+    peer.send(b"\2\x2d", ALERT)
+    fails(peer)
+    peer.connection.close()
+    assert peer.socket.recv(1) == b""
+
+
 def test_an_alert_is_told_by_its_name(peer: Peer) -> None:
     peer.send(say(b"before"))
     peer.send(b"\2\x2d", ALERT)
