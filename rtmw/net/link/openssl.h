@@ -43,6 +43,7 @@ enum {
     ERR_LIB_SHIFT = 23,
     SSL_AD_REASON_OFFSET = 1000, /* to which an alert is added */
 };
+#define SSL_OP_ENABLE_KTLS      (UINT64_C(1) << 3)
 #define SSL_OP_NO_TICKET        (UINT64_C(1) << 14)
 #define SSL_OP_NO_COMPRESSION   (UINT64_C(1) << 17)
 #define SSL_OP_NO_RENEGOTIATION (UINT64_C(1) << 30)
@@ -55,6 +56,7 @@ enum {
     f(SSL_CTX_free, void, (SSL_CTX *));                                                                               \
     f(SSL_CTX_ctrl, long, (SSL_CTX *, int, long, void *));                                                            \
     f(SSL_CTX_set_options, uint64_t, (SSL_CTX *, uint64_t));                                                          \
+    f(SSL_CTX_clear_options, uint64_t, (SSL_CTX *, uint64_t));                                                        \
     f(SSL_CTX_set_ciphersuites, int, (SSL_CTX *, const char *));                                                      \
     f(SSL_CTX_set_num_tickets, int, (SSL_CTX *, size_t));                                                             \
     f(SSL_CTX_set_verify, void, (SSL_CTX *, int, void *));                                                            \

@@ -66,6 +66,7 @@ static void restrict_it(SSL_CTX *context, const struct openssl *o)
     o->SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, 0, NULL);
     o->SSL_CTX_set_ciphersuites(context, ciphers);
     o->SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+    o->SSL_CTX_clear_options(context, SSL_OP_ENABLE_KTLS); /* of openssl.cnf: the kernel would seal our records again */
     o->SSL_CTX_set_num_tickets(context, 0);
     o->SSL_CTX_set_keylog_callback(context, keep_secret);
     o->SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);

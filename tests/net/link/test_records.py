@@ -254,6 +254,7 @@ ssl_conf = sections
 system_default = chosen
 [chosen]
 Ciphersuites = {suite}
+Options = KTLS
 """
 MEETING = """
 import ssl, sys
