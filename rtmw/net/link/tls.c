@@ -108,7 +108,11 @@ void tls_context_close(struct tls_context *c)
 bool tls_open(struct tls *t, const struct tls_context *c, int descriptor)
 {
     const struct openssl *o = c->library;
-    *t = (struct tls){.library = o, .ssl = o->SSL_new(c->context), .descriptor = descriptor, .is_server = c->is_server};
+    memset(t, 0, offsetof(struct tls, received)); /* pages of buffers are touched when records come */
+    t->library = o;
+    t->ssl = o->SSL_new(c->context);
+    t->descriptor = descriptor;
+    t->is_server = c->is_server;
     t->out.seals = true;
     bool is_open = t->ssl && o->SSL_set_fd(t->ssl, descriptor) == 1;
     if (!is_open) return tls_close(t), false;
