@@ -71,10 +71,11 @@ bool record_keys_update(struct record_keys *k)
 
 void record_keys_close(struct record_keys *k)
 {
-    if (!k->context) return;
-    k->library->EVP_CIPHER_CTX_free(k->context);
-    k->library->OPENSSL_cleanse(k->secret, sizeof k->secret);
+    if (!k->library) return;
+    if (k->context) k->library->EVP_CIPHER_CTX_free(k->context);
     k->context = NULL;
+    k->library->OPENSSL_cleanse(k->secret, sizeof k->secret);
+    k->library->OPENSSL_cleanse(k->iv, sizeof k->iv);
 }
 
 /* ---- records ---- */
