@@ -127,6 +127,10 @@ class Writer:
     def start(self) -> None:
         """Appended records go to the disk now. Does not block, and does nothing where the writer is closed."""
 
+    def write_ahead(self) -> None:
+        """The disk begins with what was taken, so that a sync in the thread of the caller, which follows, has less to
+        wait for. Of no effect where another thread is at it."""
+
     def try_flush(self) -> bool:
         """In this thread. False: there is nothing, another thread is at it or has been asked to, or it cannot be."""
 

@@ -220,6 +220,17 @@ static PyObject *Writer_start(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *Writer_write_ahead(PyObject *object, PyObject *unused)
+{
+    Writer *self = (Writer *)object;
+    (void)unused;
+    if (self->closed || self->owner != getpid()) Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    writer_write_ahead(&self->core);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 static PyObject *Writer_try_flush(PyObject *object, PyObject *unused)
 {
     Writer *self = (Writer *)object;
@@ -357,6 +368,7 @@ static PyObject *Writer_failed(PyObject *object, void *unused)
 static PyMethodDef writer_methods[] = {{"append", (PyCFunction)(void (*)(void))Writer_append, METH_FASTCALL, NULL},
                                        {"append_many", Writer_append_many, METH_VARARGS, NULL},
                                        {"start", Writer_start, METH_NOARGS, NULL},
+                                       {"write_ahead", Writer_write_ahead, METH_NOARGS, NULL},
                                        {"try_flush", Writer_try_flush, METH_NOARGS, NULL},
                                        {"wait", Writer_wait, METH_VARARGS, NULL},
                                        {"trim", Writer_trim, METH_O, NULL},

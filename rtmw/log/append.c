@@ -104,6 +104,7 @@ static int try_append(struct writer *w, const struct request *request)
     if (load_relaxed(&w->failed)) return LOG_FAILED;
     if (load_relaxed(&w->stopping)) return LOG_CLOSED;
     if (batch->used && batch->used + size > WRITER_BATCH) return WAIT;
+    if (w->writes_ahead && batch->used + size > batch->room) return WAIT; /* to grow would move it */
     if (!grow(batch, batch->used + size) || (request->has_id && ids_reserve(&w->ids))) return LOG_NO_MEMORY;
     int code = find_place(w, size, request->ends);
     if (code) return code;
@@ -213,12 +214,12 @@ int writer_append_end(struct writer *w, const struct record_parts *parts, size_t
 /* Lock held, and given back. The appender does what the flusher would have to be woken for: that spares two switches of
  * threads, which take as long as the wait for a fast disk. Without signals, as the flusher: a file system may let one of
  * them end a sync. */
-static void flush_here(struct writer *w)
+static void flush_here(struct writer *w, int (*flush)(struct writer *))
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    writer_flush_batch(w);
+    flush(w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     bool wakes = writer_needs_flusher(w) && wakes_flusher(w);
     pthread_mutex_unlock(&w->lock);
@@ -231,16 +232,20 @@ static bool may_flush_here(const struct writer *w)
     return w->flusher_sleeps && !w->flushes && !w->is_due && !load_relaxed(&w->stopping) && !load_relaxed(&w->failed);
 }
 
-bool writer_try_flush(struct writer *w)
+static bool try_here(struct writer *w, int (*flush)(struct writer *))
 {
     pthread_mutex_lock(&w->lock);
     bool may = w->batches[w->filling].used && may_flush_here(w);
     if (may)
-        flush_here(w);
+        flush_here(w, flush);
     else
         pthread_mutex_unlock(&w->lock);
     return may;
 }
+
+bool writer_try_flush(struct writer *w) { return try_here(w, writer_flush_batch); }
+
+void writer_write_ahead(struct writer *w) { try_here(w, writer_write_batch_ahead); }
 
 int writer_wait(struct writer *w, uint64_t end, uint64_t deadline)
 {
@@ -249,7 +254,7 @@ int writer_wait(struct writer *w, uint64_t end, uint64_t deadline)
         struct writer_batch *filling = &w->batches[w->filling];
         bool is_filling = filling->used && end > filling->first;
         if (is_filling && deadline == WRITER_FOREVER && may_flush_here(w)) {
-            flush_here(w);
+            flush_here(w, writer_flush_batch);
             continue;
         }
         struct writer_batch *batch = is_filling ? filling : &w->batches[!w->filling];

@@ -106,13 +106,14 @@ static bool takes_mark(const struct writer *w, uint64_t end)
 }
 
 /* Records of one segment: written, perhaps with the mark for those before them, and synced. */
-static int commit(struct writer *w, const uint8_t *bytes, uint64_t lsn, uint64_t size, struct log_fault *fault)
+static int commit(struct writer *w, const uint8_t *bytes, uint64_t lsn, uint64_t size, uint64_t written,
+                  struct log_fault *fault)
 {
     const struct log_io *io = w->folder.io;
     uint64_t offset = segment_offset(&w->last, lsn), reach = next_reach(w, offset + size);
     if (offset + size > w->last.reach && extend_reach(w, lsn, reach, fault)) return LOG_FAILED;
     bool marks = takes_mark(w, offset + size);
-    int error = io_write_all(io, w->last.file, bytes, size, offset);
+    int error = io_write_all(io, w->last.file, bytes + written, size - written, offset + written);
     if (error) return fail_with(w, fault, "write", error);
     if (marks) error = segment_write_mark(&w->folder, &w->last, lsn, segment_reach_flags(&w->last, reach));
     if (error) return fail_with(w, fault, "write of the mark", error);
@@ -146,7 +147,8 @@ static int flush_batch(struct writer *w, const struct writer_batch *batch, struc
         if (rolls_here) {
             code = roll(w, lsn, fault);
         } else {
-            code = commit(w, batch->bytes + (lsn - batch->first), lsn, stop - lsn, fault);
+            uint64_t written = lsn == batch->first ? batch->written : 0;
+            code = commit(w, batch->bytes + (lsn - batch->first), lsn, stop - lsn, written, fault);
             lsn = stop;
         }
     }
@@ -169,7 +171,7 @@ static void finish(struct writer *w, struct writer_batch *batch)
     w->counters.batches++;
     w->counters.syncs++;
     if (batch->records > w->counters.largest_batch) w->counters.largest_batch = batch->records;
-    batch->used = batch->records = 0;
+    batch->used = batch->records = batch->written = 0;
     batch->turn++;
     w->mark_is_due = true;
     w->flushed_ns = writer_now(w);
@@ -193,6 +195,26 @@ int writer_flush_batch(struct writer *w)
     pthread_mutex_unlock(&w->lock);
     futex_wake(&batch->turn); /* many may be asleep there, and the next ones need the lock */
     pthread_mutex_lock(&w->lock);
+    return code;
+}
+
+int writer_write_batch_ahead(struct writer *w)
+{
+    const struct log_io *io = w->folder.io;
+    struct log_fault fault = {0};
+    struct writer_batch *batch = &w->batches[w->filling];
+    uint64_t size = batch->used - batch->written, offset = segment_offset(&w->last, batch->first + batch->written);
+    if (w->rolls || !size || offset + size > w->last.reach) return LOG_OK;
+    w->flushes = w->writes_ahead = true;
+    pthread_mutex_unlock(&w->lock);
+    int error = io_write_all(io, w->last.file, batch->bytes + batch->written, size, offset);
+    if (!error) io->begin_sync(io->disk, w->last.file, offset, size);
+    int code = error ? fail_with(w, &fault, "write", error) : LOG_OK;
+    if (code) writer_fail(w, &fault);
+    pthread_mutex_lock(&w->lock);
+    batch->written += size;
+    w->flushes = w->writes_ahead = false;
+    writer_wake_room(w);
     return code;
 }
 

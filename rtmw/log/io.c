@@ -54,6 +54,12 @@ static int system_allocate(void *disk, int file, uint64_t size)
     return code < 0 && errno != EOPNOTSUPP && errno != ENOSYS ? -errno : 0;
 }
 
+static void system_begin_sync(void *disk, int file, uint64_t at, uint64_t size)
+{
+    (void)disk;
+    (void)!sync_file_range(file, (off_t)at, (off_t)size, SYNC_FILE_RANGE_WRITE);
+}
+
 static int system_sync(void *disk, int file)
 {
     (void)disk;
@@ -112,6 +118,7 @@ const struct log_io log_io_system = {
     .read = system_read,
     .write = system_write,
     .allocate = system_allocate,
+    .begin_sync = system_begin_sync,
     .sync = system_sync,
     .sync_folder = system_sync_folder,
     .rename = system_rename,

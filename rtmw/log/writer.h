@@ -31,6 +31,7 @@ enum { WRITER_BATCH = 4 << 20, WRITER_EVENTFDS = 8 };
 struct writer_batch {
     uint8_t *bytes;
     uint64_t used, room;
+    uint64_t written;   /* of these, what is in the file ahead of its sync */
     uint64_t first;     /* position of its first byte */
     uint64_t records;   /* in it */
     uint64_t oldest_ns; /* monotonic clock, when its first record came */
@@ -72,6 +73,7 @@ struct writer {
     uint64_t newest_size;  /* of the last segment, or of the one it rolls to */
     bool is_due;           /* the batch being filled goes to the disk as soon as the flusher comes to it */
     bool flushes;          /* somebody has a batch, and the last segment: the flusher, or an appender */
+    bool writes_ahead;     /* and it is the batch being filled, which must not be moved */
     bool flusher_sleeps;   /* and nobody has woken it yet */
     bool flusher_is_timed; /* and not for ever */
     bool mark_is_due;      /* the newest mark says less than `durable`, or is not clean */
@@ -151,6 +153,9 @@ void writer_start(struct writer *w);
 /* The caller flushes what was taken, as long as that takes. false: there is nothing; or another thread is at it, or has been
  * asked to; or the writer ends. Whether it is durable then, `durable` says. */
 bool writer_try_flush(struct writer *w);
+/* What was taken is written, and the disk begins with it, so the sync that follows has less to wait for. Of no effect where
+ * writer_try_flush says false, or where a new segment or a mark is due before. */
+void writer_write_ahead(struct writer *w);
 /* Waits until all below `end` is durable, and sees to it that it is on its way. LOG_FAILED: it may be, or not. LOG_TIMEOUT,
  * LOG_INTERRUPTED: not yet. */
 int writer_wait(struct writer *w, uint64_t end, uint64_t deadline);
@@ -171,6 +176,8 @@ void writer_remove_eventfd(struct writer *w, int descriptor);
 void *writer_flush(void *writer); /* flush.c */
 /* flush.c. Lock held, and held again at the end; nobody flushes, and the batch that is filled has something. LOG_OK, LOG_FAILED. */
 int writer_flush_batch(struct writer *w);
+/* The same of a write without its sync, of what the batch has by now; LOG_OK, too, where that is more than a write. */
+int writer_write_batch_ahead(struct writer *w);
 /* flush.c. Lock held. Has the flusher something to do, and sleeps? */
 bool writer_needs_flusher(const struct writer *w);
 void *writer_make(void *writer);          /* maker.c */

@@ -96,3 +96,26 @@ def test_a_program_may_sync_in_its_own_thread_and_is_told_if_another_one_is_at_i
         assert not writer.try_flush()  # the flusher was asked to
         assert answer.resolve() is rtmw.Durability.WRITTEN
     assert not writer.try_flush()
+
+
+def test_what_is_written_ahead_is_in_the_file_before_its_sync_and_is_not_written_twice(tmp_path: Path) -> None:
+    with rtmw.Log(tmp_path / "log", sync=False) as log:
+        log._hold()
+        log.append(b"the first").resolve()
+        writer, appended = log._begin_to_write(), [b"the first"]
+        (first,) = (tmp_path / "log").glob("0*0.seg")
+
+        def is_written(data: bytes) -> bool:
+            writer.write_ahead()
+            return data in first.read_bytes()
+
+        for number in range(APPENDS):
+            ahead, behind = b"<%d>" % number, b"[%d]" % number
+            log.append(ahead)
+            eventually(lambda ahead=ahead: is_written(ahead))  # the flusher may be writing its mark
+            answer = log.append(behind)
+            assert behind not in first.read_bytes() or answer.state is rtmw.Durability.WRITTEN
+            assert answer.resolve() is rtmw.Durability.WRITTEN
+            appended += [ahead, behind]
+        assert [record.data for record in log.read()] == appended
+    writer.write_ahead()

@@ -323,7 +323,7 @@ class Process:
     def _follow(self, done: Submitted, logged: bool) -> Any:
         """Carries out the notes of a step, and gives its answer."""
         if done.last is not None:
-            self._syncing.note(done.last)
+            self._syncing.note(done.last, done.waits)
         told: list[Moved | MovedRun | Aborted | Came] = []
         for note in done.notes:
             if not isinstance(note, Free):

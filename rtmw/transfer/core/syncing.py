@@ -42,9 +42,13 @@ class Syncing:
         self._average_s = 0.0
         """That a sync takes."""
 
-    def note(self, last: rtmw.Appended) -> None:
-        """Of a step: all that it has logged or seen is durable when this is."""
+    def note(self, last: rtmw.Appended, waits: bool = False) -> None:
+        """Of a step: all that it has logged or seen is durable when this is. `waits`: so does its answer; then the disk
+        begins at once, and is at it while the loop makes the answer and comes to the sync."""
+        is_new = last.position > self.logged
         self._last, self.logged = last, last.position
+        if waits and is_new and self._is_fast:
+            self._log._begin_to_write().write_ahead()
 
     def start(self) -> None:
         """What was logged goes to the disk in the next turn of the loop, together."""
@@ -77,12 +81,17 @@ class Syncing:
 
     async def _sync(self, last: rtmw.Appended) -> None:
         begun = CLOCK.monotonic()
-        if self._after or self._average_s > FAST_S or not self._syncs_here(last):
+        if not (self._is_fast and self._syncs_here(last)):
             await last.resolve_async()
         self._average_s += (CLOCK.monotonic() - begun - self._average_s) / SYNCS
         self.durable = max(self.durable, last.position)
         while self._after and self._after[0][0] <= self.durable:
             self._after.popleft()[1]()
+
+    @property
+    def _is_fast(self) -> bool:
+        """The disk is, and the loop has nothing to do meanwhile."""
+        return not self._after and self._average_s <= FAST_S
 
     def _syncs_here(self, last: rtmw.Appended) -> bool:
         """False: the log's thread is at it, or the log has failed, as who waits for the record is told."""

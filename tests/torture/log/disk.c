@@ -210,6 +210,15 @@ static int disk_allocate(void *disk, int file, uint64_t size)
     return error < 0 ? error : 0;
 }
 
+/* What has begun may be over when the power goes: so it is with each write that is not synced. */
+static void disk_begin_sync(void *disk, int file, uint64_t at, uint64_t size)
+{
+    (void)disk;
+    (void)file;
+    (void)at;
+    (void)size;
+}
+
 /* After one that has failed, too, nothing of the file is left to be written: that is what makes it dangerous. */
 static int disk_sync(void *disk, int file)
 {
@@ -295,8 +304,19 @@ static uint64_t disk_now(void *disk, enum log_clock clock)
 
 struct log_io disk_io(struct disk *d)
 {
-    return (struct log_io){d,         disk_open_file,   disk_close_file, disk_read,   disk_write, disk_allocate,
-                           disk_sync, disk_sync_folder, disk_rename,     disk_unlink, disk_list,  disk_size,
+    return (struct log_io){d,
+                           disk_open_file,
+                           disk_close_file,
+                           disk_read,
+                           disk_write,
+                           disk_allocate,
+                           disk_begin_sync,
+                           disk_sync,
+                           disk_sync_folder,
+                           disk_rename,
+                           disk_unlink,
+                           disk_list,
+                           disk_size,
                            disk_now};
 }
 

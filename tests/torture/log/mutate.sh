@@ -46,6 +46,9 @@ mutant() {
 
 mutant "a batch is answered without a sync" cuts 2 flush '/^static int commit/,/^}/ s/io->sync\(io->disk, w->last\.file\)/0/' "$@"
 mutant "readers are told before the sync" cuts 2 flush '/^static int commit/,/^}/ s/int error = io_write_all/tell_readers(w, lsn + size, fault); int error = io_write_all/' "$@"
+mutant "what is written ahead counts as durable" cuts 2 flush 's/(batch->written \+= size;)/\1 tell_readers(w, batch->first + batch->written, \&fault);/' "$@"
+mutant "the next batch is taken to be written ahead, too" cuts 2 flush 's/batch->records = batch->written = 0/batch->records = 0/' "$@"
+mutant "a write ahead that failed counts" faults 1 flush '/^int writer_write_batch_ahead/,/^}/ s/if \(code\) writer_fail\(w, &fault\);//' "$@"
 mutant "a sync that failed counts" faults 1 flush '/"fdatasync"/d' "$@"
 mutant "a write that failed counts" faults 1 flush '/^static int commit/,/^}/ s/if \(error\) return fail_with\(w, fault, "write", error\);//' "$@"
 mutant "a sync that failed is tried again" faults 1 flush '/^static int commit/,/^}/ s/(error = io->sync\(io->disk, w->last\.file\);)/\1 if (error) \1/' "$@"

@@ -136,6 +136,25 @@ def test_while_other_nodes_or_files_wait_the_log_syncs(tmp_path: Path) -> None:
         played(store, play)
 
 
+def test_the_disk_begins_with_what_an_answer_waits_for_and_not_with_what_none_waits_for(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", node="plant") as store:
+        syncing = Syncing(store._log)
+        (segment,) = (tmp_path / "store" / "log").glob("0*0.seg")
+
+        def is_written(body: bytes, waits: bool) -> bool:
+            """Before the log's own thread has synced it, which it does after a tenth of a second."""
+            last = store.submit(SendTransfer(header(body), body)).last
+            assert last is not None
+            syncing.note(last, waits)
+            was_ahead = body in segment.read_bytes() and last.state is rtmw.Durability.BUFFERED
+            last.resolve()
+            return was_ahead
+
+        awaited, others = range(64), range(64, 128)
+        ahead = sum(is_written(b"<%d>" % number, True) for number in awaited)
+        assert sum(is_written(b"<%d>" % number, False) for number in others) < ahead
+
+
 def test_a_log_that_fails_ends_the_loop_and_nothing_that_waits_is_done(tmp_path: Path, spawn: Spawn) -> None:
     """No file may become longer than what the core has written of its log when it has begun."""
     child = spawn(f"""
