@@ -48,7 +48,7 @@ class Syncing:
         is_new = last.position > self.logged
         self._last, self.logged = last, last.position
         if waits and is_new and self._is_fast:
-            self._log._begin_to_write().write_ahead()
+            self._write_ahead()
 
     def start(self) -> None:
         """What was logged goes to the disk in the next turn of the loop, together."""
@@ -87,6 +87,9 @@ class Syncing:
         self.durable = max(self.durable, last.position)
         while self._after and self._after[0][0] <= self.durable:
             self._after.popleft()[1]()
+
+    def _write_ahead(self) -> None:
+        self._log._begin_to_write().write_ahead()
 
     @property
     def _is_fast(self) -> bool:
