@@ -304,20 +304,9 @@ static uint64_t disk_now(void *disk, enum log_clock clock)
 
 struct log_io disk_io(struct disk *d)
 {
-    return (struct log_io){d,
-                           disk_open_file,
-                           disk_close_file,
-                           disk_read,
-                           disk_write,
-                           disk_allocate,
-                           disk_begin_sync,
-                           disk_sync,
-                           disk_sync_folder,
-                           disk_rename,
-                           disk_unlink,
-                           disk_list,
-                           disk_size,
-                           disk_now};
+    return (struct log_io){
+        d,         disk_open_file,   disk_close_file, disk_read,   disk_write, disk_allocate, disk_begin_sync,
+        disk_sync, disk_sync_folder, disk_rename,     disk_unlink, disk_list,  disk_size,     disk_now};
 }
 
 /* ---- its lives ---- */
