@@ -24,9 +24,9 @@ struct log_io {
     int64_t (*write)(void *disk, int file, const void *from, size_t size, uint64_t at); /* may be short */
     int (*allocate)(void *disk, int file, uint64_t size); /* fallocate: is there so much room? */
     void (*begin_sync)(void *disk, int file, uint64_t at,
-                       uint64_t size); /* the disk may begin with these bytes; whatever fails, `sync` says */
-    int (*sync)(void *disk, int file); /* fdatasync */
-    int (*sync_folder)(void *disk, int folder);           /* fsync */
+                       uint64_t size);          /* the disk may begin with these bytes; whatever fails, `sync` says */
+    int (*sync)(void *disk, int file);          /* fdatasync */
+    int (*sync_folder)(void *disk, int folder); /* fsync */
     int (*rename)(void *disk, int folder, const char *from, const char *to);
     int (*unlink)(void *disk, int folder, const char *name);
     int (*list)(void *disk, int folder, log_see_name *see, void *argument); /* all names but . and .. */
