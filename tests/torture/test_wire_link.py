@@ -57,6 +57,7 @@ def test_handshake_and_hello_harm_nothing_whatever_is_changed_of_them_on_the_way
         "a certificate is asked for, and looked at",
         "the tag of a record is compared",
         "new keys follow a KeyUpdate",
+        "keys are changed in time",
         "the sum of a hello is compared",
         "no frame of a line comes before the hello",
     ],

@@ -7,7 +7,7 @@
  * must change at once. OpenSSL is the host's, found at run time. What must hold: (1) no byte is touched that is not there (the
  * sanitizers); (2) where nothing was changed each end hears what the other one said, and without TLS so does who hears at
  * all; (3) under TLS nothing is heard that was not said, and nothing of a stranger; (4) a frame that only a line takes is not
- * heard; (5) nobody waits for bytes that have come.
+ * heard; (5) nobody waits for bytes that have come; (6) no key seals more records than it may.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -90,6 +90,7 @@ static void turn(struct end *e, const struct end *from)
         e->channel->tls.in.number = e->channel->tls.out.number = age;
         say_hello(e);
         got = channel_write(e->channel);
+        REQUIRE(e->channel->tls.out.number <= TLS_KEY_RECORDS, "more is sealed under a key than it may");
     }
     if (e->is_up && got <= CHANNEL_WRITE) {
         while ((got = channel_read(e->channel, false)) == CHANNEL_DONE) hear(e, from);
