@@ -46,7 +46,7 @@ style: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(CORE) $(HEADERS) examples/c/*.c examples/c/*.cpp bench/baselines/*.[ch] tests/torture/*/*.[ch] tests/net/foreign/*.cpp
 	$(BIN)/mypy && $(BIN)/pyright
-	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_exports.py tests/test_stubs.py tests/test_sources.py tests/test_docs.py tests/test_api_reference.py
+	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_exports.py tests/test_stubs.py tests/test_sources.py tests/test_orders.py tests/test_docs.py tests/test_api_reference.py
 
 native: setup
 	@for file in $(CORE); do echo "$(CC) $(STRICT) $$file" && $(CC) -std=gnu11 -D_GNU_SOURCE $(STRICT) $(INCLUDE) $$file || exit 1; done
