@@ -48,6 +48,7 @@ class Way:
 WAYS = (
     Way("DDS", has_link=False),
     Way("link, reno"),
+    Way("link, cubic", congestion="cubic"),
     Way("link, bbr", congestion="bbr"),
     Way("link, reno, max_rate", has_rate=True),
 )
@@ -106,8 +107,9 @@ def nodes(way: Way, network: Network | Cable, bits_per_second: int) -> Generator
 
 
 def choose_congestion(enter: tuple[str, ...], algorithm: str) -> None:
-    """What TCP of a host uses."""
-    run(*enter, "sh", "-c", f"echo {algorithm} > /proc/sys/net/ipv4/tcp_congestion_control")
+    """What TCP of a host uses, by its routes: as the default of a namespace, a kernel may refuse it."""
+    command = f"ip route | while read route; do ip route change $route congctl {algorithm} || exit; done"
+    run(*enter, "sh", "-c", command)
 
 
 def settings(way: Way, folder: Path, at: int, place: str, bits_per_second: int) -> tuple[str, ...]:

@@ -38,11 +38,14 @@ def measured(hosts: tuple[Host, Host], rate: int, limits: dict[float, float], sh
     return found
 
 
-@pytest.mark.parametrize("way", [Way("loss"), pytest.param(Way("bbr", congestion="bbr"), marks=LONG)], ids=str)
+@pytest.mark.parametrize(
+    "way", [Way("loss"), *(pytest.param(Way(name, congestion=name), marks=LONG) for name in ("cubic", "bbr"))], ids=str
+)
 def test_an_alarm_behind_a_flood_waits_for_a_chunk_at_most(way: Way) -> None:
     rate = 8_000_000
     with pair(way, rate) as hosts:
         measured(hosts, rate, {0.5: 1e3 * CHUNK_BITS / rate}, SHARE)
+        assert {one for host in hosts for one in algorithms(host)} == {way.congestion}
 
 
 FAR = [FarLine(20_000_000, lost=0.01), pytest.param(FarLine(20_000_000), marks=LONG)]
