@@ -77,7 +77,7 @@ class Flushes:
         """All below this position is on the disk. LogFailed: it may be, or not."""
         if self._writer.durable >= end:
             return
-        self._writer.start()
+        self._writer.start(end)
         future: asyncio.Future[None] = self._loop.create_future()
         if self._durable and self._durable[-1][0] > end:  # the answer of a record that was appended before
             bisect.insort(self._durable, (end, future), key=itemgetter(0))

@@ -124,8 +124,9 @@ class Writer:
         """An eventfd that is written to when something became durable or failed, or there is room. False: too many."""
 
     def remove_eventfd(self, descriptor: int, /) -> None: ...
-    def start(self) -> None:
-        """Appended records go to the disk now. Does not block, and does nothing where the writer is closed."""
+    def start(self, awaited: int = 0, /) -> None:
+        """Appended records go to the disk now. Does not block, and does nothing where the writer is closed. `awaited`:
+        an event loop waits until all below this position is durable; its eventfd tells it."""
 
     def write_ahead(self) -> None:
         """The disk begins with what was taken, so that a sync in the thread of the caller, which follows, has less to

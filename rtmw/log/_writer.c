@@ -106,7 +106,7 @@ static int append(Writer *self, struct call *call)
         Py_BEGIN_ALLOW_THREADS
         code = call->is_taken ? LOG_OK : take(&self->core, call);
         call->is_taken = code == LOG_OK;
-        if (call->is_taken && how == STARTED) writer_start(&self->core);
+        if (call->is_taken && how == STARTED) writer_start(&self->core, 0);
         if (call->is_taken && how == SYNCED) code = writer_wait(&self->core, call->end, call->deadline);
         Py_END_ALLOW_THREADS
     } while (code == LOG_INTERRUPTED && !PyErr_CheckSignals());
@@ -212,11 +212,12 @@ static PyObject *Writer_append_many(PyObject *object, PyObject *args)
 }
 
 /* What was taken goes to the disk now; of no effect where the writer is closed, or that of a parent. */
-static PyObject *Writer_start(PyObject *object, PyObject *unused)
+static PyObject *Writer_start(PyObject *object, PyObject *args)
 {
     Writer *self = (Writer *)object;
-    (void)unused;
-    if (!self->closed && self->owner == getpid()) writer_start(&self->core);
+    unsigned long long awaited = 0;
+    if (!PyArg_ParseTuple(args, "|K", &awaited)) return NULL;
+    if (!self->closed && self->owner == getpid()) writer_start(&self->core, awaited);
     Py_RETURN_NONE;
 }
 
@@ -367,7 +368,7 @@ static PyObject *Writer_failed(PyObject *object, void *unused)
 
 static PyMethodDef writer_methods[] = {{"append", (PyCFunction)(void (*)(void))Writer_append, METH_FASTCALL, NULL},
                                        {"append_many", Writer_append_many, METH_VARARGS, NULL},
-                                       {"start", Writer_start, METH_NOARGS, NULL},
+                                       {"start", Writer_start, METH_VARARGS, NULL},
                                        {"write_ahead", Writer_write_ahead, METH_NOARGS, NULL},
                                        {"try_flush", Writer_try_flush, METH_NOARGS, NULL},
                                        {"wait", Writer_wait, METH_VARARGS, NULL},

@@ -157,9 +157,10 @@ static bool has_put(struct writer *w, int code, bool was_empty)
     return code == LOG_OK && was_empty && !w->flusher_is_timed && wakes_flusher(w);
 }
 
-void writer_start(struct writer *w)
+void writer_start(struct writer *w, uint64_t awaited)
 {
     pthread_mutex_lock(&w->lock);
+    if (awaited > w->awaited) w->awaited = awaited;
     bool wakes = starts(w);
     pthread_mutex_unlock(&w->lock);
     if (wakes) futex_wake(&w->work);

@@ -175,7 +175,7 @@ static void finish(struct writer *w, struct writer_batch *batch)
     batch->turn++;
     w->mark_is_due = true;
     w->flushed_ns = writer_now(w);
-    writer_ring(w);
+    if (w->awaited > batch->first) writer_ring(w); /* all below that was durable before */
 }
 
 int writer_flush_batch(struct writer *w)

@@ -79,6 +79,7 @@ struct writer {
     bool mark_is_due;      /* the newest mark says less than `durable`, or is not clean */
     uint64_t flushed_ns;   /* monotonic clock, when the last batch was durable */
     uint32_t room_waiters;
+    uint64_t awaited;     /* event loops wait until all below it is durable; 0: none ever did */
     bool room_is_awaited; /* somebody found none since it was told of last; it may be an event loop, with an eventfd */
     struct writer_counters counters;
     struct ids ids;       /* of records that were taken, durable or not */
@@ -148,8 +149,8 @@ int writer_append(struct writer *w, const struct record_parts *parts, size_t cou
 int writer_append_end(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline,
                       uint64_t *first, uint64_t *end);
 /* What was taken goes to the disk now, and not when somebody waits for it. Does not block; of no effect where it is on its way
- * already, or the writer ends. */
-void writer_start(struct writer *w);
+ * already, or the writer ends. `awaited`: an event loop waits until all below it is durable; 0: none does. */
+void writer_start(struct writer *w, uint64_t awaited);
 /* The caller flushes what was taken, as long as that takes. false: there is nothing; or another thread is at it, or has been
  * asked to; or the writer ends. Whether it is durable then, `durable` says. */
 bool writer_try_flush(struct writer *w);
@@ -168,7 +169,8 @@ void writer_ask_trim(struct writer *w, uint64_t before);
 uint64_t writer_last_base(struct writer *w);
 void writer_counters(struct writer *w, struct writer_counters *counters, uint64_t *queued, uint64_t *queued_bytes,
                      uint64_t *oldest_ns);
-/* An eventfd that is written to when something became durable, has failed, or there is room. false: there are too many. */
+/* An eventfd that is written to when more is durable and an event loop waits for some of it (writer_start), when the writer has
+ * failed, or when there is room. false: there are too many. */
 bool writer_add_eventfd(struct writer *w, int descriptor);
 void writer_remove_eventfd(struct writer *w, int descriptor);
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import threading
 import time
 from pathlib import Path
 from types import FrameType
 
+import pytest
+
 import rtmw
-from tests.bus import eventually
+from tests.bus import LONG, eventually
 
 APPENDS = 400
 LOOKS_A_SECOND = 20
@@ -96,6 +100,29 @@ def test_a_program_may_sync_in_its_own_thread_and_is_told_if_another_one_is_at_i
         assert not writer.try_flush()  # the flusher was asked to
         assert answer.resolve() is rtmw.Durability.WRITTEN
     assert not writer.try_flush()
+
+
+def test_an_eventfd_is_written_to_if_an_event_loop_waits_for_what_has_become_durable(tmp_path: Path) -> None:
+    with rtmw.Log(tmp_path / "log", sync=False) as log:
+        log._hold()
+        writer, rung = log._begin_to_write(), os.eventfd(0, os.EFD_NONBLOCK)
+        assert writer.add_eventfd(rung)
+        try:
+            for number in range(APPENDS):
+                log.append(b"nobody waits").resolve()
+                with pytest.raises(BlockingIOError):
+                    os.eventfd_read(rung)
+
+                answer = log.append(b"%d" % number)
+                if number % 2:
+                    log.append(b"one more")  # which nobody waits for
+                writer.start(answer.position + 1)
+                assert select.select([rung], [], [], LONG)[0]
+                os.eventfd_read(rung)
+                assert answer.state is rtmw.Durability.WRITTEN
+        finally:
+            writer.remove_eventfd(rung)
+            os.close(rung)
 
 
 def test_what_is_written_ahead_is_in_the_file_before_its_sync_and_is_not_written_twice(tmp_path: Path) -> None:

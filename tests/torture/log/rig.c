@@ -176,7 +176,7 @@ static int append(struct appender *a, size_t count)
     pthread_mutex_unlock(a->turn);
     bool is_held = disk_random(&a->seed) % ONE_IN_HELD == 0; /* it goes with the next one, or when the log is closed */
     if (code == LOG_OK && disk_random(&a->seed) % 2) writer_write_ahead(a->writer);
-    if (code == LOG_OK && is_held && disk_random(&a->seed) % 2) writer_start(a->writer);
+    if (code == LOG_OK && is_held && disk_random(&a->seed) % 2) writer_start(a->writer, 0);
     if (code == LOG_OK && !is_held) code = writer_wait(a->writer, end, WRITER_FOREVER);
     if (code == LOG_OK && !is_held) answer(a->life->history, end);
     return code;
