@@ -38,6 +38,11 @@ class EnqueuedRun:
         return len(self.bodies)
 
     @property
+    def is_own(self) -> bool:
+        """Did its letters begin in this store? Those of other nodes have no requests."""
+        return self.model.request is not None
+
+    @property
     def ids(self) -> tuple[TransferId, ...]:
         """Of its letters."""
         first = self.model.id

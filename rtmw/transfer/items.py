@@ -6,7 +6,7 @@ when somebody asks for it; a million letters that nobody has asked for are a mil
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, MutableMapping
 from typing import Final, TypeVar, overload
 
@@ -23,7 +23,8 @@ LEAST_BYTES: Final = 128
 
 
 class Runs:
-    """Runs of letters that wait, in the order of their numbers. Between two letters of a run lie no others."""
+    """Runs of letters that wait, in the order of their numbers. Between two letters of a run lie no others. The ids of
+    this store's own letters are in the same order, and each run of them has ids one after the other."""
 
     def __init__(self) -> None:
         self._runs: list[EnqueuedRun] = []
@@ -31,6 +32,10 @@ class Runs:
         """The first number of each."""
         self._left: list[int] = []
         """How many letters of each nobody has taken."""
+        self._own: list[EnqueuedRun] = []
+        """Those of this store's own letters."""
+        self._sequences: list[int] = []
+        """The first sequence of each of these."""
         self.letters = 0
         """That nobody has taken."""
 
@@ -40,6 +45,9 @@ class Runs:
         self._firsts.append(run.lsns[0])
         self._left.append(len(run))
         self.letters += len(run)
+        if run.is_own:
+            self._own.append(run)
+            self._sequences.append(run.sequences[0])
 
     def _find(self, lsn: int) -> tuple[int, int] | None:
         """The indexes of the run and of the letter in it."""
@@ -57,8 +65,23 @@ class Runs:
         self.letters -= 1
         self._left[at] -= 1
         if not self._left[at]:
-            del self._runs[at], self._firsts[at], self._left[at]
+            self._drop(at)
         return record
+
+    def _drop(self, at: int) -> None:
+        run = self._runs[at]
+        del self._runs[at], self._firsts[at], self._left[at]
+        if run.is_own:
+            own = bisect_left(self._sequences, run.sequences[0])
+            del self._own[own], self._sequences[own]
+
+    def number_of(self, sequence: int) -> int | None:
+        """Of the own letter whose id has this sequence; None: there is none, or it was taken."""
+        at = bisect_right(self._sequences, sequence) - 1
+        if at < 0:
+            return None
+        run, index = self._own[at], sequence - self._sequences[at]
+        return run.lsns[index] if index < len(run) and run.bodies[index] else None
 
     def __contains__(self, lsn: int) -> bool:
         return self._find(lsn) is not None
@@ -73,6 +96,8 @@ class Items(MutableMapping[int, Item]):
 
     def __init__(self) -> None:
         self.made: dict[int, Item] = {}
+        self.own: dict[int, int] = {}
+        """The numbers of those in `made` that began in this store, by the sequences of their ids."""
         self.runs = Runs()
         """Of each letter that is ACCEPTED, for any receiver, in no transaction, never taken, and whose number made it
         visible; each has its entry in the queue."""
@@ -107,7 +132,13 @@ class Items(MutableMapping[int, Item]):
         if record is None:
             return None
         item = self.made[lsn] = Item(lsn, record, TransferState.ACCEPTED, visible=lsn, listed=True)
+        if record.request is not None:
+            self.own[record.id.sequence] = lsn
         return item
+
+    def number_of(self, sequence: int) -> int | None:
+        """Of the transfer that began in this store with this sequence; None: it has ended, or never was."""
+        return self.own.get(sequence) or self.runs.number_of(sequence)
 
     def for_nodes(self) -> list[tuple[int, str]]:
         """Number and node of each transfer that is for another node and in no open transaction, in their order."""

@@ -55,10 +55,9 @@ class State:
 
     def __init__(self) -> None:
         self.items = Items()
-        self._own: dict[int, int] = {}
-        """LSNs by sequence, of transfers that began in this store."""
         self.foreign: dict[TransferId, tuple[int, ...]] = {}
-        """LSNs by id, of all others: the copies for `service/*` of what came from another node share an id."""
+        """LSNs by id, of transfers that did not begin in this store: the copies for `service/*` of what came from
+        another node share an id."""
         self.owed: dict[TransferId, tuple[TransferState, str]] = {}
         """How transfers of other nodes have ended that have not said that they know it. Of copies: CONSUMED, if all
         were; it holds when none is left."""
@@ -253,9 +252,7 @@ class State:
     def keep_run(self, run: EnqueuedRun) -> None:
         """Letters that wait."""
         header, id = run.model.header, run.model.id
-        if self.is_own(id):
-            self._own.update(zip(run.sequences, run.lsns, strict=True))
-        else:
+        if not run.is_own:
             self.foreign.update((id, (lsn,)) for id, lsn in zip(run.ids, run.lsns, strict=True))
         self.note_answer(run.model.request, id, len(run))
         self.items.put_run(run)
@@ -267,7 +264,7 @@ class State:
         self.items[item.lsn] = item
         self.note_answer(item.record.request, id)
         if self.is_own(id):
-            self._own[id.sequence] = item.lsn
+            self.items.own[id.sequence] = item.lsn
         else:
             self.foreign[id] = (*self.foreign.get(id, ()), item.lsn)
         if isinstance(item.record.body, Spooled):
@@ -285,7 +282,7 @@ class State:
     def _forget(self, item: Item) -> None:
         id = item.record.id
         if self.is_own(id):
-            del self._own[id.sequence]
+            del self.items.own[id.sequence]
             return
         left = tuple(lsn for lsn in self.foreign.pop(id) if lsn != item.lsn)
         if left:
@@ -295,7 +292,7 @@ class State:
         """LSNs of the transfers with this id that have not ended."""
         if not self.is_own(id):
             return self.foreign.get(id, ())
-        lsn = self._own.get(id.sequence)
+        lsn = self.items.number_of(id.sequence)
         return () if lsn is None else (lsn,)
 
     def find(self, id: TransferId) -> Item | None:

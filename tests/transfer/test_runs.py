@@ -69,6 +69,8 @@ class Beside:
         self._join()
         self.numbers: dict[str, int] = dict.fromkeys(SENDERS, 1)
         self.sent = 0
+        self.ids: list[TransferId] = []
+        """Of letters that were sent here."""
 
     def _join(self) -> None:
         for life in (ME, OTHER):
@@ -97,6 +99,7 @@ class Beside:
         ]
         assert isinstance(first, TransferId)
         assert ids == [[TransferId(first.node, first.incarnation, first.sequence + n)] for n in range(count)]
+        self.ids += [id for (id,) in ids]
 
     def arrive(self, sequences: list[int]) -> None:
         """Of those that have come before, a run takes none, and one by one only the others count."""
@@ -160,7 +163,10 @@ class Beside:
         assert again is not None
         assert pack_state(again) == packed
         assert pack_state(one_by_one(ours.log.records())) == packed
-        assert pack_state(unpack_state(packed, ours.log.end)) == packed
+        unpacked = unpack_state(packed, ours.log.end)
+        assert pack_state(unpacked) == packed
+        for state in (ours.state, again, unpacked):
+            assert list(map(state.numbers, self.ids)) == list(map(theirs.state.numbers, self.ids))
 
 
 def one_by_one(records: list[tuple[int, bytes]]) -> State:
@@ -354,3 +360,25 @@ def test_of_letters_that_are_not_all_its_own_a_receiver_consumes_none_as_a_run()
     assert core.log.records() == before
     assert core.step(ConsumeRun([mine.lsn], ME)) is True
     assert mine.lsn not in core.state.items
+
+
+def test_a_letter_of_a_run_is_found_by_its_id_until_it_has_ended() -> None:
+    core = Core()
+    core.step(ReceiverJoined("ingest", ME))
+    ids: list[TransferId] = []
+    for number in (1, 4, 7):
+        first = core.step(run_of(header(b"x"), number))
+        assert isinstance(first, TransferId)
+        ids += [TransferId(first.node, first.incarnation, first.sequence + n) for n in range(3)]
+    lsns = [core.state.numbers(id) for id in ids]
+    assert sorted(lsns) == lsns
+    ended = 0
+    for more in (4, 2, 1, 2):
+        taken = [item.lsn for item in core.step(TakeRun("ingest", ME, more))]
+        assert [core.state.numbers(id) for id in ids] == [()] * ended + lsns[ended:]
+        core.step(ConsumeRun(taken, ME))
+        ended += more
+        assert [core.state.numbers(id) for id in ids] == [()] * ended + lsns[ended:]
+    assert not core.state.items.runs._own  # their runs are gone, too
+    behind = ids[-1]
+    assert core.state.numbers(TransferId(behind.node, behind.incarnation, behind.sequence + 1)) == ()
