@@ -153,7 +153,12 @@ class Process:
             for sample in [first, *queue.take_many(BATCH)]:
                 self._take(sample)
                 sample.release()
-            self._end_batch()
+            self._drive(Given())
+            self._send()
+            if self._syncing.try_sync():
+                self._send()
+            else:
+                self._syncing.start()
             await asyncio.sleep(0)
 
     def _take(self, sample: rtmw.Sample[bytes]) -> None:
@@ -178,8 +183,8 @@ class Process:
 
     def _end_batch(self) -> None:
         self._drive(Given())
-        self._syncing.start()
         self._send()
+        self._syncing.start()
 
     def _send(self) -> None:
         full = [not outbox.send(self._syncing.durable) for outbox in self._outboxes.values()]

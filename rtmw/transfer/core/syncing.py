@@ -71,18 +71,32 @@ class Syncing:
             await reached
 
     async def run(self, tell: Callable[[], None]) -> None:
-        """For ever. `tell`: is called when more is durable. LogFailed."""
+        """For ever: syncs what has to. `tell`: is called when more is durable. LogFailed."""
         while True:
             await self._is_due.wait()
             self._is_due.clear()
-            if self._last is not None:
-                await self._sync(self._last)
+            if self.try_sync() or await self._sync():
                 tell()
 
-    async def _sync(self, last: rtmw.Appended) -> None:
-        begun = CLOCK.monotonic()
-        if not (self._is_fast and self._syncs_here(last)):
-            await last.resolve_async()
+    def try_sync(self) -> bool:
+        """All that was logged is durable when this returns, if that may be done in this thread. False: it may not, or
+        was durable before."""
+        begun, last = CLOCK.monotonic(), self._last
+        if last is None or last.position <= self.durable or not (self._is_fast and self._syncs_here(last)):
+            return False
+        self._is_durable(last, begun)
+        return True
+
+    async def _sync(self) -> bool:
+        """The same by the log's thread."""
+        begun, last = CLOCK.monotonic(), self._last
+        if last is None or last.position <= self.durable:
+            return False
+        await last.resolve_async()
+        self._is_durable(last, begun)
+        return True
+
+    def _is_durable(self, last: rtmw.Appended, begun: float) -> None:
         self._average_s += (CLOCK.monotonic() - begun - self._average_s) / SYNCS
         self.durable = max(self.durable, last.position)
         while self._after and self._after[0][0] <= self.durable:

@@ -97,6 +97,26 @@ def test_a_fast_disk_is_synced_in_the_thread_of_the_loop_once_for_all_that_was_l
         played(store, play)
 
 
+def test_what_may_be_synced_at_once_is_durable_at_once_and_else_by_the_thread_of_the_log(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", node="plant") as store:
+
+        async def play(syncing: Watched) -> None:
+            assert not syncing.try_sync()  # nothing was logged
+            log_one(syncing, store)
+            while not syncing.try_sync():  # the log's own thread may be at it
+                await until_durable(syncing)
+                log_one(syncing, store)
+            assert syncing.durable == syncing.logged
+            assert not syncing.try_sync()  # it is durable already
+
+            log_one(syncing, store)
+            syncing.later(lambda: None)  # other nodes or files wait
+            assert not syncing.try_sync()
+            await until_durable(syncing)
+
+        played(store, play)
+
+
 def test_while_the_disk_is_slow_the_log_syncs_and_the_loop_goes_on(tmp_path: Path) -> None:
     with Store(tmp_path / "store", node="plant") as store:
 
