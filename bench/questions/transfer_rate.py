@@ -1,8 +1,8 @@
 """How many letters of 200 bytes a second does a core accept while their receiver is away?
 
-From 64 asyncio tasks, each of which sends its next letter when the last one was accepted: with class LOG, when it is on
-the disk. Beside it the same tasks append to a bare `rtmw.Log`, and publish to a stream of NATS JetStream that syncs
-before it acknowledges.
+From 64, 256 and 1,024 asyncio tasks, each of which sends its next letter when the last one was accepted: with class
+LOG, when it is on the disk. Beside it the same tasks append to a bare `rtmw.Log`, and publish to a stream of NATS
+JetStream that syncs before it acknowledges.
 
 From 16 threads, each of which does the same with calls that block.
 
@@ -36,7 +36,8 @@ ROUNDS = 5
 APPENDS, NATS, RABBITMQ = "rtmw.Log, appends", "NATS JetStream", "RabbitMQ"
 TOPIC = "rtmw, a RELIABLE topic"
 NO_RABBITMQ = "no client is among the packages of the bench, and the server needs Erlang"
-LOGGED, NOT_LOGGED = "LOG, on the disk, 64 tasks", "NORMAL, 64 tasks"
+LOGGED = {writers: f"LOG, on the disk, {writers:,} tasks" for writers in (64, 256, 1024)}
+NOT_LOGGED = "NORMAL, 64 tasks"
 LOGGED_THREADS = "LOG, on the disk, 16 threads"
 LOGGED_BATCHES, BATCHES = "LOG, on the disk, batches", "NORMAL, batches"
 BATCH = 256
@@ -46,7 +47,10 @@ def cases(quick: bool) -> Sequence[Case]:
     seconds = {"seconds": 0.3 if quick else 0.5}
     tasks, batches = seconds | {"part": "tasks", "writers": 64}, seconds | {"part": "batches"}
     return [
-        Case(LOGGED, (RTMW, APPENDS, NATS, RABBITMQ), tasks | {"delivery": "LOG"}),
+        *(
+            Case(case, (RTMW, APPENDS, NATS, RABBITMQ), tasks | {"delivery": "LOG", "writers": writers})
+            for writers, case in LOGGED.items()
+        ),
         Case(LOGGED_THREADS, (RTMW, APPENDS, NATS), seconds | {"part": "threads", "writers": 16, "delivery": "LOG"}),
         Case(LOGGED_BATCHES, (RTMW, APPENDS), batches | {"delivery": "LOG"}),
         Case(NOT_LOGGED, (RTMW,), tasks | {"delivery": "NORMAL"}),
