@@ -29,8 +29,9 @@ class EnqueuedRun:
     model: Enqueue
     sequences: Sequence[int]
     """Of the ids of the letters."""
-    bodies: list[bytes]
-    """Empty: of a letter that was taken from the run."""
+    bodies: Sequence[bytes]
+    """Empty: of a letter that was taken from the run. Until the first one is taken they may be a tuple, which the
+    garbage collector does not go through."""
     lsns: Sequence[int] = ()
     """Of the records, once they are logged, in ascending order."""
 
@@ -88,8 +89,10 @@ class EnqueuedRun:
 
     def take(self, at: int) -> Enqueue:
         """The record of the letter with this index, as `record_bytes.unpack` reads it; the run gives its body away."""
-        model = self.model
-        body, self.bodies[at] = self.bodies[at], b""
+        model, bodies = self.model, self.bodies
+        if not isinstance(bodies, list):
+            self.bodies = bodies = list(bodies)
+        body, bodies[at] = bodies[at], b""
         id = TransferId(model.id.node, model.id.incarnation, self.sequences[at])
         request = None if model.request is None else Request(model.request.producer, model.request.number + at)
         return Enqueue(NONE, NONE, id, resized(model.header, len(body)), body, model.sender, request=request)

@@ -54,7 +54,7 @@ def send_run(state: State, run: SendRun, first: TransferId, parked: int) -> Step
     if not (has_room and is_common and state.requests.is_new(run.request)):
         return None
     model = Enqueue(NONE, NONE, first, run.header, run.bodies[0], run.sender, request=run.request)
-    enqueued = EnqueuedRun(model, range(first.sequence, first.sequence + len(run.bodies)), list(run.bodies))
+    enqueued = EnqueuedRun(model, range(first.sequence, first.sequence + len(run.bodies)), tuple(run.bodies))
     yield from _log(enqueued)
     yield state.apply_run(enqueued, run.request)
     return first
@@ -66,7 +66,7 @@ def arrive_run(state: State, run: ArriveRun, parked: int) -> Steps[bool]:
     is_common = is_plain(run.header) and not run.header.to.node
     if not (has_room and is_common) or any(state.is_own(id) or state.has_come(id) for id in run.letters):
         return False
-    ids, bodies = tuple(run.letters), list(run.letters.values())
+    ids, bodies = tuple(run.letters), tuple(run.letters.values())
     state.seen.check(ids[0])
     model = Enqueue(NONE, NONE, ids[0], run.header, bodies[0], run.sender)
     enqueued = EnqueuedRun(model, [id.sequence for id in ids], bodies)

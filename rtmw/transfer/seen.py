@@ -95,7 +95,9 @@ class Requests:
 
     def add_run(self, request: Request, count: int) -> None:
         """So many, of which this is the first; if there are several, all are new (`is_new`)."""
-        mark = self.marks.setdefault(request.producer, HighWater(0))
+        mark = self.marks.get(request.producer)
+        if mark is None:
+            mark = self.marks[request.producer] = HighWater(0)
         mark.add_run(request.number, count)
         if len(mark.gaps) > MOST_GAPS:
             del mark.gaps[0]
@@ -131,17 +133,18 @@ class Seen:
             )
 
     def add(self, id: TransferId) -> None:
-        known = self.marks.setdefault(id.node, {})
-        mark = known.setdefault(id.incarnation, HighWater())
-        mark.add(id.sequence)
+        self.add_run(id, 1)
+
+    def add_run(self, first: TransferId, count: int) -> None:
+        """Of so many ids one after the other; if they are several, all are new."""
+        known = self.marks.setdefault(first.node, {})
+        mark = known.get(first.incarnation)
+        if mark is None:
+            mark = known[first.incarnation] = HighWater()
+        mark.add_run(first.sequence, count)
         mark.forget()
         if len(known) > MOST_INCARNATIONS:
             del known[min(known)]
-
-    def add_run(self, first: TransferId, count: int) -> None:
-        """Of ids one after the other, all of them new."""
-        self.add(first)
-        self.marks[first.node][first.incarnation].add_run(first.sequence, count)
 
     def discard(self, id: TransferId) -> None:
         mark = self.marks.get(id.node, {}).get(id.incarnation)

@@ -39,6 +39,9 @@ def in_batches(runs: Sequence[Run], *names: str) -> Iterator[Letters]:
             continue
         largest = header.length if len(runs) == 1 else max(map(len, bodies))
         most = max(1, LARGEST_BATCH // (largest + _beside_body(header, names)))
+        if len(bodies) <= most:
+            yield letters
+            continue
         for at in range(0, len(bodies), most):
             part = bodies[at : at + most]
             yield Letters(resized(header, len(part[0])), part)
