@@ -20,18 +20,23 @@ def subscriber_at(host: Host) -> rtmw.Subscriber[bytes]:
     return rtmw.Subscriber(TOPIC, domain=host.domain, reliability=Reliability.RELIABLE, depth=1000)
 
 
-def publisher_at(host: Host, priority: int = 0) -> rtmw.Publisher[bytes]:
+def publisher_at(host: Host, priority: int = 0, history: int = 0) -> rtmw.Publisher[bytes]:
     return rtmw.Publisher(
-        TOPIC, domain=host.domain, reliability=Reliability.RELIABLE, priority=priority, max_blocking=PATIENCE
+        TOPIC,
+        domain=host.domain,
+        reliability=Reliability.RELIABLE,
+        priority=priority,
+        history=history,
+        max_blocking=PATIENCE,
     )
 
 
 class Counted:
     """Numbers from one host to a subscriber on another."""
 
-    def __init__(self, here: Host, there: Host) -> None:
+    def __init__(self, here: Host, there: Host, history: int = 0) -> None:
         self.here, self.there = here, there
-        self.publisher, self.subscriber = publisher_at(here), subscriber_at(there)
+        self.publisher, self.subscriber = publisher_at(here, history=history), subscriber_at(there)
         self.sent, self.got = 0, list[int]()
 
     def send(self, count: int) -> None:
@@ -83,6 +88,19 @@ def test_what_is_published_while_the_node_of_the_subscriber_is_dead_is_told(host
     stream.there.start("--lease", "1")
     wait_until(stream.reaches, "no stream again")
     assert stream.lost() >= 100
+    assert stream.subscriber.stats().missed == stream.lost()
+
+
+def test_what_is_kept_while_the_node_of_the_subscriber_is_dead_comes_or_is_told(hosts: tuple[Host, Host]) -> None:
+    for host in hosts:
+        host.start("--lease", "1")
+    stream = Counted(*hosts, history=10)
+    wait_until(stream.reaches, "no stream")
+    stream.there.kill()
+    wait_until(lambda: not stream.here.crossed("out", TOPIC)["readers"], "the dead node is not noticed")
+    stream.send(5)
+    stream.there.start("--lease", "1")
+    wait_until(stream.reaches, "no stream again")
     assert stream.subscriber.stats().missed == stream.lost()
 
 

@@ -16,7 +16,6 @@ static PyObject *Bus_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     if (!self) return NULL;
     int code = rtmw_attach(domain, &self->region);
     self->holders = 1;
-    self->began_ns = now_monotonic_ns();
     if (code == RTMW_OK && carried && !(self->carried = carried_map(carried)))
         return PyErr_SetFromErrnoWithFilename(PyExc_OSError, carried), Py_DECREF(self), NULL;
     if (code == RTMW_OK) return (PyObject *)self;
@@ -84,7 +83,7 @@ static PyObject *Line_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     if (!self->core) return Py_DECREF(self), PyErr_NoMemory();
     *self->core = (struct line){.region = ((Bus *)bus)->region,
                                 .carried = ((Bus *)bus)->carried,
-                                .began_ns = ((Bus *)bus)->began_ns,
+                                .began_ns = now_monotonic_ns(),
                                 .site = site,
                                 .zero_copy_most = zero_copy_most,
                                 .hops = hops,

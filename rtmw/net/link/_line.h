@@ -19,7 +19,6 @@ typedef struct {
     PyObject_HEAD
     rtmw_region *region; /* until it is closed, and all of its lines are */
     struct carried *carried;
-    uint64_t began_ns;
     bool is_closed;
     Py_ssize_t holders; /* of `region`: its lines, and itself until it is closed */
 } Bus;

@@ -293,9 +293,9 @@ static void abandon(struct in *i)
     i->last = NULL;
     i->waits = i->largest = i->waiting = 0;
     if (!count) return;
-    told_came(i);
     count_up(&i->no_memory, count);
     if (i->reliable) rtmw_publisher_lost(i->publisher, count, now_monotonic_ns());
+    told_came(i); /* behind that: a node that dies in between has told more, not less */
 }
 
 void in_abandon(struct in *i)

@@ -82,10 +82,10 @@ struct out {
     bool is_waited_for;        /* the sender sleeps until the bus has something for it */
     uint32_t depth, depth_now; /* asked for, and told to the bus: for messages that cost `weight` */
     uint64_t min_interval_ns, weight;
-    uint64_t missed;              /* of the bus, as far as its subscriber has counted */
+    uint64_t missed, lost;        /* as the subscriber of the bus has counted; those of them that have got numbers */
     struct carried_place carried; /* of a RELIABLE one */
     uint64_t begins, numbered;    /* messages of its lane before it, sent or lost; those with a number, of all bands */
-    bool resumes;                 /* it goes on where another node ended */
+    bool resumes;                 /* it goes on where the line before ended, or where the bus is */
     struct lookahead lookahead;
     struct {
         uint64_t number, lost; /* of the last message that was begun; lost since then, on the bus */
@@ -120,8 +120,8 @@ void out_adjust(struct out *, uint32_t depth, uint64_t min_interval_ns);
 void out_weigh(struct out *, uint64_t size);
 void out_fit(struct out *);
 
-/* told.c. Open: before anybody else has the route; key: of its lane and peer, 0: nothing is told. Under the lock of the line: is
- * this one of those that were published while no node lived; it has a number now; nobody is to get it; the bus has no more. */
+/* told.c. Open: before anybody else has the route; key: of its lane and peer, 0: nothing is told. Under the lock of the line: was
+ * this one published since the lane was carried last; it has a number now; nobody is to get it; the bus has no more. */
 void told_open_out(struct out *, uint64_t key, bool begins_in_the_past);
 bool told_is_new(const struct out *, const rtmw_message *);
 void told_numbered(struct out *, const rtmw_message *, uint64_t now);
@@ -250,7 +250,7 @@ struct peer_clock {
 struct line {
     rtmw_region *region;
     struct carried *carried; /* the table; NULL: there is none */
-    uint64_t began_ns;       /* when the node's links began */
+    uint64_t began_ns;
     uint64_t site, zero_copy_most;
     uint8_t hops;
     uint16_t key; /* of subscribers that are parked */

@@ -132,6 +132,7 @@ static struct kept *number_first(struct out *o, uint32_t band, uint64_t now)
     struct kept *k = kept_new(o->line, m, is_zero_copy);
     if (!k) return NULL;
     o->numbered += o->band[band].lost + 1;
+    o->lost += o->band[band].lost;
     k->number = o->band[band].number += o->band[band].lost + 1;
     o->band[band].lost = 0;
     told_numbered(o, &k->message, now);

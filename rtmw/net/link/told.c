@@ -6,9 +6,13 @@
  *   in    `sequence`: messages that came to their end here, by the same count. What is missing up to where the next route of
  *         the peer begins has come to nobody.
  *
- * A message that waits for room on the bus has not come to its end: its node may die with it. Under load a few more or fewer are
- * told than were lost: a node may be killed between two of these words, and a message may be published just when the subscriber
- * of the next route joins.
+ * A message that waits for room on the bus has not come to its end: its node may die with it.
+ *
+ * A node that is killed may have one message told that was not lost: a message changes `sequence` and number[] of the sender,
+ * and the bus and `sequence` of the receiver, and no CAS has both. The order of these writes is such that a node which dies in
+ * between has told too much. Of a gap it may so tell all messages twice: if it dies when it has opened a route, or numbers a
+ * message behind some that the bus could not keep. Fewer are told than were lost only of messages that a publisher passes over
+ * just when the route's subscriber joins, if it looked before that who needs them: the bus counts those as expired.
  */
 #include "link.h"
 
@@ -16,14 +20,22 @@
 
 /* ---- out ---- */
 
+/* Before number[]: a node that dies in between has told more, not less. */
+static void write_sequence(const struct out *o, struct carried *c)
+{
+    store_relaxed(&c->sequence, o->begins + o->numbered);
+}
+
 void told_open_out(struct out *o, uint64_t key, bool begins_in_the_past)
 {
     if (!o->reliable || !key) return;
     o->carried = carried_place_of(o->line->carried, key | 1);
     struct carried *c = carried_at(&o->carried);
     if (!c) return;
-    o->resumes = load_relaxed(&c->at_ns) < o->line->began_ns;
+    o->resumes = !begins_in_the_past || load_relaxed(&c->at_ns) < o->line->began_ns;
     o->begins = load_relaxed(&c->sequence) + carried_not_sent(c, o->subscriber, begins_in_the_past);
+    write_sequence(o, c);
+    told_reached(o);
 }
 
 bool told_is_new(const struct out *o, const rtmw_message *m)
@@ -32,12 +44,6 @@ bool told_is_new(const struct out *o, const rtmw_message *m)
     return c && carried_is_new(c, m);
 }
 
-static void write_sequence(const struct out *o, struct carried *c)
-{
-    store_relaxed(&c->sequence, o->begins + o->numbered);
-}
-
-/* The sequence is written first: a node that dies in between has told more, not less. */
 void told_numbered(struct out *o, const rtmw_message *m, uint64_t now)
 {
     struct carried *c = carried_at(&o->carried);
@@ -47,28 +53,26 @@ void told_numbered(struct out *o, const rtmw_message *m, uint64_t now)
     carried_number(c, m);
 }
 
-/* Those that the bus could not keep get their numbers with the next message of the band. */
-static bool owes_nothing(const struct out *o, uint32_t band)
+/* Of messages that the bus could not keep for it: they get their numbers with the next one that is sent. */
+static bool owes_numbers(const struct out *o)
 {
-    return !lookahead_count(&o->lookahead, band) && !o->band[band].lost;
+    rtmw_subscriber_counters bus;
+    rtmw_subscriber_count(o->subscriber, &bus);
+    return bus.missed != o->lost;
 }
 
 void told_passed(struct out *o, const rtmw_message *m)
 {
     struct carried *c = carried_at(&o->carried);
-    if (c && owes_nothing(o, m->priority)) carried_number(c, m);
+    if (c && !lookahead_count(&o->lookahead, m->priority) && !owes_numbers(o)) carried_number(c, m);
 }
 
 void told_reached(struct out *o)
 {
     struct carried *c = carried_at(&o->carried);
-    rtmw_subscriber_counters bus;
-    if (!c) return;
-    rtmw_subscriber_count(o->subscriber, &bus);
-    if (bus.missed != o->missed) return;
-    write_sequence(o, c);
-    for (uint32_t band = 0, bands = load_relaxed(&c->bands); bands >> band; band++)
-        if ((bands >> band & 1) && owes_nothing(o, band)) carried_come_to(c, o->subscriber, band);
+    if (!c || owes_numbers(o)) return;
+    for (uint32_t band = 0; band < BANDS; band++)
+        if (!lookahead_count(&o->lookahead, band)) carried_come_to(c, o->subscriber, band);
 }
 
 /* ---- in ---- */

@@ -102,12 +102,14 @@ class End:
     contexts: tuple[Context, Context] | None = None
     """To connect, and to accept; None: without TLS."""
     zero_copy_most: int = 4 << 20
+    carried: str | None = None
+    """The file that says how far lanes were carried; None: nothing is told."""
     bus: Bus = field(init=False)
     line: Line = field(init=False)
     news: list[tuple[str, int, bytes]] = field(default_factory=list[tuple[str, int, bytes]])
 
     def __post_init__(self) -> None:
-        self.bus = Bus(self.domain.id)
+        self.bus = Bus(self.domain.id, self.carried)
         self.line = Line(self.bus, self.zero_copy_most)
 
     def look(self) -> list[tuple[str, int, bytes]]:
