@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import blake2b
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from rtmw.clock import CLOCK
 from rtmw.net.dds.discovery import printable
@@ -13,25 +13,22 @@ from rtmw.net.dds.ended import Ended
 from rtmw.net.dds.undelivered import Undelivered
 from rtmw.net.link import effects as do
 from rtmw.net.link.control import Control
+from rtmw.net.link.exceeded import WAYS, Exceeded
 from rtmw.net.link.library import Connection, Line
 from rtmw.net.link.matching import Lane
 from rtmw.net.link.messages import Hello, pack
 from rtmw.net.link.mouth import UNSAID_MOST, Mouth
 from rtmw.net.link.routes import In, Out
+from rtmw.net.link.said import Said
 from rtmw.net.link.side import Refusal
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.security.rights import Rights
 from rtmw.net.settings import Settings
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
-from rtmw.units import size
 
 log = logging.getLogger("rtmw.node")
 
-_Key = TypeVar("_Key")
-
-SAID_MOST: Final = 1000
-"""Topics of which it is remembered what the log has said."""
 BROKEN: Final = 2
 """Of an event "down": the peer broke a rule of the wire."""
 TOLD: Final = 5
@@ -71,9 +68,8 @@ class Linked:
         self._mouth = Mouth(line)
         self._unseen: set[str] = set()
         """Topics of this host that have changed, and of which a peer that takes controls slowly is told later."""
-        self._exceeded: dict[tuple[str, str, bytes], None] = {}
-        """Directions, topics and ceilings of which the log has said that something exceeds them."""
-        self._denied: dict[str, None] = {}
+        self._exceeded = Exceeded(rights, name)
+        self._denied = Said[str]()
         """Topics of which the log has said that the peer denies them."""
 
     def __str__(self) -> str:
@@ -99,9 +95,9 @@ class Linked:
             elif kind == "down":
                 self._down(number, data.decode(errors="replace"))
             elif kind == "refused" and number in self.into:
-                self._exceeds("in", self.into[number].topic, data)
+                self._exceeds("in", self.into[number].topic, data.decode())
             elif kind == "withheld" and number in self.out:
-                self._exceeds("out", self.out[number].topic, data)
+                self._exceeds("out", self.out[number].topic, data.decode())
 
     def _down(self, code: int, words: str) -> None:
         self.is_up, self.down_since, self.why_down, self.down_code = False, CLOCK.monotonic(), words, code
@@ -109,23 +105,15 @@ class Linked:
         if code == BROKEN:
             self.over = f"it broke a rule of the wire: {words}"
 
-    def _exceeds(self, way: str, topic: str, ceiling: bytes) -> None:
-        if not _is_news(self._exceeded, (way, topic, ceiling)):
-            return
-        self.control.explain(topic)
-        words = "%s sends more of %s than the rules allow (%s); what exceeds it is dropped and counted"
-        if way == "out":
-            words = "%s may not have all of %s by the rules (%s); what exceeds it is not sent to it, and is counted"
-        log.warning(words, self, printable(topic), ceiling.decode())
+    def _exceeds(self, way: str, topic: str, ceiling: str) -> None:
+        if self._exceeded.is_news(way, topic, ceiling):
+            self.control.explain(topic)
+            log.warning(WAYS[way].log, self, printable(topic), ceiling)
 
-    def withheld(self, topic: str) -> Iterator[Refusal]:
-        """Why some messages of a topic that crosses are kept from the peer."""
-        for out in self.out.values():
-            most = {b"priority": f"priority {out.verdict.max_priority}", b"size": size(out.verdict.max_size)}
-            for ceiling, words in most.items():
-                if out.topic == topic and ("out", topic, ceiling) in self._exceeded:
-                    why = f"messages above {words} are kept from it by {out.verdict.place}"
-                    yield Refusal(ceiling.decode(), why)
+    def withheld(self, way: str, topic: str) -> Iterator[Refusal]:
+        """Why some messages of a topic that crosses do not. `way`: `out` or `in`."""
+        if any(route.topic == topic for _, route in self.routes(way)):
+            yield from self._exceeded.why(way, topic)
 
     def see(self, topics: Mapping[str, LocalTopic], changed: Collection[str]) -> None:
         """Tells the topics of the bus of this host; `changed`: since the last call, all at the beginning."""
@@ -137,7 +125,7 @@ class Linked:
     def obey(self, settings: Settings) -> None:
         """Rules or settings are others."""
         self._settings = settings
-        self._exceeded.clear()
+        self._exceeded.forget()
         self.line.limit(settings.link.max_rate)
         self._do(self.control.obey(settings))
         for out in self.out.values():
@@ -350,22 +338,12 @@ class Linked:
         into.route.close()
 
     def _do_denial(self, effect: do.Denial) -> None:
-        if _is_news(self._denied, effect.topic):
+        if self._denied.is_news(effect.topic):
             words = "%s denies what programs here publish of %s (%s): %s; it does not cross the link"
             log.warning(words, self, *map(printable, effect))
 
     def _do_over(self, effect: do.Over) -> None:
         self.over = f"it broke the protocol: {effect.words}"
-
-
-def _is_news(said: dict[_Key, None], key: _Key) -> bool:
-    """Has the log not said it yet? From now on it has."""
-    if key in said:
-        return False
-    said[key] = None
-    while len(said) > SAID_MOST:
-        del said[next(iter(said))]
-    return True
 
 
 _DO: Final[dict[type, Callable[[Linked, Any], None]]] = {

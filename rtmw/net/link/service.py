@@ -6,6 +6,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -229,9 +230,8 @@ class LinkService:
         for session in self._links.sessions.values() if self._links else ():
             for way, routes in (("out", session.linked.control.outgoing), ("in", session.linked.control.incoming)):
                 refusal = routes.why_not(topic)
-                if refusal is not None:
-                    found.append(_unmatched_row(session, way, topic, refusal))
-            found += [_unmatched_row(session, "out", topic, one) for one in session.linked.withheld(topic)]
+                reasons = chain([refusal] if refusal else [], session.linked.withheld(way, topic))
+                found += [_unmatched_row(session, way, topic, one) for one in reasons]
         return found
 
 

@@ -188,6 +188,12 @@ def test_a_file_that_is_broken_changes_nothing(linked: LinkedPair) -> None:
         assert taker.receive(timeout=PATIENCE).value == b"x"
 
 
+def exceeded(host: Host, way: str, topic: str) -> set[str]:
+    """What info says of the ceilings that hold for a topic."""
+    rows = (row for row in host.info()["apart"] if (row["topic"], row["direction"]) == (topic, way))
+    return {row["reason"] for row in rows if row["cause"] in ("priority", "size", "rate")}
+
+
 def test_what_is_above_a_ceiling_is_not_sent_is_counted_and_named_and_leaves_no_gap(linked: LinkedPair) -> None:
     rule = '[[allow]]\npeer = "rtmw://plant/hub"\nsubscribe = ["*"]\nmax_priority = 4\nmax_size = {}\n'
     linked.with_keys()
@@ -204,13 +210,9 @@ def test_what_is_above_a_ceiling_is_not_sent_is_counted_and_named_and_leaves_no_
         assert (counted["priority"], counted["sent"]) == (1, 1)
         assert taker.stats().missed == 0
 
-        def reasons() -> set[str]:
-            apart = linked.press.info()["apart"]
-            return {row["reason"] for row in apart if row["topic"] == "a" and row["cause"] in ("priority", "size")}
-
-        wait_until(lambda: len(reasons()) == 2, "info names them")
+        wait_until(lambda: len(exceeded(linked.press, "out", "a")) == 2, "info names them")
         place = f"{linked.folder / 'press.toml'}, line 5"
-        assert reasons() == {
+        assert exceeded(linked.press, "out", "a") == {
             f"rtmw://plant/hub: messages above priority 4 are kept from it by {place}",
             f"rtmw://plant/hub: messages above 1000 B are kept from it by {place}",
         }
@@ -222,7 +224,7 @@ def test_what_is_above_a_ceiling_is_not_sent_is_counted_and_named_and_leaves_no_
         assert taker.stats().missed == 0
 
 
-def test_ceilings_that_a_reload_lowers_hold_at_once_whatever_the_peer_sends(linked: LinkedPair) -> None:
+def test_ceilings_that_a_reload_lowers_hold_at_once_and_are_named_whatever_the_peer_sends(linked: LinkedPair) -> None:
     linked.with_keys()
     linked.start().wait_up()
     with subscriber(linked.hub, "a") as taker, publisher(linked.press, "a") as out:
@@ -237,6 +239,14 @@ def test_ceilings_that_a_reload_lowers_hold_at_once_whatever_the_peer_sends(link
         wait_until(lambda: linked.crossed("hub", "in", "a")["size"] == 1, "the counter")
         assert linked.crossed("hub", "in", "a")["priority"] == 1
         assert linked.crossed("hub", "in", "a")["received"] == 2, "by the same route"
+        wait_until(lambda: len(exceeded(linked.hub, "in", "a")) == 2, "info names them")
+        place = f"{linked.folder / 'hub.toml'}, line 5"
+        assert exceeded(linked.hub, "in", "a") == {
+            f"rtmw://plant/press: messages above priority 3 are not taken from it by {place}",
+            f"rtmw://plant/press: messages above 1000 B are not taken from it by {place}",
+        }
+        shown = warm.run("node", "explain", "a", "--peer", "rtmw://plant/press", "--domain", str(linked.hub.number))
+        assert all(words in shown.stdout for words in ("above priority 3", "above 1000 B", place))
 
 
 def test_what_a_peer_sends_beyond_its_max_rate_is_cut_to_it_counted_and_named(linked: LinkedPair) -> None:
@@ -260,6 +270,9 @@ def test_what_a_peer_sends_beyond_its_max_rate_is_cut_to_it_counted_and_named(li
         assert came == sent - dropped(), "what is not counted comes"
         assert rate <= came * size <= rate * (seconds + 1) + size, "a second of it at once, and then no more than it"
         assert "sends more of a than the rules allow (rate)" in linked.hub.said
+        place = f"{linked.folder / 'hub.toml'}, line 5"
+        words = f"rtmw://plant/press: messages above 97.7 KiB/s are not taken from it by {place}"
+        wait_until(lambda: exceeded(linked.hub, "in", "a") == {words}, "info names it")
 
 
 def test_what_a_peer_may_get_at_a_max_rate_waits_and_comes_whole(linked: LinkedPair) -> None:
