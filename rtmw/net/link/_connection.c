@@ -93,19 +93,18 @@ PyType_Spec Context_spec = {"rtmw.net.link._line.Context", sizeof(Context), 0, P
 
 static PyObject *Connection_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"descriptor", "context", "congestion", NULL};
+    static char *names[] = {"descriptor", "context", NULL};
     State *state = state_of(type);
     int descriptor;
     PyObject *context = Py_None;
-    const char *congestion = "";
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "i|Os", names, &descriptor, &context, &congestion)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "i|O", names, &descriptor, &context)) return NULL;
     if (context != Py_None && !PyObject_TypeCheck(context, state->context_type))
         return PyErr_Format(PyExc_TypeError, "context is a Context or None");
     Connection *self = (Connection *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     int own = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
     const struct tls_context *tls = context == Py_None ? NULL : &((Context *)context)->core;
-    self->core = own >= 0 ? channel_open(own, tls, congestion) : NULL;
+    self->core = own >= 0 ? channel_open(own, tls) : NULL;
     if (!self->core) {
         PyErr_SetFromErrno(PyExc_OSError);
         if (own >= 0) close(own);

@@ -34,9 +34,8 @@ class Connection:
     `close` (which does nothing) raise RtmwError.
     """
 
-    def __new__(cls, descriptor: int, context: Context | None = None, congestion: str = "") -> Connection:
-        """`context` None: without TLS, and each frame has a CRC. `congestion`: algorithm of the kernel, such as
-        "cubic"; "": "reno" on loopback, else the host's default. Raises OSError."""
+    def __new__(cls, descriptor: int, context: Context | None = None) -> Connection:
+        """`context` None: without TLS, and each frame has a CRC. Raises OSError."""
 
     def handshake(self) -> str:
         """One step of TLS: "done", or what to wait for before the next one, "read" or "write". Raises TlsError, and

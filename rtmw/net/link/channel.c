@@ -22,20 +22,20 @@ enum {
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 /* 0, or errno. */
-static int prepare(struct channel *c, const struct tls_context *context, const char *congestion)
+static int prepare(struct channel *c, const struct tls_context *context)
 {
-    if (!channel_set_options(c, congestion)) return errno;
+    if (!channel_set_options(c)) return errno;
     c->has_tls = context != NULL;
     c->is_checked = !c->has_tls;
     return context && !tls_open(&c->tls, context, c->descriptor) ? ENOMEM : 0;
 }
 
-struct channel *channel_open(int descriptor, const struct tls_context *context, const char *congestion)
+struct channel *channel_open(int descriptor, const struct tls_context *context)
 {
     struct channel *c = calloc(1, sizeof *c);
     if (!c) return NULL;
     c->descriptor = descriptor;
-    int failed = prepare(c, context, congestion);
+    int failed = prepare(c, context);
     if (failed) {
         free(c);
         errno = failed;

@@ -67,11 +67,11 @@ struct channel {
 enum channel_state { CHANNEL_DONE, CHANNEL_READ, CHANNEL_WRITE, CHANNEL_CLOSED, CHANNEL_FAILED };
 
 /* Takes the descriptor over: makes it non-blocking and sets its options. NULL: errno says why; then it is the caller's. */
-struct channel *channel_open(int descriptor, const struct tls_context *, const char *congestion);
+struct channel *channel_open(int descriptor, const struct tls_context *);
 void channel_close(struct channel *); /* NULL is allowed. The outbox holds nothing any more */
 
 /* options.c: non-blocking, those of TCP, and what its other end is. false: errno is set. */
-bool channel_set_options(struct channel *, const char *congestion);
+bool channel_set_options(struct channel *);
 
 /* None of these blocks. DONE, or what to wait for. */
 enum channel_state channel_handshake(struct channel *);

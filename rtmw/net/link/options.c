@@ -38,9 +38,9 @@ static bool is_within_host(int descriptor)
     return at.ss_family != AF_INET6 || IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&at)->sin6_addr);
 }
 
-static bool set_congestion(int descriptor, const char *name)
+static void set_congestion(int descriptor, const char *name)
 {
-    return setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0;
+    setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
 }
 
 static bool is_far(int descriptor)
@@ -52,19 +52,18 @@ static bool is_far(int descriptor)
 
 /* On loopback nothing queues, and an algorithm that paces (bbr) has a timer for each packet. Reno has none; each kernel has
  * it, and each process may take it. On a far way algorithms that slow down at each packet that is lost leave most of the way
- * empty where some are always lost. Bbr does not; where kernel or administrator do not let it be taken, the host's stays. */
-static bool choose_congestion(const struct channel *c, const char *congestion)
+ * empty where some are always lost. Bbr does not. Where kernel or administrator do not let one be taken, that of the route or
+ * the host stays. */
+static void choose_congestion(const struct channel *c)
 {
-    if (*congestion) return set_congestion(c->descriptor, congestion);
     if (c->is_within_host)
         set_congestion(c->descriptor, "reno");
     else if (is_far(c->descriptor))
         set_congestion(c->descriptor, "bbr");
-    return true;
 }
 
 /* All but the first of the options are those of TCP. */
-bool channel_set_options(struct channel *c, const char *congestion)
+bool channel_set_options(struct channel *c)
 {
     int domain, descriptor = c->descriptor, flags = fcntl(descriptor, F_GETFL);
     socklen_t size = sizeof domain;
@@ -81,5 +80,6 @@ bool channel_set_options(struct channel *c, const char *congestion)
     set(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS);
     set(descriptor, IPPROTO_TCP, TCP_RTO_MIN_US, RESENT_US);
     set(descriptor, IPPROTO_TCP, TCP_DELACK_MAX_US, ACKNOWLEDGED_US);
-    return choose_congestion(c, congestion);
+    choose_congestion(c);
+    return true;
 }

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import socket
 import time
-from contextlib import suppress
 
 import numpy as np
 import pytest
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.link.library import Connection
-from tests.net.link.ends import PATIENCE, Ends, Wire, tcp_pair, wait_until
+from tests.net.link.ends import PATIENCE, Ends, Wire, wait_until
 
 SIZES = [0, 1, 63, 64, 5_000, 16_255, 16_256, 16_257, 16_300, 16_384, 65_536, 200_000, 1 << 20, 16 << 20]
 COUNT, RECORD_MOST = 300, 16 << 10
@@ -125,53 +123,3 @@ def test_controls_come_once_and_in_order(ends: Ends) -> None:
     wait_until(lambda: (ends.there.look(), len([1 for one in ends.there.news if one[0] == "control"]) == len(said))[1])
     heard = [data for kind, _, data in ends.there.news if kind == "control"]
     assert heard == said
-
-
-def congestion_of(end: socket.socket) -> bytes:
-    return end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
-
-
-def test_on_loopback_no_algorithm_paces_unless_it_is_asked_for() -> None:
-    one, other = tcp_pair()
-    default = congestion_of(one)
-    with one, other:
-        for name in (b"cubic", b"bbr"):
-            with suppress(OSError):  # of this kernel
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
-        connections = Connection(one.fileno()), Connection(other.fileno(), None, default.decode())
-        assert (congestion_of(one), congestion_of(other)) == (b"reno", default)
-        for connection in connections:
-            connection.close()
-
-
-def test_the_kernel_is_asked_to_hold_little_unsent_and_to_give_a_dead_way_up() -> None:
-    """Seconds between probes, milliseconds until what is not acknowledged ends the connection, bytes."""
-    one, other = tcp_pair()
-    tcp = {
-        "TCP_NODELAY": 1,
-        "TCP_NOTSENT_LOWAT": 16 << 10,
-        "TCP_KEEPIDLE": 5,
-        "TCP_KEEPINTVL": 5,
-        "TCP_USER_TIMEOUT": 20_000,
-    }
-    with one, other:
-        connections = Connection(one.fileno()), Connection(other.fileno())
-        for end in (one, other):
-            assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-            assert {name: end.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in tcp} == tcp
-        for connection in connections:
-            connection.close()
-
-
-@pytest.mark.parametrize(("option", "most_us"), [("TCP_RTO_MIN_US", 20_000), ("TCP_DELACK_MAX_US", 8_000)])
-def test_what_is_lost_is_sent_again_soon_where_the_kernel_can(option: str, most_us: int) -> None:
-    number = {"TCP_RTO_MIN_US": 45, "TCP_DELACK_MAX_US": 46}[option]
-    one, other = tcp_pair()
-    with one, other:
-        try:
-            assert one.getsockopt(socket.IPPROTO_TCP, number) > most_us, "by default"
-        except OSError:
-            pytest.skip(f"needs Linux 6.15, which has {option}")
-        connection = Connection(one.fileno())
-        assert one.getsockopt(socket.IPPROTO_TCP, number) <= most_us
-        connection.close()

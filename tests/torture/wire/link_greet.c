@@ -51,7 +51,7 @@ static void open_end(int n)
     *e = (struct end){.size = 1 + below(HELLO_MOST), .kind = below(10) ? FRAME_SAY : FRAME_BYE};
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "no sockets");
     fcntl(pair[1], F_SETFL, O_NONBLOCK);
-    e->channel = channel_open(pair[0], has_tls ? &contexts[!n && is_stranger ? 2 : n] : NULL, "");
+    e->channel = channel_open(pair[0], has_tls ? &contexts[!n && is_stranger ? 2 : n] : NULL);
     e->wire = pair[1];
     for (size_t at = 0; at < e->size; at++) e->hello[at] = (uint8_t)below(256);
 }

@@ -232,7 +232,7 @@ void side_carry(struct side *side, int peer[CHANNELS])
         REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "no connection");
         fcntl(pair[1], F_SETFL, O_NONBLOCK);
         setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &(int){SEND_BUFFER}, sizeof(int)); /* frames are written in parts */
-        channel[c] = channel_open(pair[0], NULL, "");
+        channel[c] = channel_open(pair[0], NULL);
         channel[c]->is_checked = side->is_checked;
         peer[c] = pair[1];
     }

@@ -179,7 +179,7 @@ static void join(void)
         int pair[2];
         connect_pair(pair);
         for (int n = 0; n < 2; n++) {
-            channels[n][c] = channel_open(pair[n], has_tls ? &contexts[n] : NULL, "");
+            channels[n][c] = channel_open(pair[n], has_tls ? &contexts[n] : NULL);
             edges[n].descriptor[c] = fcntl(pair[n], F_DUPFD_CLOEXEC, 0);
         }
         shake(channels[0][c], channels[1][c]);
