@@ -88,17 +88,25 @@ class Gathering:
 
     def may_wait(self) -> bool:
         """May a letter of a thread wait for an answer, since the core has enough to do?"""
-        if len(self._going) < ENOUGH:
+        if not self._is_busy():
             return False
         self._has_waiting = True
         return True
+
+    def _is_busy(self) -> bool:
+        """Has the core enough to do with groups before? With letters of LOG one group is enough, until as many letters
+        have gathered as it has: each frame of them takes a sync, so fewer frames with more letters are faster."""
+        if len(self._going) >= ENOUGH:
+            return True
+        is_logged = any(group.is_logged for group in self.open.values())
+        return is_logged and bool(self._going) and self.unanswered - self._left < self._left
 
     def answered(self, letters: int, group: Group) -> bool:
         """So many of its letters. Is it time that those go out that waited for an answer, or for room?"""
         self._left -= letters
         if group.is_done:
             self._going.discard(group)
-        return bool(self._unsent) or (self._has_waiting and len(self._going) < ENOUGH)
+        return bool(self._unsent) or (self._has_waiting and not self._is_busy())
 
     def fail(self, group: Group, error: Exception) -> None:
         """It has its numbers, and no answer comes any more."""

@@ -18,7 +18,7 @@ from rtmw.transfer.client.pending import error_in
 from rtmw.transfer.client.states import LOST, REACHED
 from rtmw.transfer.client.waiting import Loop, Waiting
 from rtmw.transfer.errors import TransferError
-from rtmw.transfer.header import Header, Level
+from rtmw.transfer.header import Delivery, Header, Level
 from rtmw.transfer.messages import Accepted, AcceptedRun, Failed, Message, Move, Run, Sends
 from rtmw.transfer.records import ENDED, TransferId, TransferState
 
@@ -69,6 +69,8 @@ class Group:
         """Of the last run."""
         self.left = self.bytes = 0
         """Letters that have no answer; bytes of the bodies, when it goes out."""
+        self.is_logged = False
+        """Some of its letters are of LOG."""
         self.thread = 0
         self.loop: Loop | None = None
         """Thread and loop of the turn that has begun it. As long as that thread finds the group open and the loop
@@ -107,6 +109,7 @@ class Group:
     def _begin_run(self, header: Header) -> None:
         self._end_run()
         self._header, self._bodies = header, []
+        self.is_logged |= header.delivery is Delivery.LOG
         self._runs.append((header, self._bodies))
         self.full_at = min(MOST_LETTERS, self.left - (self.bytes - MOST_BYTES) // header.length)
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rtmw.errors import ClosedError
 from rtmw.transfer.address import Life
 from rtmw.transfer.client.gathering import ENOUGH, Gathering
 from rtmw.transfer.client.group import Group
+from rtmw.transfer.header import Delivery, Header
 from rtmw.transfer.messages import AcceptedRun, Message
 from tests.transfer.client.test_group import LIFE, SHORT, Sender, id_of
+
+LOGGED = replace(SHORT, delivery=Delivery.LOG)
 
 
 class Line:
@@ -22,10 +27,10 @@ class Line:
             self.out.append(number)
         return self.has_room
 
-    def gather(self) -> Group:
+    def gather(self, header: Header = SHORT) -> Group:
         """A letter."""
         group = self.gathering.open.get(LIFE) or self.gathering.begin(self._sender)
-        group.add(SHORT, b"x")
+        group.add(header, b"x")
         return group
 
     def send(self) -> None:
@@ -55,6 +60,42 @@ def test_a_letter_of_a_thread_waits_while_the_core_has_enough_to_do_and_goes_wit
     line.send()
     assert line.out == list(range(1, ENOUGH + 2))
     assert line.gathering.unanswered == ENOUGH
+
+
+def test_letters_of_log_wait_until_they_are_as_many_as_the_core_works_on() -> None:
+    line = Line()
+    for _ in range(3):
+        first = line.gather(LOGGED)
+    line.send()
+    for waits in (True, True, False):
+        line.gather(LOGGED)
+        assert line.gathering.may_wait() is waits
+    line.send()
+    assert line.out == [1, 4]
+    line.gather(LOGGED)
+    assert line.gathering.may_wait(), "two groups are enough in any case"
+    assert not line.answer(first)
+
+
+def test_of_letters_that_wait_as_few_as_there_are_go_when_the_core_has_nothing_else_to_do() -> None:
+    line = Line()
+    line.gather()
+    first = line.gather(LOGGED)
+    line.send()
+    line.gather(LOGGED)
+    assert line.gathering.may_wait(), "one letter, where the core works on two"
+    assert line.answer(first), "and now on one"
+    line.send()
+    assert line.out == [1, 3]
+
+
+def test_letters_without_a_disk_wait_for_no_others_while_the_core_has_one_group() -> None:
+    line = Line()
+    for _ in range(3):
+        line.gather(LOGGED)
+    line.send()
+    line.gather()
+    assert not line.gathering.may_wait()
 
 
 def test_what_only_the_turn_of_an_event_loop_gathers_goes_at_its_end_and_not_with_an_answer() -> None:
