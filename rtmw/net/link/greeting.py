@@ -94,6 +94,10 @@ async def dial(links: Links, place: str) -> Greeted:
         for talk in talks:
             await talk.bye(error.code, str(error))
         raise SessionError(str(error), error.code) from None
+    except RtmwError:  # also TlsError
+        for talk in talks:
+            await talk.leave()
+        raise
     finally:
         for talk in talks:
             talk.close()

@@ -7,8 +7,10 @@ memory, as on a bus: a line then sends them without a CRC. With only one of the 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections import deque
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from hashlib import sha256
@@ -21,6 +23,8 @@ from rtmw.net.link.messages import Bye, Hello, Message, pack, read
 from rtmw.net.session.errors import Violation
 from rtmw.net.session.sockets import user_of
 
+LEAVE_S: Final = 1.0
+UNREAD_MOST: Final = 1 << 16
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -86,13 +90,27 @@ class Talk:
                 return message
 
     async def bye(self, code: int, why: str) -> None:
-        """Say why, as far as the socket takes it, and close."""
-        try:
+        """Say why, as far as the socket takes it, and leave."""
+        with suppress(OSError, RtmwError):
             self.connection.say(pack(Bye(code, why)))
             self.connection.flush()
-        except (OSError, RtmwError):
-            pass
-        self.close()
+        await self.leave()
+
+    async def leave(self) -> None:
+        """Close, so that the peer hears what was said last: a BYE, or an alert of TLS.
+
+        The kernel resets a connection that is closed with unread bytes, and the peer may lose what it has not read yet.
+        So those of the peer are read until it closes, too, UNREAD_MOST bytes and LEAVE_S at most.
+        """
+        left = UNREAD_MOST
+        with suppress(OSError, RtmwError), socket.socket(fileno=os.dup(self.connection.fileno())) as sock:
+            sock.setblocking(False)
+            self.close()
+            sock.shutdown(socket.SHUT_WR)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE_S):
+                    while left > 0 and (got := len(await self._loop.sock_recv(sock, left))):
+                        left -= got
 
     def close(self) -> None:
         """Idempotent; does nothing to a connection that a line has."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
+import ssl
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import rtmw
 from rtmw.net.link.greeting import LinkGuest, dial
 from rtmw.net.link.links import Links
+from rtmw.net.security.folder import NODE
 from tests.net.hosts import PATIENCE
 from tests.net.link.nodes import free_port, links_of
 from tests.net.security.site import Site
@@ -54,6 +57,29 @@ def test_no_tls_is_begun_before_six_bytes_that_begin_as_a_client_does(
             while not links.refused:
                 await asyncio.sleep(0.01)
         assert [one["why"] for one in links.turned_away.recent()] == [why]
+        links.close()
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+
+
+def test_a_guest_that_is_refused_hears_why_though_it_goes_on_to_speak_first(third: rtmw.Domain, tmp_path: Path) -> None:
+    """A client of TLS 1.3 has done its handshake before its certificate is looked at, and says hello behind it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.load_cert_chain(Site(tmp_path / "elsewhere", "elsewhere").keys("rtmw://elsewhere/evil") / NODE)
+
+    def speak(port: int) -> None:
+        with socket.create_connection(("127.0.0.1", port)) as plain, context.wrap_socket(plain) as stranger:
+            has_ended = select.poll()
+            has_ended.register(stranger, select.POLLRDHUP)
+            assert has_ended.poll(PATIENCE * 1e3)
+            stranger.sendall(b"hello")
+            with pytest.raises(ssl.SSLError, match="unknown ca"):
+                stranger.recv(1)
+
+    async def run() -> None:
+        links, port = listening(third, tmp_path)
+        await asyncio.to_thread(speak, port)
         links.close()
 
     asyncio.run(asyncio.wait_for(run(), PATIENCE))

@@ -263,7 +263,7 @@ def test_a_hello_crosses_before_a_line_takes_over(tls_ends: Ends, sockets: Socke
     assert tls_ends.here.contexts
     assert tls_ends.there.contexts
     one, other = sockets
-    here = Connection(one.fileno(), tls_ends.here.contexts[0], "cubic")
+    here = Connection(one.fileno(), tls_ends.here.contexts[0])
     there = Connection(other.fileno(), tls_ends.there.contexts[1])
     shake(here, there)
     assert here.peer
