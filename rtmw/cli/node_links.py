@@ -44,10 +44,24 @@ def _cipher(peer: dict[str, Any], without: str) -> str:
     return str(peer["cipher"] or ("within this host" if peer["user"] else without))
 
 
+def _twin_words(peer: dict[str, Any]) -> Iterator[str]:
+    """Of a link that has, or had, a connection for copies of urgent messages, or could have none."""
+    if not peer.get("twins") and not peer.get("why_no_twin"):
+        return
+    state = "is up" if peer["twin"] else f"is not there: {peer['why_no_twin'] or 'it has ended'}"
+    yield (
+        f"The twin of the link with {peer['peer'] or peer['host']} {state}; {peer['copies']} copies sent, "
+        f"{peer['copies_left_out']} left out; of those of the peer {peer['copies_first']} came before their message, "
+        f"{peer['copies_passed_over']} after it."
+    )
+
+
 def links_words(links: dict[str, Any]) -> Iterator[str]:
     """The sentences about failing links, refused connections and denials."""
     for place, why in links["failing"].items():
         yield f"No link with {place}: {why}."
+    for peer in links["peers"]:
+        yield from _twin_words(peer)
     if links["refused"]:
         counts = ", ".join(f"{cause} {count}" for cause, count in sorted(links["refused"].items()))
         yield f"Connections that came to no link: {counts}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rtmw.cli.node_links import examined
+from rtmw.cli.node_links import examined, links_words
 from rtmw.net.link.linked import TOLD
 
 
@@ -45,3 +45,26 @@ def test_who_was_refused_lately_is_named_with_the_cause_and_what_to_do() -> None
     )
     assert again.found.startswith("refused 3 times, ")
     assert "rtmw node doctor there" in once.advice
+
+
+@pytest.mark.parametrize(
+    ("up", "why", "state"),
+    [
+        (True, "", "is up"),
+        (False, "nobody answered in time", "is not there: nobody answered in time"),
+        (False, "", "is not there: it has ended"),
+    ],
+)
+def test_a_twin_is_told_with_its_copies_and_why_it_is_not_there(up: bool, why: str, state: str) -> None:
+    copies = {"copies": 4, "copies_left_out": 3, "copies_first": 2, "copies_passed_over": 1}
+    peer = {"peer": None, "host": "hub", "twin": up, "twins": 1, "why_no_twin": why, **copies}
+    (words,) = links_words({"failing": {}, "refused": {}, "peers": [peer], "denials": []})
+    assert words == (
+        f"The twin of the link with hub {state}; 4 copies sent, 3 left out; of those of the peer 2 came before their "
+        "message, 1 after it."
+    )
+
+
+def test_of_a_link_that_has_had_no_twin_nothing_is_told() -> None:
+    peer = {"peer": None, "host": "hub", "twin": False, "twins": 0, "why_no_twin": ""}
+    assert [*links_words({"failing": {}, "refused": {}, "peers": [peer, {"peer": "older"}], "denials": []})] == []

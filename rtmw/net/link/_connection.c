@@ -313,9 +313,17 @@ static PyObject *Connection_has_crc(PyObject *object, void *unused)
     return PyBool_FromLong(c && c->is_checked);
 }
 
+static PyObject *Connection_is_far(PyObject *object, void *unused)
+{
+    const struct channel *c = ((Connection *)object)->core;
+    (void)unused;
+    return PyBool_FromLong(c && c->is_far);
+}
+
 static PyGetSetDef connection_properties[] = {{"peer", Connection_peer, NULL, NULL, NULL},
                                               {"cipher", Connection_cipher, NULL, NULL, NULL},
                                               {"has_crc", Connection_has_crc, NULL, NULL, NULL},
+                                              {"is_far", Connection_is_far, NULL, NULL, NULL},
                                               {"is_within_host", Connection_is_within_host, NULL, NULL, NULL},
                                               {0}};
 static PyMethodDef connection_methods[] = {

@@ -152,6 +152,20 @@ static PyObject *Line_carry(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *Line_twin(PyObject *self, PyObject *args)
+{
+    PyObject *twin;
+    struct line *core = open_line(self);
+    if (!core || !PyArg_ParseTuple(args, "O!", state_of(Py_TYPE(self))->connection_type, &twin)) return NULL;
+    struct channel *channel = connection_channel(twin);
+    if (!channel) return NULL;
+    connection_give(twin);
+    Py_BEGIN_ALLOW_THREADS
+    line_twin(core, channel);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 static PyObject *Line_cut(PyObject *self, PyObject *args)
 {
     const char *words = "";
@@ -234,6 +248,8 @@ static PyObject *Line_lease(PyObject *self, PyObject *given)
 
 struct facts {
     uint64_t sent, received, queued, unacknowledged, held, controls, resumes;
+    bool has_twin;
+    struct twin twin;
 };
 
 /* Bytes that the kernel has and has not sent; over a Unix socket: that the peer has not read. */
@@ -246,7 +262,7 @@ static uint64_t queued_in(const struct channel *c)
 static struct facts facts_of(struct line *l)
 {
     line_lock(l);
-    struct facts f = {.controls = l->control_count, .resumes = l->resumes};
+    struct facts f = {.controls = l->control_count, .resumes = l->resumes, .has_twin = l->channel[TWIN]};
     for (int c = 0; c < CHANNELS; c++) {
         if (!l->channel[c]) continue;
         f.sent += l->channel[c]->written;
@@ -254,10 +270,11 @@ static struct facts facts_of(struct line *l)
         f.queued += queued_in(l->channel[c]);
     }
     for (const struct out *o = l->outs; o; o = o->next) f.unacknowledged += o->in_flight;
-    unlock(&l->lock, LOCK_ENGINE);
     lock(&l->arriving, LOCK_ROUTE);
     f.held = l->held;
+    f.twin = l->twin;
     unlock(&l->arriving, LOCK_ROUTE);
+    unlock(&l->lock, LOCK_ENGINE);
     return f;
 }
 
@@ -270,14 +287,17 @@ static PyObject *Line_info(PyObject *self, PyObject *unused)
     Py_BEGIN_ALLOW_THREADS
     f = facts_of(l);
     Py_END_ALLOW_THREADS
-    return Py_BuildValue("{sKsKsKsLsKsKsKsKsKsKsKsK}", "steady_ns", now_steady_ns(), "rtt_ns",
+    return Py_BuildValue("{sKsKsKsLsKsKsKsKsKsKsKsKsisKsKsKsKsK}", "steady_ns", now_steady_ns(), "rtt_ns",
                          load_relaxed(&l->clock.rtt_ns), "rtt_least_ns", load_relaxed(&l->clock.best_ns), "ahead_ns",
                          load_relaxed(&l->clock.ahead_ns), "unsure_ns", load_relaxed(&l->clock.unsure_ns), "sent",
                          f.sent, "received", f.received, "queued", f.queued, "unacknowledged", f.unacknowledged, "held",
-                         f.held, "resumes", f.resumes, "controls", f.controls);
+                         f.held, "resumes", f.resumes, "controls", f.controls, "twin", (int)f.has_twin, "twins",
+                         f.twin.begun, "copies", f.twin.copies, "copies_left_out", f.twin.left_out, "copies_first",
+                         f.twin.first, "copies_passed_over", f.twin.passed_over);
 }
 
 static PyMethodDef line_methods[] = {{"carry", Line_carry, METH_VARARGS, NULL},
+                                     {"twin", Line_twin, METH_VARARGS, NULL},
                                      {"cut", Line_cut, METH_VARARGS, NULL},
                                      {"say", Line_say, METH_O, NULL},
                                      {"fileno", Line_fileno, METH_NOARGS, NULL},

@@ -2,7 +2,8 @@
 a message.
 
     connections   Python connects or accepts, calls `handshake` until it is done, asks who the peer is, exchanges a
-                  hello with `say` and `heard`, and gives two of them, one for urgent and one for bulk, to a line.
+                  hello with `say` and `heard`, and gives two of them, one for urgent and one for bulk, to a line; on
+                  far ways also a third one, its twin.
     line          one peer, as long as the session with it lives, over cuts of connections: routes, and controls,
                   which are messages of Python to Python: each comes once and in order, also over a cut.
     route         one topic in one direction, by a number that the side which sends chooses.
@@ -56,6 +57,10 @@ class Connection:
     @property
     def is_within_host(self) -> bool:
         """It is a Unix socket, or the other end is on loopback, as this end sees it. False once given to a line."""
+
+    @property
+    def is_far(self) -> bool:
+        """The first round trip took 5 ms or more, and the other end is on another host. False once given to a line."""
 
     def omit_crc(self) -> None:
         """No frame has a CRC from here on: when the last control frame was said and heard, at both ends."""
@@ -113,6 +118,10 @@ class Line:
         acknowledged of RELIABLE and ADAPTIVE routes, and controls, is sent again. Raises RtmwError when the line is
         closed, or a connection was given away before.
         """
+
+    def twin(self, connection: Connection, /) -> None:
+        """Have copies of small urgent messages go over this third connection, in place of the one before, until it ends
+        or those of `carry` do: `info` says whether it is there. Raises RtmwError as `carry` does."""
 
     def cut(self, words: str = "") -> None:
         """End the connections; routes and what waits stay, for the next `carry`. `words`: what the peer is told, if
@@ -202,7 +211,9 @@ class Line:
         """steady_ns (what the steady clock here shows, dds/now.h), rtt_ns and rtt_least_ns (0: not measured), ahead_ns
         and unsure_ns (how far the peer's steady clock is ahead, and what that may be wrong by), sent and received
         (bytes with frames), queued (bytes handed to the kernel that have not left), unacknowledged (bytes), held (bytes
-        that have come and are not on the bus yet), resumes, controls (waiting)."""
+        that have come and are not on the bus yet), resumes, controls (waiting), twin (1: it is there), twins (that
+        there were), copies (of messages, that went over them), copies_left_out (for they had no room, or exceeded their
+        share), and of those of the peer copies_first (came before the message itself) and copies_passed_over."""
 
     def close(self) -> None:
         """Ends the connections and the threads; routes are to be closed before or after. Idempotent."""

@@ -39,6 +39,7 @@ struct outbox {
 struct channel {
     int descriptor;
     bool has_tls, is_unix, is_within_host; /* the last: over loopback, or a Unix socket */
+    bool is_far;                           /* its first round trip took long */
     bool is_checked;                       /* each frame has a CRC */
     struct tls tls;
     bool is_followed;  /* the message in the outbox goes on in the next one, which is filled at once. This and the next:

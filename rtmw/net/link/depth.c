@@ -19,7 +19,7 @@ enum {
 
 static bool is_swift(const struct line *l)
 {
-    for (int c = 0; c < CHANNELS; c++)
+    for (int c = 0; c < PAIR; c++)
         if (!l->channel[c] || channel_is_slow(l->channel[c])) return false;
     return true;
 }

@@ -148,7 +148,9 @@ static void put_chunk(struct line *l, struct channel *c, uint32_t band, uint64_t
     if (is_first) begin = begin_of(l, u->kept, now);
     channel_put(c, header, bytes_of(&begin, head), bytes_of(u->kept->data + u->sent, size), u->kept);
     u->sent += size;
-    if (u->sent == u->kept->message.size) finish(l, band);
+    if (u->sent < u->kept->message.size) return;
+    if (is_first && channel_of(band) == URGENT) twin_copy(l, header, &begin, u->kept, now);
+    finish(l, band);
 }
 
 static bool begin_from(struct line *l, struct out *o, uint32_t band, uint64_t now)
@@ -217,6 +219,7 @@ static void put_frames(struct line *l, int channel, uint64_t now)
 void line_fill(struct line *l, int channel, uint64_t now)
 {
     struct channel *c = l->channel[channel];
+    if (channel == URGENT) twin_prepare(l, now);
     put_frames(l, channel, now);
     c->is_followed = !channel_is_slow(c) && is_under_way(l, channel);
 }

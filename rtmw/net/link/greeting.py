@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from rtmw.errors import RtmwError, SessionError
-from rtmw.net.link.messages import PARTS, Hello, Join, Joined, Message
+from rtmw.net.link.messages import PARTS, TWIN, Hello, Join, Joined, Message
 from rtmw.net.link.places import reach
 from rtmw.net.link.register import PeerKey
 from rtmw.net.link.talk import Talk
@@ -58,7 +58,7 @@ class Pair:
     bulk: Talk
 
 
-async def _expect(talk: Talk, kind: type[_Message]) -> _Message:
+async def expect(talk: Talk, kind: type[_Message]) -> _Message:
     message: Message = await talk.hear()
     if not isinstance(message, kind):
         said = type(message).__name__.lower()
@@ -78,7 +78,7 @@ async def dial(links: Links, place: str) -> Greeted:
         async with asyncio.timeout(PATIENCE):
             for _ in PARTS:
                 talks.append(Talk(asyncio.get_running_loop(), await reach(place), links.client_context))
-                greeted.append(await _greet(links, talks[-1], place))
+                greeted.append(await greet(links, talks[-1], place))
             if len({(one.hello.node, one.hello.incarnation, one.name) for one in greeted}) > 1:
                 raise SessionError("two connections to this address have reached two nodes", Code.REFUSED)
             who = greeted[0]
@@ -103,11 +103,11 @@ async def dial(links: Links, place: str) -> Greeted:
             talk.close()
 
 
-async def _greet(links: Links, talk: Talk, address: str) -> Greeted:
+async def greet(links: Links, talk: Talk, address: str) -> Greeted:
     await talk.shake()
     name, certificate = links.who_is(talk)
     await talk.say(talk.introduced(links.register.mine))
-    hello = await _expect(talk, Hello)
+    hello = await expect(talk, Hello)
     talk.meet(hello)
     who = Greeted(hello, name, certificate, address, True)
     links.check(who)
@@ -127,7 +127,7 @@ async def _join(links: Links, who: Greeted, talks: list[Talk], line: int) -> Non
 
 async def _answers(talks: list[Talk]) -> list[Joined]:
     """To the joins of both connections. If one is cut, nothing comes over the other one either."""
-    waiting = [asyncio.create_task(_expect(talk, Joined)) for talk in talks]
+    waiting = [asyncio.create_task(expect(talk, Joined)) for talk in talks]
     try:
         return await asyncio.gather(*waiting)
     finally:
@@ -137,7 +137,7 @@ async def _answers(talks: list[Talk]) -> list[Joined]:
 
 
 class LinkGuest:
-    """A connection that was accepted, until its twin is there and a line has both."""
+    """A connection that was accepted, until a line has it: as one of two, or as a twin."""
 
     def __init__(self, links: Links, place: str, sock: socket.socket, address: str) -> None:
         """`address`: where it comes from, or the user who has connected at the Unix socket `place`."""
@@ -180,16 +180,19 @@ class LinkGuest:
         self._talk = talk = Talk(asyncio.get_running_loop(), sock, links.server_context)
         await talk.shake()
         name, certificate = links.who_is(talk)
-        hello = await _expect(talk, Hello)
+        hello = await expect(talk, Hello)
         talk.meet(hello)
         who = Greeted(hello, name, certificate, self._place, False)
         links.check(who)
         await talk.say(talk.introduced(links.register.mine))
-        join = await _expect(talk, Join)
-        await links.twins.meet(who, join, talk)
+        join = await expect(talk, Join)
+        if join.part == TWIN:
+            await links.twins.accept(who, join, talk)
+        else:
+            await links.joins.meet(who, join, talk)
 
 
-class Twins:
+class Joins:
     """Joins of one attempt, until both are here."""
 
     def __init__(self, links: Links) -> None:

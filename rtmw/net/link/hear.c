@@ -60,8 +60,8 @@ static bool resolve_lifetime(struct line *l, struct in *i, struct frame_begin *b
     return *lifetime != 0;
 }
 
-/* It came to its end, and is on the bus, waits, or was refused. */
-static void done(struct line *l, struct in *i, const struct frame_begin *b, uint64_t now)
+/* It came to its end, over whichever channel, and is on the bus, waits, or was refused. */
+static void reached(struct line *l, struct in *i, const struct frame_begin *b, uint64_t now)
 {
     in_reach(i, b->trailer.priority, b->trailer.sequence);
     told_came(i);
@@ -71,6 +71,19 @@ static void done(struct line *l, struct in *i, const struct frame_begin *b, uint
         store_relaxed(&l->acks_at_ns, 1);
     else if (!load_relaxed(&l->acks_at_ns))
         store_relaxed(&l->acks_at_ns, now + ACK_DELAY_NS);
+}
+
+static void done(struct line *l, struct in *i, const struct frame_begin *b, uint64_t now)
+{
+    i->own[b->trailer.priority] = b->trailer.sequence;
+    reached(l, i, b, now);
+}
+
+/* The twin has brought it. What comes of it in parts has no place (struct incoming). */
+static struct verdict passed_over(struct in *i, const struct frame_begin *b)
+{
+    i->own[b->trailer.priority] = b->trailer.sequence;
+    return well;
 }
 
 static struct verdict begin(struct line *l, const struct frame *f, uint64_t now)
@@ -85,7 +98,8 @@ static struct verdict begin(struct line *l, const struct frame *f, uint64_t now)
     size_t size = f->size - sizeof b;
     *m = (struct incoming){.is_under_way = size < b.size, .route = f->header.route, .begin = b, .got = size};
     if (!i) return well; /* closed meanwhile */
-    if (b.trailer.sequence <= i->received[b.trailer.priority]) return violation("a message that came before");
+    if (b.trailer.sequence <= i->own[b.trailer.priority]) return violation("a message that came before");
+    if (b.trailer.sequence <= i->received[b.trailer.priority]) return passed_over(i, &b);
     if (b.trailer.sequence - i->received[b.trailer.priority] > JUMP_MOST)
         return violation("a message with a number that cannot be");
     if (!in_has_room(i, &b)) return violation("more messages of a route than it has room for");
@@ -122,18 +136,48 @@ static struct verdict drop(struct line *l, const struct frame *f, uint64_t now)
     struct frame_drop d;
     memcpy(&d, f->body, sizeof d);
     struct in *i = in_numbered(l, f->header.route);
+    bool is_passed_over = m->is_under_way && !m->in;
     if (f->header.route > l->highest_in) return violation("a message of a route that was never opened");
     if (m->is_under_way && (m->route != f->header.route || m->begin.trailer.sequence != d.number))
         return violation("the end of another message than the one that is under way");
     incoming_forget(l, m);
     m->is_under_way = false;
-    if (!i) return well;
-    if (d.number <= i->received[band] || d.number - i->received[band] > JUMP_MOST)
-        return violation("the end of a message that came before, or cannot be");
+    if (!i || is_passed_over) return well;
     struct frame_begin b = {.trailer = {.priority = (uint8_t)band, .sequence = d.number}};
+    if (d.number <= i->own[band]) return violation("the end of a message that came before");
+    if (d.number <= i->received[band]) return passed_over(i, &b);
+    if (d.number - i->received[band] > JUMP_MOST) return violation("the end of a message that cannot be");
     in_count_lost(i, &b, now);
     if (d.why == FRAME_EXPIRED) count_up(&i->expired, 1);
     done(l, i, &b, now);
+    return well;
+}
+
+/* twin.c says when it is taken. */
+static bool is_due(const struct line *l, const struct in *i, const struct frame_begin *b)
+{
+    uint32_t band = b->trailer.priority;
+    bool is_next = b->trailer.sequence == i->received[band] + 1;
+    bool is_here_in_part = l->incoming[band].is_under_way && l->incoming[band].in == i;
+    return is_next && !is_here_in_part && in_has_room(i, b);
+}
+
+static struct verdict copy(struct line *l, const struct frame *f, uint64_t now)
+{
+    struct frame_begin b;
+    if (f->header.kind != FRAME_BEGIN || !frame_begin_read(f, &b) || channel_of(b.trailer.priority) != URGENT ||
+        f->size - sizeof b != b.size)
+        return violation("a frame that no twin carries");
+    lock(&l->arriving, LOCK_ROUTE);
+    struct in *i = in_numbered(l, f->header.route);
+    if (i && is_due(l, i, &b)) {
+        if (in_begin(i, &b) && resolve_lifetime(l, i, &b)) in_accept(i, &b, f->body + sizeof b);
+        reached(l, i, &b, now);
+        count_up(&l->twin.first, 1);
+    } else {
+        count_up(&l->twin.passed_over, 1);
+    }
+    unlock(&l->arriving, LOCK_ROUTE);
     return well;
 }
 
@@ -261,6 +305,7 @@ static struct verdict hear_locked(struct line *l, int channel, const struct fram
 struct verdict line_hear(struct line *l, int channel, const struct frame *f, uint64_t now)
 {
     struct verdict verdict = well;
+    if (channel == TWIN) return copy(l, f, now);
     switch (f->header.kind) {
     case FRAME_BEGIN:
     case FRAME_MORE:

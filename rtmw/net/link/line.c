@@ -115,6 +115,16 @@ void line_carry(struct line *l, struct channel *urgent, struct channel *bulk)
     for (int c = 0; c < CHANNELS; c++) channel_close(l->next[c]);
     l->next[URGENT] = urgent;
     l->next[BULK] = bulk;
+    l->next[TWIN] = NULL;
+    unlock(&l->lock, LOCK_ENGINE);
+    line_wake_receiver(l);
+}
+
+void line_twin(struct line *l, struct channel *twin)
+{
+    line_lock(l);
+    channel_close(l->next[TWIN]);
+    l->next[TWIN] = twin;
     unlock(&l->lock, LOCK_ENGINE);
     line_wake_receiver(l);
 }

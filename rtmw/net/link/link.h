@@ -1,8 +1,9 @@
 /* A line: topics between this node and one other, over two connections. No Python runs for a message.
  *
- *   bus ─ take ─► out: a queue a band ─► chunks, highest band first ─► urgent channel (bands 4 to 7) ─►
- *                    │ kept until acknowledged                        └► bulk channel (bands 0 to 3) ─►
- *   bus ◄─ publish ─ in: a message a band is put together ◄─ frames ◄─ either channel
+ *   bus ─ take ─► out: a queue a band ─► chunks, highest band first ─┬► urgent channel (bands 4 to 7) ─►
+ *                    │ kept until acknowledged                       ├► bulk channel (bands 0 to 3) ─►
+ *                    │                                               └► twin, if there is one: copies (twin.c) ─►
+ *   bus ◄─ publish ─ in: a message a band is put together ◄─ frames ◄─ any channel
  *
  * Two threads a line, from line_start to line_stop:
  *   sender     sleeps until the bus has something for a route, and pumps
@@ -32,7 +33,8 @@
 
 _Static_assert((int)FRAME_BANDS == (int)BANDS, "a band a priority");
 
-enum { BULK, URGENT, CHANNELS };
+/* A line has the first two, or none; and a twin only with these. */
+enum { BULK, URGENT, PAIR, TWIN = PAIR, CHANNELS };
 enum {
     URGENT_FROM = 4, /* the lowest band of the urgent channel */
     ZERO_COPY_LEAST =
@@ -155,6 +157,7 @@ struct in {
     struct ceilings ceilings;
     struct rate_limit rate; /* of these */
     uint64_t received[BANDS], last_ns;
+    uint64_t own[BANDS];          /* of these the last that the band's own channel has brought: the twin may be ahead */
     uint64_t waits;               /* cost of what waits for room */
     uint32_t waiting;             /* messages of it */
     struct carried_place carried; /* of a RELIABLE one */
@@ -241,6 +244,15 @@ struct under_way {
 
 enum down { DOWN_CLOSED, DOWN_FAILED, DOWN_VIOLATION, DOWN_SILENT, DOWN_DAMAGED, DOWN_TOLD /* in no BYE */ };
 
+/* Copies of urgent messages. `takes`, `limit`, and the first counters: under the lock of the line; the others: under `arriving` */
+struct twin {
+    bool takes;              /* copies go into its outbox, while that of the urgent channel is filled */
+    struct rate_limit limit; /* of copies */
+    uint64_t begun;          /* twins that the line has had */
+    uint64_t copies, left_out;
+    uint64_t first, passed_over; /* copies that came before the message over the urgent channel; that were not taken */
+};
+
 /* How far the peer's steady clock (now.h) is ahead, by PING and PONG on the urgent channel. */
 struct peer_clock {
     int64_t ahead_ns;
@@ -282,6 +294,7 @@ struct line {
     uint64_t control_number, controls_acknowledged, controls_room;
     uint32_t control_count;
     uint64_t zero_copied, retry_ns, resumes;
+    struct twin twin;
     uint64_t bytes_per_second;
     uint64_t ahead; /* cost of what the look-aheads of all routes have */
 
@@ -308,12 +321,13 @@ struct line {
     struct peer_clock clock; /* of the receiver; others read single words of it, atomically */
 };
 
-/* line.c: Python's thread, without a lock. Start: 0, or errno. Carry takes both channels over. */
+/* line.c: Python's thread, without a lock. Start: 0, or errno. Carry and twin take channels over. */
 int line_start(struct line *);
 void line_stop(struct line *); /* ends threads and connections; routes that are open carry nothing from then on */
 void line_free(struct line *); /* after stop, and after all of its routes were closed */
 int line_open(struct line *);  /* of start, all but the threads: for who turns the line himself. 0, or errno */
 void line_carry(struct line *, struct channel *urgent, struct channel *bulk);
+void line_twin(struct line *, struct channel *); /* in place of the one before; until the next carry, or a cut */
 void line_cut(struct line *, const char *words, size_t size);
 bool line_say(struct line *, const void *bytes, size_t size); /* false: too many wait, or no memory */
 void line_wake_receiver(struct line *);
@@ -333,9 +347,10 @@ void line_end(struct line *);
 bool line_pump(struct line *, uint64_t now);
 uint64_t line_next_try(const struct line *, uint64_t now); /* when to pump again; UINT64_MAX: when something changes */
 
-/* pacing.c. Pace sets the limits of its connections: the lock is held. Steer is the receiver's: reckons them anew where the
- * settings give none. */
+/* pacing.c. Pace sets the limits of its connections, or of one: the lock is held. Steer is the receiver's: reckons them anew
+ * where the settings give none. */
 void line_pace(struct line *);
+void line_pace_one(struct line *, int channel);
 void line_steer(struct line *, uint64_t now);
 bool is_ahead(const struct channel *, uint64_t now); /* as much is sent as leaves soon at the channel's rate */
 /* Bytes a second that a connection may send after it brought `delivered` and so much was queued on the way; 0: all. */
@@ -345,6 +360,11 @@ bool line_gather(struct line *); /* takes from the bus as far as routes may. tru
 
 /* fill.c: under the lock: fills an outbox that is empty */
 void line_fill(struct line *, int channel, uint64_t now);
+
+/* twin.c: under the lock. Prepare: before the outbox of the urgent channel is filled. Copy: of a frame of that channel, which
+ * has a whole message. */
+void twin_prepare(struct line *, uint64_t now);
+void twin_copy(struct line *, struct frame_header, const struct frame_begin *, struct kept *, uint64_t now);
 
 /* hear.c: the receiver, without a lock */
 struct verdict {

@@ -60,8 +60,8 @@ class Linked:
         self.why_down, self.down_code = "", 0
         self.over: str | None = None
         """Why the line must end; None: it may go on."""
-        self.cipher, self.has_crc = "", False
-        """What keeps the frames of its connections from damage; neither within a host."""
+        self.cipher, self.has_crc, self.is_far = "", False, False
+        """What keeps the frames of its connections from damage, neither within a host; are round trips long?"""
         self._settings, self._window, self._ended = settings, window, ended
         self._is_leaving = self._is_left = self._is_closed = False
         """This node ends; the peer does; the line is closed."""
@@ -77,7 +77,7 @@ class Linked:
 
     def carry(self, urgent: Connection, bulk: Connection) -> None:
         """These carry it from now on."""
-        self.cipher, self.has_crc = urgent.cipher, urgent.has_crc
+        self.cipher, self.has_crc, self.is_far = urgent.cipher, urgent.has_crc, urgent.is_far
         self.line.lease(int(self._settings.link.lease * 0.5e9))
         self.line.limit(self._settings.link.max_rate)
         self.line.carry(urgent, bulk)

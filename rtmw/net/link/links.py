@@ -22,7 +22,7 @@ from rtmw.net.claim import NodeError
 from rtmw.net.dds.discovery import Program, printable
 from rtmw.net.dds.ended import Ended
 from rtmw.net.dds.undelivered import Undelivered
-from rtmw.net.link.greeting import Greeted, LinkGuest, Pair, Twins, dial
+from rtmw.net.link.greeting import Greeted, Joins, LinkGuest, Pair, dial
 from rtmw.net.link.library import Bus, Context, Line, openssl
 from rtmw.net.link.linked import Linked
 from rtmw.net.link.messages import VERSION, Hello
@@ -31,6 +31,7 @@ from rtmw.net.link.regions import Regions
 from rtmw.net.link.register import PeerKey, Register
 from rtmw.net.link.talk import Talk
 from rtmw.net.link.turned_away import TurnedAway
+from rtmw.net.link.twin import Twins
 from rtmw.net.link.words import in_words
 from rtmw.net.neighbours import LocalTopic, on_bus, origin
 from rtmw.net.security.identity import Identity, Peer
@@ -60,6 +61,8 @@ class Session:
     linked: Linked
     who: Greeted
     dialled: int = field(default=0)
+    why_no_twin: str = ""
+    """Why the last try to have one has failed; empty: it has not."""
 
 
 class Links:
@@ -88,10 +91,10 @@ class Links:
         """By a place of `connect`: why there is no link with it."""
         hello = Hello(
             node, CLOCK.wall_ns(), VERSION, VERSION, socket.gethostname(), os.getpid(),
-            settings.domain, origin(domain), 0, 1,
+            settings.domain, origin(domain), 0, 1, twin=True,
         )  # fmt: skip
         self.register = Register(hello, lambda: secrets.randbits(62) + 1)
-        self.twins = Twins(self)
+        self.joins, self.twins = Joins(self), Twins(self)
         self._bus = Bus(domain.id, beside(domain.id, domain.region.nonce, "carried"))
         self._topics: Mapping[str, LocalTopic] = {}
         self._doors: dict[str, tuple[Door, Listening]] = {}
@@ -290,14 +293,17 @@ class Links:
                 self.why.pop(place, None)
                 self._said.pop(place, None)
                 backoff.reset()
-                await self._while_linked(who.key)
+                await self._while_linked(place, who.key)
             await asyncio.sleep(backoff.seconds())
 
-    async def _while_linked(self, peer: PeerKey) -> None:
+    async def _while_linked(self, place: str, peer: PeerKey) -> None:
         """Until there is no connection with it. A line that has just been given its own is not up yet."""
-        begun = CLOCK.monotonic()
-        while peer in self.sessions and (self.is_up(peer) or CLOCK.monotonic() - begun < 1.0):
-            await asyncio.sleep(LOOK_S)
+        begun, twin = CLOCK.monotonic(), self._loop.create_task(self.twins.keep(place, peer))
+        try:
+            while peer in self.sessions and (self.is_up(peer) or CLOCK.monotonic() - begun < 1.0):
+                await asyncio.sleep(LOOK_S)
+        finally:
+            twin.cancel()
 
     # ---- when the settings change, and at the end ----
 

@@ -37,6 +37,8 @@ WANTED_MOST: Final = 12
 VERSION: Final = 1
 PARTS: Final = ("urgent", "bulk")
 """The connections of a line: for bands 4 to 7, and for 0 to 3."""
+TWIN: Final = "twin"
+"""The connection for copies of urgent messages, which a line may have besides."""
 VERBS: Final = ("subscribe", "publish")
 CHANGED: Final = "changed"
 """Why a route is over that may be opened again with another number."""
@@ -63,16 +65,19 @@ class Hello:
     """Over how many nodes what it sends may go."""
     kernel: str = ""
     """Which kernel it runs on, if this connection does not leave the host as far as it sees; else empty."""
+    twin: bool = False
+    """It takes a twin."""
 
 
 @dataclass(frozen=True)
 class Join:
-    """The side that dialled, behind both hellos: this connection and its twin are to carry a line."""
+    """The side that dialled, behind both hellos: this connection and another one are to carry a line, or this one is to
+    be the twin of a line."""
 
     attempt: int
     """The same for both connections, and another one each time."""
     part: str
-    """`urgent` or `bulk`."""
+    """`urgent`, `bulk` or `twin`."""
     line: int
     """Which line of the two nodes this side holds; 0: none."""
 
@@ -231,8 +236,9 @@ _FORMS: Final[dict[type, dict[str, Form]]] = {
         "site": NUMBER,
         "hops": whole(1, 255),
         "kernel": TEXT,
+        "twin": FLAG,
     },
-    Join: {"attempt": NUMBER, "part": one_of(PARTS), "line": NUMBER},
+    Join: {"attempt": NUMBER, "part": one_of((*PARTS, TWIN)), "line": NUMBER},
     Joined: {"line": whole(1, NUMBER_MOST), "is_held": FLAG},
     Bye: {"code": whole(0, 65535), "why": TEXT},
     Wanted: {
@@ -265,7 +271,7 @@ _FORMS: Final[dict[type, dict[str, Form]]] = {
     Clock: {"set_ns": whole(-NUMBER_MOST, NUMBER_MOST)},
 }
 assert all([*forms] == [field.name for field in fields(of)] for of, forms in _FORMS.items())
-_LEFT_OUT: Final = ((Hello, "kernel", ""), (Open, "begins", 0), (Denied, "verb", VERBS[0]))
+_LEFT_OUT: Final = ((Hello, "kernel", ""), (Hello, "twin", False), (Open, "begins", 0), (Denied, "verb", VERBS[0]))
 """Fields that are not written where they have this value, and may be missing."""
 _KINDS: Final = {of.__name__.lower(): of for of in _FORMS if of is not Wanted}
 

@@ -11,6 +11,7 @@ from prometheus_client.metrics_core import Metric
 _PEER: Final = ("peer", "host", "domain")
 _GAUGES: Final = (
     ("up", "1: the link is up; 0: it is cut, and may come back within the lease", "up", 1.0),
+    ("twin_up", "1: copies of urgent messages go over a third connection", "twin", 1.0),
     ("round_trip_seconds", "There and back over the link, measured last", "round_trip_ns", 1e-9),
     ("clock_offset_seconds", "How far its clock is ahead of ours", "clock_offset_ns", 1e-9),
     ("queued_bytes", "Bytes that the kernel has and that have not left", "queued_bytes", 1.0),
@@ -21,6 +22,10 @@ _COUNTERS: Final = (
     ("sent_bytes", "Bytes that left over the link, with frames", "sent_bytes"),
     ("received_bytes", "Bytes that came over the link, with frames", "received_bytes"),
     ("resumes", "How often the link was cut and went on", "resumes"),
+    ("copies", "Copies of urgent messages that left over the twin of the link", "copies"),
+    ("copies_left_out", "Copies that were not sent: the twin was behind, or beyond its share", "copies_left_out"),
+    ("copies_first", "Copies that came before their message: it was late, or lost on the way", "copies_first"),
+    ("copies_passed_over", "Copies that came after their message", "copies_passed_over"),
 )
 
 

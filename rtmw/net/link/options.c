@@ -21,7 +21,7 @@ enum {
     UNACKNOWLEDGED_MS = 20000,
     RESENT_US = 20000,      /* beyond a round trip, after which what was not acknowledged is sent again */
     ACKNOWLEDGED_US = 8000, /* after which what has come is acknowledged */
-    FAR_US = 5000,          /* of a round trip */
+    FAR_US = 5000,          /* of a round trip, from which on a way is far */
 };
 
 static void set(int descriptor, int level, int option, int value)
@@ -58,7 +58,7 @@ static void choose_congestion(const struct channel *c)
 {
     if (c->is_within_host)
         set_congestion(c->descriptor, "reno");
-    else if (is_far(c->descriptor))
+    else if (c->is_far)
         set_congestion(c->descriptor, "bbr");
 }
 
@@ -72,6 +72,7 @@ bool channel_set_options(struct channel *c)
     c->is_unix = domain == AF_UNIX;
     c->is_within_host = is_within_host(descriptor);
     if (domain != AF_INET && domain != AF_INET6) return true;
+    c->is_far = !c->is_within_host && is_far(descriptor);
     set(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
     set(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_MOST);
     set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);

@@ -50,11 +50,14 @@ bool is_ahead(const struct channel *c, uint64_t now)
     return channel_is_slow(c) && ioctl(c->descriptor, SIOCOUTQNSD, &unsent) == 0 && (size_t)unsent >= channel_ahead(c);
 }
 
+void line_pace_one(struct line *l, int channel)
+{
+    if (l->channel[channel]) set_rate(l->channel[channel], load_relaxed(&l->bytes_per_second));
+}
+
 void line_pace(struct line *l)
 {
-    for (int n = 0; n < CHANNELS; n++) {
-        if (l->channel[n]) set_rate(l->channel[n], load_relaxed(&l->bytes_per_second));
-    }
+    for (int n = 0; n < CHANNELS; n++) line_pace_one(l, n);
 }
 
 uint64_t steered(uint64_t rate, uint64_t delivered, uint64_t queue_us)

@@ -28,7 +28,7 @@ static bool pump(struct line *l, int channel, uint64_t now)
     struct channel *c = l->channel[channel];
     if (!c || !c->may_write) return false;
     if (is_ahead(c, now)) return store_relaxed(&l->is_paced, 1u), false;
-    if (channel_is_empty(c)) line_fill(l, channel, now);
+    if (channel != TWIN && channel_is_empty(c)) line_fill(l, channel, now);
     if (channel_is_empty(c)) return false;
     uint64_t before = c->written;
     c->may_write = channel_write(c) == CHANNEL_DONE;
@@ -41,6 +41,7 @@ bool line_pump(struct line *l, uint64_t now)
     store_relaxed(&l->is_paced, 0u);
     line_gather(l);
     bool is_more = pump(l, URGENT, now);
+    pump(l, TWIN, now); /* what the urgent channel was filled with */
     return pump(l, BULK, now) || is_more;
 }
 

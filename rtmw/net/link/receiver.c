@@ -69,7 +69,7 @@ static void watch(struct line *l, int channel)
 static void begin(struct line *l)
 {
     if (l->channel[URGENT]) reset(l);
-    for (int c = 0; c < CHANNELS; c++) {
+    for (int c = 0; c < PAIR; c++) {
         l->channel[c] = l->next[c];
         l->next[c] = NULL;
         l->must_ping[c] = true;
@@ -80,12 +80,31 @@ static void begin(struct line *l)
     store_relaxed(&l->acks_at_ns, 1);
 }
 
+/* The lock is held. What else is there stays as it is. */
+static void end_twin(struct line *l)
+{
+    channel_close(l->channel[TWIN]);
+    l->channel[TWIN] = NULL;
+}
+
+static void begin_twin(struct line *l)
+{
+    end_twin(l);
+    l->channel[TWIN] = l->next[TWIN];
+    l->next[TWIN] = NULL;
+    if (!l->channel[URGENT]) return end_twin(l);
+    watch(l, TWIN);
+    line_pace_one(l, TWIN);
+    count_up(&l->twin.begun, 1);
+}
+
 static void change_connections(struct line *l)
 {
     line_lock(l);
     if (l->is_cut) end(l, (struct verdict){DOWN_CLOSED, l->bye});
     l->is_cut = false;
     if (l->next[URGENT]) begin(l);
+    if (l->next[TWIN]) begin_twin(l);
     unlock(&l->lock, LOCK_ENGINE);
 }
 
@@ -140,8 +159,8 @@ static void wake(struct line *l)
 static struct verdict read_channel(struct line *l, int channel)
 {
     struct channel *c = l->channel[channel];
-    int reads = channel == URGENT ? READS_URGENT : c->has_tls ? READS_BULK_TLS : READS_BULK;
-    uint64_t most = channel == URGENT ? UINT64_MAX : c->read + READS_BULK_TLS * FRAME_MOST;
+    int reads = channel != BULK ? READS_URGENT : c->has_tls ? READS_BULK_TLS : READS_BULK;
+    uint64_t most = channel != BULK ? UINT64_MAX : c->read + READS_BULK_TLS * FRAME_MOST;
     for (int n = 0; n < reads && c->may_read && c->read < most; n++) {
         uint64_t before = c->read;
         enum channel_state state = read_once(l, channel);
@@ -150,19 +169,30 @@ static struct verdict read_channel(struct line *l, int channel)
         c->may_read = state == CHANNEL_DONE;
         if (state == CHANNEL_DONE) c->heard_ns = now;
         struct verdict verdict = hear_all(l, channel, now); /* also what the hello has left */
-        if (channel == URGENT || c->read - before < STREAM_LEAST) wake(l);
+        if (channel != BULK || c->read - before < STREAM_LEAST) wake(l);
         if (verdict.words) return verdict;
     }
     return (struct verdict){0};
 }
 
+/* Whatever is wrong with it, the line goes on; the side that dialled connects again. */
+static void end_twin_unlocked(struct line *l)
+{
+    line_lock(l);
+    end_twin(l);
+    unlock(&l->lock, LOCK_ENGINE);
+}
+
 static bool read_all(struct line *l)
 {
+    static const int order[CHANNELS] = {URGENT, TWIN, BULK};
     bool is_more = false;
-    for (int c = CHANNELS; c-- > 0;) {
+    for (int n = 0; n < CHANNELS; n++) {
+        int c = order[n];
         struct verdict verdict = l->channel[c] ? read_channel(l, c) : (struct verdict){0};
         wake(l);
-        if (verdict.words) return end_unlocked(l, verdict), true;
+        if (verdict.words && c != TWIN) return end_unlocked(l, verdict), true;
+        if (verdict.words) end_twin_unlocked(l);
         is_more = is_more || (l->channel[c] && l->channel[c]->may_read);
     }
     return is_more;
@@ -184,7 +214,7 @@ static void retry(struct line *l)
 static void look_at_silence(struct line *l, uint64_t now)
 {
     uint64_t most = load_relaxed(&l->silence_ns);
-    for (int n = 0; n < CHANNELS; n++) {
+    for (int n = 0; n < PAIR; n++) {
         struct channel *c = l->channel[n];
         if (!c) return;
         if (now - c->heard_ns > most)

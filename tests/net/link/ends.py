@@ -144,6 +144,14 @@ class Ends:
         self.here.line.carry(pairs[0][0], pairs[1][0])
         self.there.line.carry(pairs[0][1], pairs[1][1])
 
+    def twin(self, wire: Wire | None = None) -> None:
+        """A third connection, which both lines have as their twin."""
+        here, there = self._connect(wire)
+        self.here.line.twin(here)
+        self.there.line.twin(there)
+        for end in (self.here, self.there):
+            wait_until(lambda end=end: end.line.info()["twin"])  # type: ignore[misc]
+
     def up(self, count: int = 1) -> None:
         """Until both have resumed for the so-manieth time."""
         for end in (self.here, self.there):

@@ -21,6 +21,7 @@ URGENT = (
     more(1, b".", 5),
     frame(10, struct.pack("<H", 0) + b"the end"),
 )
+TWIN = (begin(1, 1, b"an alarm", priority=6),)
 BULK = (
     begin(1, 3, b"two were lost before"),
     begin(1, 4, b"exp", size=100),
@@ -30,5 +31,5 @@ BULK = (
 
 if __name__ == "__main__":
     GOLDEN.mkdir(exist_ok=True)
-    for name, frames in {"before": BEFORE, "urgent": URGENT, "bulk": BULK}.items():
+    for name, frames in {"before": BEFORE, "urgent": URGENT, "bulk": BULK, "twin": TWIN}.items():
         (GOLDEN / name).write_bytes(b"".join(frames))

@@ -14,7 +14,7 @@ from rtmw import Reliability
 from rtmw.net.link.library import Connection
 from tests.net.link.ends import PATIENCE, Ends, Wire, tcp_pair, wait_until
 from tests.net.link.format import crc32c
-from tests.net.link.make_golden import BEFORE, BULK, GOLDEN, URGENT
+from tests.net.link.make_golden import BEFORE, BULK, GOLDEN, TWIN, URGENT
 from tests.page import Page
 
 PAGE = Page(Path(__file__).parents[3] / "docs" / "link-format.md")
@@ -34,7 +34,7 @@ def frames_of(data: bytes) -> Iterator[tuple[str, int, int, bytes]]:
         data = data[length:]
 
 
-@pytest.mark.parametrize(("name", "frames"), [("before", BEFORE), ("urgent", URGENT), ("bulk", BULK)])
+@pytest.mark.parametrize(("name", "frames"), [("before", BEFORE), ("urgent", URGENT), ("bulk", BULK), ("twin", TWIN)])
 def test_golden_files_are_what_the_page_says(name: str, frames: tuple[bytes, ...]) -> None:
     data = (GOLDEN / name).read_bytes()
     assert data == b"".join(frames)
@@ -43,7 +43,7 @@ def test_golden_files_are_what_the_page_says(name: str, frames: tuple[bytes, ...
 
 def test_a_line_reads_the_golden_files(ends: Ends) -> None:
     _, inbound = ends.route("golden", back=True)
-    (urgent, one), (bulk, other) = tcp_pair(), tcp_pair()
+    (urgent, one), (bulk, other), (twin, third) = tcp_pair(), tcp_pair(), tcp_pair()
     first = Connection(one.fileno())
     urgent.sendall((GOLDEN / "before").read_bytes())
     heard: list[bytes] = []
@@ -53,6 +53,9 @@ def test_a_line_reads_the_golden_files(ends: Ends) -> None:
         ends.here.line.carry(first, Connection(other.fileno()))
         bulk.sendall((GOLDEN / "bulk").read_bytes())
         wait_until(lambda: inbound.counters()["received"] == 2)
+        ends.here.line.twin(Connection(third.fileno()))
+        twin.sendall((GOLDEN / "twin").read_bytes())
+        wait_until(lambda: inbound.counters()["received"] == 3)
         urgent.sendall((GOLDEN / "urgent").read_bytes())
         samples = [subscriber.receive(timeout=PATIENCE) for _ in range(5)]
         got = sorted((sample.priority, bytes(sample.data)) for sample in samples)
@@ -63,15 +66,16 @@ def test_a_line_reads_the_golden_files(ends: Ends) -> None:
     ]  # fmt: skip
     counters = inbound.counters()
     assert (counters["lost"], counters["expired"]) == (3, 1)  # band 0: 1 and 2; band 5: 1
-    for end in (urgent, one, bulk, other):
+    for end in (urgent, one, bulk, other, twin, third):
         end.close()
 
 
 def test_a_line_writes_what_the_page_says(ends: Ends) -> None:
-    urgent, bulk = Wire(), Wire()
+    urgent, bulk, twin = Wire(), Wire(), Wire()
     ends.route("written")
     ends.here.line.say(b"a control")
     ends.join(urgent, bulk)
+    ends.twin(twin)
     with (
         rtmw.Publisher("written", domain=ends.here.domain, reliability=Reliability.RELIABLE) as publisher,
         rtmw.Subscriber("written", domain=ends.there.domain, reliability=Reliability.RELIABLE) as subscriber,
@@ -85,6 +89,9 @@ def test_a_line_writes_what_the_page_says(ends: Ends) -> None:
     assert [body for kind, _, _, body in forth if kind == "CONTROL"] == [struct.pack("<Q", 1) + b"a control"]
     (alarm,) = (one for one in forth if one[0] == "BEGIN")
     assert alarm[1:3] == (7, 1)
+    wait_until(lambda: sum(ends.there.line.info()[name] for name in ("copies_first", "copies_passed_over")) == 1)
+    assert list(frames_of(bytes(twin.seen[0]))) == [alarm]
+    assert twin.seen[1] == b""
     assert alarm[3][64:] == b"urgent"
     check_begin(alarm[3], samples[0], 6)
     chunks = [one for one in frames_of(bytes(bulk.seen[0])) if one[0] not in ("PING", "PONG")]

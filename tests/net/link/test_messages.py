@@ -41,7 +41,7 @@ def test_the_page_names_the_fields_of_each_control(kind: str) -> None:
 def test_a_newer_version_may_say_more() -> None:
     older = read(GOLDEN[0])
     assert isinstance(older, Hello)
-    assert older.kernel == "", "a hello of before has none"
+    assert (older.kernel, older.twin) == ("", False), "a hello of before has neither"
     assert read(b'{"is":"answer","route":1,"cause":"","why":"","since":5}') == Answer(1, "", "")
     assert read(b'{"is":"tomorrow","what":[1,2]}') is None
 

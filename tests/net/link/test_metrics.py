@@ -20,12 +20,14 @@ from tests.openmetrics import Labels, Samples, labelled
 UP: dict[str, Any] = {
     "peer": "rtmw://plant/press", "host": "press", "domain": 7, "up": True, "round_trip_ns": 2_500_000,
     "queued_bytes": 11, "unacknowledged_bytes": 12, "expires": 1_800_000_000.5, "sent_bytes": 13,
-    "received_bytes": 14, "resumes": 15, "denied": [], "clock_offset_ns": -3_000_000,
+    "received_bytes": 14, "resumes": 15, "denied": [], "clock_offset_ns": -3_000_000, "twin": True, "copies": 16,
+    "copies_left_out": 17, "copies_first": 18, "copies_passed_over": 19,
 }  # fmt: skip
 CUT: dict[str, Any] = {
     "peer": None, "host": "cellar", "domain": 8, "up": False, "round_trip_ns": None, "queued_bytes": 21,
     "unacknowledged_bytes": 22, "expires": None, "sent_bytes": 23, "received_bytes": 24, "resumes": 25, "denied": [],
-    "clock_offset_ns": None,
+    "clock_offset_ns": None, "twin": False, "copies": 0, "copies_left_out": 0, "copies_first": 0,
+    "copies_passed_over": 0,
 }  # fmt: skip
 DENIALS = [
     {"peer": "rtmw://plant/press", "verb": "publish", "cause": "deny", "number": 3},
@@ -49,11 +51,13 @@ def test_each_value_is_shown_with_its_peer_in_base_units_and_what_is_not_known_i
     assert of_peer(shown, labelled(peer="rtmw://plant/press", host="press", domain="7")) == {
         "up": 1, "round_trip_seconds": pytest.approx(0.0025), "queued_bytes": 11, "unacknowledged_bytes": 12,
         "certificate_expiry_time_seconds": 1_800_000_000.5, "sent_bytes_total": 13, "received_bytes_total": 14,
-        "resumes_total": 15, "clock_offset_seconds": pytest.approx(-0.003),
+        "resumes_total": 15, "clock_offset_seconds": pytest.approx(-0.003), "twin_up": 1, "copies_total": 16,
+        "copies_left_out_total": 17, "copies_first_total": 18, "copies_passed_over_total": 19,
     }  # fmt: skip
     assert of_peer(shown, labelled(peer="", host="cellar", domain="8")) == {
         "up": 0, "queued_bytes": 21, "unacknowledged_bytes": 22, "sent_bytes_total": 23, "received_bytes_total": 24,
-        "resumes_total": 25,
+        "resumes_total": 25, "twin_up": 0, "copies_total": 0, "copies_left_out_total": 0, "copies_first_total": 0,
+        "copies_passed_over_total": 0,
     }  # fmt: skip
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+from typing import Any
 
 import pytest
 
 from tests.net import cable
-from tests.net.hosts import Host
+from tests.net.hosts import Host, wait_until
 from tests.net.link.alarm_delays import FarLine, Measured, Way, far_pair, measure, pair
 from tests.net.namespaces import obstacle, obstacle_to_narrowing
 from tests.whole import IS_WHOLE, LONG
@@ -60,11 +61,18 @@ def test_on_a_far_way_an_alarm_waits_for_a_chunk_and_a_flood_fills_the_way_thoug
     rate = far.bits_per_second
     least = far.one_way_s + CHUNK_BITS / rate
     limits = {0.5: 1e3 * least, 0.9: 1e3 * (least + QUEUED)}
-    if IS_WHOLE and not far.lost:  # a packet that is lost is some alarm's own
+    if IS_WHOLE:  # also of an alarm whose packet is lost: its copy comes
         limits[0.99] = 1e3 * (least + 2 * QUEUED)
     with far_pair(Way("far", has_rate=has_rate), far) as hosts:
-        measured(hosts, rate, limits, 0.8 if IS_WHOLE else SHARE)
+        found = measured(hosts, rate, limits, 0.8 if IS_WHOLE else SHARE)
         assert {one for host in hosts for one in algorithms(host)} == {"bbr"}, "in place of the host's reno"
+        wait_until(lambda: twins(hosts)[0]["copies"] >= len(found[-1].delays), "each alarm has a copy")
+        assert [(one["twin"], one["copies_left_out"]) for one in twins(hosts)] == [(True, 0)] * 2
+
+
+def twins(hosts: tuple[Host, Host]) -> list[dict[str, Any]]:
+    """What each end says of its link."""
+    return [host.info()["links"]["peers"][0] for host in hosts]
 
 
 def algorithms(host: Host) -> list[str]:

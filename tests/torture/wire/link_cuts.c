@@ -3,7 +3,8 @@
  *   link_cuts SEED ROUNDS       rounds of random cuts, after one round for each frame that two lines exchange
  *
  * Of the frame at which it is cut nothing or a part arrives. The sides notice one after the other, and one of them may get
- * its new connections before it has read what came over the last ones. What must hold, whatever the cuts: (1) of RELIABLE and
+ * its new connections before it has read what came over the last ones. A twin comes and goes at any time, as fast or slow as
+ * chance has it, and brings also what one before it has left. What must hold, whatever the cuts: (1) of RELIABLE and
  * ADAPTIVE routes each message is published once, in the order of its band, as it was sent, but for those that have expired;
  * (2) of a TIMELY one each is published once or is lost; (3) what is lost or has expired is counted as such, and no more;
  * (4) controls come once and in order; (5) in the end nothing is kept, waits, or is held; (6) the end comes.
@@ -38,6 +39,7 @@ static struct side sides[SIDES];
 static int wire[SIDES][CHANNELS]; /* the far ends of the sides' connections */
 static struct pipe pipes[SIDES][CHANNELS];
 static bool is_joined;
+static uint64_t copies_first, copies_passed_over;
 static uint64_t frames; /* that the wire has carried */
 
 static size_t first_frame(const struct pipe *p)
@@ -73,27 +75,51 @@ static void carry_frame(void)
         int at = (first + n) % (SIDES * CHANNELS), from = at / CHANNELS, channel = at % CHANNELS;
         fetch(from, channel);
         size_t size = first_frame(&pipes[from][channel]);
-        if (!size) continue;
+        if (!size || wire[1 - from][channel] < 0) continue;
         frames++;
         deliver(from, channel, size);
         return;
     }
 }
 
+static void deliver_part(int from, int channel)
+{
+    fetch(from, channel);
+    deliver(from, channel, chance(2) ? chance((uint32_t)pipes[from][channel].size + 1) : 0);
+}
+
+/* What is on its way is gone, or comes over the next twin. */
+static void cut_twin(void)
+{
+    for (int side = 0; side < SIDES && wire[side][TWIN] >= 0; side++) {
+        deliver_part(side, TWIN);
+        if (chance(2)) pipes[side][TWIN].size = 0;
+    }
+    for (int side = 0; side < SIDES && wire[side][TWIN] >= 0; side++) {
+        close(wire[side][TWIN]);
+        wire[side][TWIN] = -1;
+    }
+}
+
+static void join_twin(void)
+{
+    cut_twin();
+    for (int side = 0; side < SIDES; side++) wire[side][TWIN] = side_twin(&sides[side]);
+}
+
 /* A part of what is on its way arrives, and the rest is gone. */
 static void cut(void)
 {
     for (int from = 0; from < SIDES; from++)
-        for (int channel = 0; channel < CHANNELS; channel++) {
-            struct pipe *p = &pipes[from][channel];
-            fetch(from, channel);
-            deliver(from, channel, chance(2) ? chance((uint32_t)p->size + 1) : 0);
-            p->size = 0;
+        for (int channel = 0; channel < PAIR; channel++) {
+            deliver_part(from, channel);
+            pipes[from][channel].size = 0;
         }
+    if (chance(2)) cut_twin();
     int first = (int)chance(SIDES);
     for (int n = 0; n < SIDES; n++) {
         int side = n ? 1 - first : first;
-        for (int channel = 0; channel < CHANNELS; channel++) close(wire[side][channel]);
+        for (int channel = 0; channel < PAIR; channel++) close(wire[side][channel]);
         if (chance(3))
             side_turn(&sides[side], 1 + (int)chance(4)); /* else it is told of new ones before it has looked */
     }
@@ -168,7 +194,7 @@ static void open_sides(void)
     memset(world, 0, sizeof world);
     memset(pipes, 0, sizeof pipes);
     frames = 0;
-    for (int side = 0; side < SIDES; side++) side_open(&sides[side]);
+    for (int side = 0; side < SIDES; side++) side_open(&sides[side]), wire[side][TWIN] = -1;
     for (int side = 0; side < SIDES; side++)
         for (uint32_t route = 0; route < ROUTES; route++) {
             struct in like = {.number = route + 1,
@@ -212,6 +238,8 @@ static void step(void)
     int side = (int)chance(SIDES);
     if (what < 3)
         side_turn(&sides[side], 1);
+    else if (what == 3 && !chance(40))
+        chance(3) ? join_twin() : cut_twin();
     else if (what < 6 && is_joined)
         carry_frame();
     else if (what == 6)
@@ -248,10 +276,13 @@ static uint64_t play(uint64_t seed, const uint64_t *cuts, size_t count)
     for (int from = 0; from < SIDES; from++) {
         hear(from);
         for (uint32_t route = 0; route < ROUTES; route++) count_up_all(from, route);
+        copies_first += sides[from].line.twin.first;
+        copies_passed_over += sides[from].line.twin.passed_over;
     }
+    cut_twin();
     for (int from = 0; from < SIDES; from++) side_close(&sides[from]);
     for (int from = 0; is_joined && from < SIDES; from++)
-        for (int channel = 0; channel < CHANNELS; channel++) close(wire[from][channel]);
+        for (int channel = 0; channel < PAIR; channel++) close(wire[from][channel]);
     return frames;
 }
 
@@ -269,5 +300,7 @@ int main(int count, char **arguments)
         play(seed * 1000003 + round, cuts, 1 + round % 4);
     }
     printf("%llu frames, a cut at each, and %llu rounds\n", (unsigned long long)whole, (unsigned long long)rounds);
+    printf("of their copies %llu came first, and %llu were passed over\n", (unsigned long long)copies_first,
+           (unsigned long long)copies_passed_over);
     return 0;
 }

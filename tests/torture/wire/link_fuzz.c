@@ -35,15 +35,23 @@ static void look_at_controls(void)
     }
 }
 
+static void close_peer(void)
+{
+    for (int c = 0; c < PAIR; c++) close(peer[c]);
+    if (peer[TWIN] >= 0) close(peer[TWIN]);
+    peer[TWIN] = -1;
+}
+
 static void carry(void)
 {
-    for (int c = 0; c < CHANNELS; c++) close(peer[c]);
+    close_peer();
     side_carry(&side, peer);
     forget_peer();
     for (uint32_t route = 1; route <= CLOSED_IN; route++) /* as its ACKs say */
         for (uint32_t band = 0; band < BANDS; band++)
-            if (route <= LIMITED_IN) numbers[route][band] = side.in[route - 1]->received[band];
+            if (route <= LIMITED_IN) numbers[route][band] = side.in[route - 1]->own[band];
     controls = side.line.controls_received;
+    if (choose(2)) join_twin();
     side_turn(&side, 2);
     crime = NULL;
     if (choose(5)) greet();
@@ -66,7 +74,7 @@ static void look(void)
 static void act(void)
 {
     static uint64_t id;
-    uint32_t what = choose(24);
+    uint32_t what = choose(25);
     if (what < SENDINGS)
         send_something(what);
     else if (what < 18)
@@ -82,6 +90,8 @@ static void act(void)
         odd();
     else if (what == 22)
         carry();
+    else if (what == 23)
+        join_twin();
     else
         look_at_controls();
 }
@@ -107,6 +117,7 @@ static void open_side(bool is_checked)
     controls = 0;
     crime = NULL;
     side_carry(&side, peer);
+    peer[TWIN] = -1;
     side_turn(&side, 2);
 }
 
@@ -151,7 +162,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint32_t place = 0; shuts_first && place < ROUTES_MOST; place++) side_shut_in(&side, place);
     if (shuts_first) more(), side_turn(&side, 3);
     side_close(&side);
-    for (int c = 0; c < CHANNELS; c++) close(peer[c]);
+    close_peer();
     read_what_is_said();
     return 0;
 }

@@ -12,6 +12,7 @@ shift 2
 run() {
     case $1 in
     # shellcheck disable=SC2086  # three paths
+    */cuts) timeout 240 "$1" 3 3000 ;;
     */greet) timeout 240 "$1" 1 3000 $KEYS ;;
     *) timeout 240 "$1" 1 3000 90 ;;
     esac
@@ -35,7 +36,9 @@ mutant fuzz "more may be of another route" hear 's/m->route != f->header\.route 
 mutant fuzz "more may come of nothing" hear 's/if \(!m->is_under_way \|\| m->route/if (m->route/' "$@"
 mutant fuzz "a message may begin in the midst of one" hear 's/^    if \(m->is_under_way\) return violation.*$//' "$@"
 mutant fuzz "a route need not have been opened" hear 's/^    if \(!f->header\.route \|\| f->header\.route > l->highest_in\)$/    if (0)/' "$@"
-mutant fuzz "a message may come again" hear 's/^    if \(b\.trailer\.sequence <= i->received.*$//' "$@"
+mutant fuzz "a message may come again" hear 's/^    if \(b\.trailer\.sequence <= i->own.*$//' "$@"
+mutant fuzz "a copy needs no room" hear 's/ \&\& in_has_room\(i, b\);/;/' "$@"
+mutant fuzz "a copy is taken beside its message in part" hear 's/ \&\& !is_here_in_part / /' "$@"
 mutant fuzz "any number is believed" hear 's/> JUMP_MOST\)/> UINT64_MAX - 1)/' "$@"
 mutant fuzz "a message may come on the other connection" hear 's/if \(channel_of\(f->header\.flags \& FRAME_BAND\) != channel\)/if (0)/' "$@"
 mutant fuzz "what was sent beyond the room is kept" hear 's/^    if \(!in_has_room\(i, \&b\)\) return.*$//' "$@"
@@ -58,6 +61,10 @@ mutant cuts "what was acknowledged is not sent again" out 's/while \(o->band\[ba
 mutant cuts "after a cut a route waits for the peer's ACK" out '/^void out_cut/,/^}/ s/^    o->is_open = false;$//' "$@"
 mutant cuts "a message begins anew after a cut" receiver 's/^        l->under_way\[band\] = \(struct under_way\)\{0\};$//; s/if \(l->under_way\[band\]\.kept\) kept_let_go.*$//' "$@"
 mutant cuts "what came in part is forgotten" receiver 's/^    line_forget_incoming\(l\);$//' "$@"
+mutant cuts "what the twin has brought is passed over" hear 's/^    if \(b\.trailer\.sequence <= i->received.*$//' "$@"
+mutant cuts "a copy that is not the next one is passed over" hear 's/b->trailer\.sequence == i->received\[band\] \+ 1;/b->trailer.sequence > i->received[band];/' "$@"
+mutant cuts "a copy is acknowledged as its message is" hear '/^static struct verdict copy/,/^}/ s/^        reached\(.*$//' "$@"
+mutant cuts "a twin that ends leaves the line" receiver 's/if \(verdict\.words \&\& c != TWIN\) return/if (verdict.words) return/' "$@"
 mutant cuts "numbers are said again" hear 's/i = i->next\) i->must_ack = true;/i = i->next) {}/' "$@"
 mutant cuts "controls are sent again" receiver 's/^    l->next_control = l->controls;$//' "$@"
 mutant cuts "nothing goes before both have resumed" fill 's/^    if \(!l->peer_has_resumed \|\| !l->has_resumed\) return;$//' "$@"

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* ---- what decides ---- */
 
@@ -67,6 +68,13 @@ static void say(int channel, enum frame_kind kind, uint32_t route, uint8_t flags
         wrong_if(true, "a bit was turned");
     }
     transmit(channel, frame, size);
+}
+
+void join_twin(void)
+{
+    if (peer[TWIN] >= 0) close(peer[TWIN]);
+    peer[TWIN] = side_twin(&side);
+    filled[TWIN] = 0;
 }
 
 static size_t chunk(uint8_t *to, struct begun *u, uint32_t band, size_t most)
@@ -146,6 +154,30 @@ void more(void)
     wrong_if(beyond, "more than there is");
     finish(u, band);
     say(channel_of(band), FRAME_MORE, route, (uint8_t)band, body, size + beyond);
+}
+
+/* Over the twin, where nothing is a crime: of a message that has come, is next, or is not. */
+static void copy(void)
+{
+    uint8_t frame[FRAME_MOST + FRAME_CRC];
+    uint32_t band = choose(20) ? URGENT_FROM + choose(BANDS - URGENT_FROM) : choose(BANDS),
+             route = 1 + choose(CLOSED_IN);
+    const struct in *i = route <= LIMITED_IN ? side.in[route - 1] : NULL;
+    struct begun u = {route, (i ? i->received[band] : 0) + choose(4), choose(5000), 0};
+    struct frame_begin b = {.size = u.size + !choose(60),
+                            .source_time_ns = u.number,
+                            .hops = 1,
+                            .trailer = {.magic = TRAILER_MAGIC,
+                                        .version = TRAILER_VERSION,
+                                        .priority = (uint8_t)band,
+                                        .publisher = 5,
+                                        .sequence = u.number}};
+    size_t size = sizeof b + chunk(frame + sizeof(struct frame_header) + sizeof b, &u, band, u.size);
+    memcpy(frame + sizeof(struct frame_header), &b, sizeof b);
+    uint8_t kind = choose(60) ? FRAME_BEGIN : (uint8_t)choose(14), flags = side.is_checked ? FRAME_CHECKED : 0;
+    size = frame_seal(frame, (struct frame_header){.kind = kind, .flags = flags | (uint8_t)band, .route = route}, size);
+    if (side.is_checked && !choose(60)) frame[2 + choose((uint32_t)size - 2)] ^= (uint8_t)(1u << choose(8));
+    transmit(TWIN, frame, size);
 }
 
 static void drop(void)
@@ -249,7 +281,7 @@ void send_something(uint32_t what)
 {
     static void (*const acts[])(void) = {begin,  begin,   begin, begin,       more,        more,
                                          more,   more,    drop,  acknowledge, acknowledge, acknowledge_controls,
-                                         resume, control, ping};
+                                         resume, control, ping,  copy,        copy};
     _Static_assert(sizeof acts / sizeof *acts == SENDINGS, "each has a number");
     acts[what]();
 }

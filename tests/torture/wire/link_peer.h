@@ -23,7 +23,7 @@ extern size_t choices_left;
 uint32_t choose(uint32_t below); /* 0, once nothing is left of the input */
 
 extern struct side side;   /* the line that it attacks */
-extern int peer[CHANNELS]; /* its ends of the connections */
+extern int peer[CHANNELS]; /* its ends of the connections; of the twin -1: there is none */
 extern bool is_made_up;    /* the bytes of messages follow from their numbers */
 extern bool is_odd;        /* what it has sent last means nothing */
 extern const char *crime;  /* the rule that it has broken, which the line is to see; NULL: none */
@@ -35,7 +35,8 @@ void transmit(int channel, const uint8_t *bytes, size_t size);
 void send_something(uint32_t what); /* below SENDINGS: a frame of a kind */
 void more(void);
 void odd(void);
+void join_twin(void);
 void read_what_is_said(void); /* by the line: frames, but for the last one, which may have come in part */
-enum { SENDINGS = 15 };
+enum { SENDINGS = 17 };
 
 #endif

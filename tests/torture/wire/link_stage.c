@@ -224,19 +224,31 @@ void side_turn(struct side *side, int times)
 
 bool side_is_up(const struct side *side) { return side->line.channel[URGENT] != NULL; }
 
-void side_carry(struct side *side, int peer[CHANNELS])
+/* The line's end of a connection; the other one is the caller's. */
+static struct channel *connect_side(const struct side *side, int *peer)
 {
-    struct channel *channel[CHANNELS];
-    for (int c = 0; c < CHANNELS; c++) {
-        int pair[2];
-        REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "no connection");
-        fcntl(pair[1], F_SETFL, O_NONBLOCK);
-        setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &(int){SEND_BUFFER}, sizeof(int)); /* frames are written in parts */
-        channel[c] = channel_open(pair[0], NULL);
-        channel[c]->is_checked = side->is_checked;
-        peer[c] = pair[1];
-    }
+    int pair[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "no connection");
+    fcntl(pair[1], F_SETFL, O_NONBLOCK);
+    setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &(int){SEND_BUFFER}, sizeof(int)); /* frames are written in parts */
+    struct channel *channel = channel_open(pair[0], NULL);
+    channel->is_checked = side->is_checked;
+    *peer = pair[1];
+    return channel;
+}
+
+void side_carry(struct side *side, int peer[PAIR])
+{
+    struct channel *channel[PAIR];
+    for (int c = 0; c < PAIR; c++) channel[c] = connect_side(side, &peer[c]);
     line_carry(&side->line, channel[URGENT], channel[BULK]);
+}
+
+int side_twin(struct side *side)
+{
+    int peer;
+    line_twin(&side->line, connect_side(side, &peer));
+    return peer;
 }
 
 struct in *side_in(struct side *side, uint32_t place, struct in with)

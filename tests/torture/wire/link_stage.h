@@ -48,7 +48,8 @@ void side_close(struct side *); /* the books balance then, or the program ends *
 void side_turn(struct side *, int times);
 bool side_is_up(const struct side *);
 /* Both ends of two connections: the line's go into the line, the others are the caller's. */
-void side_carry(struct side *, int peer[CHANNELS]);
+void side_carry(struct side *, int peer[PAIR]);
+int side_twin(struct side *); /* the same of its twin: the end that is the caller's */
 
 struct in *side_in(struct side *, uint32_t place, struct in with); /* of `with`, what the route is like */
 struct out *side_out(struct side *, uint32_t place, uint32_t number, rtmw_reliability);

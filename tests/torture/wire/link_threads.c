@@ -1,5 +1,5 @@
 /* Two lines with all their threads, on a real bus, over loopback, for ThreadSanitizer: several routes both ways, connections
- * that are cut and come again, routes that end and are opened again with other ceilings, controls, and looks at counters.
+ * that are cut and come again, twins beside them, routes that end and are opened again with other ceilings, controls, and looks at counters.
  *
  *   link_threads SECONDS [PEM DER]      PEM: key and certificate of both ends; DER: the authority. Without: no TLS
  *
@@ -42,7 +42,7 @@ struct edge {
     uint32_t number[2];           /* of the routes that were opened last: out, in */
     struct out *out[TOPICS_USED]; /* the last topic is opened again and again */
     struct in *in[TOPICS_USED];
-    int descriptor[CHANNELS];
+    int descriptor[PAIR];
     uint64_t said, heard;
 };
 
@@ -172,26 +172,41 @@ static void shake(struct channel *one, struct channel *other)
     } while (first != CHANNEL_DONE || second != CHANNEL_DONE);
 }
 
+static void open_channels(struct channel *channels[2], int pair[2])
+{
+    connect_pair(pair);
+    for (int n = 0; n < 2; n++) channels[n] = channel_open(pair[n], has_tls ? &contexts[n] : NULL);
+    shake(channels[0], channels[1]);
+}
+
+static void join_twin(void)
+{
+    struct channel *twins[2];
+    int pair[2];
+    open_channels(twins, pair);
+    for (int n = 0; n < 2; n++) line_twin(&edges[n].line, twins[n]);
+}
+
 static void join(void)
 {
-    struct channel *channels[2][CHANNELS];
-    for (int c = 0; c < CHANNELS; c++) {
+    struct channel *channels[2][PAIR];
+    for (int c = 0; c < PAIR; c++) {
+        struct channel *both[2];
         int pair[2];
-        connect_pair(pair);
+        open_channels(both, pair);
         for (int n = 0; n < 2; n++) {
-            channels[n][c] = channel_open(pair[n], has_tls ? &contexts[n] : NULL);
+            channels[n][c] = both[n];
             edges[n].descriptor[c] = fcntl(pair[n], F_DUPFD_CLOEXEC, 0);
         }
-        shake(channels[0][c], channels[1][c]);
     }
     for (int n = 0; n < 2; n++) line_carry(&edges[n].line, channels[n][URGENT], channels[n][BULK]);
 }
 
 static void cut(int which)
 {
-    shutdown(edges[which % 2].descriptor[which / 2 % CHANNELS], SHUT_RDWR);
+    shutdown(edges[which % 2].descriptor[which / 2 % PAIR], SHUT_RDWR);
     for (int n = 0; n < 2; n++)
-        for (int c = 0; c < CHANNELS; c++) close(edges[n].descriptor[c]);
+        for (int c = 0; c < PAIR; c++) close(edges[n].descriptor[c]);
 }
 
 /* ---- what Python does ---- */
@@ -226,6 +241,7 @@ static void play(int turns)
             look(&edges[n]);
         }
         if (turn % 5 == 4) cut(turn / 5), join();
+        if (turn % 3 == 2) join_twin();
         if (turn % 7 == 6) close_route(turn / 7 % 2, STEADY), open_route(turn / 7 % 2, STEADY);
         if (turn % 11 == 10) {
             store_relaxed(&edges[0].line.bytes_per_second, turn % 2 ? 0 : 64 << 20);
@@ -296,6 +312,7 @@ int main(int count, char **arguments)
     struct rtmw_region *r = attach(domain);
     books_must_balance(r);
     rtmw_detach(r);
+    CHECK(edges[0].line.twin.copies && edges[1].line.twin.copies, "nothing goes over twins");
     CHECK(counted > 100, "%llu messages came", (unsigned long long)counted);
     printf("threads: %llu messages came, %llu controls\n", (unsigned long long)counted,
            (unsigned long long)edges[0].heard);
