@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.client.group import Group, Owner
+from rtmw.transfer.client.group import MOST_LETTERS, MOST_TOGETHER, Group, Owner
 from rtmw.transfer.messages import Message
 
 __all__ = ["Gathering", "Place"]
@@ -52,7 +52,8 @@ class Gathering:
         return not (self.open or self._unsent)
 
     def begin(self, owner: Owner) -> Group:
-        group = self.open[owner._life] = Group(owner, owner._life)
+        most = MOST_LETTERS if len(self._going) < ENOUGH else MOST_TOGETHER
+        group = self.open[owner._life] = Group(owner, owner._life, most)
         return group
 
     def number(self, numbers: dict[Life, int]) -> list[Group]:

@@ -26,6 +26,8 @@ __all__ = ["Group", "Groups"]
 
 MOST_LETTERS: Final = 32
 """That an event loop gathers for one frame: the core works on them while the program makes the next ones."""
+MOST_TOGETHER: Final = 128
+"""Letters in one frame while the core has enough to do with others before, and of a batch."""
 MOST_BYTES: Final = 64 << 10
 """Of the bodies in one frame."""
 _SILENT: Final = 255
@@ -61,8 +63,8 @@ class Owner(Protocol):
 class Group:
     """Filled under the lock of its line; after it went out, written by the thread of the line."""
 
-    def __init__(self, owner: Owner, life: Life) -> None:
-        self._owner, self.life, self.number = owner, life, 0
+    def __init__(self, owner: Owner, life: Life, most: int = MOST_LETTERS) -> None:
+        self._owner, self.life, self.number, self._most = owner, life, 0, most
         self._runs: list[tuple[Header, list[bytes]]] = []
         self._header: Header | None = None
         self._bodies: list[bytes] = []
@@ -75,7 +77,7 @@ class Group:
         self.loop: Loop | None = None
         """Thread and loop of the turn that has begun it. As long as that thread finds the group open and the loop
         running, the turn goes on. Before Python 3.12, to ask asyncio for the loop of a thread takes a system call."""
-        self.full_at = MOST_LETTERS
+        self.full_at = most
         """With so many letters it goes out at once."""
         self.lowest = 0
         """A level that all letters have reached, as of the answer to the last one."""
@@ -111,7 +113,7 @@ class Group:
         self._header, self._bodies = header, []
         self.is_logged |= header.delivery is Delivery.LOG
         self._runs.append((header, self._bodies))
-        self.full_at = min(MOST_LETTERS, self.left - (self.bytes - MOST_BYTES) // header.length)
+        self.full_at = min(self._most, self.left - (self.bytes - MOST_BYTES) // header.length)
 
     def _end_run(self) -> None:
         if self._header is not None:

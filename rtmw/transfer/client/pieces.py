@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from rtmw.transfer.client.bodies import packed
-from rtmw.transfer.client.group import MOST_BYTES
+from rtmw.transfer.client.group import MOST_BYTES, MOST_TOGETHER
 from rtmw.transfer.client.options import SendOptions, goes_together
 from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.messages import Run, Send
 
-__all__ = ["MOST_TOGETHER", "Alone", "Frame", "pieces"]
-
-MOST_TOGETHER: Final = 128
-"""Letters of a batch in one frame."""
+__all__ = ["Alone", "Frame", "pieces"]
 
 
 class Alone(NamedTuple):

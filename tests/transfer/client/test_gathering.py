@@ -7,7 +7,7 @@ from dataclasses import replace
 from rtmw.errors import ClosedError
 from rtmw.transfer.address import Life
 from rtmw.transfer.client.gathering import ENOUGH, Gathering
-from rtmw.transfer.client.group import Group
+from rtmw.transfer.client.group import MOST_LETTERS, MOST_TOGETHER, Group
 from rtmw.transfer.header import Delivery, Header
 from rtmw.transfer.messages import AcceptedRun, Message
 from tests.transfer.client.test_group import LIFE, SHORT, Sender, id_of
@@ -87,6 +87,14 @@ def test_of_letters_that_wait_as_few_as_there_are_go_when_the_core_has_nothing_e
     assert line.answer(first), "and now on one"
     line.send()
     assert line.out == [1, 3]
+
+
+def test_while_the_core_has_enough_to_do_more_letters_fit_into_a_frame() -> None:
+    line = Line()
+    assert line.gather().full_at == MOST_LETTERS
+    line.send()
+    line.fill()
+    assert line.gather().full_at == MOST_TOGETHER
 
 
 def test_letters_without_a_disk_wait_for_no_others_while_the_core_has_one_group() -> None:

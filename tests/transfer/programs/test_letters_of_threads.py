@@ -16,7 +16,7 @@ import pytest
 import rtmw
 from rtmw import Delivery, Level, TransferState
 from rtmw.transfer.client.gathering import ENOUGH
-from rtmw.transfer.client.group import MOST_LETTERS
+from rtmw.transfer.client.group import MOST_TOGETHER
 from rtmw.transfer.frames import CORE_QUEUE, unpack_frame
 from rtmw.transfer.messages import Send, Sends
 from tests.bus import eventually
@@ -87,12 +87,12 @@ def test_while_the_core_has_enough_to_do_letters_of_threads_wait_and_share_a_fra
     core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox
 ) -> None:
     frames, more = Frames(core.domain), 5
-    with ThreadPoolExecutor(2 * MOST_LETTERS) as threads:
+    with ThreadPoolExecutor(2 * MOST_TOGETHER) as threads:
         with stopped(core):
-            sent = sending(threads, sender, ENOUGH + MOST_LETTERS + more)
-            assert frames.look() == [1] * ENOUGH + [MOST_LETTERS], "a frame that is full goes out"
+            sent = sending(threads, sender, ENOUGH + MOST_TOGETHER + more)
+            assert frames.look() == [1] * ENOUGH + [MOST_TOGETHER], "a frame that is full goes out"
         assert len({one.result(PATIENCE).id for one in sent}) == len(sent)
-    assert frames.look() == [1] * ENOUGH + [MOST_LETTERS, more]
+    assert frames.look() == [1] * ENOUGH + [MOST_TOGETHER, more]
     assert consumed(inbox, len(sent)) == [b"%d" % n for n in range(len(sent))]
 
 
