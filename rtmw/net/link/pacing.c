@@ -64,7 +64,7 @@ uint64_t steered(uint64_t rate, uint64_t delivered, uint64_t queue_us)
 {
     if (delivered > FASTEST || rate > FASTEST) return 0;
     if (queue_us > 3 * QUEUE_US) return delivered * 3 / 5 + 1;
-    if (queue_us > QUEUE_US) return delivered * 17 / 20 + 1;
+    if (queue_us > QUEUE_US) return delivered * 19 / 20 + 1;
     return rate ? rate + rate / GROWTH + 1 : 0;
 }
 
