@@ -11,8 +11,8 @@ from bench.target import Target, ours
 
 PYTHON = (
     "Python: letters of one turn share a frame, a batch of the log and an answer. The core bounds the rate, with some "
-    "7.3 µs of processor time a letter, two thirds of it Python and the rest write and sync; the program takes some "
-    "5.2 for a coroutine, a future and a Transfer, where tasks that only wait for each other cost 1.3. And 64 tasks "
+    "6.5 µs of processor time a letter, two thirds of it Python and the rest write and sync; the program takes some "
+    "5.0 for a coroutine, a future and a Transfer, where tasks that only wait for each other cost 1.3. And 64 tasks "
     "wait for two hand-overs between processes, each by a system call"
 )
 
