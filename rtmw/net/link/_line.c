@@ -262,7 +262,11 @@ static uint64_t queued_in(const struct channel *c)
 static struct facts facts_of(struct line *l)
 {
     line_lock(l);
-    struct facts f = {.controls = l->control_count, .resumes = l->resumes, .has_twin = l->channel[TWIN]};
+    struct facts f = {.sent = l->twin.written,
+                      .received = l->twin.read,
+                      .controls = l->control_count,
+                      .resumes = l->resumes,
+                      .has_twin = l->channel[TWIN]};
     for (int c = 0; c < CHANNELS; c++) {
         if (!l->channel[c]) continue;
         f.sent += l->channel[c]->written;

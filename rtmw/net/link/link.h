@@ -249,6 +249,7 @@ struct twin {
     bool takes;              /* copies go into its outbox, while that of the urgent channel is filled */
     struct rate_limit limit; /* of copies */
     uint64_t begun;          /* twins that the line has had */
+    uint64_t written, read;  /* bytes of those that have ended, since the urgent channel is there */
     uint64_t copies, left_out;
     uint64_t first, passed_over; /* copies that came before the message over the urgent channel; that were not taken */
 };

@@ -25,7 +25,7 @@ _COUNTERS: Final = (
     ("copies", "Copies of urgent messages that left over the twin of the link", "copies"),
     ("copies_left_out", "Copies that were not sent: the twin was behind, or beyond its share", "copies_left_out"),
     ("copies_first", "Copies that came before their message: it was late, or lost on the way", "copies_first"),
-    ("copies_passed_over", "Copies that came after their message", "copies_passed_over"),
+    ("copies_passed_over", "Copies that came behind their message, or out of turn", "copies_passed_over"),
 )
 
 

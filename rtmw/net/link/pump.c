@@ -26,9 +26,9 @@ bool line_gather(struct line *l)
 static bool pump(struct line *l, int channel, uint64_t now)
 {
     struct channel *c = l->channel[channel];
-    if (!c || !c->may_write) return false;
+    if (!c || !c->may_write || (channel == TWIN && channel_is_empty(c))) return false;
     if (is_ahead(c, now)) return store_relaxed(&l->is_paced, 1u), false;
-    if (channel != TWIN && channel_is_empty(c)) line_fill(l, channel, now);
+    if (channel_is_empty(c)) line_fill(l, channel, now);
     if (channel_is_empty(c)) return false;
     uint64_t before = c->written;
     c->may_write = channel_write(c) == CHANNEL_DONE;

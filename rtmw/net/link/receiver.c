@@ -32,6 +32,7 @@ static void reset(struct line *l)
         l->under_way[band] = (struct under_way){0};
     }
     for (struct out *o = l->outs; o; o = o->next) out_cut(o);
+    l->twin.written = l->twin.read = 0;
     l->has_resumed = l->peer_has_resumed = false;
     l->next_control = l->controls;
     l->controls_room = CONTROLS_SENT;
@@ -83,7 +84,11 @@ static void begin(struct line *l)
 /* The lock is held. What else is there stays as it is. */
 static void end_twin(struct line *l)
 {
-    channel_close(l->channel[TWIN]);
+    struct channel *c = l->channel[TWIN];
+    if (!c) return;
+    l->twin.written += c->written;
+    l->twin.read += c->read;
+    channel_close(c);
     l->channel[TWIN] = NULL;
 }
 

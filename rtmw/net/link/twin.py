@@ -13,10 +13,12 @@ matters. Where the way is short a lost message is sent again soon, so there is n
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from typing import TYPE_CHECKING
 
 from rtmw.errors import RtmwError, SessionError
+from rtmw.net.dds.discovery import printable
 from rtmw.net.link.greeting import Greeted, expect, greet
 from rtmw.net.link.messages import TWIN, Join, Joined
 from rtmw.net.link.places import reach
@@ -29,6 +31,8 @@ from rtmw.net.session.meetings import PATIENCE
 
 if TYPE_CHECKING:
     from rtmw.net.link.links import Links, Session
+
+log = logging.getLogger("rtmw.node")
 
 
 class Twins:
@@ -50,10 +54,13 @@ class Twins:
                 await self._dial(place, session)
                 session.why_no_twin = ""
             except (OSError, RtmwError, TimeoutError) as error:
-                session.why_no_twin = in_words(error, "connection lost")[1]
+                session.why_no_twin = printable(in_words(error, "connection lost")[1])
+            except Exception as error:  # an error that a stranger may have caused costs one try
+                session.why_no_twin = printable(f"{type(error).__name__}: {error}")
+                log.warning("dialling a twin at %s failed", place, exc_info=True)
 
     async def _dial(self, place: str, session: Session) -> None:
-        talk, line = None, session.linked.number
+        talk, line, carried = None, session.linked.number, session.who
         try:
             async with asyncio.timeout(PATIENCE):
                 talk = Talk(asyncio.get_running_loop(), await reach(place), self._links.client_context)
@@ -63,7 +70,7 @@ class Twins:
                 joined = await expect(talk, Joined)
                 if joined != Joined(line, True):
                     raise Violation("the peer has another line")
-                self._add(talk, who, session)
+                self._add(talk, session, carried)
         except Violation as error:
             if talk is not None:
                 await talk.bye(error.code, str(error))
@@ -78,11 +85,14 @@ class Twins:
         if session is None or session.linked.number != join.line:
             raise Violation("a twin of a line that has ended here", Code.FORGOTTEN)
         _check(who, session)
+        carried = session.who
         await talk.say(Joined(join.line, True))
-        self._add(talk, who, session)
+        self._add(talk, session, carried)
 
-    def _add(self, talk: Talk, who: Greeted, session: Session) -> None:
-        if self._links.sessions.get(who.key) is session:  # else the line has ended meanwhile, and so does this
+    def _add(self, talk: Talk, session: Session, carried: Greeted) -> None:
+        """Unless the line has ended meanwhile, or other connections than those of `carried` are there: with them may
+        be another certificate, and the twin may have copies of what is sent again over them."""
+        if self._links.sessions.get(carried.key) is session and session.who is carried:
             session.linked.line.twin(talk.for_line())
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -120,6 +122,57 @@ def test_a_twin_that_nobody_reads_holds_nothing_up_and_copies_are_left_out(ends:
 
         wait_until(is_full)
     assert info(ends, "twin") == (1, 1)
+
+
+def test_bytes_of_a_twin_that_has_ended_stay_in_the_counters_of_the_line(ends: Ends) -> None:
+    ends.route("alarm")
+    ends.join()
+    ends.up()
+    with (
+        rtmw.Publisher("alarm", domain=ends.here.domain, reliability=RELIABLE, priority=ALARM) as out,
+        rtmw.Subscriber("alarm", domain=ends.there.domain, reliability=RELIABLE) as into,
+    ):
+        ends.twin()
+        for _ in range(8):
+            out.publish(bytes(10_000))
+            assert into.receive(timeout=PATIENCE)
+        wait_until(lambda: sum(info(ends, name)[1] for name in ("copies_first", "copies_passed_over")) == 8)
+        assert min(info(ends, "sent")[0], info(ends, "received")[1]) > 160_000
+        ends.twin()
+        wait_until(lambda: info(ends, "twins") == (2, 2))
+        assert min(info(ends, "sent")[0], info(ends, "received")[1]) > 160_000
+    ends.join()
+    ends.up(2)
+    assert info(ends, "sent")[0] < 80_000, "they begin anew with the connections"
+
+
+def switches() -> int:
+    """How often threads of this process have gone to sleep."""
+    texts = (path.read_text() for path in Path("/proc/self/task").glob("*/status"))
+    return sum(int(text.split("voluntary_ctxt_switches:")[1].split()[0]) for text in texts)
+
+
+def test_a_twin_that_has_nothing_to_send_wakes_nobody(ends: Ends) -> None:
+    twin = HeldUp()
+    ends.route("alarm")
+    ends.join()
+    ends.up()
+    ends.twin(twin)
+    twin.open.clear()
+    with (
+        rtmw.Publisher("alarm", domain=ends.here.domain, reliability=RELIABLE, priority=ALARM) as out,
+        rtmw.Subscriber("alarm", domain=ends.there.domain, reliability=RELIABLE) as into,
+    ):
+        full = ends.here.line.info()["queued"]
+        while full < 8192:  # what the kernel has and cannot send is more than may lie there at such a rate
+            out.publish(bytes(15_000))
+            assert into.receive(timeout=PATIENCE)
+            full = ends.here.line.info()["queued"]
+        ends.here.line.limit(1 << 20)
+        time.sleep(0.1)
+        before = switches()
+        time.sleep(0.5)
+        assert switches() - before < 250
 
 
 # ---- a peer, byte by byte ----

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 import rtmw
+from rtmw.net.link.greeting import Greeted
 from rtmw.net.link.library import Connection
 from rtmw.net.link.links import Links, Session
-from rtmw.net.link.messages import TWIN, Join
+from rtmw.net.link.messages import TWIN, Join, Message
 from rtmw.net.link.talk import Talk
 from rtmw.net.link.twin import is_missing
 from rtmw.net.security.identity import Peer
-from rtmw.net.session.errors import Violation
+from rtmw.net.session.errors import Code, Violation
 from tests.net.hosts import PATIENCE
 from tests.net.link.ends import tcp_pair
 from tests.net.link.nodes import free_port, links_of
@@ -116,5 +117,56 @@ def test_a_twin_is_of_the_line_and_of_the_node_and_certificate_that_the_line_has
         talk.close()
         other.close()
         assert twins(there) == 0
+
+    in_links(domains, tmp_path, then)
+
+
+class Carried(Talk):
+    """While it says that there is a twin, the line is given other connections."""
+
+    session: Session | None = None
+
+    async def say(self, message: Message) -> None:
+        await super().say(message)
+        if self.session is not None:
+            self.session.who = replace(self.session.who)
+
+
+@pytest.mark.parametrize("is_carried", [False, True])
+def test_a_twin_is_not_taken_beside_other_connections_than_those_that_it_was_compared_with(
+    domains: tuple[rtmw.Domain, rtmw.Domain], tmp_path: Path, is_carried: bool
+) -> None:
+    async def then(_press: Links, hub: Links, _here: Session, there: Session) -> None:
+        one, other = tcp_pair()
+        talk = Carried(asyncio.get_running_loop(), one, None)
+        talk.session = there if is_carried else None
+        await hub.twins.accept(replace(there.who), Join(1, TWIN, there.linked.number), talk)
+        is_given = talk.connection.fileno() < 0
+        assert is_given is not is_carried
+        talk.close()
+        other.close()
+
+    in_links(domains, tmp_path, then)
+
+
+def test_a_try_that_fails_in_whatever_way_is_told_without_what_moves_a_cursor_and_is_made_again(
+    domains: tuple[rtmw.Domain, rtmw.Domain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise Violation("\x1b[2J", Code.REFUSED)
+
+    async def fail(*_: object) -> Greeted:
+        raise KeyError("\x1b[2J")
+
+    async def then(_press: Links, hub: Links, here: Session, there: Session) -> None:
+        here.linked.is_far = True
+        with monkeypatch.context() as patch:
+            patch.setattr(hub.twins, "accept", refuse)
+            await until(lambda: here.why_no_twin)
+            assert here.why_no_twin == "the peer refuses: \N{REPLACEMENT CHARACTER}[2J"
+            patch.setattr("rtmw.net.link.twin.greet", fail)
+            await until(lambda: here.why_no_twin.startswith("KeyError: "))
+        await until(lambda: has_twin(here) and has_twin(there))
+        assert here.why_no_twin == ""
 
     in_links(domains, tmp_path, then)
