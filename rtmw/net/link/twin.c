@@ -16,11 +16,20 @@
 
 enum { SHARE = 8 }; /* of the rate: such a part at most is for copies */
 
+/* A debt is of bytes: made at a low rate, it is soon paid at a higher one. */
+static void change_rate(struct rate_limit *limit, uint64_t rate, uint64_t now)
+{
+    uint64_t debt_us = (limit->free_ns > now ? limit->free_ns - now : 0) / 1000;
+    limit->free_ns = rate ? now + debt_us * limit->bytes_per_second / rate * 1000 : 0;
+    limit->bytes_per_second = rate;
+}
+
 void twin_prepare(struct line *l, uint64_t now)
 {
     const struct channel *c = l->channel[TWIN], *urgent = l->channel[URGENT];
     if (!c) return;
-    l->twin.limit.bytes_per_second = larger(urgent->rate, l->channel[BULK]->rate) / SHARE;
+    uint64_t rate = larger(urgent->rate, l->channel[BULK]->rate) / SHARE;
+    if (rate != l->twin.limit.bytes_per_second) change_rate(&l->twin.limit, rate, now);
     l->twin.takes = c->may_write && channel_is_empty(c) && !is_ahead(c, now) && urgent->is_swift &&
                     !rate_limit_free_ns(&l->twin.limit, now);
 }

@@ -146,6 +146,30 @@ def test_bytes_of_a_twin_that_has_ended_stay_in_the_counters_of_the_line(ends: E
     assert info(ends, "sent")[0] < 80_000, "they begin anew with the connections"
 
 
+@pytest.mark.parametrize("later", [0, 8 << 20])
+def test_copies_that_used_up_the_share_of_a_low_rate_do_not_count_for_long_at_a_higher_one(
+    ends: Ends, later: int
+) -> None:
+    ends.route("alarm")
+    ends.join()
+    ends.up()
+    ends.twin()
+    with (
+        rtmw.Publisher("alarm", domain=ends.here.domain, reliability=RELIABLE, priority=ALARM) as out,
+        rtmw.Subscriber("alarm", domain=ends.there.domain, reliability=RELIABLE) as into,
+    ):
+        ends.here.line.limit(8192)
+        for left_out in (0, 1):
+            out.publish(bytes(4000))
+            assert into.receive(timeout=PATIENCE)
+            assert info(ends, "copies_left_out")[0] == left_out
+        ends.here.line.limit(later)
+        time.sleep(0.1)
+        out.publish(b"alarm")
+        assert into.receive(timeout=PATIENCE)
+        assert info(ends, "copies")[0] == 2
+
+
 def switches() -> int:
     """How often threads of this process have gone to sleep."""
     texts = (path.read_text() for path in Path("/proc/self/task").glob("*/status"))
