@@ -146,6 +146,16 @@ def test_bytes_of_a_twin_that_has_ended_stay_in_the_counters_of_the_line(ends: E
     assert info(ends, "sent")[0] < 80_000, "they begin anew with the connections"
 
 
+def test_a_line_that_has_no_connections_closes_a_twin_that_it_is_given(ends: Ends) -> None:
+    one, other = tcp_pair()
+    with one, other:
+        ends.here.line.twin(Connection(one.fileno()))
+        one.close()
+        other.settimeout(PATIENCE)
+        assert other.recv(1) == b""
+    assert info(ends, "twins") == (0, 0)
+
+
 @pytest.mark.parametrize("later", [0, 8 << 20])
 def test_copies_that_used_up_the_share_of_a_low_rate_do_not_count_for_long_at_a_higher_one(
     ends: Ends, later: int
