@@ -93,7 +93,7 @@ class Linked:
                 self.is_up = True
                 log.info("the link with %s is up", self)
             elif kind == "down":
-                self._down(number, data.decode(errors="replace"))
+                self._down(number, printable(data.decode(errors="replace")))
             elif kind == "refused" and number in self.into:
                 self._exceeds("in", self.into[number].topic, data.decode())
             elif kind == "withheld" and number in self.out:

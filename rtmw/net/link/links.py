@@ -282,11 +282,11 @@ class Links:
                 who = await dial(self, place)
             except (OSError, RtmwError, TimeoutError) as error:
                 cause, words = in_words(error, "connection lost")
-                self.why[place] = words
+                self.why[place] = printable(words)
                 self.refused[cause] += 1
                 self._say(place, f"no link with {place}: {words}; it is tried again and again")
             except Exception as error:  # an error that a stranger may have caused costs one try
-                self.why[place] = f"{type(error).__name__}: {error}"
+                self.why[place] = printable(f"{type(error).__name__}: {error}")
                 self.refused["unexpected"] += 1
                 log.warning("dialling %s failed", place, exc_info=True)
             else:

@@ -170,3 +170,19 @@ def test_a_try_that_fails_in_whatever_way_is_told_without_what_moves_a_cursor_an
         assert here.why_no_twin == ""
 
     in_links(domains, tmp_path, then)
+
+
+def test_what_a_peer_says_when_it_refuses_or_ends_is_told_without_what_moves_a_cursor(
+    domains: tuple[rtmw.Domain, rtmw.Domain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise Violation("\x1b[2J", Code.REFUSED)
+
+    async def then(press: Links, hub: Links, here: Session, there: Session) -> None:
+        monkeypatch.setattr(hub.joins, "meet", refuse)
+        there.linked.line.cut("\x1b[2J")
+        await until(lambda: press.why)
+        assert here.linked.why_down == "the peer says: \N{REPLACEMENT CHARACTER}[2J"
+        assert [*press.why.values()] == ["the peer refuses: \N{REPLACEMENT CHARACTER}[2J"]
+
+    in_links(domains, tmp_path, then)
