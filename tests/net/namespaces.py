@@ -29,6 +29,13 @@ def run_ip(*words: str) -> None:
     run("ip", *words)
 
 
+def _rate(bits_per_second: int) -> list[str]:
+    """Of a tbf. A burst makes up for a timer that comes late: with one of a single packet, a line of 100 Mbit/s carried
+    so much less while something waited that a queue did not become shorter."""
+    burst = max(1600, bits_per_second // 8000)  # bytes: what a millisecond takes, a datagram at least
+    return ["rate", f"{bits_per_second}bit", "burst", str(burst)]
+
+
 class Network:
     """So many hosts at one bridge. `close` removes all of it."""
 
@@ -132,15 +139,14 @@ class Network:
 
     def narrow(self, host: int, bits_per_second: int) -> None:
         """What a host sends leaves no faster than this; more waits on the host itself."""
-        burst = max(1600, bits_per_second // 8000)  # bytes: what a millisecond takes, a datagram at least
-        limits = ["rate", f"{bits_per_second}bit", "burst", str(burst), "limit", "10000000"]
+        limits = [*_rate(bits_per_second), "limit", "10000000"]
         run(
             "ip", "netns", "exec", self._name(str(host)), "tc", "qdisc", "add", "dev", INTERFACE, "root", "tbf", *limits
         )
 
     def narrow_behind(self, host: int, bits_per_second: int, seconds: float) -> None:
         """What comes to a host comes no faster than this, and what is more waits at the bridge, for so long at most."""
-        limits = ["rate", f"{bits_per_second}bit", "burst", "1600", "latency", f"{int(1000 * seconds)}ms"]
+        limits = [*_rate(bits_per_second), "latency", f"{int(1000 * seconds)}ms"]
         enter = ("ip", "netns", "exec", self._name("bridge"))
         run(*enter, "tc", "qdisc", "add", "dev", f"port{host}", "root", "tbf", *limits)
 

@@ -30,7 +30,6 @@ enum {
 };
 #define SECOND_NS UINT64_C(1000000000)
 #define FASTEST   UINT64_C(125000000) /* bytes a second */
-#define NARROW    UINT64_C(3125000)   /* bytes a second: below, a few packets are a queue */
 
 static void set_rate(struct channel *c, uint64_t bytes_per_second)
 {
@@ -65,7 +64,7 @@ uint64_t steered(uint64_t rate, uint64_t delivered, uint64_t queue_us)
 {
     if (delivered > FASTEST || rate > FASTEST) return 0;
     if (queue_us > 3 * QUEUE_US) return delivered * 3 / 5 + 1;
-    if (queue_us > QUEUE_US) return delivered * (delivered < NARROW ? 17 : 19) / 20 + 1;
+    if (queue_us > QUEUE_US) return delivered * 17 / 20 + 1;
     return rate ? rate + rate / GROWTH + 1 : 0;
 }
 
