@@ -79,9 +79,10 @@ async def dial(links: Links, place: str) -> Greeted:
             for _ in PARTS:
                 talks.append(Talk(asyncio.get_running_loop(), await reach(place), links.client_context))
                 greeted.append(await greet(links, talks[-1], place))
-            if len({(one.hello.node, one.hello.incarnation, one.name) for one in greeted}) > 1:
+            who, other = greeted
+            if (who.key, who.hello.incarnation) != (other.key, other.hello.incarnation):
                 raise SessionError("two connections to this address have reached two nodes", Code.REFUSED)
-            who = greeted[0]
+            check_certificate(who, other)
             if links.is_up(who.key):
                 return who
             line = links.register.begin(who.key)
@@ -192,22 +193,30 @@ class LinkGuest:
             await links.joins.meet(who, join, talk)
 
 
+def check_certificate(one: Greeted, other: Greeted) -> None:
+    """Raises Violation: a line is looked at by one certificate as long as it is there, so all of its connections have
+    to show that one."""
+    if one.certificate != other.certificate:
+        raise Violation("two connections of one line have shown two certificates", Code.REFUSED)
+
+
 class Joins:
     """Joins of one attempt, until both are here."""
 
     def __init__(self, links: Links) -> None:
         self._links = links
-        self._waiting: dict[tuple[object, ...], tuple[Join, Talk, asyncio.Future[None]]] = {}
+        self._waiting: dict[tuple[object, ...], tuple[Greeted, Join, Talk, asyncio.Future[None]]] = {}
 
     async def meet(self, who: Greeted, join: Join, talk: Talk) -> None:
         """Wait for the other one; the later of the two has the line carry both. Raises Violation."""
         key = (who.hello.node, who.hello.incarnation, who.name, join.attempt, join.line)
         other = self._waiting.pop(key, None)
         if other is None:
-            await self._wait(key, join, talk)
+            await self._wait(key, who, join, talk)
             return
-        first, waiting, done = other
+        greeted, first, waiting, done = other
         try:
+            check_certificate(greeted, who)
             if first.part == join.part:
                 raise Violation(f"two connections want to be {join.part}")
             joined = self._links.register.join(who.hello, who.name, join)
@@ -222,11 +231,11 @@ class Joins:
         if not done.done():
             done.set_result(None)
 
-    async def _wait(self, key: tuple[object, ...], join: Join, talk: Talk) -> None:
+    async def _wait(self, key: tuple[object, ...], who: Greeted, join: Join, talk: Talk) -> None:
         done = asyncio.get_running_loop().create_future()
-        self._waiting[key] = (join, talk, done)
+        self._waiting[key] = mine = (who, join, talk, done)
         try:
             await done
         finally:
-            if self._waiting.get(key, (None, None, None))[2] is done:
+            if self._waiting.get(key) is mine:
                 del self._waiting[key]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from rtmw.errors import RtmwError, SessionError
 from rtmw.net.dds.discovery import printable
-from rtmw.net.link.greeting import Greeted, expect, greet
+from rtmw.net.link.greeting import Greeted, check_certificate, expect, greet
 from rtmw.net.link.messages import TWIN, Join, Joined
 from rtmw.net.link.places import reach
 from rtmw.net.link.register import PeerKey
@@ -104,10 +104,8 @@ def is_missing(session: Session) -> bool:
 
 
 def _check(who: Greeted, session: Session) -> None:
-    """Raises Violation unless this is the peer of the line, with the certificate that it has shown there: that one is
-    looked at as long as the line is there."""
+    """Raises Violation unless this is the peer of the line, with the certificate that it has shown there."""
     mine, said = session.who, who
     if (said.key, said.hello.incarnation) != (mine.key, mine.hello.incarnation):
         raise Violation("another node than that of the line", Code.REFUSED)
-    if said.certificate != mine.certificate:
-        raise Violation("another certificate than that of the line", Code.REFUSED)
+    check_certificate(mine, said)

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.net.link.greeting import Greeted
+from rtmw.errors import SessionError
+from rtmw.net.link.greeting import Greeted, dial, greet
 from rtmw.net.link.library import Connection
 from rtmw.net.link.links import Links, Session
-from rtmw.net.link.messages import TWIN, Join, Message
+from rtmw.net.link.messages import PARTS, TWIN, Join, Message
 from rtmw.net.link.talk import Talk
 from rtmw.net.link.twin import is_missing
 from rtmw.net.security.identity import Peer
@@ -100,7 +101,7 @@ def test_the_side_that_dialled_asks_for_it_if_the_peer_takes_one(
     [
         (1, 0, None, "a line that has ended here"),
         (0, 1, None, "another node than that of the line"),
-        (0, 0, Peer("rtmw://plant/press", 1, 0.0, 0.0, ""), "another certificate than that of the line"),
+        (0, 0, Peer("rtmw://plant/press", 1, 0.0, 0.0, ""), "have shown two certificates"),
     ],
 )
 def test_a_twin_is_of_the_line_and_of_the_node_and_certificate_that_the_line_has(
@@ -168,6 +169,39 @@ def test_a_try_that_fails_in_whatever_way_is_told_without_what_moves_a_cursor_an
             await until(lambda: here.why_no_twin.startswith("KeyError: "))
         await until(lambda: has_twin(here) and has_twin(there))
         assert here.why_no_twin == ""
+
+    in_links(domains, tmp_path, then)
+
+
+def test_both_connections_of_a_line_show_one_certificate(
+    domains: tuple[rtmw.Domain, rtmw.Domain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line is looked at by one: what was revoked of another one would stay."""
+    renewed = Peer("rtmw://plant/press", 1, 0.0, 0.0, "")
+
+    async def then(press: Links, hub: Links, _here: Session, there: Session) -> None:
+        talks = [Talk(asyncio.get_running_loop(), one, None) for one in tcp_pair()]
+        first, second = (Join(7, part, 0) for part in PARTS)
+        waiting = asyncio.create_task(hub.joins.meet(there.who, first, talks[0]))
+        await asyncio.sleep(0)
+        with pytest.raises(Violation, match="have shown two certificates"):
+            await hub.joins.meet(replace(there.who, certificate=renewed), second, talks[1])
+        with pytest.raises(Violation, match="have shown two certificates"):
+            await waiting
+
+        shown = iter([None, renewed])
+
+        async def met(links: Links, talk: Talk, address: str) -> Greeted:
+            who = await greet(links, talk, address)
+            return replace(who, certificate=next(shown) or who.certificate)
+
+        (place,) = press._settings.link.connect
+        with monkeypatch.context() as patch:
+            patch.setattr("rtmw.net.link.greeting.greet", met)
+            with pytest.raises(SessionError, match="have shown two certificates"):
+                await dial(press, place)
+        for talk in talks:
+            talk.close()
 
     in_links(domains, tmp_path, then)
 
