@@ -352,7 +352,7 @@ class Machine:
                 del self.receivers[service]
         for txn in [txn for txn, open in self.open.items() if open.owner == life]:
             yield from self._abort(txn, AbortCause.ENDED)
-        for item in list(self.state.items.made.values()):
+        for _, item in sorted(self.state.items.made.items()):
             if item.txn:
                 continue
             if item.record.life == life and item.state in (TransferState.ACCEPTED, TransferState.DELIVERED):

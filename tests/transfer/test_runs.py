@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rtmw.transfer.address import Life
@@ -180,6 +180,9 @@ def one_by_one(records: list[tuple[int, bytes]]) -> State:
 
 @settings(deadline=None)
 @given(st.lists(st.one_of(runs, arrivals, others), max_size=12))
+@example(
+    [("run", "gauge", "ingest", 0, 1, 1), ("run", "gauge", "ingest", 1, 1, 1), ("take run", ME, 40), ("leave", ME)]
+)  # taken in another order than they were sent
 def test_a_run_leaves_the_records_the_state_and_the_order_that_its_letters_leave_one_by_one(
     steps: list[tuple[Any, ...]],
 ) -> None:
