@@ -77,30 +77,28 @@ def test_what_is_published_while_the_node_of_the_publisher_is_dead_is_told(count
     wait_until(lambda: counted.there.crossed("in", TOPIC)["lost"] == counted.lost(), "the node does not count it")
 
 
-def test_what_is_published_while_the_node_of_the_subscriber_is_dead_is_told(hosts: tuple[Host, Host]) -> None:
+def over_a_death_of_its_subscribers_node(hosts: tuple[Host, Host], count: int, history: int = 0) -> Counted:
+    """So many messages are published while that node is dead; then it lives again."""
     for host in hosts:
         host.start("--lease", "1")
-    stream = Counted(*hosts)
+    stream = Counted(*hosts, history)
     wait_until(stream.reaches, "no stream")
     stream.there.kill()
     wait_until(lambda: not stream.here.crossed("out", TOPIC)["readers"], "the dead node is not noticed")
-    stream.send(100)
+    stream.send(count)
     stream.there.start("--lease", "1")
     wait_until(stream.reaches, "no stream again")
+    return stream
+
+
+def test_what_is_published_while_the_node_of_the_subscriber_is_dead_is_told(hosts: tuple[Host, Host]) -> None:
+    stream = over_a_death_of_its_subscribers_node(hosts, 100)
     assert stream.lost() >= 100
     assert stream.subscriber.stats().missed == stream.lost()
 
 
 def test_what_is_kept_while_the_node_of_the_subscriber_is_dead_comes_or_is_told(hosts: tuple[Host, Host]) -> None:
-    for host in hosts:
-        host.start("--lease", "1")
-    stream = Counted(*hosts, history=10)
-    wait_until(stream.reaches, "no stream")
-    stream.there.kill()
-    wait_until(lambda: not stream.here.crossed("out", TOPIC)["readers"], "the dead node is not noticed")
-    stream.send(5)
-    stream.there.start("--lease", "1")
-    wait_until(stream.reaches, "no stream again")
+    stream = over_a_death_of_its_subscribers_node(hosts, 5, history=10)
     assert stream.subscriber.stats().missed == stream.lost()
 
 

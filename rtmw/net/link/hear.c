@@ -79,7 +79,7 @@ static void done(struct line *l, struct in *i, const struct frame_begin *b, uint
     reached(l, i, b, now);
 }
 
-/* The twin has brought it. What comes of it in parts has no place (struct incoming). */
+/* The twin has brought it. Its further parts have no place (struct incoming). */
 static struct verdict passed_over(struct in *i, const struct frame_begin *b)
 {
     i->own[b->trailer.priority] = b->trailer.sequence;

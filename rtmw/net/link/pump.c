@@ -41,7 +41,7 @@ bool line_pump(struct line *l, uint64_t now)
     store_relaxed(&l->is_paced, 0u);
     line_gather(l);
     bool is_more = pump(l, URGENT, now);
-    pump(l, TWIN, now); /* what the urgent channel was filled with */
+    pump(l, TWIN, now); /* the copies of that */
     return pump(l, BULK, now) || is_more;
 }
 

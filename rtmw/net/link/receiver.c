@@ -81,7 +81,7 @@ static void begin(struct line *l)
     store_relaxed(&l->acks_at_ns, 1);
 }
 
-/* The lock is held. What else is there stays as it is. */
+/* The lock is held. The other channels stay as they are. */
 static void end_twin(struct line *l)
 {
     struct channel *c = l->channel[TWIN];

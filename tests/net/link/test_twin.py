@@ -6,7 +6,8 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,22 @@ class HeldUp(Wire):
 
 def info(ends: Ends, name: str) -> tuple[int, int]:
     return ends.here.line.info()[name], ends.there.line.info()[name]
+
+
+@contextmanager
+def beside_a_twin_that_nobody_reads(ends: Ends) -> Generator[tuple[rtmw.Publisher[bytes], rtmw.Subscriber[bytes]]]:
+    """Both ends of a topic of alarms."""
+    twin = HeldUp()
+    ends.route("alarm")
+    ends.join()
+    ends.up()
+    ends.twin(twin)
+    twin.open.clear()
+    with (
+        rtmw.Publisher("alarm", domain=ends.here.domain, reliability=RELIABLE, priority=ALARM) as out,
+        rtmw.Subscriber("alarm", domain=ends.there.domain, reliability=RELIABLE) as into,
+    ):
+        yield out, into
 
 
 def test_an_alarm_that_is_held_up_comes_by_its_copy_and_each_comes_once(ends: Ends) -> None:
@@ -104,16 +121,7 @@ def test_of_large_messages_and_of_those_that_are_not_urgent_there_are_no_copies(
 
 
 def test_a_twin_that_nobody_reads_holds_nothing_up_and_copies_are_left_out(ends: Ends) -> None:
-    twin = HeldUp()
-    ends.route("alarm")
-    ends.join()
-    ends.up()
-    ends.twin(twin)
-    twin.open.clear()
-    with (
-        rtmw.Publisher("alarm", domain=ends.here.domain, reliability=RELIABLE, priority=ALARM) as out,
-        rtmw.Subscriber("alarm", domain=ends.there.domain, reliability=RELIABLE) as into,
-    ):
+    with beside_a_twin_that_nobody_reads(ends) as (out, into):
 
         def is_full() -> bool:
             out.publish(bytes(15_000))
@@ -187,16 +195,7 @@ def switches() -> int:
 
 
 def test_a_twin_that_has_nothing_to_send_wakes_nobody(ends: Ends) -> None:
-    twin = HeldUp()
-    ends.route("alarm")
-    ends.join()
-    ends.up()
-    ends.twin(twin)
-    twin.open.clear()
-    with (
-        rtmw.Publisher("alarm", domain=ends.here.domain, reliability=RELIABLE, priority=ALARM) as out,
-        rtmw.Subscriber("alarm", domain=ends.there.domain, reliability=RELIABLE) as into,
-    ):
+    with beside_a_twin_that_nobody_reads(ends) as (out, into):
         full = ends.here.line.info()["queued"]
         while full < 8192:  # what the kernel has and cannot send is more than may lie there at such a rate
             out.publish(bytes(15_000))
