@@ -20,8 +20,6 @@
 
 #include "region.h"
 
-#define SHM "/dev/shm" /* where Linux shows shared-memory objects as files */
-
 enum { NAME_MOST = 80 };
 
 struct making {

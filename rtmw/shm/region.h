@@ -4,6 +4,8 @@
 
 #include "core.h"
 
+#define SHM "/dev/shm" /* where Linux shows shared-memory objects as files */
+
 #define REGION_CONTROL    "/rtmw.%u.control"
 #define REGION_BLOCKS     "/rtmw.%u.blocks.%016llx"
 #define REGION_UNFINISHED "/rtmw.%u.new.%d.%016llx"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 from contextlib import suppress
 
 from rtmw.errors import AccessDenied, DomainNotFound, SharedMemoryFull
@@ -79,12 +80,16 @@ def _user_name(number: int) -> str:
 
 def group_of(domain: int) -> int | None:
     """The group that a domain is open to; None: it is for one user. Raises FileNotFoundError."""
-    about = os.stat(SHM + _core.names(domain, 0)[0])
+    about = os.lstat(SHM + _core.names(domain, 0)[0])
     return about.st_gid if about.st_mode & 0o060 == 0o060 else None
 
 
 def denied(domain: int) -> str:
     """Why a user may not attach, and what to do."""
+    path = SHM + _core.names(domain, 0)[0]
+    why = foreign(path)
+    if why:
+        return f"domain {domain} cannot be used: {why}. Use another number until then"
     try:
         group = group_of(domain)
     except OSError:
@@ -99,6 +104,24 @@ def denied(domain: int) -> str:
         f"domain {domain} is open to the users of group {name}, and this process is not in that group; add its user "
         f"(usermod -aG {name} USER, then log in anew), or use another number"
     )
+
+
+def foreign(path: str) -> str | None:
+    """Whose what has the name of a file of a region is, why rtmw does not open it (trusted.h), and who can remove it.
+
+    None: nothing has the name, or it is the file of a user, for that user or for a group."""
+    try:
+        about = os.lstat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(about.st_mode):
+        why = "is not a regular file"
+    elif about.st_mode & stat.S_IWOTH:
+        why = "may be written by every user"
+    else:
+        return None
+    owner = _user_name(about.st_uid)
+    return f"{path} {why}, so rtmw does not open it; {owner}, who made it, or root can remove it"
 
 
 def domain_bytes(pool_bytes: int) -> int:
@@ -198,7 +221,7 @@ def region_of(domain: int) -> int | None:
     """A number that tells the region a domain's number has now from one that it had before. None: there is none."""
     control, _ = _core.names(domain, 0)
     try:
-        return os.stat(SHM + control).st_ino
+        return os.lstat(SHM + control).st_ino
     except FileNotFoundError:
         return None
 
@@ -209,9 +232,10 @@ def beside(domain: int, nonce: int, what: str) -> str:
 
 
 def make_beside(path: str, domain: int) -> None:
-    """Makes such a file, if it is not there, for those who may attach to the domain. Raises OSError."""
+    """Makes such a file, if it is not there, for those who may attach to the domain. What has the name already is not
+    opened here. Raises OSError."""
     with suppress(FileExistsError):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             group = group_of(domain)
             if group is not None:
@@ -254,12 +278,17 @@ def _is_left_over(name: str) -> bool:
     return is_beside is not None and not _is_being_made(name) and not _is_named(name)
 
 
+def _opened(path: str, flags: int) -> int:
+    """Every user may make files there: a symbolic link is not followed, and a pipe is not waited for."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 def _creator_lives(new: str) -> bool:
     """Does who makes this nameless object live? Its pid may mean another process here, or none: then the lock tells."""
     if os.path.exists(f"/proc/{new.split('.')[3]}"):
         return True
     try:
-        with open(f"{SHM}/{new}", "rb") as file:
+        with open(f"{SHM}/{new}", "rb", opener=_opened) as file:
             return is_locked(file.fileno())
     except FileNotFoundError:
         return False
@@ -278,9 +307,9 @@ def _is_named(beside: str) -> bool:
     _, domain, _, nonce = beside.split(".")
     control, _ = _core.names(int(domain), 0)
     try:
-        with open(SHM + control, "rb") as file:
+        with open(SHM + control, "rb", opener=_opened) as file:
             return int(nonce, 16).to_bytes(8, "little") in file.read(64)
     except FileNotFoundError:
         return False
-    except PermissionError:
+    except OSError:  # of another user, or no file of rtmw
         return True

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../../shm/atomics.h"
+#include "../../shm/trusted.h"
 #include "now.h"
 
 enum { WINDOW = 16, UNSET = 2 }; /* keys are odd */
@@ -27,8 +28,8 @@ static int allocate(int fd, off_t size)
 struct carried *carried_map(const char *path)
 {
     size_t size = CARRIED * sizeof(struct carried);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open_trusted(path, O_RDWR);
+    if (fd < 0 && errno == ENOENT) fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) return NULL;
     int failed = allocate(fd, (off_t)size);
     void *at = failed ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
