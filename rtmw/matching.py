@@ -41,7 +41,7 @@ def topic_life(region: shm.Region, topic: str) -> int | None:
 def _peers(region: shm.Region, rows: Iterable[shm.PublisherRow | shm.SubscriberRow], topic: str) -> Iterator[Peer]:
     life, types = topic_life(region, topic), region.types()
     for row in rows:
-        if row.topic == life:
+        if row.topic == life and row.is_alive:
             yield Peer(row.pid, row.type, type_name_of(types, row.type), Reliability(row.reliability))
 
 

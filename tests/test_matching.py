@@ -242,3 +242,36 @@ def test_reasons_name_the_process_and_go_when_the_other_side_goes(spawn: Spawn) 
 def test_topics_of_other_names_are_no_reason() -> None:
     publisher, _subscriber = rtmw.Publisher("t", Reading), rtmw.Subscriber("t2")
     assert publisher.stats().refused == ()
+
+
+def test_a_publisher_counts_the_subscribers_that_live_also_before_anybody_cleaned_up(spawn: Spawn) -> None:
+    publisher = rtmw.Publisher("t")
+    source = "import rtmw; s = rtmw.Subscriber('t'), rtmw.Subscriber('t'); print(); input()"
+    stopped, killed = spawn(source), spawn(source)
+    stopped.line()
+    killed.line()
+    assert publisher.subscribers == 4
+    stopped.stop()
+    killed.kill()
+    assert publisher.subscribers == publisher.stats().subscribers == 2, "a stopped program lives"
+    assert publisher.wait_for_subscribers(3, timeout=0) is False
+    mine = rtmw.Subscriber("t")
+    assert publisher.subscribers == 3
+    mine.close()
+
+
+def test_who_died_is_no_reason_for_a_refusal(spawn: Spawn) -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", Reading)
+    child = spawn(
+        """
+        import numpy as np, rtmw
+        dtype = np.dtype("f8")
+        ends = rtmw.Publisher("t", dtype), rtmw.Subscriber("t", dtype)
+        print()
+        input()
+        """
+    )
+    child.line()
+    assert (len(publisher.stats().refused), len(subscriber.stats().unheard)) == (2, 2)
+    child.kill()
+    assert (len(publisher.stats().refused), len(subscriber.stats().unheard)) == (1, 1)

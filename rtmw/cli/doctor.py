@@ -37,11 +37,11 @@ class _Findings:
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """Print the examination; status 1 if the books do not balance."""
+    """Print the examination; status 1 if the books do not balance. A domain that is not there has none."""
     findings = _examine(arguments.domain, arguments.fix)
     machine, leftovers = checks(), _leftovers(arguments.fix)
     real_time = fitness(findings.mapped if findings else None)
-    balanced = findings is None or not findings.books.problems
+    balanced = not findings.books.problems if findings else None
     if arguments.json:
         found = {
             "books": findings.books if findings else None,
@@ -54,7 +54,7 @@ def doctor(arguments: argparse.Namespace) -> int:
             "leftovers": leftovers,
         }
         show_json({"domain": arguments.domain, "balanced": balanced, **found})
-        return 0 if balanced else 1
+        return 1 if balanced is False else 0
     show(_checks_table("This machine", machine))
     show(_checks_table("For real time", real_time))
     print(f"Domains of this machine: {', '.join(str(number) for number in shm.domains()) or 'none'}")
@@ -64,7 +64,7 @@ def doctor(arguments: argparse.Namespace) -> int:
         print(f"Domain {arguments.domain} does not exist: there are no books to check.")
     else:
         _show_findings(arguments.domain, findings)
-    return 0 if balanced else 1
+    return 1 if balanced is False else 0
 
 
 def _examine(number: int, fix: bool) -> _Findings | None:
@@ -123,13 +123,13 @@ def _show_findings(number: int, findings: _Findings) -> None:
 
 
 def tables_table(tables: Sequence[TableUse]) -> Table:
-    """How full each is."""
+    """How full each is. Kept: what nobody needs any more, and the next message that needs room gets."""
     rows = [(table.name, *_amounts(table), f"{100 * table.share:.0f} %") for table in tables]
-    return Table("Tables", ("table", "used", "of", "reserved", "full"), rows)
+    return Table("Tables", ("table", "used", "kept", "of", "reserved", "full"), rows)
 
 
 def _amounts(table: TableUse) -> tuple[Cell, ...]:
-    amounts = (table.used, table.size, table.reserved or None)
+    amounts = (table.used, table.kept or None, table.size, table.reserved or None)
     return tuple(size(one) if one is not None else None for one in amounts) if table.name == "pool" else amounts
 
 
@@ -183,6 +183,7 @@ def books_table(books: Books) -> Table:
         ("descriptors held", books.descriptors_held, ""),
         ("descriptors in all", books.descriptors, ""),
         ("pages used", books.pages_used, size(books.pages_used * PAGE_BYTES)),
+        ("pages kept for reuse", books.pages_kept, size(books.pages_kept * PAGE_BYTES)),
         ("pages in all", books.pages, size(books.pages * PAGE_BYTES)),
     ]
     return Table("Books", ("what", "number", "size"), rows)

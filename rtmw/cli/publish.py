@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import rtmw
 from rtmw import observe
 from rtmw.cli.common import CommandError, look_at
-from rtmw.cli.show import show_json
+from rtmw.cli.show import counted, show_json
 from rtmw.cli.values import from_plain
 from rtmw.clock import CLOCK
 from rtmw.errors import DomainNotFound, UnsupportedType
@@ -18,7 +21,7 @@ from rtmw.types.plain import maker
 
 
 def publish(arguments: argparse.Namespace) -> int:
-    """Publish the value as often as asked; status 1 if any of it was refused."""
+    """Publish the value as often as asked, and say for how many subscribers; status 1 if any of it was refused."""
     kind, value = _message(arguments)
     with rtmw.Publisher(
         arguments.topic,
@@ -30,13 +33,25 @@ def publish(arguments: argparse.Namespace) -> int:
         history=arguments.history,
     ) as publisher:
         _wait(publisher, arguments)
+        matched = publisher.subscribers
         published = _repeat(publisher, value, arguments.count, 1 / arguments.rate)
-    refused = arguments.count - published
+        stats = publisher.stats()
+    matched, refused = max(matched, stats.subscribers), arguments.count - published
     if arguments.json:
-        show_json({"topic": arguments.topic, "published": published, "refused": refused})
+        show_json({"topic": arguments.topic, "published": published, "refused": refused, "subscribers": matched})
     else:
-        print(f"published {published} on {arguments.topic}" + (f", {refused} refused" if refused else ""))
+        told = f"published {published} on {arguments.topic} for {counted(matched, 'subscriber')}"
+        print(told + (f", {refused} refused" if refused else ""))
+    if not matched:
+        _warn(arguments, stats.refused)
     return 1 if refused else 0
+
+
+def _warn(arguments: argparse.Namespace, refused: Sequence[str]) -> None:
+    """Nobody subscribes, which looks like success: say it, with why those who are there are not matched."""
+    told = f"rtmw: no subscriber of {arguments.topic} in domain {arguments.domain} is matched"
+    told += ":" if refused else f"; rtmw topic info {shlex.quote(arguments.topic)} shows who is there."
+    print("\n".join([told, *(f"  {one}" for one in refused)]), file=sys.stderr)
 
 
 def _message(arguments: argparse.Namespace) -> tuple[Any, Any]:

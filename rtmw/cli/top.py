@@ -15,6 +15,7 @@ from rtmw.cli.values import to_plain
 from rtmw.cli.windows import windows
 from rtmw.clock import CLOCK
 from rtmw.observe import TopicActivity
+from rtmw.observe.books import PAGE_BYTES
 
 SORT: dict[str, Callable[[TopicActivity], Any]] = {
     "topic": lambda topic: topic.topic,
@@ -48,8 +49,15 @@ def top(arguments: argparse.Namespace) -> int:
             else:
                 table = top_table(arguments.domain, found, _lines())
                 words = transfers.read(observe.transfers(domain), CLOCK.monotonic())
-                display.update(fitted(replace(table, title=table.title + words)))
+                title = table.title + pool_words(observe.examine(domain)) + words
+                display.update(fitted(replace(table, title=title)))
     return 0
+
+
+def pool_words(books: observe.Books) -> str:
+    """The words of `top` about the memory for payloads; what is only kept for reuse is not used."""
+    used, kept, pages = (size(number * PAGE_BYTES) for number in (books.pages_used, books.pages_kept, books.pages))
+    return f"; pool {used} of {pages} used" + (f", {kept} kept for reuse" if books.pages_kept else "")
 
 
 class TransferWords:

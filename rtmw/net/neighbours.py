@@ -138,9 +138,8 @@ def origin(domain: Domain) -> str:
 def _as_publisher(row: shm.SubscriberRow) -> shm.PublisherRow:
     """Of a subscription that a node before this one has left: what it keeps was published, though perhaps nobody is
     there any more who publishes."""
-    nothing = dict.fromkeys(shm.PublisherRow._fields, 0)
-    said = {"topic": row.topic, "identity": row.identity, "type": row.type, "reliability": row.reliability}
-    return shm.PublisherRow(**{**nothing, **said, "depth": row.depth})
+    said = (row.topic, row.identity, row.type, row.reliability)
+    return shm.PublisherRow(*said, 0, row.depth, 0, 0, 0, 0, 0, 0, 0, is_alive=row.is_alive)
 
 
 def _topic(

@@ -42,6 +42,9 @@ class Books:
     pages: int
     """Pages of 4096 bytes in the pool."""
     pages_used: int
+    """Pages with payloads that somebody may still read, or writes."""
+    pages_kept: int
+    """Pages whose messages nobody needs any more. They are kept for reuse; a message that needs room gets them."""
     participants: tuple[ParticipantView, ...]
     problems: tuple[str, ...] = field(default=())
     """The imbalances, in plain words; empty when the books balance."""
@@ -51,10 +54,14 @@ class Books:
     """Descriptors given back that no queue and nobody held. That is no fault: whoever runs short takes them anyway."""
 
 
+def _pages(granules: int) -> int:
+    return -(-granules // shm.GRANULES_A_PAGE)
+
+
 def examine(domain: Domain, fix: bool = False) -> Books:
     """Balance the books; with `fix`, sweep after the dead and reclaim what nobody uses first."""
     region = domain.region
-    version, descriptors, free, loaned, queued, held, pages, granules, swept, freed, problems = region.examine(fix)
+    version, descriptors, free, loaned, queued, held, pages, owned, kept, swept, freed, problems = region.examine(fix)
     dead = f"{swept} process that had died" if swept == 1 else f"{swept} processes that had died"
     owners = (
         Counter(row.pid for row in shm.publishers(region)),
@@ -68,7 +75,8 @@ def examine(domain: Domain, fix: bool = False) -> Books:
         descriptors_queued=queued,
         descriptors_held=held,
         pages=pages,
-        pages_used=-(-granules // shm.GRANULES_A_PAGE),
+        pages_used=_pages(owned - kept),
+        pages_kept=_pages(kept),
         participants=tuple(
             ParticipantView(pid, name, alive, owners[0][pid], owners[1][pid], loaned_by, held_by)
             for _, pid, name, alive, loaned_by, held_by in region.participants()

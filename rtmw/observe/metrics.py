@@ -98,7 +98,7 @@ def _of_core(domain: str, core: TransferActivity) -> Iterator[Metric]:
     yield silent
 
 
-def _of_tables(domain: str, used: Iterable[TableUse]) -> Iterator[Metric]:
+def _of_tables(domain: str, used: Sequence[TableUse]) -> Iterator[Metric]:
     for name, what in (("size", "Size"), ("used", "Taken"), ("reserved", "Of it, for priorities above 3 alone")):
         entries = GaugeMetricFamily(f"rtmw_table_{name}", f"{what}, entries of a table", labels=("domain", "table"))
         pool = GaugeMetricFamily(f"rtmw_pool_{name}_bytes", f"{what}, bytes of the pool", labels=("domain",))
@@ -108,6 +108,13 @@ def _of_tables(domain: str, used: Iterable[TableUse]) -> Iterator[Metric]:
             else:
                 entries.add_metric([domain, table.name], getattr(table, name))
         yield from (entries, pool)
+    kept = GaugeMetricFamily(
+        "rtmw_pool_kept_bytes",
+        "Beside those used: blocks that are kept for reuse",
+        labels=("domain",),
+    )
+    kept.add_metric([domain], sum(table.kept for table in used))
+    yield kept
 
 
 def _queued(domain: str, views: Sequence[TopicView]) -> Metric:

@@ -57,7 +57,7 @@ def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
     found = region.queue(life)
     readers = [
         _Reader(row.type, row.reliability, bool(row.is_exact), row.reached)
-        for row in shm.subscribers(region)
+        for row in shm.living(shm.subscribers(region))
         if row.topic == life
     ]
     return [

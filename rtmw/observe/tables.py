@@ -22,6 +22,8 @@ class TableUse:
     size: int
     reserved: int = 0
     """Of these: for priorities above 3 alone."""
+    kept: int = 0
+    """Beside those used, of the pool alone: bytes of blocks that nobody needs any more, and that are kept for reuse."""
 
     @property
     def share(self) -> float:
@@ -71,6 +73,7 @@ def tables(domain: Domain, books: Books) -> tuple[TableUse, ...]:
             books.pages_used * PAGE_BYTES,
             books.pages * PAGE_BYTES,
             int(domain.reserve * books.pages) * PAGE_BYTES,
+            books.pages_kept * PAGE_BYTES,
         ),
     )
 

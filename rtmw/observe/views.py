@@ -141,7 +141,7 @@ def types_in_use(domain: Domain, topic: str) -> list[tuple[str, bytes | None]]:
     region = domain.region
     life, types = topic_life(region, topic), region.types()
     rows: list[shm.PublisherRow | shm.SubscriberRow] = [*shm.publishers(region), *shm.subscribers(region)]
-    used = {row.type for row in rows if row.topic == life} - {shm.TYPE_ANY}
+    used = {row.type for row in rows if row.topic == life and row.is_alive} - {shm.TYPE_ANY}
     if not used and life is not None:
         used = set(region.contents().get(life, (0, 0, ()))[2])
     return [(type_name_of(types, type), types[type][1] if type in types else None) for type in sorted(used)]
@@ -156,13 +156,13 @@ def by_topic(rows: Iterable[Row]) -> dict[int, list[Row]]:
 
 
 def topics(domain: Domain) -> list[TopicView]:
-    """All topics of a domain, by name."""
+    """All topics of a domain, by name. What the dead have counted stays in the topic, and they are not shown."""
     region = domain.region
     contents, types, names = region.contents(), region.types(), region.names()
-    publishers, subscribers = by_topic(shm.publishers(region)), by_topic(shm.subscribers(region))
+    publishers, subscribers = by_topic(shm.publishers(region)), by_topic(shm.living(shm.subscribers(region)))
     views: list[TopicView] = []
     for life, name, retired_bytes, bands in shm.topics(region):
-        senders = tuple(_publisher_view(row, region, names, types) for row in publishers.get(life, ()))
+        senders = tuple(_publisher_view(row, region, names, types) for row in publishers.get(life, ()) if row.is_alive)
         takers = tuple(_subscriber_view(row, names, types) for row in subscribers.get(life, ()))
         _, pool_bytes, indices = contents.get(life, (0, 0, ()))
         queued = {type_name_of(types, index) for index in indices}
@@ -172,7 +172,7 @@ def topics(domain: Domain) -> list[TopicView]:
                 name=name,
                 types=tuple(sorted(used)),
                 published=sum(published for published, _ in bands),
-                bytes=retired_bytes + sum(view.bytes for view in senders),
+                bytes=retired_bytes + sum(row.bytes for row in publishers.get(life, ())),
                 queued=tuple(kept for _, kept in bands),
                 publishers=senders,
                 subscribers=takers,

@@ -33,7 +33,7 @@ from rtmw.shm.region import (
     unlink,
     unlink_quietly,
 )
-from rtmw.shm.rows import PublisherRow, SubscriberRow, TopicRow, pid_of, publishers, subscribers, topics
+from rtmw.shm.rows import PublisherRow, SubscriberRow, TopicRow, living, pid_of, publishers, subscribers, topics
 
 __all__ = [
     "GRANULES_A_PAGE",
@@ -58,6 +58,7 @@ __all__ = [
     "is_topic_name",
     "largest_pool",
     "leftovers",
+    "living",
     "make_beside",
     "make_linkable",
     "parse_group",

@@ -97,9 +97,9 @@ static PyObject *Region_examine(PyObject *self, PyObject *fix)
             failed = append_new(problems, PyUnicode_DecodeUTF8(books->problem[i], (Py_ssize_t)strlen(books->problem[i]),
                                                                "replace"));
         if (!failed)
-            result = Py_BuildValue("IIIIIIIIIIO", RTMW_LAYOUT_VERSION, r->header->descriptors, books->free,
+            result = Py_BuildValue("IIIIIIIIIIIO", RTMW_LAYOUT_VERSION, r->header->descriptors, books->free,
                                    books->loaned, books->queued, books->held, r->header->pages, books->granules_used,
-                                   swept, freed, problems);
+                                   books->granules_kept, swept, freed, problems);
     }
     PyMem_Free(books);
     PyMem_Free(marks);

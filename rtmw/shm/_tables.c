@@ -89,6 +89,7 @@ PyObject *Region_publishers(PyObject *self, PyObject *unused)
 {
     (void)unused;
     struct rtmw_region *r = region_of(self);
+    struct owners owners = {{0}, {0}};
     PyObject *list = PyList_New(0);
     int failed = list == NULL;
     for (uint32_t i = 0; !failed && i < load_seq(&r->hints->publishers_top) && i < r->header->publishers; i++) {
@@ -99,10 +100,11 @@ PyObject *Region_publishers(PyObject *self, PyObject *unused)
         uint64_t topic = topic_of(r, &r->publisher_words[i], word);
         if (!topic) continue;
         failed =
-            append_new(list, Py_BuildValue("KKIBBIIKKKKKK", (unsigned long long)topic, number(&p->identity), p->type,
+            append_new(list, Py_BuildValue("KKIBBIIKKKKKKN", (unsigned long long)topic, number(&p->identity), p->type,
                                            reliability, p->priority, p->depth, p->history, number(&p->published),
                                            number(&p->bytes), number(&p->timed_out), number(&p->exhausted),
-                                           number(&p->max_blocking), number(&p->lifetime_ns)));
+                                           number(&p->max_blocking), number(&p->lifetime_ns),
+                                           PyBool_FromLong(!owner_is_dead(r, slot_owner(word), &owners))));
     }
     return finished(list, failed);
 }
@@ -149,10 +151,18 @@ static PyObject *cursors(struct rtmw_region *r, struct topic *t, struct subscrib
     return sequences;
 }
 
+/* A parked one lives until its time is over. */
+static PyObject *subscriber_lives(struct rtmw_region *r, uint32_t slot, uint64_t word, struct owners *owners)
+{
+    return PyBool_FromLong(slot_is_parked(word) ? !parked_is_over(r, slot, word)
+                                                : !owner_is_dead(r, slot_owner(word), owners));
+}
+
 PyObject *Region_subscribers(PyObject *self, PyObject *unused)
 {
     (void)unused;
     struct rtmw_region *r = region_of(self);
+    struct owners owners = {{0}, {0}};
     PyObject *list = PyList_New(0);
     int failed = list == NULL;
     for (uint32_t i = 0; !failed && i < load_seq(&r->hints->subscribers_top) && i < r->header->subscribers; i++) {
@@ -164,12 +174,13 @@ PyObject *Region_subscribers(PyObject *self, PyObject *unused)
         uint64_t topic = topic_of(r, &r->subscriber_words[i], word);
         if (!topic) continue;
         struct topic *t = &r->topics[link_index(topic)];
-        failed = append_new(list, Py_BuildValue("KKIBINNN(IKKBKO)", (unsigned long long)topic,
+        failed = append_new(list, Py_BuildValue("KKIBINNN(IKKBKON)", (unsigned long long)topic,
                                                 (unsigned long long)subscriber_identity(r, word, i), s->type,
                                                 reliability, s->depth, subscriber_counters(r, t, s), cursors(r, t, s),
                                                 latency_buckets(r, i), s->history, number(&s->min_interval_ns),
                                                 number(&s->deadline_ns), load_relaxed(&s->exact), number(&s->lease_ns),
-                                                slot_is_parked(word) ? Py_True : Py_False));
+                                                slot_is_parked(word) ? Py_True : Py_False,
+                                                subscriber_lives(r, i, word, &owners)));
     }
     return finished(list, failed);
 }

@@ -131,8 +131,10 @@ static void check_descriptor(struct look *look, uint32_t index)
                         state_owner(state));
         if (look->queued[index])
             look->books->queued++;
+        else if (descriptor_is_passed(r, d) && held)
+            look->books->held++;
         else if (descriptor_is_passed(r, d))
-            *(held ? &look->books->held : &look->books->free) += 1;
+            look->books->free++, look->books->granules_kept += load_relaxed(&d->block_granules);
         else if (!may_be_in_its_queue(look, d))
             COMPLAIN_OF(look, state, "descriptor %u is queued in no queue", index);
         break;

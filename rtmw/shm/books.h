@@ -7,8 +7,8 @@
 enum { BOOKS_PROBLEMS = 32, BOOKS_TEXT = 320 };
 
 struct books {
-    uint32_t free, loaned, queued, held; /* descriptors; held: passed, and kept only by a holder */
-    uint32_t granules_used;
+    uint32_t free, loaned, queued, held;   /* descriptors; held: passed, and kept only by a holder */
+    uint32_t granules_used, granules_kept; /* kept, among those used: blocks that only wait to be claimed anew */
     uint32_t problems;
     char problem[BOOKS_PROBLEMS][BOOKS_TEXT];
 };

@@ -219,6 +219,15 @@ bool life_file_is_open(struct rtmw_region *);
 int participant_claim(struct rtmw_region *); /* RTMW_OK, RTMW_NO_PARTICIPANT_SLOT, or RTMW_NO_LOCKS and errno */
 void participant_leave(struct rtmw_region *);
 bool participant_is_dead(struct rtmw_region *, uint32_t slot);
+
+/* Participants that one call has asked whether they are dead: a bit each. The caller zeroes it. */
+struct owners {
+    uint64_t asked[PARTICIPANTS / 64], dead[PARTICIPANTS / 64];
+};
+/* Is the owner of an endpoint dead? It asks the kernel about each participant once, so that a look at n endpoints costs a
+ * system call a program. This attachment lives, and so does NOBODY, who has what is parked. */
+bool owner_is_dead(struct rtmw_region *, uint32_t owner, struct owners *);
+
 /* May this process change the region through this attachment? RTMW_OK, RTMW_FORKED, RTMW_SWEPT or RTMW_OBSERVER */
 int region_state(struct rtmw_region *);
 /* Did somebody sweep after this process, which lives? Then nothing of the region is its own any more. Any thread. Reads a

@@ -59,6 +59,15 @@ bool participant_is_dead(struct rtmw_region *r, uint32_t slot)
     return participant_state_of(word) == ABSENT || is_dead(r, slot, word);
 }
 
+bool owner_is_dead(struct rtmw_region *r, uint32_t owner, struct owners *owners)
+{
+    if (owner >= PARTICIPANTS || owner == r->me) return false;
+    uint64_t *asked = &owners->asked[owner >> 6], *dead = &owners->dead[owner >> 6], bit = bit_of(owner);
+    if (!(*asked & bit) && participant_is_dead(r, owner)) *dead |= bit;
+    *asked |= bit;
+    return (*dead & bit) != 0;
+}
+
 static void write_name(char *name, size_t size)
 {
     memset(name, 0, size);

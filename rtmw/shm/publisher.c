@@ -80,14 +80,21 @@ void rtmw_publisher_close(rtmw_publisher *p)
     free(p);
 }
 
+static bool matches(const rtmw_publisher *p, struct subscriber_block *block)
+{
+    return types_match(p->block->type, load_relaxed(&block->type)) &&
+           reliabilities_match(p->qos.reliability, load_relaxed(&block->reliability), load_relaxed(&block->exact));
+}
+
+/* The owner is read last: whoever took the slot meanwhile counts as long as it lives. */
 uint32_t rtmw_publisher_matched(rtmw_publisher *p)
 {
-    uint32_t count = 0;
+    struct rtmw_region *r = p->region;
+    struct owners owners = {{0}, {0}};
     struct subscriber_block *block;
-    for (uint32_t slot = 0; (block = next_subscriber(p->region, p->topic_index, &slot)); slot++)
-        count +=
-            types_match(p->block->type, load_relaxed(&block->type)) &&
-            reliabilities_match(p->qos.reliability, load_relaxed(&block->reliability), load_relaxed(&block->exact));
+    uint32_t count = 0;
+    for (uint32_t slot = 0; (block = next_subscriber(r, p->topic_index, &slot)); slot++)
+        count += matches(p, block) && !owner_is_dead(r, slot_owner(load_seq(&r->subscriber_words[slot])), &owners);
     return count;
 }
 

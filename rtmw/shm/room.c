@@ -139,18 +139,6 @@ static bool is_waited_for(struct rtmw_publisher *p, uint32_t topic, struct subsc
     return topic == p->topic_index && waits_for(p, block) && room_of(p, p->refused_band, block) <= 0;
 }
 
-/* Participants of which it was found out in this call whether they live: a bit each. */
-struct owners {
-    uint64_t asked[PARTICIPANTS / 64], dead[PARTICIPANTS / 64];
-};
-
-static void ask(struct rtmw_region *r, uint32_t owner, struct owners *owners)
-{
-    if (owner >= PARTICIPANTS || (owners->asked[owner >> 6] & bit_of(owner))) return;
-    owners->asked[owner >> 6] |= bit_of(owner);
-    if (participant_is_dead(r, owner)) owners->dead[owner >> 6] |= bit_of(owner);
-}
-
 /* Looks at one subscriber slot. */
 static void expel(struct rtmw_publisher *p, uint32_t slot, bool for_memory, struct owners *owners)
 {
@@ -161,7 +149,7 @@ static void expel(struct rtmw_publisher *p, uint32_t slot, bool for_memory, stru
     if (slot_is_parked(word) && parked_end(r, slot, word)) return;
     if (!is_waited_for(p, topic, &r->subscribers[slot], for_memory)) return;
     if (load_relaxed(&r->subscribers[slot].lease_ns)) watch(r, topic, slot);
-    ask(r, slot_owner(word), owners);
+    owner_is_dead(r, slot_owner(word), owners);
 }
 
 /* Some of the subscribers of its topic; the next call goes on behind them. */

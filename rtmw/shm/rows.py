@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
 
 from rtmw.shm._core import Region
 
@@ -36,6 +37,8 @@ class PublisherRow(NamedTuple):
     """Nanoseconds, plus 1; 0: not known; 2^64 - 1: no limit."""
     lifetime_ns: int
     """0: no limit."""
+    is_alive: bool
+    """False: its program has died, and nobody has cleaned up after it yet."""
 
     @property
     def pid(self) -> int:
@@ -77,10 +80,15 @@ class SubscriberRow(NamedTuple):
     lease_ns: int
     is_parked: bool
     """A node has left it to the next one."""
+    is_alive: bool
+    """False: its program has died, or the time for which it was parked is over; nobody has cleaned up after it yet."""
 
     @property
     def pid(self) -> int:
         return pid_of(self.identity)
+
+
+Row = TypeVar("Row", PublisherRow, SubscriberRow)
 
 
 def pid_of(identity: int) -> int:
@@ -98,6 +106,11 @@ def publishers(region: Region) -> list[PublisherRow]:
 
 def subscribers(region: Region) -> list[SubscriberRow]:
     return [
-        SubscriberRow(*row[:5], SubscriberCounters._make(row[5]), row[6], row[7], *row[8][:5], row[8][5])
+        SubscriberRow(*row[:5], SubscriberCounters._make(row[5]), row[6], row[7], *row[8][:5], *row[8][5:])
         for row in region.subscribers()
     ]
+
+
+def living(rows: Iterable[Row]) -> list[Row]:
+    """The rows of endpoints that take part: a dead program's stay in the region until somebody cleans up."""
+    return [row for row in rows if row.is_alive]

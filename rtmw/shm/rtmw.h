@@ -203,7 +203,8 @@ RTMW_API int rtmw_publisher_open(rtmw_region *, const char *topic, const rtmw_ty
                                  rtmw_publisher **);
 /* Its loans have to be published or dropped before. */
 RTMW_API void rtmw_publisher_close(rtmw_publisher *);
-RTMW_API uint32_t rtmw_publisher_matched(rtmw_publisher *); /* subscribers that get its messages */
+/* The living subscribers that get its messages. A system call for each program that has one: not for each message. */
+RTMW_API uint32_t rtmw_publisher_matched(rtmw_publisher *);
 /* RTMW_FULL and RTMW_NO_MEMORY are answers; nothing was published then. `qos` NULL: the defaults. */
 RTMW_API int rtmw_publish(rtmw_publisher *, const void *data, uint64_t size, const rtmw_message_qos *);
 /* The same, but it wakes nobody who sleeps. rtmw_publisher_flush does, once for several of these: soon after the last. */

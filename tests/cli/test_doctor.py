@@ -38,7 +38,7 @@ def test_doctor_shows_how_full_each_table_is_and_who_holds_most(run: Run, domain
         (holding,) = found["holdings"]
         assert (holding["topic"], holding["messages"], holding["slowest"]["behind"]) == ("camera", 4, 4)
         out = run("doctor")[1]
-    assert re.search(r"^pool +4\.0 MiB +8\.0 MiB +- +50 %$", out, re.MULTILINE)
+    assert re.search(r"^pool +4\.0 MiB +- +8\.0 MiB +- +50 %$", out, re.MULTILINE)
     assert re.search(rf"^camera +4 +4\.0 MiB +50\.0 % .*\({os.getpid()}\): 4 behind$", out, re.MULTILINE)
     assert "Nearly full" not in out
 
@@ -66,7 +66,7 @@ def test_doctor_names_who_fills_what_the_reserve_leaves(
             publisher.publish(bytes(32 * 1024))
         out = run("doctor")[1]
         publisher.close()
-    assert re.search(r"^pool +896\.0 KiB +1\.0 MiB +128\.0 KiB +88 %$", out, re.MULTILINE)
+    assert re.search(r"^pool +896\.0 KiB +- +1\.0 MiB +128\.0 KiB +88 %$", out, re.MULTILINE)
     assert "Reserved: for priorities 4 to 7 alone" in out
     who = rf"\({os.getpid()}\): 28 behind"
     assert re.search(rf"^Nearly full: pool\. Topic camera holds most, for .* {who};.* {outcome}\.", out, re.MULTILINE)
@@ -115,3 +115,11 @@ def test_doctor_finds_what_creators_that_died_left_behind_and_fix_removes_it(run
         assert not left.exists()
     finally:
         left.unlink(missing_ok=True)
+
+
+def test_a_domain_that_is_not_there_is_not_called_balanced(run: Run, domain_id: int) -> None:
+    found = document(run, "doctor", "--domain", str(domain_id))
+    assert (found["balanced"], found["books"], found["machine"] != []) == (None, None, True)
+    status, out, _ = run("doctor", "--domain", str(domain_id))
+    assert (status, "The books balance" in out) == (0, False)
+    assert f"Domain {domain_id} does not exist" in out

@@ -62,6 +62,7 @@ def test_pool_queues_and_tables_are_shown_with_their_sizes(run: Run, domain: rtm
     assert found["rtmw_up", here] == 1
     assert found["rtmw_pool_size_bytes", here] == domain.pool
     assert 30_000 <= found["rtmw_pool_used_bytes", here] <= domain.pool
+    assert found["rtmw_pool_kept_bytes", here] == 0
     assert found["rtmw_pool_reserved_bytes", here] == domain.pool * domain.reserve
     assert found["rtmw_table_used", of_this(domain_id, table="publishers")] == 1
     assert found["rtmw_table_size", of_this(domain_id, table="topics")] == domain.region.capacity["topics"]

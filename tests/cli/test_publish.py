@@ -16,7 +16,7 @@ from topics import telemetry
 def test_pub_publishes_text_as_bytes(run: Run, domain: rtmw.Domain) -> None:
     with rtmw.Subscriber("hello", domain=domain) as subscriber:
         status, out, _ = run("topic", "pub", "hello", "wörld", "--priority", "5", "--count", "3", "--rate", "1000")
-        assert (status, out) == (0, "published 3 on hello\n")
+        assert (status, out) == (0, "published 3 on hello for 1 subscriber\n")
         samples = subscriber.take_many(10)
         assert [(sample.value, sample.priority) for sample in samples] == [("wörld".encode(), 5)] * 3
 
@@ -33,10 +33,10 @@ def test_pub_publishes_json_as_the_type_that_the_topic_carries(run: Run, domain:
         host="pump", source="cpu", severity=telemetry.Severity.WARNING, text="hot", value=2.0, threshold=1.5
     )
     with rtmw.Subscriber("t", telemetry.Alarm, domain=domain) as subscriber:
-        assert run("topic", "pub", "t", plain, "--history", "1") == (0, "published 1 on t\n", "")
+        assert run("topic", "pub", "t", plain, "--history", "1") == (0, "published 1 on t for 1 subscriber\n", "")
         assert subscriber.receive(5).value == expected
     status, _, err = run("topic", "pub", "t", plain)
-    assert (status, err) == (0, ""), "its queue still holds a message of that type"
+    assert (status, "no JSON" in err) == (0, False), "its queue still holds a message of that type"
     assert observe.topics(domain)[0].types == ("telemetry.Alarm",)
 
 
@@ -106,3 +106,15 @@ def test_pub_ends_with_status_1_if_messages_were_refused(run: Run, domain: rtmw.
         assert status == 1
         found = json.loads(out)
         assert (found["published"], found["refused"]) == (2, 3)
+
+
+def test_pub_warns_when_nobody_gets_what_it_publishes(run: Run, domain: rtmw.Domain, domain_id: int) -> None:
+    said = f"rtmw: no subscriber of t in domain {domain_id} is matched"
+    status, out, err = run("topic", "pub", "t", "x")
+    assert (status, out) == (0, "published 1 on t for 0 subscribers\n")
+    assert err == f"{said}; rtmw topic info t shows who is there.\n"
+    with rtmw.Subscriber("t", telemetry.Cpu, domain=domain):
+        status, out, err = run("topic", "pub", "t", "x", "--bytes", "--json")
+    assert (status, json.loads(out)["subscribers"]) == (0, 0)
+    assert err.startswith(f"{said}:\n  subscriber of process ")
+    assert "its type is telemetry.Cpu, this one's bytes" in err

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+import rtmw
 from rtmw import observe
 from rtmw.cli.show import as_text
-from rtmw.cli.top import SORT, drops, record, top_table
+from rtmw.cli.top import SORT, drops, pool_words, record, top_table
 from rtmw.observe import TopicActivity
 from tests.cli.views import SUBSCRIBER, topic
 
@@ -66,3 +67,14 @@ def test_the_record_for_programs_has_the_percentiles_in_seconds() -> None:
     assert found["latency"]["p50"] == pytest.approx(999e-9)
     assert found["dropped"]["missed"] == 3
     assert found["subscribers"][0]["latency"]["count"] == 4
+
+
+def test_the_title_tells_what_of_the_pool_is_used_and_what_is_only_kept(domain: rtmw.Domain) -> None:
+    assert pool_words(observe.examine(domain)) == "; pool 0 B of 8.0 MiB used"
+    with rtmw.Publisher("t", domain=domain, depth=1) as publisher, rtmw.Subscriber("t", domain=domain) as subscriber:
+        publisher.publish_many([bytes(1 << 20)] * 4)
+        assert pool_words(observe.examine(domain)) == "; pool 4.0 MiB of 8.0 MiB used"
+        subscriber.take_many(4)
+        publisher.publish(bytes(1 << 20))
+        subscriber.take()
+        assert pool_words(observe.examine(domain)).endswith(" kept for reuse")

@@ -86,3 +86,21 @@ def test_what_publishing_leaves_behind_is_given_back_and_called_no_repair(domain
     assert books.reclaimed > 0
     assert (books.problems, books.repaired) == ((), ())
     assert observe.examine(domain, fix=True).reclaimed == 0
+
+
+def test_blocks_that_nobody_needs_any_more_are_kept_and_not_used(domain: rtmw.Domain) -> None:
+    image = bytes(1 << 20)
+    with rtmw.Publisher("t", depth=1) as publisher, rtmw.Subscriber("t", depth=4) as subscriber:
+        for _ in range(4):
+            publisher.publish(image)
+        full = observe.examine(domain)
+        assert (full.pages_used, full.pages_kept) == (4 * 256, 0)
+        assert len(subscriber.take_many(4)) == 4
+        publisher.publish(image)
+        subscriber.take()
+        taken = observe.examine(domain)
+        assert taken.pages_used <= 2 * 256, "the last one stays in its queue, and a cursor may hold one"
+        assert taken.pages_used + taken.pages_kept >= 4 * 256
+        (pool,) = (table for table in observe.tables(domain, taken) if table.name == "pool")
+        assert (pool.used, pool.kept) == (taken.pages_used * 4096, taken.pages_kept * 4096)
+    assert observe.examine(domain, fix=True).pages_kept == 0

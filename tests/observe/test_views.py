@@ -146,3 +146,30 @@ def test_a_topic_has_the_types_of_its_messages_also_when_their_publishers_are_go
         raw.publish(bytes(5000))
         assert topic_named(domain, "t").types == ("Reading", "bytes")
     assert topic_named(domain, "t").types == ("Reading", "bytes")
+
+
+def test_endpoints_of_the_dead_are_not_shown_and_what_they_counted_stays(domain: rtmw.Domain, spawn: Spawn) -> None:
+    child = spawn(
+        """
+        import numpy as np, rtmw
+        ends = rtmw.Publisher("t", np.dtype("f8")), rtmw.Subscriber("t"), rtmw.Publisher("t")
+        ends[2].publish(b"four", priority=1)
+        print()
+        input()
+        """
+    )
+    child.line()
+    alive = topic_named(domain, "t")
+    assert (len(alive.publishers), len(alive.subscribers), alive.types) == (2, 1, ("bytes", "numpy:<f8"))
+    child.kill()
+    dead = topic_named(domain, "t")
+    assert (dead.publishers, dead.subscribers, dead.types) == ((), (), ("bytes",))
+    assert (dead.published, dead.bytes, dead.queued) == (alive.published, alive.bytes, alive.queued)
+    (message,) = observe.queue(domain, "t")
+    assert not message.to_be_sent, "nobody who lives will take it"
+    assert observe.graph(observe.topics(domain)).edges == ()
+    assert observe.types_in_use(domain, "t") == [("bytes", None)]
+    uses = {table.name: table.used for table in observe.tables(domain, observe.examine(domain))}
+    assert (uses["publishers"], uses["subscribers"]) == (2, 1), "their places are taken until somebody cleans up"
+    assert domain.region.sweep() == 1
+    assert topic_named(domain, "t") == dead
