@@ -72,7 +72,7 @@ class Domain(Closing):
     places that it has for processes. Publishers and subscribers refuse such a Domain.
 
     Errors: ValueError (number, pool, reserve, group), DomainNotFound, VersionMismatch, RegionDamaged, AccessDenied,
-    SharedMemoryFull, LimitReached.
+    SharedMemoryFull, LimitReached, DomainError (the process is in another time namespace than the domain).
     """
 
     def __init__(

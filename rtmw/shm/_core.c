@@ -11,17 +11,21 @@ static struct PyModuleDef core_module;
 
 State *state_of(PyTypeObject *type) { return PyModule_GetState(PyType_GetModuleByDef(type, &core_module)); }
 
-PyObject *fail(PyObject *self, int code, PyObject *subject, uint64_t detail)
+static PyObject *raise_failure(State *state, int code, PyObject *subject, uint64_t detail)
 {
-    int system_error = errno;
-    if (PyErr_Occurred()) return NULL;
-    State *state = state_of(Py_TYPE(self));
-    if (code == RTMW_SYSTEM || code == RTMW_NO_LOCKS) detail = (uint64_t)system_error;
     PyObject *error =
         PyObject_CallFunction(state->failure, "iOK", code, subject ? subject : Py_None, (unsigned long long)detail);
     if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(error);
     return NULL;
+}
+
+PyObject *fail(PyObject *self, int code, PyObject *subject, uint64_t detail)
+{
+    int system_error = errno;
+    if (PyErr_Occurred()) return NULL;
+    if (code == RTMW_SYSTEM || code == RTMW_NO_LOCKS) detail = (uint64_t)system_error;
+    return raise_failure(state_of(Py_TYPE(self)), code, subject, detail);
 }
 
 bool seconds(PyObject *value, uint64_t none, uint64_t *ns)
@@ -103,7 +107,6 @@ static PyObject *core_control_bytes(PyObject *module, PyObject *pool)
 /* create(domain, pool, reserve, group): False, there is one already. group -1: for this user alone. */
 static PyObject *core_create(PyObject *module, PyObject *args)
 {
-    (void)module;
     unsigned int domain, reserve;
     unsigned long long pool;
     int code;
@@ -113,6 +116,7 @@ static PyObject *core_create(PyObject *module, PyObject *args)
     code =
         group < 0 ? rtmw_create(domain, pool, reserve) : rtmw_create_for_group(domain, pool, reserve, (uint32_t)group);
     Py_END_ALLOW_THREADS
+    if (code == RTMW_OTHER_TIME) return raise_failure(PyModule_GetState(module), code, PyTuple_GET_ITEM(args, 0), 0);
     if (code == RTMW_BAD_SIZE) return PyErr_Format(PyExc_ValueError, "%s", rtmw_describe(code));
     return code == RTMW_OK || code == RTMW_EXISTS ? PyBool_FromLong(code == RTMW_OK)
                                                   : PyErr_SetFromErrno(PyExc_OSError);
@@ -192,6 +196,7 @@ static const struct {
     {"BAD_LOAN", RTMW_BAD_LOAN},
     {"SWEPT", RTMW_SWEPT},
     {"NO_LOCKS", RTMW_NO_LOCKS},
+    {"OTHER_TIME", RTMW_OTHER_TIME},
     {"OBSERVER", RTMW_OBSERVER},
     {"BAD_QOS", RTMW_BAD_QOS},
     {"BAD_TIMES", RTMW_BAD_TIMES},

@@ -206,6 +206,9 @@ bool memory_make_writable(struct rtmw_region *); /* the blocks. Lock held */
 
 /* clock.c */
 uint64_t monotonic_ns(void);
+/* How far CLOCK_MONOTONIC of this process is ahead of the host's, by its time namespace. false: the process has made a time
+ * namespace for its children (unshare), and the kernel tells the offset of that one only. */
+bool clock_offset(int64_t *ns);
 /* The wall clock at `mono`, which is a reading of now; read anew every millisecond. Lock held */
 uint64_t realtime_ns(struct rtmw_region *, uint64_t mono);
 

@@ -39,6 +39,7 @@ const char *rtmw_describe(int code)
         [RTMW_NO_LOCKS] = "the kernel or a sandbox refuses locks of the region's file",
         [RTMW_OBSERVER] = "this attachment is one to look on",
         [RTMW_AGAIN] = "messages that this subscriber does not get were passed over; the next call goes on behind them",
+        [RTMW_OTHER_TIME] = "the monotonic clock of this process is not the region's: they are of two time namespaces",
         [RTMW_BAD_TIMES] = "a min_interval longer than the deadline, or a lease without RELIABLE",
     };
     bool known = code >= 0 && (size_t)code < sizeof sentences / sizeof *sentences;

@@ -66,6 +66,12 @@ def _table() -> dict[int, Message]:
             errors.RegionDamaged,
             "{subject}: the region is half made, truncated, or contradicts itself; end its programs, run `rtmw clean`",
         ),
+        core.OTHER_TIME: (
+            errors.DomainError,
+            "domain {subject} is of another time namespace than this process, whose monotonic clock shows another "
+            "time: messages would expire too early or too late. Run all programs of a domain in one time namespace "
+            "(without `unshare --time`, or in one container), or use another domain here",
+        ),
         core.DENIED: (
             errors.AccessDenied,
             "domain {subject} belongs to another user; use another number, or run as that user",

@@ -41,7 +41,7 @@
 #include "rtmw.h"
 
 #define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
-#define RTMW_LAYOUT_VERSION 8u
+#define RTMW_LAYOUT_VERSION 9u
 
 enum {
     LINE = 64,
@@ -197,8 +197,9 @@ struct header {
     uint64_t at_participants, at_types, at_topics, at_topic_directory, at_type_directory, at_publisher_words,
         at_publishers, at_subscriber_words, at_subscribers, at_pages, at_granules, at_descriptors, at_histograms,
         at_trace, at_free_descriptors, at_passed_descriptors, at_free_pages, at_roomy_pages,
-        at_evictable; /* offsets in bytes from the header */
-    uint8_t pad1[16];
+        at_evictable;        /* offsets in bytes from the header */
+    int64_t clock_offset_ns; /* of the creator, as clock_offset says; it is that of all who attach */
+    uint8_t pad1[8];
 };
 
 /* Any process, any time. Wrong ones cost work, never harm: a sweep recounts them. Behind the header. */

@@ -102,11 +102,14 @@ static void set_first(uint64_t *map, uint64_t bits)
 int region_format(int control_fd, const struct pool *pool)
 {
     struct header h = plan(pool->bytes, pool->reserve), *shared;
+    int64_t offset_ns;
+    if (!clock_offset(&offset_ns)) return RTMW_OTHER_TIME;
     uint8_t *base = mmap(NULL, h.control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, control_fd, 0);
     if (base == MAP_FAILED) return RTMW_SYSTEM;
     shared = (struct header *)(void *)base;
     *shared = h;
     shared->nonce = pool->nonce;
+    shared->clock_offset_ns = offset_ns;
     shared->creator = (uint32_t)getpid();
     struct descriptor *descriptors = (struct descriptor *)(void *)(base + h.at_descriptors);
     for (uint32_t i = 0; i < h.descriptors; i++) {
@@ -170,6 +173,7 @@ static int read_header(int fd, struct header *h, uint32_t *version)
     expected.magic = h->magic;
     expected.nonce = h->nonce;
     expected.creator = h->creator;
+    expected.clock_offset_ns = h->clock_offset_ns;
     bool same = memcmp(h, &expected, sizeof expected) == 0;
     return same && (uint64_t)about.st_size >= h->control_bytes ? RTMW_OK : RTMW_DAMAGED;
 }
@@ -316,6 +320,13 @@ static int take_part(struct rtmw_region *r)
     return RTMW_OK;
 }
 
+/* Lifetimes, waits and intervals compare times that several processes wrote, so that all have to mean the same. */
+static int check_clock(const struct rtmw_region *r)
+{
+    int64_t offset_ns;
+    return clock_offset(&offset_ns) && offset_ns == r->header->clock_offset_ns ? RTMW_OK : RTMW_OTHER_TIME;
+}
+
 int region_attach(uint32_t domain, bool look_on, struct rtmw_region **out, uint32_t *version)
 {
     struct rtmw_region *r = calloc(1, sizeof *r);
@@ -326,6 +337,7 @@ int region_attach(uint32_t domain, bool look_on, struct rtmw_region **out, uint3
     r->forks = rtmw_forks;
     int code = open_control(r);
     if (code == RTMW_OK) code = map_control(r, version);
+    if (code == RTMW_OK) code = check_clock(r);
     if (code == RTMW_OK) code = map_blocks(r);
     if (code == RTMW_OK) find_tables(r);
     if (code == RTMW_OK) region_open_reserve(r);

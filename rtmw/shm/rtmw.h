@@ -81,7 +81,8 @@ typedef enum {
     RTMW_NO_LOCKS,    /* attach: fcntl(F_OFD_SETLK), by which processes see each other live, is refused: see errno */
     RTMW_OBSERVER,    /* the region is attached to look on only (not by rtmw_attach) */
     RTMW_AGAIN,       /* take: messages that this subscriber does not get were passed over; there may be more behind */
-    RTMW_BAD_TIMES    /* subscriber: a min_interval longer than the deadline, or a lease without RELIABLE */
+    RTMW_BAD_TIMES,   /* subscriber: a min_interval longer than the deadline, or a lease without RELIABLE */
+    RTMW_OTHER_TIME   /* attach, create: this process is in another time namespace than the region, or cannot tell */
 } rtmw_code;
 
 /* A reliability, and for subscribers RTMW_EXACT in addition: matched with publishers that offer just that, and no more.

@@ -202,6 +202,64 @@ def test_a_process_of_another_time_namespace_takes_nobody_for_dead(
         assert child.wait() == 0
 
 
+MONOTONIC = ["unshare", "-T", "--monotonic", "5000", "--fork", "--kill-child"]
+REFUSED = """
+import os
+import rtmw
+
+for look_on in (False, True):
+    try:
+        rtmw.Domain(int(os.environ["RTMW_DOMAIN"]), observe=look_on)
+        print("attached", flush=True)
+    except rtmw.DomainError as error:
+        print(error, flush=True)
+"""
+
+
+def test_a_process_whose_monotonic_clock_shows_another_time_is_refused_with_the_reason(
+    domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    namespaces.require(*MONOTONIC, "true")
+    with namespaces.start(MONOTONIC, REFUSED, tmp_path / "stranger.py") as stranger:
+        for _ in range(2):
+            assert "time namespace than this process" in namespaces.line(stranger)
+    assert pids(domain) == {os.getpid()}
+
+
+def test_programs_of_one_time_namespace_meet_and_others_stay_out(domain_id: int, tmp_path: Path) -> None:
+    namespaces.require(*MONOTONIC, "true")
+    meeting = """
+        import os
+        import rtmw
+        with rtmw.Domain(int(os.environ["RTMW_DOMAIN"]), pool="8M") as domain:
+            child = os.fork()
+            if child == 0:
+                rtmw.Publisher("t", domain=int(os.environ["RTMW_DOMAIN"]), history=1).publish(b"valid", lifetime=60.0)
+                os._exit(0)
+            os.waitpid(child, 0)
+            print(rtmw.Subscriber("t", domain=domain, history=1).receive(20.0).value.decode(), flush=True)
+            input()
+    """
+    with namespaces.start(MONOTONIC, meeting, tmp_path / "inside.py") as inside:
+        assert namespaces.line(inside) == "valid"
+        with pytest.raises(rtmw.DomainError, match="time namespace than this process"):
+            rtmw.Domain(domain_id)
+        namespaces.send(inside)
+
+
+def test_a_process_that_cannot_tell_its_own_clock_makes_no_domain_and_attaches_to_none(
+    domain_id: int, tmp_path: Path
+) -> None:
+    namespaces.require(*MONOTONIC, "true")
+    unshared = "import ctypes\nassert ctypes.CDLL(None).unshare(0x80) == 0\n" + REFUSED
+    with namespaces.start([], unshared, tmp_path / "maker.py") as maker:
+        assert "time namespace than this process" in namespaces.line(maker)
+        assert "does not exist" in namespaces.line(maker)
+    with rtmw.Domain(domain_id, pool="8M"), namespaces.start([], unshared, tmp_path / "unshared.py") as stranger:
+        for _ in range(2):
+            assert "time namespace than this process" in namespaces.line(stranger)
+
+
 LOST = """
 publisher, number = rtmw.Publisher("b"), int(os.environ["RTMW_DOMAIN"])
 kept = rtmw.Domain(number)
