@@ -13,8 +13,8 @@ INCLUDE = -isystem $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.g
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-demo: setup  ## set up, then show this machine's telemetry flowing, recorded, in Spark, and replayed
-	@$(BIN)/rtmw demo
+demo: .venv/.core  ## set up, then show this machine's telemetry flowing, recorded, in Spark, and replayed
+	@$(BIN)/rtmw demo --install-spark
 
 test: setup  ## set up, then run every test
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 3 --dist loadfile
@@ -56,13 +56,21 @@ native: setup
 .venv/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'rtmw needs Python 3.11 or newer; point PYTHON=... at one.' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo 'This Python cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
-	$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv .venv
 
 .venv-bench/.installed: bench/requirements.txt pyproject.toml .venv/bin/pip
 	$(BIN)/python -m bench.environment .venv-bench
 	@touch $@
 
-.venv/.installed: .venv/bin/pip pyproject.toml setup.py $(CORE) $(HEADERS)
-	$(if $(FOUND_CC),,$(BIN)/python -m pip install --quiet ziglang)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.venv/.core: .venv/bin/pip pyproject.toml setup.py $(CORE) $(HEADERS)
+	@echo 'Building the C core, and installing the packages that rtmw needs, into .venv: half a minute or so ...'
+	$(if $(FOUND_CC),,$(PIP) ziglang)
+	@$(PIP) --editable .
+	@touch $@
+
+.venv/.installed: .venv/.core
+	@echo 'Installing what tests and checks need: about 120 packages and 2 GB, some minutes on a slow line ...'
+	@$(PIP) 'rtmw[dev]'
 	@touch $@

@@ -97,13 +97,15 @@ def _add_demo(commands: Commands) -> None:
     parser.set_defaults(run=_run_demo)
     parser.add_argument("--seconds", type=seconds, default=10.0, help="how long to show it (default 10)")
     parser.add_argument("--no-spark", action="store_true", help="read and replay the recording without Spark")
+    parser.add_argument("--install-spark", action="store_true", help="let pip install Spark, where it is missing")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="for the recording and the plot (default rtmw-demo)")
 
 
 def _run_demo(arguments: argparse.Namespace) -> int:
     from rtmw.demo.course import FOLDER, run  # psutil and the topics are only needed here
 
-    return run(arguments.seconds, Path(arguments.output or FOLDER), spark=not arguments.no_spark)
+    folder = Path(arguments.output or FOLDER)
+    return run(arguments.seconds, folder, spark=not arguments.no_spark, install=arguments.install_spark)
 
 
 def _add_watching(commands: Commands) -> None:

@@ -12,7 +12,7 @@ from rtmw.demo import screen, summary
 from rtmw.demo.crew import Crew
 from rtmw.demo.durable import through_log
 from rtmw.demo.nodes import node
-from rtmw.demo.offline import Offline, with_spark, without_spark
+from rtmw.demo.offline import Offline, install_spark, with_spark, without_spark
 from rtmw.demo.recording import arrive, complete, recorded, recorder
 from rtmw.demo.roles import FAR, PUBLISHERS, SUBSCRIBERS
 from rtmw.demo.topics import telemetry
@@ -28,13 +28,16 @@ LOG = "alarms"
 CPU = telemetry.CPU.name
 
 
-def run(seconds: float, folder: Path = FOLDER, *, spark: bool = True) -> int:
-    """Show it for so long; 0 if all numbers agree, else 1. The recording and the plot lie in the folder afterwards."""
+def run(seconds: float, folder: Path = FOLDER, *, spark: bool = True, install: bool = False) -> int:
+    """Show it for so long; 0 if all numbers agree, else 1. The recording and the plot lie in the folder afterwards.
+
+    `install`: pip installs Spark before the part that needs it, so that the live part need not wait for that.
+    """
     with ends_in_order():
         _tidy(folder)
         published, path, status = _live(seconds, folder)
         with new_host() as bus:
-            found = _offline(path, folder / PICTURE, bus, spark)
+            found = _offline(path, folder / PICTURE, bus, spark, install)
         counts = recorded(path)
         status = summary.show_offline(published, counts, found) or status
         return summary.show_durable(through_log(path, folder / LOG, counts[CPU])) or status
@@ -66,10 +69,12 @@ def _live(seconds: float, folder: Path) -> tuple[dict[str, int], Path, int]:
     return published, path, summary.show(publishers, subscribers, books)
 
 
-def _offline(path: Path, picture: Path, bus: Domain, spark: bool) -> Offline:
+def _offline(path: Path, picture: Path, bus: Domain, spark: bool, install: bool) -> Offline:
     """The recording read and replayed, by Spark if that can be."""
     if spark:
         try:
+            if install:
+                install_spark()
             return with_spark(path, picture, bus)
         except NotInstalled as error:
             print(f"{error}\nWithout Spark, rtmw reads and replays the recording by itself:", flush=True)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import subprocess
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +19,9 @@ from rtmw.cli.show import show as show_table
 from rtmw.demo.recording import TOPICS
 from rtmw.demo.topics import telemetry
 from rtmw.domain import Domain
+from rtmw.errors import NotInstalled
 from rtmw.recording import Recording
+from rtmw.spark.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +80,22 @@ class Listener:
             number, total = number + 1, total + sample.value.used
         self._subscriber.close()
         return number, total
+
+
+SPARK = ("pyspark", "pyarrow", "pandas", "matplotlib")
+"""The packages of `rtmw[spark]`."""
+PIP = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+
+
+def install_spark() -> None:
+    """Install what Spark needs into this environment, if it is not there and Java is. NotInstalled: no Java, no pip."""
+    find_java()
+    if all(find_spec(package) for package in SPARK):
+        return
+    print("Installing Spark: about 500 MB, which takes a minute or two ...", flush=True)
+    if subprocess.run([*PIP, "rtmw[spark]"]).returncode:
+        raise NotInstalled("Spark could not be installed; pip says why above.")
+    importlib.invalidate_caches()
 
 
 def with_spark(path: Path, picture: Path, bus: Domain) -> Offline:
