@@ -37,7 +37,7 @@ def run(seconds: float, folder: Path = FOLDER, *, spark: bool = True, install: b
         _tidy(folder)
         published, path, status = _live(seconds, folder)
         with new_host() as bus:
-            found = _offline(path, folder / PICTURE, bus, spark, install)
+            found = read_and_replay(path, folder / PICTURE, bus, spark=spark, install=install)
         counts = recorded(path)
         status = summary.show_offline(published, counts, found) or status
         return summary.show_durable(through_log(path, folder / LOG, counts[CPU])) or status
@@ -69,7 +69,7 @@ def _live(seconds: float, folder: Path) -> tuple[dict[str, int], Path, int]:
     return published, path, summary.show(publishers, subscribers, books)
 
 
-def _offline(path: Path, picture: Path, bus: Domain, spark: bool, install: bool) -> Offline:
+def read_and_replay(path: Path, picture: Path, bus: Domain, *, spark: bool, install: bool) -> Offline:
     """The recording read and replayed, by Spark if that can be."""
     if spark:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 import rtmw
-from rtmw.demo import offline, summary
+from rtmw.demo import course, offline, summary
 from rtmw.demo.recording import TOPICS, recorded
 from tests.demo.telemetry import write
 
@@ -51,3 +52,25 @@ def test_numbers_that_agree_to_the_end_give_status_0(capsys: pytest.CaptureFixtu
 def test_what_was_published_and_is_not_in_the_recording_gives_status_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert summary.show_offline(RECORDED | {TOPICS[0]: 8}, RECORDED, AGREED) == 1
     assert f"8 messages of {TOPICS[0]} were published, but 7 were recorded" in capsys.readouterr().out
+
+
+FAILS = (sys.executable, "-m", "pip", "no-such-command")
+
+
+def test_spark_that_is_there_is_not_installed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offline, "PIP", FAILS)
+    offline.install_spark()
+
+
+def test_where_spark_cannot_be_installed_the_recording_is_read_without_it(
+    tmp_path: Path, domain: rtmw.Domain, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(offline, "PIP", FAILS)
+    monkeypatch.setattr(offline, "SPARK", ("a_package_that_is_not_there",))
+    path = write(tmp_path / "telemetry.mcap", 40)
+    found = course.read_and_replay(path, tmp_path / "picture.png", domain, spark=True, install=True)
+    assert found.rows == dict.fromkeys(TOPICS, 40)
+    said = capfd.readouterr()
+    assert "Installing Spark" in said.out
+    assert "Spark could not be installed; pip says why above.\nWithout Spark, rtmw reads" in said.out
+    assert "no-such-command" in said.err
