@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,7 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
     yield Check("a silent peer is gone", f"after {settings.lease:g} s")
     yield Check("RELIABLE topics wait for the next node", f"{settings.handover:g} s")
     yield _metrics(settings, status, path)
+    yield from _services(settings, path)
     yield from _security(settings, status, path)
 
 
@@ -159,6 +161,37 @@ def _metrics(settings: Settings, status: dict[str, object] | None, path: Path) -
     except RtmwError as error:
         return Check("metrics", url, f"{place_of(path, 'metrics_port')}: {error}")
     return Check("metrics", url)
+
+
+def _services(settings: Settings, path: Path) -> Iterator[Check]:
+    """The services that it would host, where they keep things, and where the cores of other nodes meet them."""
+    if not settings.serve:
+        yield Check("services", "none")
+        return
+    yield Check("services", ", ".join(settings.serve))
+    if settings.data is not None:
+        yield _data(settings.data, path)
+    sessions, how = settings.transfer, "with TLS" if settings.transfer.keys else "without TLS"
+    for place in sessions.listen:
+        yield Check("transfers are accepted at", f"{place}, {how}")
+    for place in sessions.connect:
+        yield Check(f"transfers with {place}", how)
+    if not sessions.is_used:
+        yield Check("transfers", "between programs of this host: [transfer] says neither listen nor connect")
+
+
+def _data(folder: Path, path: Path) -> Check:
+    """Could a service keep something there?"""
+    from rtmw.net.settings import place_of
+
+    existing = next(one for one in (folder, *folder.parents) if one.exists())
+    advice = ""
+    if not existing.is_dir():
+        advice = f"{place_of(path, 'data')}: {existing} is no folder"
+    elif not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
+        advice = f"{place_of(path, 'data')}: this user may not write to {existing}"
+    made = "" if existing == folder else ", made when the node starts"
+    return Check("data", f"{folder}{made}", advice)
 
 
 def _security(settings: Settings, status: dict[str, Any] | None, path: Path) -> Iterator[Check]:

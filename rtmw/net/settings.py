@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import socket
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -159,7 +159,8 @@ NODE: Final = Declaration(
             'where that listens; `"::"`: on all interfaces, without a password', "127.0.0.1"),
         Setting("serve", values.some_of(SERVICES, "service"), "SERVICE",
             "services that it hosts, each a process of its own: `transfer`", is_list=True),
-        Setting("data", values.folder, "FOLDER", "folder of what services keep", "none; needed with `serve`"),
+        Setting("data", values.folder, "FOLDER",
+            "folder of what services keep; in a file, from the folder of that file on", "none; needed with `serve`"),
         Setting("name", values.name, "NAME", "of this node, in addresses such as `service@plant`",
             "the name of the host"),
     ),
@@ -188,6 +189,9 @@ def _read_tables(file: SettingsFile) -> dict[str, Any]:
 def make_settings(path: Path | None, given: dict[str, Any], base: Settings = _DEFAULTS) -> Settings:
     """From a file, if there is one, and what was given on the command line. Raises SettingsError or RulesError."""
     made = NODE.read(base, path, given, _read_tables)
+    if made.data is not None:
+        base_folder = path.parent if path and given.get("data") is None else Path()
+        made = replace(made, data=(base_folder / made.data).absolute())
     if made.serve and made.data is None:
         raise SettingsError(
             f"a node that serves {', '.join(made.serve)} needs a folder to keep things in; give data, as --data FOLDER"

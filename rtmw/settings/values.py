@@ -117,7 +117,7 @@ def address(value: Any) -> str:
 
 
 def folder(value: Any) -> Path:
-    return Path(text(value)).absolute()
+    return Path(text(value))
 
 
 def name(value: Any) -> str:

@@ -55,7 +55,25 @@ def test_good_settings_are_shown_as_the_node_would_use_them(run: Run, file: Path
         "a silent peer is gone": "after 10 s",
         "RELIABLE topics wait for the next node": "5 s",
         "metrics": "any free port of 127.0.0.1",
+        "services": "none",
     }
+
+
+def test_services_are_shown_with_their_folder_and_where_other_nodes_meet_them(run: Run, file: Path) -> None:
+    text = 'serve = ["transfer"]\ndata = "kept"\n[transfer]\nlisten = "127.0.0.1:7448"\nconnect = ["127.0.0.1:7449"]\n'
+    status, found, _ = checked(run, file, text)
+    assert status == 0
+    assert found["services"][0] == "transfer"
+    assert found["data"][0] == f"{file.parent / 'kept'}, made when the node starts"
+    assert found["transfers are accepted at"][0] == "127.0.0.1:7448, without TLS"
+    assert found["transfers with 127.0.0.1:7449"][0] == "without TLS"
+
+
+def test_a_folder_of_data_that_is_a_file_is_in_the_way(run: Run, file: Path) -> None:
+    (file.parent / "kept").write_text("")
+    status, found, _ = checked(run, file, 'serve = ["transfer"]\ndata = "kept"\n')
+    assert status == 1
+    assert found["data"][1] == f"{file}, line 2: {file.parent / 'kept'} is no folder"
 
 
 def test_nothing_is_made_and_nothing_starts(run: Run, file: Path, domain_id: int) -> None:

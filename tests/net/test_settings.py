@@ -36,6 +36,17 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
     assert make_settings(path, {"domain": 5, "ros2": None}) == Settings(domain=5, ros2=True)
 
 
+def test_the_folder_of_data_begins_at_the_folder_of_the_file_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    path = written(tmp_path, 'serve = ["transfer"]\ndata = "kept"\n')
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert make_settings(path, {}).data == tmp_path / "kept"
+    assert make_settings(path, {"data": "mine"}).data == tmp_path / "elsewhere" / "mine"
+    assert make_settings(written(tmp_path, 'data = "/srv/kept"\n'), {}).data == Path("/srv/kept")
+
+
 def test_the_dds_domain_is_the_domain_unless_said() -> None:
     assert (Settings(domain=7).wire_domain, Settings(domain=7, dds_domain=0).wire_domain) == (7, 0)
 
