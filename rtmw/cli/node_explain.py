@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rtmw.net.security.rules import RuleTable, Verdict
 
 DIRECTIONS = {"publish": "comes in from the peer", "subscribe": "goes out to the peer"}
+TRANSFERS = {"send": "transfers that the peer sends"}
+"""The subject SERVICE@NODE stands for transfers to a service, as in addresses; it may be a topic's name, too."""
 MISTAKE = 2
 
 
@@ -64,20 +66,21 @@ class Source:
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    """Both directions of a topic, and each rule for the peer. Status 0, whatever the verdicts are."""
+    """Both directions of a topic, transfers to a SERVICE@NODE, and each rule for the peer. The status is always 0."""
     source = Source(Path(arguments.file)) if arguments.file else _source_of_node(arguments.domain)
     rules = source.read()
     warning = source.warning(rules)
     _check_peer(arguments.peer)
-    verdicts = {verb: rules.judge(arguments.peer, verb, arguments.topic) for verb in DIRECTIONS}
-    considered = considerations(rules, arguments.peer, arguments.topic)
+    ways = DIRECTIONS | TRANSFERS if "@" in arguments.topic else DIRECTIONS
+    verdicts = {verb: rules.judge(arguments.peer, verb, arguments.topic) for verb in ways}
+    considered = considerations(rules, arguments.peer, arguments.topic, tuple(ways))
     apart = source.apart_by_link(arguments.topic, arguments.peer)
     if arguments.json:
         told = {verb: as_row(verdict) for verb, verdict in verdicts.items()}
         known = {"file": str(source.path), "version": rules.version, "held": source.held, "warning": warning}
         show_json({**known, "verdicts": told, "rules": _named(considered), "apart": _named(apart)})
         return 0
-    rows = [(DIRECTIONS[verb], *_cells(verdict)) for verb, verdict in verdicts.items()]
+    rows = [(ways[verb], *_cells(verdict)) for verb, verdict in verdicts.items()]
     title = f"{arguments.topic} and {arguments.peer}, rules {rules.version}"
     show(Table(title, ("direction", "verdict", "why", "rule", "ceilings"), rows))
     for table in (considered, apart):
@@ -128,17 +131,17 @@ def as_row(verdict: Verdict) -> dict[str, Any]:
     return row
 
 
-def considerations(rules: RuleTable, peer: str, topic: str) -> Table:
-    """Each rule that is for the peer, with what it says of the topic by itself."""
+def considerations(rules: RuleTable, peer: str, topic: str, verbs: tuple[str, ...]) -> Table:
+    """Each rule that is for the peer, with what it says of the topic or service by itself."""
     from rtmw.net.security.rules import node_of
 
     node = node_of(peer)
     rows: list[tuple[str, str, str, str]] = []
     for rule in rules.rules:
         if rule.is_for(peer):
-            says = ("yes" if rule.allows_to(verb, topic, node) else "-" for verb in DIRECTIONS)
+            says = ("yes" if rule.allows_to(verb, topic, node) else "-" for verb in verbs)
             rows.append((rule.place, *says, "denies" if rule.denies(topic, node) else "-"))  # type: ignore[arg-type]
-    return Table("Rules for this peer, in their order", ("rule", *DIRECTIONS, "deny"), rows)
+    return Table("Rules for this peer, in their order", ("rule", *verbs, "deny"), rows)
 
 
 def _cells(verdict: Verdict) -> tuple[str, str, str | None, str | None]:

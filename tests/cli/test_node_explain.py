@@ -57,6 +57,17 @@ def test_both_directions_are_explained_with_file_and_line(run: Run, file: str) -
     assert told["rules"] == [{"rule": "node.toml, line 11", "publish": "yes", "subscribe": "-", "deny": "denies"}]
 
 
+def test_what_a_peer_may_send_to_a_service_is_explained_with_its_rule(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "node.toml"
+    path.write_text(f'[[allow]]\npeer = "{PRESS}"\nsend = ["ingest@centre"]\nmax_size = "1M"\n')
+    _, out, _ = run("node", "explain", "ingest@centre", "--peer", PRESS, "--file", str(path), "--json")
+    told = json.loads(out)
+    assert (told["verdicts"]["send"]["allowed"], told["verdicts"]["send"]["rule"]) == (True, f"{path}, line 1")
+    assert told["rules"][0]["send"] == "yes"
+    _, out, _ = run("node", "explain", "orders@centre", "--peer", PRESS, "--file", str(path))
+    assert re.search(r"transfers that the peer sends +denied +no rule allows this peer to send", out)
+
+
 @pytest.mark.parametrize(
     ("words", "status"),
     [
