@@ -16,6 +16,10 @@ from rtmw.clock import CLOCK
 
 _PATIENCE_S = 1.5
 """The node says how it is once a second."""
+_NOBODY = "nobody"
+"""The cause of a topic that nobody elsewhere uses (mismatches.py)."""
+NAMED_MOST = 8
+"""Topics of this host alone that a sentence names; `--json` has all."""
 SILENT_S = 10.0
 """After so long systemd takes it for dead, too."""
 
@@ -68,6 +72,8 @@ def info(arguments: argparse.Namespace) -> int:
         if found["ended"][way]:
             show(crossing_table(title, found["ended"][way]))
     show(unmatched_table(found))
+    for words in here_only(found):
+        print(words)
     if found.get("links"):
         show(links_table(found["links"]))
         for words in links_words(found["links"]):
@@ -120,10 +126,20 @@ def services(status: dict[str, Any]) -> Iterator[Check]:
 
 
 def unmatched_table(found: dict[str, Any]) -> Table:
-    """Topics that do not cross, and why."""
-    rows = [(one["topic"], one["direction"], one["reason"]) for one in found["apart"]]
+    """Topics that do not cross although somebody elsewhere, or a setting, has to do with them, and why."""
+    rows = [(one["topic"], one["direction"], one["reason"]) for one in found["apart"] if one["cause"] != _NOBODY]
     rows += [(topic, None, reason) for topic, reason in found["refused"].items()]
     return Table("Does not cross", ("topic", "direction", "why"), rows)
+
+
+def here_only(found: dict[str, Any]) -> Iterator[str]:
+    """Topics that only programs of this host use, in a sentence a direction, so that they hide no topic that is kept
+    from crossing."""
+    for way, what in (("out", "published here and read nowhere else"), ("in", "read here and published nowhere else")):
+        names = sorted({row["topic"] for row in found["apart"] if (row["cause"], row["direction"]) == (_NOBODY, way)})
+        if names:
+            more = f" and {len(names) - NAMED_MOST} more" if len(names) > NAMED_MOST else ""
+            yield f"{counted(len(names), 'topic')} {what}: {', '.join(names[:NAMED_MOST])}{more}."
 
 
 def node_status(number: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 import rtmw
 from rtmw.cli.node_doctor import checks, clock, interface, peers, ports, receive_buffer
-from rtmw.cli.node_status import unmatched_table
+from rtmw.cli.node_status import here_only, unmatched_table
 from tests.cli.command import Run
 
 STATUS: dict[str, Any] = {
@@ -120,4 +120,5 @@ def test_sides_that_do_not_fit_are_faults_and_solitude_of_a_topic_is_none() -> N
     ]
     status = {**STATUS, "apart": apart, "refused": {"e": "cannot be sent"}}
     assert advice(status) == ["types differ", "less is offered", "cannot be sent"]
-    assert [row[0] for row in unmatched_table(status).rows] == ["a", "b", "c", "d", "e"]
+    assert [row[0] for row in unmatched_table(status).rows] == ["a", "b", "d", "e"]
+    assert list(here_only(status)) == ["1 topic published here and read nowhere else: c."]
