@@ -1,7 +1,8 @@
 """The README keeps its word: its programs run as they stand there.
 
 A Python block that makes only publishers is a publishing program, one that makes only subscribers a subscribing one;
-they run as two processes of one domain, the subscriber started first. Every other Python block runs by itself.
+they run as two processes of one domain, the subscriber started first. Every other Python block runs by itself, on a
+host that serves transfers.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pytest
 
 from tests.child import Spawn
 from tests.page import programs
+from tests.transfer.core_process import PATIENCE, serving_transfers
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -34,11 +36,14 @@ def test_the_subscriber_of_the_readme_prints_what_its_publisher_publishes(spawn:
         assert child.wait() == 0, child.stderr
 
 
-def test_every_other_program_of_the_readme_runs(spawn: Spawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_other_program_of_the_readme_runs(
+    spawn: Spawn, domain_id: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)  # they write where they run
-    for source in blocks(True, True) + blocks(False, False):
-        child = spawn(source)
-        assert child.wait(20.0) == 0, child.stderr
+    with serving_transfers(domain_id, tmp_path):
+        for source in blocks(True, True) + blocks(False, False):
+            child = spawn(source)
+            assert child.wait(PATIENCE) == 0, child.stderr
 
 
 @pytest.mark.parametrize("command", ["make demo", "make test"])

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +119,16 @@ def consumed(inbox: rtmw.Inbox, count: int) -> list[Any]:
         with letter:
             found.append(letter.body)
     return found
+
+
+@contextmanager
+def serving_transfers(domain: int, data: Path) -> Generator[CoreProcess]:
+    """A core that programs of the domain can join; it ends with the block."""
+    core = CoreProcess(domain, data / "core")
+    with rtmw.Domain(domain):
+        core.start()
+        try:
+            core.wait_until_ready()
+            yield core
+        finally:
+            core.end()
