@@ -23,7 +23,7 @@ def reports(**changes: int) -> tuple[summary.Reports, summary.Reports]:
     return publishers, {"display": {"accounts": [account(**changes)]}}
 
 
-BOOKS = Books("1", 8, 8, 0, 0, 0, 16, 0, ())
+BOOKS = Books("1", 8, 8, 0, 0, 0, 16, 0, 0, ())
 
 
 def test_numbers_that_agree_end_with_status_0_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
