@@ -45,7 +45,7 @@ def test_a_counter_that_differs_from_what_was_taken_is_a_problem(capsys: pytest.
 
 
 def test_books_that_do_not_balance_are_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
-    books = Books("1", 8, 7, 0, 0, 0, 16, 0, (), problems=("descriptor 3 is nowhere",))
+    books = Books("1", 8, 7, 0, 0, 0, 16, 0, 0, (), problems=("descriptor 3 is nowhere",))
     assert summary.show(*reports(), [BOOKS, books]) == 1
     assert "Problem: descriptor 3 is nowhere" in capsys.readouterr().out
 
