@@ -36,8 +36,9 @@ struct source {
     bool is_new; /* the topic appeared while recording: what was published before is EARLY */
     bool has_held;
     rtmw_message held;     /* taken, but there is no chunk for it yet: of RELIABLE sources only */
-    uint64_t last[BANDS];  /* sequence of the last message; 0: none yet */
-    uint64_t past[BANDS];  /* of what a RELIABLE one found in a topic that was there before */
+    bool is_second;        /* its subscriber has taken over from another one */
+    uint64_t last[BANDS];  /* sequence of the last message; of none yet: of the last one that is not to be recorded */
+    uint64_t early;        /* messages before its subscriber came, as they were at the last look */
     uint64_t gaps, filled; /* messages of a RELIABLE source that did not come, and those of them that were counted */
     uint16_t channel;      /* of its last message; 0: none yet */
     uint32_t kind_count, kinds_room;
@@ -110,7 +111,7 @@ void source_count_bus(struct collector *, struct source *);
 /* What was not told yet, and is from here on; to be freed. NULL: no memory, and it is told the next time. */
 struct missed *sources_missing(struct collector *, uint32_t *count);
 void sources_untell(struct collector *, const struct missed *, uint32_t count); /* it is to be told again */
-/* A message comes; false: it came before. Those before the first one of a new topic are EARLY. */
+/* A message comes; false: it came before. */
 bool source_see(struct source *, const rtmw_message *);
 /* Go on as ADAPTIVE with another depth, from the message behind the last one; no room: the next time. */
 void source_adapt(struct collector *, struct source *, uint32_t depth);

@@ -4,22 +4,9 @@
 
 #include "collector.h"
 
-/* What lies in a topic already is not recorded, but for what its publishers keep. */
-static int see_past(struct collector *c, struct source *s)
+void source_count_missing(struct source *s, enum cause cause, uint64_t count)
 {
-    rtmw_subscriber_qos qos = {RTMW_ADAPTIVE, 1, UINT32_MAX, 0, 0, 0};
-    rtmw_subscriber *looking;
-    int code = rtmw_subscriber_open(c->region, s->topic, RTMW_ANY, &qos, &looking);
-    if (code != RTMW_OK) return code;
-    bool is_past = true;
-    for (rtmw_message m; is_past && ((code = rtmw_take(looking, &m)) == RTMW_OK || code == RTMW_AGAIN);) {
-        if (code == RTMW_AGAIN) continue;
-        is_past = m.is_old;
-        if (is_past) s->past[m.priority] = m.sequence;
-        rtmw_release(c->region, m.descriptor);
-    }
-    rtmw_subscriber_close(looking);
-    return RTMW_OK;
+    if (count) count_up(&s->missing[cause], count);
 }
 
 static struct source *source_open(struct collector *c, const char *topic, const rtmw_subscriber_qos *qos, bool is_new,
@@ -30,12 +17,12 @@ static struct source *source_open(struct collector *c, const char *topic, const 
     if (!s || !(s->topic = strdup(topic))) return free(s), NULL;
     s->is_new = is_new;
     s->is_reliable = qos->reliability == RTMW_RELIABLE;
-    *code = s->is_reliable && !is_new ? see_past(c, s) : RTMW_OK;
-    if (*code == RTMW_OK) *code = rtmw_subscriber_open(c->region, topic, RTMW_ANY, qos, &s->subscriber);
-    if (*code == RTMW_OK) return s;
-    free(s->topic);
-    free(s);
-    return NULL;
+    *code = rtmw_subscriber_open(c->region, topic, RTMW_ANY, qos, &s->subscriber);
+    if (*code != RTMW_OK) return free(s->topic), free(s), NULL;
+    for (uint8_t band = 0; band < BANDS; band++) s->last[band] = rtmw_subscriber_start(s->subscriber, band);
+    s->early = rtmw_subscriber_early(s->subscriber);
+    if (is_new) source_count_missing(s, EARLY, s->early);
+    return s;
 }
 
 static bool sources_room(struct collector *c)
@@ -137,26 +124,11 @@ uint16_t source_channel(struct collector *c, struct source *s, uint16_t type)
     return s->channel = channel;
 }
 
-void source_count_missing(struct source *s, enum cause cause, uint64_t count)
-{
-    if (count) count_up(&s->missing[cause], count);
-}
-
-static void begin_band(struct source *s, const rtmw_message *message)
-{
-    rtmw_subscriber_counters bus;
-    rtmw_subscriber_count(s->subscriber, &bus);
-    if (s->is_new && !bus.missed) source_count_missing(s, EARLY, message->sequence - 1);
-}
-
 bool source_see(struct source *s, const rtmw_message *message)
 {
     uint64_t *last = &s->last[message->priority];
     if (message->sequence <= *last) return false;
-    if (!*last)
-        begin_band(s, message);
-    else
-        s->gaps += message->sequence - *last - 1;
+    s->gaps += message->sequence - *last - 1;
     *last = message->sequence;
     return true;
 }
@@ -172,8 +144,7 @@ static bool replace_reliable(struct collector *c, struct source *s, uint32_t dep
     s->subscriber = c->waited_for[s->number] = other;
     s->bus = (rtmw_subscriber_counters){0};
     s->is_reliable = false;
-    for (int band = 0; band < BANDS; band++)
-        if (!s->last[band]) s->last[band] = s->past[band];
+    s->is_second = true;
     return true;
 }
 
@@ -211,13 +182,24 @@ static void add_news(struct collector *c, struct source *s)
     c->news[c->news_count++] = s->number;
 }
 
+/* How many messages more than at the last look came before the source. They leave a gap like the missed and the expired, but
+ * are missing only of a new topic. A second subscriber comes after messages that the first one took: its number says nothing. */
+static uint64_t count_early(struct source *s)
+{
+    if (s->is_second) return 0;
+    uint64_t early = rtmw_subscriber_early(s->subscriber) - s->early;
+    s->early += early;
+    if (s->is_new) source_count_missing(s, EARLY, early);
+    return early;
+}
+
 void source_count_bus(struct collector *c, struct source *s)
 {
     rtmw_subscriber_counters bus;
     rtmw_subscriber_count(s->subscriber, &bus);
     source_count_missing(s, MISSED, bus.missed - s->bus.missed);
     source_count_missing(s, EXPIRED, bus.expired - s->bus.expired);
-    count_unmatched(s, bus.missed - s->bus.missed + bus.expired - s->bus.expired);
+    count_unmatched(s, bus.missed - s->bus.missed + bus.expired - s->bus.expired + count_early(s));
     s->bus = bus;
     if (load_relaxed(&s->has_news) || !has_untold(s)) return;
     pthread_mutex_lock(&c->lock);

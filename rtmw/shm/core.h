@@ -127,6 +127,9 @@ struct rtmw_subscriber {
     uint32_t beside[BANDS];   /* then so many messages are none of these: from an earlier life of the topic's slot */
     uint32_t taken[BANDS];    /* as in its block */
     uint64_t began[BANDS];    /* tail when it was first counted on */
+    uint64_t
+        start[BANDS]; /* last message before those that it takes or counts; 0: it has been there from the first on */
+    uint64_t early;   /* messages that are neither: they lie before `start`, or were emptied before it came */
     uint64_t rejoined[BANDS]; /* tail when it was counted on again after its last lapse */
     uint64_t deadline_at_ns;  /* CLOCK_MONOTONIC; 0: no deadline */
     uint64_t missed_at_lapse; /* told with RTMW_LAPSED */

@@ -249,6 +249,11 @@ RTMW_API void rtmw_subscriber_adjust(rtmw_subscriber *, uint32_t depth, uint64_t
 RTMW_API void rtmw_subscriber_alive(rtmw_subscriber *);
 /* The number (rtmw_message) of the last message of a priority that it has come to, whether it took that or not. */
 RTMW_API uint32_t rtmw_subscriber_number(rtmw_subscriber *, uint8_t priority);
+/* Sequence of the last message of a priority before those that it takes or counts, as it was opened; 0: there was none. */
+RTMW_API uint64_t rtmw_subscriber_start(rtmw_subscriber *, uint8_t priority);
+/* How many messages of the topic it neither takes nor counts, for it came after them: those up to `start`, and those behind it
+ * whose memory was gone before it came. As of its last take. The thread that takes may call it. */
+RTMW_API uint64_t rtmw_subscriber_early(rtmw_subscriber *);
 /* As of its last take: what has gone from the queues since then is counted by the next one. */
 RTMW_API void rtmw_subscriber_count(rtmw_subscriber *, rtmw_subscriber_counters *);
 /* RTMW_OK with a message, RTMW_EMPTY, RTMW_LAPSED (once for each time the lease ran out), or RTMW_AGAIN: the call has passed

@@ -198,6 +198,8 @@ static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *t
     for (uint32_t band = 0; band < BANDS; band++) {
         s->began[band] = band_tail_sequence(r, &s->topic->band[band]);
         catch_up(s, band);
+        s->start[band] = s->sequence[band];
+        s->early += s->sequence[band] - load_relaxed(&s->topic->band[band].origin);
     }
     wake_publishers(s->topic);
     return RTMW_OK;
@@ -280,6 +282,13 @@ void rtmw_subscriber_alive(rtmw_subscriber *s)
 {
     if (load_relaxed(&s->block->stall)) store_seq(&s->block->stall, 0);
 }
+
+uint64_t rtmw_subscriber_start(rtmw_subscriber *s, uint8_t priority)
+{
+    return priority < BANDS ? s->start[priority] : 0;
+}
+
+uint64_t rtmw_subscriber_early(rtmw_subscriber *s) { return s->early; }
 
 uint32_t rtmw_subscriber_number(rtmw_subscriber *s, uint8_t priority)
 {

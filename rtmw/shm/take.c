@@ -25,7 +25,10 @@ struct turn {
 static void count_emptied(rtmw_subscriber *s, uint32_t band)
 {
     bool thinned = s->qos.min_interval_ns && is_counted_on(s, band, s->sequence[band]);
-    if (s->sequence[band] <= s->began[band]) return;
+    if (s->sequence[band] <= s->began[band]) {
+        s->early++;
+        return;
+    }
     outcome_skipped(s, band, thinned ? &s->block->thinned : &s->block->missed, thinned ? TRACE_THINNED : TRACE_MISSED);
 }
 

@@ -185,6 +185,50 @@ def test_of_a_new_topic_what_came_before_is_early(domain: rtmw.Domain, collector
     assert collector.seen()["EARLY"] > 0
 
 
+def test_what_expired_or_was_dropped_before_the_first_message_of_a_new_topic_is_not_early(
+    domain: rtmw.Domain, collector: Fixture
+) -> None:
+    collector.add("a", is_new=True)
+    with rtmw.Publisher("a", domain=domain) as publisher:
+        for priority in range(4):
+            for _ in range(100):
+                publisher.publish(b"gone", lifetime=1e-9, priority=priority)
+            publisher.publish(b"here", priority=priority)
+        collector.until(lambda: collector.seen()["taken"] == 4)
+    assert collector.seen() == {"taken": 4, "EXPIRED": 400}
+
+
+def test_what_is_missed_hides_nothing_that_is_early(domain: rtmw.Domain, collector: Fixture) -> None:
+    with rtmw.Publisher("a", domain=domain, reliability=rtmw.Reliability.TIMELY, depth=3) as publisher:
+        with rtmw.Subscriber("a", domain=domain):
+            pass
+        for _ in range(1000):
+            publisher.publish(bytes(3000))
+        collector.core.add("a", int(rtmw.Reliability.ADAPTIVE), 1, 1000, True)
+        collector.until(lambda: collector.seen()["taken"] > 0)
+        collector.until(lambda: sum(collector.seen().values()) == 1000)
+    seen = collector.seen()
+    assert seen["EARLY"] > 0
+    assert seen["MISSED"] > 0
+
+
+def test_messages_of_an_earlier_life_of_its_slot_are_not_early(domain: rtmw.Domain, collector: Fixture) -> None:
+    limit = len(rtmw.shm.topics(domain.region)) + 1
+    for number in range(5000):
+        with rtmw.Publisher(f"before/{number}", domain=domain, depth=1) as publisher:
+            publisher.publish(b"1")
+        if len(rtmw.shm.topics(domain.region)) < limit:
+            break
+        limit = len(rtmw.shm.topics(domain.region)) + 1
+    else:
+        pytest.fail("no topic gave its slot back")
+    with rtmw.Publisher("after", domain=domain) as publisher:
+        collector.add("after", is_new=True)
+        publisher.publish(b"1")
+        collector.until(lambda: collector.seen()["taken"] == 1)
+    assert collector.seen() == {"taken": 1}
+
+
 COLLECTS = """
     import sys, rtmw
     from tests.recorder.test_collector import Fixture, rows_of

@@ -9,6 +9,7 @@ from pathlib import Path
 import rtmw
 from rtmw.recording.causes import Cause
 from rtmw.recording.contents import Message
+from tests.child import Spawn
 from tests.recorder.files import LONG_S, missed_of, payloads_of, taken, until
 
 
@@ -52,6 +53,33 @@ def test_a_message_that_expired_on_the_way_is_counted(domain: rtmw.Domain, tmp_p
             taken(recorder, 1)
     assert payloads_of(recorder.paths) == [b"here"]
     assert recorder.stats().missing == {Cause.EXPIRED: 1}
+
+
+RECORDS = """
+    import rtmw
+    with rtmw.Recorder("x*", {folder!r}, domain={domain}) as recorder:
+        print(flush=True)
+        input()
+    stats = recorder.stats()
+    print(stats.messages, {{cause.name: count for cause, count in stats.missing.items()}}, flush=True)
+"""
+
+
+def test_what_expired_while_the_recorder_was_stopped_is_counted_once(
+    domain: rtmw.Domain, tmp_path: Path, spawn: Spawn
+) -> None:
+    child = spawn(RECORDS.format(folder=str(tmp_path / "run"), domain=domain.id))
+    child.line(LONG_S)
+    with rtmw.Publisher("x", domain=domain) as publisher:
+        assert publisher.wait_for_subscribers(1, LONG_S)
+        child.stop()
+        for _ in range(100):
+            publisher.publish(b"gone", lifetime=1e-9)
+        for _ in range(10):
+            publisher.publish(b"here")
+        child.cont()
+        child.send()
+        assert child.line(LONG_S) == "10 {'EXPIRED': 100}"
 
 
 def test_a_topic_that_cannot_be_recorded_is_told_and_the_others_are_recorded(
