@@ -5,13 +5,15 @@ from __future__ import annotations
 import builtins
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack, overload
 
 from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
+from rtmw.errors import TopicNameError
 from rtmw.matching import Offer, refusals
+from rtmw.patterns import OWN_PREFIX, is_own
 from rtmw.qos import Reliability, check_priority, check_reliability, check_seconds, is_whole
 from rtmw.types import MessageType, resolve, shown_name
 
@@ -70,7 +72,8 @@ class PublisherOptions(TypedDict, total=False):
 class Publisher(shm.Publisher[T], Closing):
     """Publishes messages of one type to a topic.
 
-    - `topic`: a name of 1 to 191 bytes of UTF-8, without control characters, `*`, `?` and `[`.
+    - `topic`: a name of 1 to 191 bytes of UTF-8, without control characters, `*`, `?` and `[`. Names under `rtmw/` are
+      those of rtmw itself, and refused.
     - `type`: `bytes`, a numpy dtype, or a dataclass of `cyclonedds.idl`.
     - `domain`: a number, or a Domain; None: the environment's RTMW_DOMAIN, else 0.
     - `priority`: 0 to 7; subscribers take the highest first. A message may have another one.
@@ -83,6 +86,8 @@ class Publisher(shm.Publisher[T], Closing):
 
     Errors: TopicNameError, UnsupportedType, ValueError, LimitReached, and those of Domain.
     """
+
+    _may_be_own: ClassVar[bool] = False
 
     @overload
     def __init__(self: Publisher[bytes], topic: str, **options: Unpack[PublisherOptions]) -> None: ...
@@ -109,6 +114,11 @@ class Publisher(shm.Publisher[T], Closing):
         history: int = 0,
         max_blocking: float | None = 0.1,
     ) -> None:
+        if is_own(str(topic)) and not self._may_be_own:
+            raise TopicNameError(
+                f"{topic!r} cannot be published on: on topics under {OWN_PREFIX!r} the node and the transfers of rtmw "
+                "talk; choose another name"
+            )
         check_priority(priority)
         message_type = resolve(type)
         self.type = message_type
@@ -154,3 +164,9 @@ class Publisher(shm.Publisher[T], Closing):
 
     def __repr__(self) -> str:
         return f"<rtmw.Publisher {self.topic!r} {shown_name(self.type.name)}{', closed' if self.closed else ''}>"
+
+
+class OwnPublisher(Publisher[bytes]):
+    """Publishes bytes on a topic of rtmw itself, which `Publisher` refuses: for the node and for transfers."""
+
+    _may_be_own = True

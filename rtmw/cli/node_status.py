@@ -6,13 +6,16 @@ import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rtmw.cli.common import CommandError, attach
 from rtmw.cli.environment import Check
 from rtmw.cli.node_links import links_table, links_words
 from rtmw.cli.show import Table, counted, show, show_json, size
 from rtmw.clock import CLOCK
+
+if TYPE_CHECKING:
+    from rtmw.shm import Sample
 
 _PATIENCE_S = 1.5
 """The node says how it is once a second."""
@@ -159,11 +162,22 @@ def find_status(number: int, patience: float = _PATIENCE_S) -> dict[str, Any] | 
     from rtmw.net.settings import STATUS_TOPIC
     from rtmw.subscriber import Subscriber
 
+    end = CLOCK.monotonic() + patience
     with attach(number) as domain, Subscriber(STATUS_TOPIC, history=1, domain=domain) as subscriber:
-        try:
-            sample = subscriber.receive(timeout=patience)
-        except TimeoutError:
-            return None
-        status: dict[str, Any] = json.loads(bytes(sample.data))
+        status = None
+        while status is None:
+            try:
+                status = _status_in(subscriber.receive(timeout=max(0.0, end - CLOCK.monotonic())))
+            except TimeoutError:
+                return None
         status["silent_s"] = max(0.0, (CLOCK.monotonic_ns() - status["told_ns"]) / 1e9)
     return status if Path(f"/proc/{status['pid']}").exists() else None
+
+
+def _status_in(sample: Sample[bytes]) -> dict[str, Any] | None:
+    """What a node has said of itself; None: the message is of another program."""
+    try:
+        status: dict[str, Any] = json.loads(bytes(sample.data))
+        return status if status["pid"] == sample._pid and status["told_ns"] >= 0 else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None

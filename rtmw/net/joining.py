@@ -17,7 +17,7 @@ from rtmw.net.peers import Search, addresses
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.net.status import make_waiting
 from rtmw.net.supervisor import notify
-from rtmw.publisher import Publisher
+from rtmw.publisher import OwnPublisher
 
 log = logging.getLogger("rtmw.node")
 
@@ -69,10 +69,10 @@ class Joining:
                     log.warning("%s", why)
                 ends = await self.ends_within(STEP_S)
 
-    def _status(self) -> Publisher[bytes]:
-        return Publisher(STATUS_TOPIC, history=1, domain=self.domain)
+    def _status(self) -> OwnPublisher:
+        return OwnPublisher(STATUS_TOPIC, history=1, domain=self.domain)
 
-    def _tell_why(self, status: Publisher[bytes], why: str) -> None:
+    def _tell_why(self, status: OwnPublisher, why: str) -> None:
         """Why nothing crosses yet, for everybody who asks."""
         told = {**make_waiting(self.settings(), why, self.since), "undelivered": self.undelivered}
         status.publish(json.dumps(told).encode())

@@ -51,7 +51,7 @@ from rtmw.net.services import Services
 from rtmw.net.settings import NODE, STATUS_TOPIC, Settings
 from rtmw.net.status import Status
 from rtmw.net.supervisor import notify
-from rtmw.publisher import Publisher
+from rtmw.publisher import OwnPublisher
 from rtmw.shm import region_of
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Node:
             "domain %d is carried on DDS domain %d over %s (%s)", self.settings.domain, self.settings.wire_domain,
             self._interfaces.names or "one of its interfaces", self._interfaces.why,
         )  # fmt: skip
-        with Publisher(STATUS_TOPIC, history=1, domain=domain) as status:
+        with OwnPublisher(STATUS_TOPIC, history=1, domain=domain) as status:
             ending = Ending(self._engine, self._bridge, self._keeper, self._links)
             is_cut_off = False
             try:
@@ -223,7 +223,7 @@ class Node:
         if self._anew:
             raise NetworkChanged(self._anew)
 
-    async def _steps(self, domain: Domain, status: Publisher[bytes], network: Network) -> None:
+    async def _steps(self, domain: Domain, status: OwnPublisher, network: Network) -> None:
         """Looking at the own bus may end the node, and nothing else: what others send is not its fault."""
         assert self._stopping is not None
         told, is_ready = 0.0, False  # ready: it has said how it is, by which the next node knows it again
@@ -310,7 +310,7 @@ class Node:
         else:
             self._anew = f"peers are now {', '.join(new.peers) or 'found by multicast'}"
 
-    def _say(self, status: Publisher[bytes]) -> None:
+    def _say(self, status: OwnPublisher) -> None:
         with self._refusals.barrier("status"):
             status.publish(document(self._tell()))
 

@@ -157,6 +157,23 @@ static PyObject *Region_nonce(PyObject *self, void *unused)
     return PyLong_FromUnsignedLongLong(region_of(self)->header->nonce);
 }
 
+/* The slot of this process among the participants; none, if it only looks on. */
+static PyObject *Region_slot(PyObject *self, void *unused)
+{
+    (void)unused;
+    const struct rtmw_region *r = region_of(self);
+    return is_observer(r) ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(r->me);
+}
+
+/* The process that has this slot of the participants; 0: none. */
+static PyObject *Region_pid_at(PyObject *self, PyObject *slot)
+{
+    unsigned long index = PyLong_AsUnsignedLong(slot);
+    if (PyErr_Occurred()) return NULL;
+    uint64_t word = index < PARTICIPANTS ? load_seq(&region_of(self)->participants[index].word) : 0;
+    return PyLong_FromUnsignedLong(participant_state_of(word) == ABSENT ? 0 : participant_pid(word));
+}
+
 static PyObject *Region_sweep(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -190,6 +207,7 @@ static PyMethodDef Region_methods[] = {
     {"events", Region_events, METH_VARARGS, NULL},
     {"examine", Region_examine, METH_O, NULL},
     {"sweep", Region_sweep, METH_NOARGS, NULL},
+    {"pid_at", Region_pid_at, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef Region_getset[] = {{"pool_bytes", Region_pool_bytes, NULL, NULL, NULL},
@@ -198,6 +216,7 @@ static PyGetSetDef Region_getset[] = {{"pool_bytes", Region_pool_bytes, NULL, NU
                                       {"mapped_bytes", Region_mapped_bytes, NULL, NULL, NULL},
                                       {"capacity", Region_capacity, NULL, NULL, NULL},
                                       {"topic_count", Region_topic_count, NULL, NULL, NULL},
+                                      {"slot", Region_slot, NULL, NULL, NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef Region_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Region, weak), READONLY, NULL},
                                        {NULL, 0, 0, 0, NULL}};

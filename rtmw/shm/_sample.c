@@ -186,12 +186,21 @@ static PyObject *Sample_publisher(PyObject *object, void *unused)
     return PyLong_FromUnsignedLongLong(rtmw_identity(self->context->region->core, self->core.publisher));
 }
 
+/* The process that published it; 0: a node brought it from another host. */
+static PyObject *Sample_pid(PyObject *object, void *unused)
+{
+    uint64_t publisher = ((const Sample *)object)->core.publisher;
+    (void)unused;
+    return PyLong_FromUnsignedLong(publisher & RTMW_REMOTE ? 0 : (unsigned long)(publisher >> 32));
+}
+
 static PyGetSetDef Sample_getset[] = {
     {"value", GUARDED(Sample_value), NULL, "The message, decoded.", NULL},
     {"data", Sample_data, NULL, "The payload where it lies, read-only.", NULL},
     {"topic", Sample_topic, NULL, "Name of the topic.", NULL},
     {"type_name", Sample_type_name, NULL, "Name of the message type, as its class was given it: ops.Flight.", NULL},
     {"publisher", Sample_publisher, NULL, "Identity of its publisher: 63 bits, the same on each host.", NULL},
+    {"_pid", Sample_pid, NULL, "Process that published it; 0: of another host.", NULL},
     {"expires_ns", Sample_expires, NULL, "Wall clock in nanoseconds; None: never.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef Sample_members[] = {{"sequence", T_ULONGLONG, offsetof(Sample, core.sequence), READONLY,

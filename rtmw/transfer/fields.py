@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 from rtmw.fields import TakenFields
 from rtmw.transfer.errors import TransfersDamaged
 
-__all__ = ["LONGEST_TEXT", "Fields", "check_range", "packed_text"]
+__all__ = ["LONGEST_TEXT", "Fields", "check_range", "packed_text", "packed_words"]
 
 LONGEST_TEXT: Final = 4096
 """Bytes of a name, an address or a cause: as long as a path of Linux."""
@@ -40,6 +40,13 @@ def packed_text(text: str, what: str) -> bytes:
     if len(data) > LONGEST_TEXT:
         raise ValueError(f"{what} has {len(data)} bytes; at most {LONGEST_TEXT} are possible")
     return len(data).to_bytes(2, "little") + data
+
+
+def packed_words(text: str) -> bytes:
+    """A sentence for people, cut to the longest text, with `?` for half a character. It cannot fail: what it says may
+    quote names of others."""
+    data = text.encode(errors="replace")[:LONGEST_TEXT]
+    return packed_text(data.decode(errors="ignore"), "a sentence")
 
 
 def check_range(what: str, value: int, most: int) -> None:

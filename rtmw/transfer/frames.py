@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from rtmw.transfer.address import Life, life_of
-from rtmw.transfer.fields import LONGEST_TEXT, Fields, packed_text
+from rtmw.transfer.fields import LONGEST_TEXT, Fields, packed_text, packed_words
 from rtmw.transfer.header import header_of, pack_sized_header, unpack_sized_header
 from rtmw.transfer.messages import (
     Abort,
@@ -134,7 +134,7 @@ _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
     19: (GiveUp, ""),
     64: (Done, "8"),
     65: (Accepted, "I"),
-    66: (Failed, "1t"),
+    66: (Failed, "1w"),
     67: (Handed, "84ithb"),
     68: (Moves, "M"),
     69: (Undone, "81"),
@@ -147,9 +147,10 @@ _KINDS: Final[dict[int, tuple[type[Message], str]]] = {
     76: (Advanced, "i88"),
     96: (Core, "8t"),
 }
-"""The layout of a message, field by field: a number of so many bytes, a (t)ext, a (h)eader behind a u16 with its
-size, the id of a sender ((o)nce) likewise, an (i)d, a (b)ody, (d)ata, u64 (N)umbers and (R)uns up to the end, (L)etters
-behind a u16 with their number likewise; (I)ds, (M)oves and (F)ailures behind a u16 with their number."""
+"""The layout of a message, field by field: a number of so many bytes, a (t)ext, (w)ords, which are a text that is cut
+where it is too long, a (h)eader behind a u16 with its size, the id of a sender ((o)nce) likewise, an (i)d, a (b)ody,
+(d)ata, u64 (N)umbers and (R)uns up to the end, (L)etters behind a u16 with their number likewise; (I)ds, (M)oves and
+(F)ailures behind a u16 with their number."""
 _NEVER_WAS: Final = 255
 
 
@@ -264,7 +265,7 @@ def _pack_moves(moves: tuple[Move, ...]) -> bytes:
 
 def _pack_move(move: Move) -> bytes:
     state = _NEVER_WAS if move.state is None else move.state
-    return _pack_id(move.id) + bytes([state]) + packed_text(move.cause, "the cause")
+    return _pack_id(move.id) + bytes([state]) + packed_words(move.cause)
 
 
 def _unpack_numbers(fields: Fields) -> tuple[int, ...]:
@@ -317,7 +318,7 @@ def _unpack_letters(fields: Fields) -> tuple[tuple[int, int, bytes], ...]:
 
 
 def _pack_failures(failed: tuple[tuple[int, Failed], ...]) -> bytes:
-    parts = (index.to_bytes(2, "little") + bytes([one.how]) + packed_text(one.message, "why") for index, one in failed)
+    parts = (index.to_bytes(2, "little") + bytes([one.how]) + packed_words(one.message) for index, one in failed)
     return len(failed).to_bytes(2, "little") + b"".join(parts)
 
 
@@ -343,6 +344,7 @@ def _unpack_move(fields: Fields) -> Move:
 _PACK: Final[dict[str, Callable[[Any], bytes]]] = {
     **{str(size): partial(_pack_number, size) for size in (1, 2, 4, 8)},
     "t": lambda text: packed_text(text, "a text"),
+    "w": packed_words,
     "h": pack_sized_header,
     "i": _pack_id,
     "b": _pack_body,
@@ -363,6 +365,7 @@ _WRITTEN: Final = {
 _UNPACK: Final[dict[str, Callable[[Fields], Any]]] = {
     **{str(size): partial(_unpack_number, size) for size in (1, 2, 4, 8)},
     "t": Fields.short_text,
+    "w": Fields.short_text,
     "h": unpack_sized_header,
     "i": _unpack_id,
     "b": _unpack_body,

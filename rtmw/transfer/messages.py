@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from rtmw.transfer.address import Address
 from rtmw.transfer.header import Header
-from rtmw.transfer.records import Spooled, TransferId, TransferState
+from rtmw.transfer.records import AbortCause, Spooled, TransferId, TransferState
 
 __all__ = [
     "Abort",
@@ -79,6 +80,14 @@ class Join:
     name: str
     folder: str = ""
     held: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.role > 1:
+            raise ValueError(f"role {self.role}; 0 is a sender, 1 an inbox")
+        if Address.parse(self.name) != Address(self.name) and self.role:
+            raise ValueError(f"{self.name!r} is no name of a service")
+        if self.folder and (not self.folder.startswith("/") or "\0" in self.folder):
+            raise ValueError(f"{self.folder!r} is no absolute path of a folder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +338,9 @@ class Undone:
 
     txn: int
     cause: int
+
+    def __post_init__(self) -> None:
+        AbortCause(self.cause)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,13 @@ def test_pub_publishes_text_as_bytes(run: Run, domain: rtmw.Domain) -> None:
         assert [(sample.value, sample.priority) for sample in samples] == [("wörld".encode(), 5)] * 3
 
 
+def test_pub_publishes_on_no_topic_of_rtmw_itself(run: Run, domain: rtmw.Domain) -> None:
+    status, out, err = run("topic", "pub", "rtmw/transfer/core", "hello")
+    assert (status, out) == (1, "")
+    assert "choose another name" in err
+    assert not observe.topics(domain)
+
+
 def test_pub_publishes_an_object_of_a_type(run: Run, domain: rtmw.Domain) -> None:
     with telemetry.CPU.subscriber(domain=domain) as subscriber:
         run("topic", "pub", "telemetry/cpu", '{"host": "pump", "cores": [1, 2]}', "--type", "topics.telemetry:Cpu")

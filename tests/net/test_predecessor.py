@@ -11,6 +11,7 @@ from rtmw import Reliability
 from rtmw.net.dds.discovery import Program
 from rtmw.net.dds.predecessor import Farewells, dead_predecessors, farewell, last_documents, place_of
 from rtmw.net.settings import STATUS_TOPIC, Settings
+from rtmw.publisher import OwnPublisher
 from tests.net.hosts import PATIENCE, Host, wait_until
 
 LASTING = ("--lease", str(20 * PATIENCE))
@@ -59,7 +60,7 @@ def test_a_node_that_lives_is_nobodys_predecessor(hosts: tuple[Host, Host]) -> N
     guid = bytes.fromhex(host.info()["guid"])
     assert dead_predecessors(last_documents(host.domain, settings)) == []
     host.kill()
-    with rtmw.Publisher(STATUS_TOPIC, history=1, domain=host.domain) as stranger:
+    with OwnPublisher(STATUS_TOPIC, history=1, domain=host.domain) as stranger:
         for text in (
             b"{",
             b"[]",

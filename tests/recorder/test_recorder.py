@@ -13,6 +13,7 @@ import pytest
 from cyclonedds.idl import IdlStruct, types
 
 import rtmw
+from rtmw.publisher import OwnPublisher
 from tests.books import assert_usable, examine
 from tests.child import Spawn
 from tests.recorder.files import LONG_S, messages_of, payloads_of, table_of, taken, until
@@ -115,7 +116,7 @@ def test_topics_of_rtmw_itself_are_recorded_only_by_name(domain: rtmw.Domain, tm
     with (
         rtmw.Recorder("*", tmp_path / "all", domain=domain) as every,
         rtmw.Recorder(["rtmw/node"], tmp_path / "one", domain=domain) as one,
-        rtmw.Publisher("rtmw/node", domain=domain) as node,
+        OwnPublisher("rtmw/node", domain=domain) as node,
         rtmw.Publisher("a", domain=domain) as other,
     ):
         node.publish(b"status")

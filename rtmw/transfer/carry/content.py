@@ -55,6 +55,8 @@ def _heads(kind: Kind, body: bytes | Path) -> Iterator[tuple[Kind, int, bytes]]:
             if len(head) < 9:
                 raise TransfersDamaged("a COMPOSITE that ends before its last part")
             length = int.from_bytes(head[1:], "little")
+            if length > size:
+                raise TransfersDamaged(f"a COMPOSITE of {size} bytes with a part of {length}")
             if head[0] == Kind.FILE:
                 yield Kind.FILE, length, file.read(min(length, size))
             else:

@@ -19,12 +19,13 @@ from rtmw.clock import CLOCK
 from rtmw.domain import domain_of
 from rtmw.errors import ClosedError, RtmwError, SweptError
 from rtmw.transfer.address import Life
+from rtmw.transfer.barrier import Barrier
 from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.requests import GRACE_S, Requests
 from rtmw.transfer.client.waiting import Signal
-from rtmw.transfer.errors import CoreNotRunning, TransfersDamaged
-from rtmw.transfer.frames import CORE_TOPIC, queue_of, unpack_frame
+from rtmw.transfer.errors import CoreNotRunning, TransferError
+from rtmw.transfer.frames import CORE_TOPIC, Frame, queue_of
 from rtmw.transfer.messages import Core, Join, Message
 
 __all__ = ["Line", "Member"]
@@ -81,17 +82,25 @@ def no_core(domain: int) -> CoreNotRunning:
     )
 
 
+def _fault_of_announcement(frame: Frame, pid: int) -> str:
+    if not isinstance(frame.message, Core):
+        return f"it is {type(frame.message).__name__}, and no announcement of a core"
+    return "" if frame.life.pid == pid else f"its head names process {frame.life.pid}"
+
+
 class Line:
     """See the head of this file. Any thread."""
 
     def __init__(self, domain: rtmw.Domain) -> None:
         self._domain = domain
-        region = domain.region
-        self._slot = next(row[0] for row in region.participants() if row[1] == os.getpid())
-        reliable = rtmw.Reliability.RELIABLE
-        self._heard = rtmw.Subscriber(queue_of(self._slot), domain=domain, reliability=reliable, depth=DEPTH)
+        slot, reliable = domain.region.slot, rtmw.Reliability.RELIABLE
+        assert slot is not None, "the domain is not one that only looks on"
+        self._heard = rtmw.Subscriber(queue_of(slot), domain=domain, reliability=reliable, depth=DEPTH)
         self._cores = rtmw.Subscriber(CORE_TOPIC, domain=domain, history=1)
-        self.requests = Requests(domain, self._slot)
+        self._barriers = Barrier(queue_of(slot), self._fault), Barrier(CORE_TOPIC, _fault_of_announcement)
+        self._core_pids: set[int] = set()
+        """Of all cores that it has met: the answers of one that has ended may still be in the queue."""
+        self.requests = Requests(domain, slot)
         self.changed = Signal()
         """A core came or went, requests were answered, a member left, or the line was closed."""
         self.start = 0
@@ -221,19 +230,24 @@ class Line:
                     self._look_at_core()
                     self.requests.send_gathered()  # of an event loop that was closed meanwhile
                     self.requests.tell_given_up()
-                frames = [sample.value for sample in self._heard.take_many(256)]
-                if frames:
-                    for frame in frames:
-                        self._take(frame)
+                samples = self._heard.take_many(256)
+                if samples:
+                    for sample in samples:
+                        frame = self._barriers[0].frame_of(sample.value, sample._pid)
+                        if frame is not None:
+                            self._take(frame)
                     self.changed.notify()
                     self.requests.wake_answered()
         except (ClosedError, SweptError, rtmw.ForkedError) as error:
             self._end(error)
+        except Exception as error:
+            self._end(TransferError(f"the core is heard no more: {error!r}; open senders and inboxes anew"))
+            raise  # a fault of rtmw; without the line above, threads would wait for answers for ever
 
     def _hear_cores(self) -> None:
         for sample in self._cores.take_many(16):
-            frame = unpack_frame(sample.value)
-            if not isinstance(frame.message, Core) or frame.message.start <= self.start:
+            frame = self._barriers[1].frame_of(sample.value, sample._pid)
+            if frame is None or not isinstance(frame.message, Core) or frame.message.start <= self.start:
                 continue
             if frame.life.lives():
                 self._meet(frame.life, frame.message)
@@ -251,6 +265,7 @@ class Line:
 
     def _meet(self, life: Life, core: Core) -> None:
         """A core that was not there before."""
+        self._core_pids.add(life.pid)
         with self.requests.lock:
             self.requests.core, self.start, self.node = life, core.start, core.node
             for member in self._members.values():
@@ -261,11 +276,15 @@ class Line:
             member._core_changed()
         self.changed.notify()
 
-    def _take(self, data: bytes) -> None:
-        try:
-            frame = unpack_frame(data)
-        except TransfersDamaged:
-            return  # of another version, or of nobody; a thread that waits is told by its timeout
+    @property
+    def refused(self) -> int:
+        """Messages to this process that were no frames of a core."""
+        return sum(barrier.refused for barrier in self._barriers)
+
+    def _fault(self, frame: Frame, pid: int) -> str:
+        return "" if pid in self._core_pids else "it is not the core that says so"
+
+    def _take(self, frame: Frame) -> None:
         if frame.number == 0:
             member = self._members.get(frame.life)
             if member is not None:

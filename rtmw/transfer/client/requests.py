@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import rtmw
 from rtmw.clock import CLOCK
 from rtmw.errors import ClosedError
+from rtmw.publisher import OwnPublisher
 from rtmw.transfer.address import Life
 from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.gathering import Gathering, Place
@@ -42,8 +43,8 @@ class Requests:
 
     def __init__(self, domain: rtmw.Domain, slot: int) -> None:
         self._slot, reliable = slot, rtmw.Reliability.RELIABLE
-        self._queue = rtmw.Publisher(CORE_QUEUE, domain=domain, reliability=reliable, max_blocking=0.1)
-        self._try = rtmw.Publisher(CORE_QUEUE, domain=domain, reliability=reliable, max_blocking=0)
+        self._queue = OwnPublisher(CORE_QUEUE, domain=domain, reliability=reliable, max_blocking=0.1)
+        self._try = OwnPublisher(CORE_QUEUE, domain=domain, reliability=reliable, max_blocking=0)
         self.lock = threading.RLock()
         """Held while a request is added and its frame goes out, so that none is asked twice of one core."""
         self.core: Life | None = None

@@ -1,15 +1,19 @@
-"""Statements of a core for tools that watch (T11): its errors as events on a topic, and its counters on another."""
+"""Statements of a core on topics: that it is there, for programs; its errors and its counters, for tools (T11)."""
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 import rtmw
 from rtmw.clock import CLOCK
 from rtmw.observe.transfers import COUNTERS_TOPIC, TransferCounters
+from rtmw.publisher import OwnPublisher
 from rtmw.strict_json import as_json
+from rtmw.transfer.address import Life
 from rtmw.transfer.core.watching import Happening
-from rtmw.transfer.frames import EVENTS_TOPIC
+from rtmw.transfer.frames import CORE_TOPIC, EVENTS_TOPIC, Frame, pack_frame
+from rtmw.transfer.messages import Core
 
 __all__ = ["Board"]
 
@@ -21,10 +25,26 @@ SHARE: Final = 20
 class Board:
     """Never waits. Close it."""
 
-    def __init__(self, domain: rtmw.Domain) -> None:
-        self._events = rtmw.Publisher(EVENTS_TOPIC, domain=domain, history=64)
-        self._counters = rtmw.Publisher(COUNTERS_TOPIC, domain=domain, history=1, depth=1)
+    def __init__(self, domain: rtmw.Domain, node: str) -> None:
+        self._core = OwnPublisher(CORE_TOPIC, domain=domain, history=1)
+        self._cores = rtmw.Subscriber(CORE_TOPIC, domain=domain)
+        me, start_ns = Life.of_process(), CLOCK.monotonic_ns()
+        assert me is not None, "this process runs"
+        self._announcement = pack_frame(Frame(me, 0, 0, Core(start_ns, node)))
+        """Its start is larger than that of each core of the domain before: the memory of a domain does not outlive the
+        system, and this clock does not either."""
+        self._events = OwnPublisher(EVENTS_TOPIC, domain=domain, history=64)
+        self._counters = OwnPublisher(COUNTERS_TOPIC, domain=domain, history=1, depth=1)
         self._next = 0.0
+
+    def announce(self) -> None:
+        """This core is there, for programs that run, and for those that come later."""
+        self._core.publish(self._announcement)
+
+    def announce_again(self) -> None:
+        """If another message covers the announcement: programs that come later read the last one alone."""
+        if any(sample._pid != os.getpid() for sample in self._cores.take_many(64)):
+            self.announce()
 
     def tell(self, happening: Happening) -> None:
         """One JSON object."""
@@ -41,5 +61,7 @@ class Board:
         self._counters.publish(counters.pack())
 
     def close(self) -> None:
+        self._core.close()
+        self._cores.close()
         self._events.close()
         self._counters.close()

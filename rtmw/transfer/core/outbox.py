@@ -6,6 +6,7 @@ from collections import deque
 from contextlib import suppress
 
 import rtmw
+from rtmw.publisher import OwnPublisher
 from rtmw.transfer.frames import Frame, pack_frame, queue_of
 from rtmw.transfer.messages import Advanced
 
@@ -18,9 +19,8 @@ class Outbox:
     How far transfers are on their way is not among them: such a program reads the next one that says so."""
 
     def __init__(self, domain: rtmw.Domain, slot: int) -> None:
-        self._publisher = rtmw.Publisher(
-            queue_of(slot), domain=domain, reliability=rtmw.Reliability.RELIABLE, max_blocking=0
-        )
+        reliable = rtmw.Reliability.RELIABLE
+        self._publisher = OwnPublisher(queue_of(slot), domain=domain, reliability=reliable, max_blocking=0)
         self._frames: deque[tuple[int, bytes]] = deque()
         self._is_behind = False
         """The program has not read for so long that its queue is full."""

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import rtmw
 from rtmw.clock import CLOCK
-from rtmw.shm import pid_of
 from rtmw.transfer.address import Address, Life, Reach
+from rtmw.transfer.barrier import Barrier
 from rtmw.transfer.core.board import Board
 from rtmw.transfer.core.claim import claim
 from rtmw.transfer.core.desk import CoreDesk
@@ -53,11 +53,10 @@ from rtmw.transfer.core.service import Service
 from rtmw.transfer.core.syncing import Syncing
 from rtmw.transfer.core.watching import counters_of
 from rtmw.transfer.effects import Aborted, Came, Free, Moved, MovedRun
-from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.events import Event, Now, SendRun, SendTransfer, Tick
-from rtmw.transfer.frames import CORE_QUEUE, CORE_TOPIC, Frame, pack_frame, unpack_frame
+from rtmw.transfer.frames import CORE_QUEUE, Frame
 from rtmw.transfer.limits import Limits
-from rtmw.transfer.messages import Core, Join
+from rtmw.transfer.messages import Join
 from rtmw.transfer.records import Spooled
 from rtmw.transfer.spool import SpoolFile
 from rtmw.transfer.store import Store, Submitted
@@ -93,9 +92,7 @@ class Process:
         self._claim = claim(domain.id)
         chosen = limits or Limits()
         self._store = Store(data, node=node, limits=chosen, now=_now)
-        self._board = Board(domain)
-        self._start_ns = _now().monotonic_ns
-        """Larger than that of each core of the domain before: its memory does not outlive the system, as this clock."""
+        self._board = Board(domain, node)
         known = self._store.machine.state
         self._volatile = Volatile(node, known.incarnation + known.life, chosen, _now)
         self.spool, self.machines = self._store.spool, Machines(self._store.machine, self._volatile.machine, _now)
@@ -108,8 +105,7 @@ class Process:
         self._is_full = self._has_no_room = False
         self._happened: deque[Asked] = deque()
         self._processes = Processes(self._ended)
-        self.refused = 0
-        """Frames that were none."""
+        self.barrier = Barrier(CORE_QUEUE, self._fault)
 
     def obey(self, network: Network, limits: Limits) -> None:
         """Settings that were read again."""
@@ -123,14 +119,14 @@ class Process:
         queue = rtmw.Subscriber(
             CORE_QUEUE, domain=self._domain, reliability=rtmw.Reliability.RELIABLE, depth=DEPTH, lease=None
         )
-        with queue, rtmw.Publisher(CORE_TOPIC, domain=self._domain, history=1) as told:
+        with queue:
             async with self.nodes:
-                await self._serve(queue, told)
+                await self._serve(queue)
 
-    async def _serve(self, queue: rtmw.Subscriber[bytes], told: rtmw.Publisher[bytes]) -> None:
+    async def _serve(self, queue: rtmw.Subscriber[bytes]) -> None:
         tasks = [asyncio.create_task(work) for work in (self._read(queue), self._syncing.run(self._send), self._tick())]
         tasks.append(asyncio.create_task(self._until_stopped()))
-        self._announce(told)
+        self._board.announce()
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -143,16 +139,13 @@ class Process:
     async def _until_stopped(self) -> None:
         await self.stopping.wait()
 
-    def _announce(self, told: rtmw.Publisher[bytes]) -> None:
-        me = Life.of_process()
-        assert me is not None, "this process runs"
-        told.publish(pack_frame(Frame(me, 0, 0, Core(self._start_ns, self._store.machine.state.node))))
-
     async def _read(self, queue: rtmw.Subscriber[bytes]) -> None:
         async for first in queue:
             for sample in [first, *queue.take_many(BATCH)]:
-                self._take(sample)
+                frame = self.barrier.frame_of(sample.data, sample._pid)
                 sample.release()
+                if frame is not None and (not isinstance(frame.message, Join) or self._admit(frame)):
+                    self._drive(Arrived(frame))
             self._drive(Given())
             self._send()
             if self._syncing.try_sync():
@@ -161,24 +154,27 @@ class Process:
                 self._syncing.start()
             await asyncio.sleep(0)
 
-    def _take(self, sample: rtmw.Sample[bytes]) -> None:
-        try:
-            frame = unpack_frame(sample.data)
-        except TransfersDamaged as error:
-            self.refused += 1
-            if self.refused == 1:
-                log.warning("process %d sent no frame: %s; more of it is counted only", pid_of(sample.publisher), error)
-            return
-        if isinstance(frame.message, Join) and not self._admit(frame):
-            return
-        self._drive(Arrived(frame))
+    def _fault(self, frame: Frame, pid: int) -> str:
+        """A process speaks for its own members, and is answered on its own queue."""
+        if frame.life.pid != pid:
+            return f"its head names process {frame.life.pid}"
+        member = self._service.members.get(frame.life)
+        if member is not None:
+            is_own = member.slot == frame.slot
+        else:
+            is_own = not isinstance(frame.message, Join) or self._domain.region.pid_at(frame.slot) == pid
+        return "" if is_own else f"slot {frame.slot} is not its own"
 
     def _admit(self, frame: Frame) -> bool:
         """A program joins: its process is watched, and has an outbox."""
         if not self._processes.watch(frame.life):
             return False
         if frame.slot not in self._outboxes:
-            self._outboxes[frame.slot] = Outbox(self._domain, frame.slot)
+            try:
+                self._outboxes[frame.slot] = Outbox(self._domain, frame.slot)
+            except rtmw.LimitReached as error:
+                log.warning("process %d cannot join: %s", frame.life.pid, error)
+                return False
         return True
 
     def _end_batch(self) -> None:
@@ -206,6 +202,7 @@ class Process:
             if tick % _TICKS == 0:
                 self._drive(Ticked())
             self._drop_outboxes()
+            self._board.announce_again()
             self.nodes.look_at_left(_now())
             failure = self.nodes.failure()
             if failure is not None:

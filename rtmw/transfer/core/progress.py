@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from rtmw.transfer.carry.content import size_of_parts
 from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.carry.peer import Peer
+from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Spooled, TransferState
@@ -53,8 +54,12 @@ def progress_of(item: Item, body: bytes | Path, peer: Peer | None, journal: Jour
 
 
 def progress_of_ended(header: Header, body: bytes | Spooled) -> Progress:
-    """Of one that was sent before, and of which the core has no more than its end."""
-    return Progress(size_of_parts(header.kind, body) if isinstance(body, bytes) else header.length)
+    """Of one that was sent before, and of which the core has no more than its end. ValueError: this body, which the
+    core does not take, is none of its kind."""
+    try:
+        return Progress(size_of_parts(header.kind, body) if isinstance(body, bytes) else header.length)
+    except TransfersDamaged as error:
+        raise ValueError(str(error)) from None
 
 
 def coming_from(peer: Peer) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ docs/transfer-queues.md has the protocol.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,6 @@ from rtmw.errors import LogFull
 from rtmw.transfer import messages
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.accepting import Accepted, Letters, in_batches
-from rtmw.transfer.core.addressed import Addressed
 from rtmw.transfer.core.altering import Altering, Elsewhere
 from rtmw.transfer.core.bodies import Bodies, is_logged, lies_in_memory
 from rtmw.transfer.core.effects import (
@@ -39,6 +37,7 @@ from rtmw.transfer.core.effects import (
 from rtmw.transfer.core.failing import FAILURES, failed
 from rtmw.transfer.core.handing import Handing
 from rtmw.transfer.core.machines import Machines
+from rtmw.transfer.core.members import Addressed, Member
 from rtmw.transfer.core.owners import Owners, transaction_event
 from rtmw.transfer.core.progress import progress_of_ended
 from rtmw.transfer.core.receiving import Receiving
@@ -47,6 +46,7 @@ from rtmw.transfer.core.telling import Telling
 from rtmw.transfer.core.unfinished import Unfinished
 from rtmw.transfer.core.watching import BAD, Events
 from rtmw.transfer.effects import Aborted, Came, Moved, MovedRun
+from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import (
     AbortTransaction,
     BeginTransaction,
@@ -68,16 +68,8 @@ LARGEST_NUMBER: Final = (1 << 63) - 1
 """Of a request that the log knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A sender (role 0) or an inbox (role 1)."""
-
-    life: Life
-    slot: int
-    role: int
-    name: str
-    folder: str
-    """Of an inbox that takes files; else empty."""
+_TAKING: Final = (messages.Take, messages.Untake, messages.Settle, messages.Consume)
+"""Requests of inboxes."""
 
 
 class Service:
@@ -143,6 +135,8 @@ class Service:
             yield tell(frame, failed(error))
 
     def _answer(self, frame: Frame) -> Steps:
+        if isinstance(frame.message, _TAKING) and not self.members[frame.life].role:
+            raise TransferRefused("a sender takes no letters; open an inbox")
         match frame.message:
             case messages.Join() as join:
                 yield from self._join(frame, join)
@@ -184,11 +178,14 @@ class Service:
                 yield from self._of_transaction(frame)
 
     def _join(self, frame: Frame, join: messages.Join) -> Steps:
-        if join.role and frame.life not in self.members:
+        member, before = Member(frame.life, frame.slot, join.role, join.name, join.folder), self.members.get(frame.life)
+        if before is not None and before != member:
+            raise TransferRefused(f"this member has joined as {before.name!r} already, and is no other one now")
+        if join.role and before is None:
             for logged in (True, False):
                 yield Do(ReceiverJoined(join.name, frame.life), logged)
             yield from self._take_back(frame.life, frozenset(join.held))
-        self.members[frame.life] = Member(frame.life, frame.slot, join.role, join.name, join.folder)
+        self.members[frame.life] = member
         if join.role:
             yield ReceiverCame(Path(join.folder) if join.folder else None)
         yield tell(frame, messages.Done(0), False)

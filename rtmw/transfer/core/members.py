@@ -1,19 +1,32 @@
-"""To whom senders have sent, for tools."""
+"""Senders and inboxes that have joined a core, and to whom senders have sent."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from rtmw.transfer.address import Address, Life
 
-__all__ = ["Addressed"]
+__all__ = ["Addressed", "Member"]
 
 MOST: Final = 64
 """Addresses of a sender that are remembered."""
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A sender (role 0) or an inbox (role 1)."""
+
+    life: Life
+    slot: int
+    role: int
+    name: str
+    folder: str
+    """Of an inbox that takes files; else empty."""
+
+
 class Addressed:
-    """Of all senders."""
+    """The addresses of all senders, for tools."""
 
     def __init__(self) -> None:
         self._known: dict[Life, set[Address]] = {}
