@@ -113,7 +113,7 @@ class Reading(Closing, ABC, Generic[R, T]):
         cursor = self._cursor
         begin = self._begin(start, earliest)
         if cursor is None or cursor.position is None:
-            reader = self._folder.reader(begin)
+            reader = self._folder.reader(begin, begins=not isinstance(start, int))
             if isinstance(start, datetime):
                 reader.seek_time(_nanoseconds(start), self._end)
         elif cursor.position < earliest:
@@ -122,7 +122,7 @@ class Reading(Closing, ABC, Generic[R, T]):
                 f"there up to {earliest} were trimmed; log.delete_cursor({cursor.name!r}), and read with it anew"
             )
         else:
-            reader = self._folder.reader(cursor.position)
+            reader = self._folder.reader(cursor.position, begins=True)
         if cursor is not None:
             cursor.begin(reader.position)
         return reader

@@ -192,6 +192,4 @@ bool column_encode(const struct column_program *program, uint16_t header, const 
 /* `count` numbers from where they lie to the column's. */
 void column_store(const struct column_op *op, unsigned size, const uint8_t *from, uint8_t *to, size_t count);
 
-bool utf8_is_valid(const uint8_t *text, size_t size);
-
 #endif

@@ -1,4 +1,5 @@
 /* From bytes to columns. The bytes come from anybody: what they say is checked before anything is done about it. */
+#include "../shm/utf8.h"
 #include "column.h"
 
 struct reader {

@@ -179,7 +179,8 @@ class Record:
 class Reader:
     """Goes through the records from a position on."""
 
-    def __new__(cls, subject: str, folder: int, uuid: bytes, position: int) -> Reader: ...
+    def __new__(cls, subject: str, folder: int, uuid: bytes, position: int, begins: bool = False) -> Reader:
+        """`begins`: a file of the log says that a record begins there, so that it is damage if none does."""
     @property
     def position(self) -> int:
         """Of the record that is next."""

@@ -10,20 +10,22 @@ typedef struct {
 
 static PyObject *Reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"subject", "folder", "uuid", "position", NULL};
+    static char *names[] = {"subject", "folder", "uuid", "position", "begins", NULL};
     PyObject *subject;
     int descriptor;
     Py_buffer uuid;
     unsigned long long position;
+    int begins = 0;
     struct log_folder folder;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Oiy*K", names, &subject, &descriptor, &uuid, &position))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Oiy*K|p", names, &subject, &descriptor, &uuid, &position,
+                                     &begins))
         return NULL;
     bool done = folder_of(&folder, descriptor, &uuid);
     PyBuffer_Release(&uuid);
     Reader *self = done ? (Reader *)type->tp_alloc(type, 0) : NULL;
     if (!self) return NULL;
     self->subject = Py_NewRef(subject);
-    reader_open(&self->core, &folder, position);
+    (begins ? reader_open_at : reader_open)(&self->core, &folder, position);
     self->is_open = true;
     return (PyObject *)self;
 }

@@ -20,6 +20,7 @@ Progress = Callable[[int, int], None]
 
 _SEALED = 1
 _TURN = 1000
+_RUN = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -166,12 +167,25 @@ def _records_behind(folder: Folder, base: int, position: int) -> Iterator[tuple[
         reader.close()
 
 
+def _read_through(folder: Folder, checked: Checked) -> None:
+    """As a reader does, for whom each segment has to lead to the next one."""
+    try:
+        start, end = folder.bounds()
+        with closing(folder.reader(start, begins=True)) as reader:
+            while reader.run(end, 0, 0, core.NO_LIMIT, _RUN, 0) is not None:
+                pass
+    except LogError as error:
+        checked.problems.append(str(error))
+
+
 def check(path: Path, progress: Progress) -> Checked:
     """Reads all records, heads, marks and cursors; a torn tail is told from damage. Errors as of look_into."""
     with look_into(path) as folder:
         checked = Checked(folder.path)
         for _ in _each(folder, checked, progress):
             pass
+        if checked.is_whole:
+            _read_through(folder, checked)
         for name in cursor_names(folder):
             try:
                 folder.cursor(name)

@@ -73,8 +73,7 @@ static int weigh(const struct compaction *c, uint64_t *clean, uint64_t *new, str
 static void read_from(struct compaction *c, uint64_t position, enum compaction_phase phase)
 {
     reader_close(&c->reader);
-    reader_open(&c->reader, &c->folder, position);
-    c->reader.has_begun = true;
+    reader_open_at(&c->reader, &c->folder, position);
     c->phase = phase;
 }
 

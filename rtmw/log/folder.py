@@ -83,8 +83,9 @@ class Folder(Closing):
         """
         return core.Writer(self.path, self.descriptor, self.uuid, most, window, retention)
 
-    def reader(self, position: int) -> core.Reader:
-        return core.Reader(self.path, self.descriptor, self.uuid, position)
+    def reader(self, position: int, *, begins: bool = False) -> core.Reader:
+        """`begins`: a file of the log says that a record begins there, so that LogDamaged is raised if none does."""
+        return core.Reader(self.path, self.descriptor, self.uuid, position, begins)
 
     def cursor(self, name: str) -> tuple[int, int] | None:
         """Position of a cursor, and the time at which it was written; None: there is none."""

@@ -66,7 +66,7 @@ static int add_records(const struct log_folder *folder, struct ids *ids, uint64_
     struct reader_record record;
     struct id_entry entry;
     int code;
-    reader_open(&r, folder, from);
+    reader_open_at(&r, folder, from);
     while ((code = reader_next(&r, end, &record, fault)) == LOG_OK) {
         struct record_parts parts = {record.labels, record.data, record.labels_size, record.data_size, 0};
         if (!id_entry_of(&parts, folder->uuid, &entry)) continue;

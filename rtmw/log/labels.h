@@ -15,6 +15,9 @@ struct label_head {
 };
 _Static_assert(sizeof(struct label_head) == LABEL_HEAD, "as in docs/log-format.md");
 
+enum label_kind { LABEL_NONE, LABEL_BYTES, LABEL_TEXT, LABEL_NUMBER };
+enum { LABEL_LONGEST = 4096 }; /* as labels.py has it */
+
 static inline size_t labels_size_of(const struct label_head *head)
 {
     return (LABEL_HEAD + (size_t)head->key_size + head->id_size + LABEL_ALIGN - 1) & ~(size_t)(LABEL_ALIGN - 1);

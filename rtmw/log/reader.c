@@ -4,11 +4,18 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "../shm/utf8.h"
 #include "start.h"
 
 void reader_open(struct reader *r, const struct log_folder *folder, uint64_t position)
 {
     *r = (struct reader){.folder = *folder, .segment.file = -1, .position = position};
+}
+
+void reader_open_at(struct reader *r, const struct log_folder *folder, uint64_t position)
+{
+    reader_open(r, folder, position);
+    r->has_begun = true;
 }
 
 void reader_close(struct reader *r)
@@ -17,13 +24,38 @@ void reader_close(struct reader *r)
     window_free(&r->window);
 }
 
-/* The segment of the position was removed, perhaps just now: from there up to the start nothing is there. */
+/* The segment of the position is not there: from there up to the start all was removed, perhaps just now. Behind the start
+ * nothing is. */
 static int trimmed(struct reader *r, struct log_fault *fault)
 {
     struct log_fault other;
-    fault->from = fault->to = r->position;
-    if (start_read(&r->folder, &fault->to, &other) || fault->to < r->position) fault->to = r->position;
+    uint64_t start;
+    int code = start_read(&r->folder, &start, &other);
+    if (!code && start <= r->position)
+        return log_damaged(fault, "the segment of this position is missing", ".", r->position, r->position);
+    fault->from = r->position;
+    fault->to = code ? r->position : start;
     return log_fail(fault, LOG_TRIMMED, "the segment was removed", ".", 0);
+}
+
+/* A compacted segment says itself where it ends: there begins the next one, or its head is not as it was written. */
+static int check_end(struct reader *r, struct log_fault *fault)
+{
+    struct bases bases;
+    struct segment again;
+    char name[SEGMENT_NAME];
+    int code = r->segment.is_compacted ? start_list(&r->folder, &bases, fault) : LOG_AT_END;
+    if (code) return code == LOG_AT_END ? LOG_OK : code;
+    size_t n = 0;
+    while (n < bases.count && bases.of[n] <= r->segment.base) n++;
+    bool is_right = n < bases.count && bases.of[n] == r->segment.end;
+    free(bases.of);
+    if (is_right) return LOG_OK;
+    code = segment_open(&r->folder, r->segment.base, O_RDONLY, &again, fault);
+    if (code) return code; /* LOG_TRIMMED: it was removed just now, and perhaps the next one, too */
+    segment_close(&r->folder, &again);
+    segment_name(r->segment.base, name);
+    return log_damaged(fault, "no segment begins where this one ends", name, r->position, r->segment.end);
 }
 
 /* Opens the segment in which the position lies. */
@@ -38,7 +70,8 @@ static int find_segment(struct reader *r, struct log_fault *fault)
     free(bases.of);
     if (!code && is_there) code = segment_open(&r->folder, base, O_RDONLY, &r->segment, fault);
     window_clear(&r->window);
-    r->place = base;
+    r->place = r->behind = base;
+    if (!code && is_there) code = check_end(r, fault);
     return code == LOG_TRIMMED || (!code && !is_there) ? trimmed(r, fault) : code;
 }
 
@@ -46,14 +79,14 @@ static int find_segment(struct reader *r, struct log_fault *fault)
 static int next_segment(struct reader *r, struct log_fault *fault)
 {
     struct segment next;
-    if (r->segment.base == r->position) return LOG_TRIMMED;
+    if (r->segment.base >= r->position) return LOG_TRIMMED;
     int code = segment_open(&r->folder, r->position, O_RDONLY, &next, fault);
     if (code) return code;
     segment_close(&r->folder, &r->segment);
     r->segment = next;
-    r->place = next.base;
+    r->place = r->behind = next.base;
     window_clear(&r->window);
-    return LOG_OK;
+    return check_end(r, fault);
 }
 
 /* No record begins at the position: which of the reasons is it? */
@@ -90,6 +123,8 @@ static int find_kept(struct reader *r, const uint8_t **bytes, uint64_t *size)
         int found = window_record(&r->window, &r->folder, &r->segment, r->place, last, bytes, size);
         if (found <= 0) return found;
         memcpy(&head, *bytes, sizeof head);
+        if (head.lsn < r->behind) return 0; /* moved before one that was appended earlier: readers never step back */
+        r->behind = head.lsn + *size;
         if (head.lsn >= r->position) return r->position = head.lsn, 1;
         r->place += *size;
     }
@@ -109,9 +144,9 @@ static int look(struct reader *r, uint64_t limit, const uint8_t **bytes, uint64_
     for (;;) {
         int found = find_record(r, limit, bytes, size), code;
         if (found < 0) return log_fail(fault, found == -ENOMEM ? LOG_NO_MEMORY : LOG_FAILED, "read", "segment", -found);
-        if (r->position >= limit) return LOG_AT_END;
+        bool is_spoiled = !found && r->segment.is_compacted && r->place < segment_last_place(&r->segment);
+        if (r->position >= limit && !is_spoiled) return LOG_AT_END;
         if (found) return LOG_OK;
-        bool is_spoiled = r->segment.is_compacted && r->position != r->segment.end;
         code = is_spoiled ? LOG_TRIMMED : next_segment(r, fault);
         if (code == LOG_TRIMMED) return explain(r, limit, fault);
         if (code) return code;
@@ -130,11 +165,23 @@ int reader_find(struct reader *r, uint64_t limit, struct reader_record *record, 
 
 void reader_back(struct reader *r, const struct reader_record *record)
 {
-    r->position = record->head.lsn;
+    r->position = r->behind = record->head.lsn;
     r->place -= record->end - record->head.lsn;
+}
+
+static bool is_known(unsigned kind, const uint8_t *label, size_t size)
+{
+    return kind <= LABEL_NUMBER && size <= LABEL_LONGEST && (kind != LABEL_TEXT || utf8_is_valid(label, size));
+}
+
+bool reader_knows(const struct label_head *head, const uint8_t *labels)
+{
+    const uint8_t *key = labels + LABEL_HEAD;
+    return is_known(head->key_kind, key, head->key_size) &&
+           is_known(head->id_kind, key + head->key_size, head->id_size);
 }
 
 int reader_damaged(const struct reader *r, uint64_t size, struct log_fault *fault)
 {
-    return log_damaged(fault, "key and id are longer than their record", "segment", r->position, r->position + size);
+    return log_damaged(fault, "a key or an id is none", "segment", r->position, r->position + size);
 }

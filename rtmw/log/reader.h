@@ -16,6 +16,7 @@ struct reader {
     struct window window;
     uint64_t position; /* of the next record, or of what compaction has removed before it */
     uint64_t place;    /* in a compacted segment: of a record that is not behind `position` */
+    uint64_t behind;   /* likewise: where the record before `place` ends; no record there begins before it */
     uint64_t scanned;  /* reader_scan: behind which position `place` lies */
     bool is_whole;     /* reader_scan has passed nothing but whole records */
     bool has_begun;    /* a record was found: `position` is where one begins */
@@ -29,6 +30,8 @@ struct reader_record {
 };
 
 void reader_open(struct reader *r, const struct log_folder *folder, uint64_t position);
+/* At a position that a file of the log says: that no record begins there is damage, and nobody's mistake. */
+void reader_open_at(struct reader *r, const struct log_folder *folder, uint64_t position);
 void reader_close(struct reader *r);
 /* The record that was given last is the next one again. */
 void reader_back(struct reader *r, const struct reader_record *record);
@@ -36,7 +39,10 @@ void reader_back(struct reader *r, const struct reader_record *record);
  * was set back in between; LOG_AT_END: to `limit`. */
 int reader_seek_time(struct reader *r, uint64_t time_ns, uint64_t limit, struct log_fault *fault);
 
-/* Takes a valid record of so many bytes apart; LOG_DAMAGED: its labels are longer than it. */
+/* Are key and id of kinds that there are, no longer than they may be, and text of UTF-8 where they are text? */
+bool reader_knows(const struct label_head *head, const uint8_t *labels);
+
+/* Takes a valid record of so many bytes apart; LOG_DAMAGED: its labels are none, or longer than it. */
 static inline int reader_split(const uint8_t *bytes, uint64_t size, struct reader_record *record)
 {
     memcpy(&record->head, bytes, sizeof record->head);
@@ -45,6 +51,7 @@ static inline int reader_split(const uint8_t *bytes, uint64_t size, struct reade
     if (record->head.flags & RECORD_LABELS) {
         struct label_head labels;
         if (!label_head_of(record->labels, record->head.length, &labels)) return LOG_DAMAGED;
+        if (!reader_knows(&labels, record->labels)) return LOG_DAMAGED;
         record->labels_size = labels_size_of(&labels);
     }
     record->data = record->labels + record->labels_size;
@@ -53,7 +60,7 @@ static inline int reader_split(const uint8_t *bytes, uint64_t size, struct reade
     return LOG_OK;
 }
 
-/* LOG_DAMAGED: the labels of the record at the position, which has `size` bytes, are longer than it. */
+/* LOG_DAMAGED: the labels of the record at the position, which has `size` bytes, are none. */
 int reader_damaged(const struct reader *r, uint64_t size, struct log_fault *fault);
 
 /* Takes the record at the position apart, and goes on behind it. */

@@ -16,8 +16,8 @@ static void append_none(struct run_texts *texts, size_t row)
     texts->ends[row] = (int32_t)texts->size;
 }
 
-/* False: no room, or `*code`. */
-static bool append_labels(struct run *run, const struct reader_record *record, int *code)
+/* False: no room. */
+static bool append_labels(struct run *run, const struct reader_record *record)
 {
     struct label_head head;
     if (!record->labels_size) {
@@ -27,8 +27,8 @@ static bool append_labels(struct run *run, const struct reader_record *record, i
     }
     memcpy(&head, record->labels, sizeof head);
     const uint8_t *key = record->labels + LABEL_HEAD, *id = key + head.key_size;
-    return (!run->keys.text || run_append_label(&run->keys, run->count, head.key_kind, key, head.key_size, code)) &&
-           (!run->ids.text || run_append_label(&run->ids, run->count, head.id_kind, id, head.id_size, code));
+    return (!run->keys.text || run_append_label(&run->keys, run->count, head.key_kind, key, head.key_size)) &&
+           (!run->ids.text || run_append_label(&run->ids, run->count, head.id_kind, id, head.id_size));
 }
 
 static bool append_data(struct run *run, const struct reader_record *record)
@@ -46,10 +46,10 @@ static bool append_data(struct run *run, const struct reader_record *record)
 }
 
 /* What a record appended in part stays behind `count` and the sizes of texts, and is written over by the next one. */
-static bool append(struct run *run, const struct reader_record *record, int *code)
+static bool append(struct run *run, const struct reader_record *record)
 {
     const size_t keys = run->keys.size, ids = run->ids.size;
-    if (run->count == run->room || !append_labels(run, record, code) || !append_data(run, record)) {
+    if (run->count == run->room || !append_labels(run, record) || !append_data(run, record)) {
         run->keys.size = keys;
         run->ids.size = ids;
         return false;
@@ -75,9 +75,9 @@ int run_read(struct reader *r, uint64_t limit, struct run *run, struct log_fault
             run->other_position = record.head.lsn;
             return LOG_OK;
         }
-        if (!is_wanted(run, record.head.time_ns) || append(run, &record, &code)) continue;
+        if (!is_wanted(run, record.head.time_ns) || append(run, &record)) continue;
         reader_back(r, &record);
-        return code ? log_damaged(fault, "a key or an id is none", "segment", record.head.lsn, record.end) : LOG_OK;
+        return LOG_OK;
     }
     return code;
 }

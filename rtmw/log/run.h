@@ -8,8 +8,6 @@
 
 #include "reader.h"
 
-enum { RUN_LABEL_LONGEST = 4096 }; /* as labels.py has it */
-
 /* Keys or ids, as text: numbers in digits, bytes in hexadecimal digits. */
 struct run_texts {
     uint8_t *text; /* NULL: nobody wants them */
@@ -37,7 +35,7 @@ struct run {
  * records are there. */
 int run_read(struct reader *r, uint64_t limit, struct run *run, struct log_fault *fault);
 
-/* run_label.c: appends the text of a label of this kind. False: there is no room for it. LOG_DAMAGED in `*code`: it is none. */
-bool run_append_label(struct run_texts *texts, size_t row, unsigned kind, const uint8_t *label, size_t size, int *code);
+/* run_label.c: appends the text of a label of this kind, which reader_knows. False: there is no room for it. */
+bool run_append_label(struct run_texts *texts, size_t row, unsigned kind, const uint8_t *label, size_t size);
 
 #endif

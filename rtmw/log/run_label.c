@@ -3,7 +3,7 @@
 
 #include "run.h"
 
-enum { NONE, BYTES, TEXT, NUMBER, GROUP = 9, LIMBS = RUN_LABEL_LONGEST / 4 };
+enum { GROUP = 9, LIMBS = LABEL_LONGEST / 4 };
 
 static const uint32_t BILLION = 1000000000; /* what GROUP digits say at most, and one */
 
@@ -69,16 +69,15 @@ static size_t put_number(const uint8_t *label, size_t size, uint8_t *to)
 /* Bytes of text that a label of so many bytes becomes at most: two hexadecimal digits, or 2.41 decimal ones, for each. */
 static size_t text_room(size_t size) { return 3 * size + GROUP + 1; }
 
-bool run_append_label(struct run_texts *texts, size_t row, unsigned kind, const uint8_t *label, size_t size, int *code)
+bool run_append_label(struct run_texts *texts, size_t row, unsigned kind, const uint8_t *label, size_t size)
 {
-    if (kind > NUMBER || size > RUN_LABEL_LONGEST) return *code = LOG_DAMAGED, false;
     if (text_room(size) > texts->room - texts->size) return false;
     uint8_t *to = texts->text + texts->size;
-    if (kind == BYTES) texts->size += put_hexadecimal(label, size, to);
-    if (kind == NUMBER) texts->size += put_number(label, size, to);
-    if (kind == TEXT) texts->size += size;
-    if (kind == TEXT) memcpy(to, label, size);
-    texts->is_there[row] = kind != NONE;
+    if (kind == LABEL_BYTES) texts->size += put_hexadecimal(label, size, to);
+    if (kind == LABEL_NUMBER) texts->size += put_number(label, size, to);
+    if (kind == LABEL_TEXT) texts->size += size;
+    if (kind == LABEL_TEXT) memcpy(to, label, size);
+    texts->is_there[row] = kind != LABEL_NONE;
     texts->ends[row] = (int32_t)texts->size;
     return true;
 }

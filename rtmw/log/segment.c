@@ -139,9 +139,11 @@ static int check_head(const struct log_folder *folder, const uint8_t *block, str
         return log_damaged(fault, "the file has the name of another segment", name, s->base, s->base);
     int64_t size = folder->io->size(folder->io->disk, s->file);
     if (size < 0) return log_fail(fault, LOG_FAILED, "fstat", name, (int)-size);
-    uint64_t least = SEGMENT_DATA + (s->is_compacted ? head.bytes : 1);
-    if (head.size < least || (uint64_t)size < head.size)
+    uint64_t least = s->is_compacted ? head.bytes : 1;
+    if (head.size < SEGMENT_DATA || head.size - SEGMENT_DATA < least || (uint64_t)size < head.size)
         return log_damaged(fault, "the file is shorter than it was made", name, s->base, s->base);
+    if (s->is_compacted && (head.end <= head.base || head.end - head.base < head.bytes))
+        return log_damaged(fault, "the segment ends before its records do, says its head", name, s->base, s->base);
     s->size = head.size;
     s->created_ns = head.created_ns;
     s->end = head.end;

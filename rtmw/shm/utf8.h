@@ -1,9 +1,13 @@
 /* UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
+#ifndef RTMW_UTF8_H
+#define RTMW_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
-#include "column.h"
-
-static size_t ascii(const uint8_t *text, size_t size)
+static inline size_t utf8_ascii(const uint8_t *text, size_t size)
 {
     size_t at = 0;
     uint64_t eight;
@@ -15,7 +19,7 @@ static size_t ascii(const uint8_t *text, size_t size)
     return at;
 }
 
-static bool continues(const uint8_t *text, size_t count)
+static inline bool utf8_continues(const uint8_t *text, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if ((text[i] & 0xC0) != 0x80) return false;
@@ -23,7 +27,7 @@ static bool continues(const uint8_t *text, size_t count)
 }
 
 /* Bytes of the character that begins there; 0: it is none. */
-static size_t character(const uint8_t *text, size_t size)
+static inline size_t utf8_character(const uint8_t *text, size_t size)
 {
     uint8_t lead = text[0], low = 0x80, high = 0xBF; /* what the second byte may be */
     size_t bytes = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
@@ -32,17 +36,19 @@ static size_t character(const uint8_t *text, size_t size)
     if (lead == 0xED) high = 0x9F;
     if (lead == 0xF0) low = 0x90;
     if (lead == 0xF4) high = 0x8F;
-    if (text[1] < low || text[1] > high || !continues(text + 2, bytes - 2)) return 0;
+    if (text[1] < low || text[1] > high || !utf8_continues(text + 2, bytes - 2)) return 0;
     return bytes;
 }
 
-bool utf8_is_valid(const uint8_t *text, size_t size)
+static inline bool utf8_is_valid(const uint8_t *text, size_t size)
 {
     for (size_t at = 0;;) {
-        at += ascii(text + at, size - at);
+        at += utf8_ascii(text + at, size - at);
         if (at == size) return true;
-        size_t bytes = character(text + at, size - at);
+        size_t bytes = utf8_character(text + at, size - at);
         if (bytes == 0) return false;
         at += bytes;
     }
 }
+
+#endif
