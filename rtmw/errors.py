@@ -131,7 +131,7 @@ class DeadlineMissed(RtmwError):
 
 
 class LeaseExpired(RtmwError):
-    """A publisher waited for this RELIABLE subscriber for longer than its lease, and went on without it.
+    """A publisher waited for this RELIABLE subscriber, or tried, for longer than its lease, and went on without it.
 
     `missed` messages are gone for this subscriber; the next call goes on behind them.
     """

@@ -82,7 +82,8 @@ class Publisher(shm.Publisher[T], Closing):
     - `reliability`: what gives way when a queue or the pool is full, see Reliability.
     - `depth`: messages of at most 128 bytes that stay for late subscribers while memory and topics are plenty.
     - `history`: messages that stay for late subscribers in any case.
-    - `max_blocking`: seconds for which `publish` waits for a RELIABLE subscriber whose queue is full; None: no limit.
+    - `max_blocking`: seconds for which `publish` waits for a RELIABLE subscriber whose queue is full; None: no limit;
+      0: it only tries. A try, too, sees whether the subscriber in its way lives, and goes on if that is dead.
 
     Errors: TopicNameError, UnsupportedType, ValueError, LimitReached, and those of Domain.
     """

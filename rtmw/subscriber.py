@@ -115,8 +115,8 @@ class Subscriber(shm.Subscriber[T], Closing):
     - `reliability`: what it asks for; with RELIABLE it is matched with RELIABLE publishers only.
     - `depth`: unread messages of each priority that are kept for it.
     - `history`: messages from before it came that it wants, of publishers that keep some.
-    - `lease`: with RELIABLE, seconds for which a publisher waits for this subscriber while it stands still. Then it
-      misses messages, and its next call raises LeaseExpired. None: no limit.
+    - `lease`: with RELIABLE, seconds for which a publisher waits, or tries again and again, while this one stands
+      still. Then it misses messages, and its next call raises LeaseExpired. None: no limit.
     - `spin`: seconds to spin before sleeping; 0: none, None: as long as has been worth it.
 
     Errors: TopicNameError, UnsupportedType, ValueError, LimitReached, and those of Domain.

@@ -2,8 +2,8 @@
  *
  *   atomics.h ← layout.h ← core.h ← life · participants · descriptors · blocks · queue · peek · topics · retire · slots
  *               bitmap.h              wait · datagrams · spin · standing · unread · room · retention · thinning · within
- *                                   · eviction ← publisher · publish · subscriber · take · parked · books · describe
- *                                   ← rtmw.h ← _*.c (Python)
+ *                                   · evictable · eviction ← publisher · publish · subscriber · take · parked · books
+ *                                   · describe ← rtmw.h ← _*.c (Python)
  *
  * Headers that fewer files share: topics.h, waiting.h, trace.h, standing.h, unread.h, retention.h, cursor.h.
  */
@@ -21,9 +21,7 @@
 enum { STASH = 256 };
 enum { SCATTER = 1024 }; /* descriptors: see scattered in descriptors.c */
 #define LENT (UINT64_C(1) << 32)
-enum {
-    LARGE_COPY = 256 << 10
-}; /* bytes from which on copying a message costs by where its block lies, not by its words */
+enum { LARGE_COPY = 256 << 10 }; /* from so many bytes on a copy costs by where its block lies, not by its words */
 
 /* Descriptors that this process saw passed and may claim again: a hint, checked by generation at use. Oldest first. */
 struct stash {
@@ -101,8 +99,8 @@ struct rtmw_publisher {
     uint64_t trim_at[BANDS]; /* queue length at which trimming is worth another look */
     uint32_t refused_band;   /* of the message that was refused last */
     uint64_t refused_bytes;  /* that could not be had, when it was refused last; 0: there was no room in a queue */
-    uint64_t waited_ns;      /* when it last came from waiting for memory, without the lock: read and written relaxed */
-    uint64_t reclaimed_ns;   /* when it last looked at stashes as often as its message is large */
+    uint64_t waited_ns;      /* when it last waited for memory, or was refused it. Read and written relaxed */
+    uint64_t reclaimed_ns;   /* when it last looked as far as its message is large */
     uint64_t relieved_ns;    /* when it last looked for relief: a topic that holds more than its own */
     bool relieved;           /* then one gave way. Says nothing of other topics, which may hold less than its own */
     uint32_t expel_scan;     /* subscriber slot at which its next look for the dead and the stalled begins */
@@ -241,6 +239,7 @@ int region_state(struct rtmw_region *);
 bool is_swept(struct rtmw_region *);
 uint32_t sweep_the_dead(struct rtmw_region *);                  /* how many were swept after. Lock held */
 uint32_t sweep_if_due(struct rtmw_region *, uint64_t every_ns); /* Lock held */
+bool sweep_if_dead(struct rtmw_region *, uint32_t slot); /* true: this participant was dead, and is swept. Lock held */
 
 /* The same for who publishes, at no cost: the sweep changed a word of a line that publishing reads in any case. */
 static inline bool publisher_is_swept(const struct rtmw_publisher *p)
@@ -268,6 +267,7 @@ uint32_t descriptor_inherit(struct rtmw_region *, struct descriptor *, uint64_t 
 static inline bool descriptor_is_message(struct descriptor *d) { return state_kind(load_seq(&d->state)) != EMPTIED; }
 uint32_t reclaim_passed(struct rtmw_region *);  /* frees all it finds; how many */
 uint32_t reclaim_hinted(struct rtmw_region *);  /* a bounded part: what somebody said may be passed */
+enum { RECLAIM_LOOKED_AT = 512 };               /* descriptors of that part: */
 uint32_t reclaim_stashed(struct rtmw_region *); /* a bounded part, in turn: what idle processes have in their stashes */
 void hint_passed(struct rtmw_region *, uint32_t index); /* it may be passed, and nobody may know */
 void recount_hints(struct rtmw_region *);
@@ -358,7 +358,7 @@ bool queue_trim(struct rtmw_publisher *, uint32_t band, uint64_t size);
 /* LOANED by me with the block of the last message, which all have read; or NIL */
 uint32_t inherit_last(struct rtmw_publisher *, uint32_t band, uint64_t size);
 
-/* eviction.c: what gives way when memory runs short, over all topics. Lock held */
+/* evictable.c: which topics have messages that may give way. Lock held */
 void evictable_mark(struct rtmw_region *, uint32_t topic, uint32_t band);
 void evictable_recount(struct rtmw_region *);
 void topic_unpin(struct rtmw_region *, uint32_t topic); /* a subscriber moved on, or is gone */
@@ -375,8 +375,6 @@ static inline uint32_t reliable_room(struct rtmw_publisher *p, uint32_t band)
 {
     return p->qos.reliability == RTMW_RELIABLE ? room_for_reliable(p, band) : UINT32_MAX;
 }
-/* A publisher waits: for room in full queues, or for memory. The dead are swept after, the stalled lapse. */
-void expel_stalled(struct rtmw_publisher *, bool for_memory);
 /* take.c: one call steps over so many messages that the subscriber does not get; RTMW_AGAIN: there may be more behind these. */
 enum { STEPS_OVER = 64 };
 

@@ -15,7 +15,7 @@
 
 enum { AHEAD = 1, LINES_AHEAD = 3 };
 enum { SCATTER_STEP = 619, SCATTER_BACK = 579 }; /* STEP × BACK is 1 modulo SCATTER */
-enum { RECLAIM_HINTED = 64, RECLAIM_LOOKED_AT = 512 };
+enum { RECLAIM_HINTED = 64 };
 
 static uint32_t granules_for(uint64_t size)
 {

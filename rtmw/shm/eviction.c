@@ -10,23 +10,17 @@
  * So no load of low priority keeps an urgent message out; and what RELIABLE subscribers need, which cannot go, is kept
  * out of the reserve (first_open in core.h) by those below.
  *
- * Topics are found through a bitmap a band: `evictable`, a bit a topic, beside a bit a band in the topic itself.
- *
- *   appender     links, then looks at the topic's bit; if it is clear: sets it, then the bitmap's
- *   evictor      found nothing that may go: sets `pinned` if RELIABLE subscribers need what is there; clears the
- *                bitmap's bit, then the topic's; looks again, and sets both when something may go
- *   subscriber   moves its cursor or leaves, then looks at `pinned`; if it is set: clears it, and sets both bits
- *
- * A process that changes something sets bits after the change, and the evictor looks after it has cleared them: one of the
- * two sees the other (all are sequentially consistent). A death in between is mended by the sweep, which sets them all.
- *
- * An evictor that is stopped while it clears leaves the bitmap's bit clear and the topic's set; a subscriber that is stopped
- * between its two steps leaves `pinned`. So a publisher that is refused repairs some of both, in turn.
+ * Topics are found through a bitmap a band: evictable.c.
  *
  * Each call looks at a bounded number of topics for what is spare, and at further ones for what is unread; the next call
  * goes on behind them. Some of these looks are for each band, so that no crowd in a lower one that has to stay hides what
  * may go in a higher one. The topic that gave way last is always among those that are looked at. A publisher above the
  * lowest band looks at more topics, as many as a call has time for: 50 microseconds in all.
+ *
+ * A large message needs many to give way, so its call has more looks, in as many turns. But the turn that frees nothing,
+ * which is the last one, looks through each table at most once, however large the message is. A publisher that waits for
+ * memory, or tries again and again, looks so far once in ten milliseconds; its calls in between look as far in a turn as
+ * those for a small message.
  *
  * For what lies within queues topics are looked at in turn, and not by the bitmap: a topic that is pinned may have some.
  */
@@ -44,7 +38,6 @@ enum {
     SPARE_LOOKS_A_BAND = 3 * LOOK,
     SUBSCRIBERS_A_GLANCE = 8,
     LOOKS_WITHIN = 32 * LOOK,
-    REPAIRS = 64, /* topics */
     UNREAD_MOST = 8,
     RELIEF_EVERY_NS = 1000000,
     RECLAIM_FOR = 4, /* pages of a message that are worth another look at stashes */
@@ -52,47 +45,6 @@ enum {
     RECLAIM_AGAIN_NS = 10000000, /* by a publisher that waits, and comes again and again */
     SWEEP_EVERY_NS = 10000000
 };
-
-static uint64_t *evictable_map(struct rtmw_region *r, uint32_t band)
-{
-    return r->evictable + band * BITMAP_WORDS(r->header->topics);
-}
-
-void evictable_mark(struct rtmw_region *r, uint32_t topic, uint32_t band)
-{
-    fetch_or(&r->topics[topic].evictable, 1u << band);
-    bitmap_set(evictable_map(r, band), topic);
-}
-
-void topic_unpin(struct rtmw_region *r, uint32_t topic)
-{
-    uint32_t bands = exchange(&r->topics[topic].pinned, 0u);
-    for (uint32_t band = 0; band < BANDS; band++)
-        if (bands & (1u << band)) evictable_mark(r, topic, band);
-}
-
-/* After a death: marks all that the dead may have been about to mark. */
-void evictable_recount(struct rtmw_region *r)
-{
-    for (uint32_t topic = 0; topic < load_seq(&r->hints->topics_top) && topic < r->header->topics; topic++)
-        for (uint32_t band = 0; band < BANDS; band++)
-            if (load_seq(&r->topics[topic].bands) & (1u << band)) evictable_mark(r, topic, band);
-}
-
-/* Bits over which somebody was stopped: between clearing the one and the other, or after it moved on in a topic that is
- * pinned. The latter looks like any that is pinned, so it is one at a time that is looked at again. */
-void evictable_repair(struct rtmw_region *r)
-{
-    uint32_t topics = load_seq(&r->hints->topics_top);
-    if (topics > r->header->topics) topics = r->header->topics;
-    if (topics) topic_unpin(r, r->unpin_scan++ % topics);
-    for (uint32_t looked = 0; looked < REPAIRS && looked < topics; looked++) {
-        uint32_t topic = r->repair_scan < topics ? r->repair_scan : 0;
-        uint32_t named = load_seq(&r->topics[topic].evictable) & ((1u << BANDS) - 1);
-        for (; named; named &= named - 1) bitmap_set(evictable_map(r, (uint32_t)__builtin_ctz(named)), topic);
-        r->repair_scan = topic + 1;
-    }
-}
 
 /* ---- one band of a topic ---- */
 
@@ -160,6 +112,14 @@ static int64_t *looks_for(struct search *s, enum look look)
     return look == LOOK_UNREAD ? &s->looks : &s->spare_looks;
 }
 
+/* Takes away the looks beyond `most`, to be given back later. */
+static int64_t set_aside(int64_t *looks, int64_t most)
+{
+    int64_t aside = *looks > most ? *looks - most : 0;
+    *looks -= aside;
+    return aside;
+}
+
 static void consider(struct search *s, uint32_t topic, uint32_t band, enum look look, struct victim *best)
 {
     struct rtmw_region *r = s->publisher->region;
@@ -203,10 +163,9 @@ static struct victim choose(struct search *s, uint32_t band, enum look look)
 /* The same, with at most so many looks. */
 static struct victim choose_within(struct search *s, uint32_t band, enum look look, int64_t looks)
 {
-    int64_t *left = looks_for(s, look), others = *left > looks ? *left - looks : 0;
-    *left -= others;
+    int64_t aside = set_aside(looks_for(s, look), looks);
     struct victim victim = choose(s, band, look);
-    *left += others;
+    *looks_for(s, look) += aside;
     return victim;
 }
 
@@ -303,13 +262,29 @@ static bool search_within(struct search *s)
     return false;
 }
 
-/* How often a call looks at stashes. One that waits for memory finds most of it by hints. */
-static uint64_t reclaims_of(rtmw_publisher *p, uint64_t size, uint64_t now)
+static uint64_t less_of(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* For so many pages of its message a call looks further than for a small one. */
+static uint64_t pages_looked_for(rtmw_publisher *p, uint64_t size, uint64_t now)
 {
-    bool waits = now - load_relaxed(&p->waited_ns) < RECLAIM_EVERY_NS;
-    if (waits && now - p->reclaimed_ns < RECLAIM_AGAIN_NS) return 1;
+    bool comes_again = now - load_relaxed(&p->waited_ns) < RECLAIM_EVERY_NS;
+    if (size < PAGE || (comes_again && now - p->reclaimed_ns < RECLAIM_AGAIN_NS)) return 0;
     p->reclaimed_ns = now;
-    return 1 + size / (RECLAIM_FOR * PAGE);
+    return size / PAGE;
+}
+
+/* All looks of a call, and how many of them one turn may use: so that it looks through each table once at most. */
+static void allow_looks(struct search *s, uint64_t size)
+{
+    const struct rtmw_region *r = s->publisher->region;
+    uint64_t topics = less_of(load_seq(&r->hints->topics_top), r->header->topics), descriptors = r->header->descriptors;
+    uint64_t pages = pages_looked_for(s->publisher, size, s->now), base = s->band ? LOOKS_URGENT : LOOKS;
+    s->looks = (int64_t)(base + LOOKS_A_PAGE * (size / PAGE));
+    s->spare_looks = (int64_t)(SPARE_LOOKS + LOOKS_A_PAGE * (size / PAGE));
+    s->looks_within = (int64_t)(LOOKS_WITHIN + LOOKS_A_PAGE * (size / PAGE));
+    s->turn_looks = (int64_t)(base + LOOKS_A_PAGE * less_of(pages, topics));
+    s->turn_within = (int64_t)(LOOKS_WITHIN + less_of(LOOKS_A_PAGE * pages, LOOKS_A_MESSAGE * descriptors));
+    s->reclaims = 1 + less_of(pages / RECLAIM_FOR, descriptors / RECLAIM_LOOKED_AT);
 }
 
 struct search search_begin(rtmw_publisher *p, uint32_t band, uint64_t size)
@@ -319,14 +294,11 @@ struct search search_begin(rtmw_publisher *p, uint32_t band, uint64_t size)
     struct outlook mine = outlook_begin(r, p->topic_index, band, LOOK_UNREAD);
     s.need = r->short_of_pages ? (size + GRANULE - 1) / GRANULE : 1;
     s.own = share_of(r, &mine);
-    s.looks = (int64_t)((band ? LOOKS_URGENT : LOOKS) + LOOKS_A_PAGE * (size / PAGE));
-    s.spare_looks = (int64_t)(SPARE_LOOKS + LOOKS_A_PAGE * (size / PAGE));
-    s.looks_within = (int64_t)(LOOKS_WITHIN + LOOKS_A_PAGE * (size / PAGE));
-    s.reclaims = reclaims_of(p, size, s.now);
+    allow_looks(&s, size);
     return s;
 }
 
-/* In a call as often as its message is large. */
+/* As long as the call may. */
 static bool reclaim_in_turn(struct search *s)
 {
     bool found = false;
@@ -346,16 +318,27 @@ static bool reclaim_what_is_hinted(struct search *s)
 
 bool make_spare_room(struct search *s) { return search_bands(s, BANDS - 1, LOOK_SPARE, &s->spare); }
 
-/* After descriptor_claim found nothing. true: try again. */
-bool make_room(struct search *s)
+static bool try_all(struct search *s)
 {
     struct rtmw_region *r = s->publisher->region;
-    if (s->looks <= 0) return false;
-    s->looks -= LOOK;
     if (reclaim_what_is_hinted(s) || sweep_if_due(r, SWEEP_EVERY_NS)) return true;
     if (s->now - r->reclaimed_ns >= RECLAIM_EVERY_NS && reclaim_in_turn(s)) return true;
     if (make_spare_room(s) || search_bands(s, s->band, LOOK_UNREAD, &s->unread) || reclaim_in_turn(s)) return true;
     return search_within(s);
+}
+
+/* After descriptor_claim found nothing. true: try again. */
+bool make_room(struct search *s)
+{
+    if (s->looks <= 0) return false;
+    s->looks -= LOOK;
+    int64_t looks = set_aside(&s->looks, s->turn_looks), spare_looks = set_aside(&s->spare_looks, s->turn_looks);
+    int64_t looks_within = set_aside(&s->looks_within, s->turn_within);
+    bool gave = try_all(s);
+    s->looks += looks;
+    s->spare_looks += spare_looks;
+    s->looks_within += looks_within;
+    return gave;
 }
 
 /* Memory is low: before this topic keeps less than it could, one that holds more lets go of what is spare. */

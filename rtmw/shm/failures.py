@@ -117,8 +117,9 @@ def failure(code: int, subject: object, detail: int) -> Exception:
 
     if code == core.LAPSED:
         return errors.LeaseExpired(
-            f"topic {subject!r}: a publisher waited for this RELIABLE subscriber for longer than its lease, and went "
-            f"on without it; {detail} messages are gone. The next call goes on behind them",
+            f"topic {subject!r}: a publisher waited for this RELIABLE subscriber, or was refused again and again, for "
+            f"longer than its lease, and went on without it; {detail} messages are gone. The next call goes on behind "
+            "them",
             detail,
         )
     if code == core.DENIED and isinstance(subject, int):

@@ -247,7 +247,7 @@ struct topic {
     uint32_t history;       /* the largest that a publisher promised; only grows, and 0 in a new life */
     uint32_t timely;        /* 1 once a TIMELY publisher was here */
     uint32_t reliable;      /* 1 once a RELIABLE publisher was here */
-    uint32_t evictable;     /* bit a band that may hold what may go. Appenders set, evictors clear: see eviction.c */
+    uint32_t evictable;     /* bit a band that may hold what may go. Appenders set, evictors clear: see evictable.c */
     uint64_t tracers[2]; /* bit a participant that traces it: set and cleared by it, cleared by who sweeps after it */
     uint64_t subscribed; /* bit a 64th of the subscriber table in which it ever had one: they set, before ACTIVE */
     uint32_t wait;       /* futex. Odd: somebody sleeps. A wake-up makes it even */

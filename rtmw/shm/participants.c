@@ -215,26 +215,33 @@ static void sweep_after(struct rtmw_region *r, uint32_t slot, uint64_t word)
     cas64(&p->word, participant_in_state(word, LEAVING), gone);
 }
 
+/* This process is not swept itself: else the bit that it sets would be another's. */
+static bool sweep_one(struct rtmw_region *r, uint32_t slot)
+{
+    struct participant *p = &r->participants[slot];
+    uint64_t word = load_seq(&p->word), leaving = participant_in_state(word, LEAVING);
+    if (participant_state_of(word) == ABSENT || slot == r->me || !is_dead(r, slot, word)) return false;
+    cas64(&p->word, word, leaving);
+    fetch_or(&p->sweepers[r->me >> 6], bit_of(r->me)); /* pairs with participant_claim */
+    bool swept = load_seq(&p->word) == leaving;
+    if (swept) sweep_after(r, slot, leaving);
+    fetch_and(&p->sweepers[r->me >> 6], ~bit_of(r->me));
+    return swept;
+}
+
 uint32_t sweep_the_dead(struct rtmw_region *r)
 {
     uint32_t swept = 0;
     r->swept_ns = monotonic_ns();
-    if (is_swept(r)) return 0; /* the bit that it would set is another's */
+    if (is_swept(r)) return 0;
     parked_sweep(r);
-    for (uint32_t slot = 0; slot < PARTICIPANTS; slot++) {
-        struct participant *p = &r->participants[slot];
-        uint64_t word = load_seq(&p->word);
-        if (participant_state_of(word) == ABSENT || slot == r->me || !is_dead(r, slot, word)) continue;
-        uint64_t leaving = participant_in_state(word, LEAVING);
-        cas64(&p->word, word, leaving);
-        fetch_or(&p->sweepers[r->me >> 6], bit_of(r->me)); /* pairs with participant_claim */
-        if (load_seq(&p->word) == leaving) {
-            sweep_after(r, slot, leaving);
-            swept++;
-        }
-        fetch_and(&p->sweepers[r->me >> 6], ~bit_of(r->me));
-    }
+    for (uint32_t slot = 0; slot < PARTICIPANTS; slot++) swept += sweep_one(r, slot);
     return swept;
+}
+
+bool sweep_if_dead(struct rtmw_region *r, uint32_t slot)
+{
+    return slot < PARTICIPANTS && !is_swept(r) && sweep_one(r, slot);
 }
 
 uint32_t sweep_if_due(struct rtmw_region *r, uint64_t every_ns)

@@ -65,11 +65,15 @@ static void write_header(rtmw_publisher *p, uint32_t band, struct descriptor *d,
 
 static bool has_band(const rtmw_message_qos *qos) { return !qos || qos->priority < BANDS; }
 
-/* For rtmw_publisher_wait, which waits for what was missing. */
+/* Says for rtmw_publisher_wait what was missing. Who only tries again and again goes on as one that waits: the dead and the
+ * stalled are seen to. Lock held */
 static int refused(rtmw_publisher *p, int code, uint64_t bytes, uint32_t band)
 {
     store_relaxed(&p->refused_bytes, bytes);
     store_relaxed(&p->refused_band, band);
+    if (code != RTMW_NO_MEMORY) return code; /* of full queues it is done by reliable_room */
+    store_relaxed(&p->waited_ns, monotonic_ns());
+    expel_for_memory(p);
     return code;
 }
 

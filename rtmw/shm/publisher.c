@@ -120,14 +120,13 @@ uint32_t rtmw_publisher_lost(rtmw_publisher *p, uint64_t messages, uint64_t sinc
     return count;
 }
 
-/* Full queues of RELIABLE subscribers are waited for; those that died or stand still are seen to meanwhile. */
+/* Full queues of RELIABLE subscribers are waited for, or memory; those that died or stand still are seen to meanwhile. */
 static bool is_full(rtmw_publisher *p)
 {
     struct rtmw_region *r = p->region;
     lock_take(&r->lock);
     bool full = !reliable_room(p, p->refused_band);
-    expel_stalled(p, !full);
-    full = full && !reliable_room(p, p->refused_band);
+    if (!full) expel_for_memory(p);
     lock_give(&r->lock);
     return full;
 }

@@ -5,6 +5,7 @@
 #include "unread.h"
 
 enum { TRIM_MOST = 64 };
+enum { LOOKS_A_MESSAGE = 2 }; /* within a queue */
 
 /* Whose needs count. */
 enum look {
@@ -49,6 +50,9 @@ bool empty_within(struct search *, const struct outlook *);
  * messages in a call; until it has come to the end it answers what was so before. */
 uint32_t room_when_low(struct rtmw_publisher *, uint32_t band);
 
+/* evictable.c: the bitmap of a band, a bit a topic */
+uint64_t *evictable_map(struct rtmw_region *, uint32_t band);
+
 /* eviction.c */
 struct victim {
     struct outlook outlook;
@@ -57,14 +61,15 @@ struct victim {
 
 struct search { /* of one call, for a message */
     struct rtmw_publisher *publisher;
-    uint32_t band;               /* of the message */
-    uint64_t need, own;          /* of what is short; and what the publisher's own topic holds of it in that band */
-    uint64_t now;                /* CLOCK_MONOTONIC */
-    int64_t spare_looks, looks;  /* that are left: for what is spare, and for the rest; in units of a glance */
-    int64_t looks_within;        /* and for what lies within queues */
-    bool hinted;                 /* there may be passed messages that somebody has named */
-    uint64_t reclaims;           /* parts of the others' stashes that may still be looked through */
-    struct victim spare, unread; /* those that gave way last */
+    uint32_t band;                   /* of the message */
+    uint64_t need, own;              /* of what is short; and what the publisher's own topic holds of it in that band */
+    uint64_t now;                    /* CLOCK_MONOTONIC */
+    int64_t spare_looks, looks;      /* that are left: for what is spare, and for the rest; in units of a glance */
+    int64_t looks_within;            /* and for what lies within queues */
+    int64_t turn_looks, turn_within; /* that one call of make_room may use */
+    bool hinted;                     /* there may be passed messages that somebody has named */
+    uint64_t reclaims;               /* parts of the others' stashes that may still be looked through */
+    struct victim spare, unread;     /* those that gave way last */
 };
 
 struct search search_begin(struct rtmw_publisher *, uint32_t band, uint64_t size);

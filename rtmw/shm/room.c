@@ -5,6 +5,10 @@
  *
  * A publisher asks only when what it found the last time is used up: `gate` is the sequence up to which nobody can be
  * full, since each message counts at most once. It is void when `epoch` changes: a subscriber has joined.
+ *
+ * A publisher that finds a full subscriber sees whether its program lives and its lease goes on, each time, whether it
+ * waits afterwards or only tries. One such look asks the kernel about a bounded number of programs, and sweeps after one;
+ * the next look goes on behind them. So n dead programs among m that are in the way are gone after n + m / 8 looks.
  */
 #include <string.h>
 
@@ -13,7 +17,9 @@
 #include "waiting.h"
 
 enum { MOST_LOOKED_AT = 256, MOST_EXPELLED = 64 };
-enum { MOST_ASKED = 256, ASKED_PART = 16 }; /* of a topic's subscribers in one look; all within SAME_WAIT */
+enum { MOST_ASKED = 128, ASKED_PART = 16 }; /* of a topic's subscribers in one look; all within SAME_WAIT */
+enum { FOR_MEMORY = BANDS };                /* in place of a band */
+enum { MOST_LIVES = 8 };                    /* programs that the kernel is asked about in one look */
 enum { SAME_WAIT = 128 }; /* units of `stall`: between two looks of a publisher that waits, also on a loaded machine */
 
 static bool waits_for(struct rtmw_publisher *p, struct subscriber_block *block)
@@ -85,6 +91,121 @@ static int64_t least_room(struct rtmw_publisher *p, uint32_t band)
     return room < 0 ? 0 : room;
 }
 
+/* Time between two looks that counts for a lease of so many units: all of it where publishers wait, or try at least once a
+ * lease. After a longer pause a quarter of the lease counts, so that a rare try does not find it run out at once, and a
+ * publisher that tries rarely is not blocked for ever. */
+static uint32_t counted(uint32_t passed, uint32_t lease)
+{
+    uint32_t longest = STALL_SEEN_MASK / 2, same = lease > longest ? longest : lease > SAME_WAIT ? lease : SAME_WAIT;
+    return passed <= same ? passed : lease / 4 + 1;
+}
+
+/* The value of `stall` after a look at a subscriber by a publisher that waits for it or was refused. It begins at 0 when the
+ * subscriber has moved on. */
+static uint64_t stall_after(uint64_t stall, uint32_t position, uint32_t now, uint32_t lease)
+{
+    uint32_t passed = (now - stall_seen(stall)) & STALL_SEEN_MASK, waited = stall_waited(stall);
+    if (stall == 0 || stall_position(stall) != position) return stall_make(position, 0, now);
+    if (passed > STALL_SEEN_MASK - SAME_WAIT) return stall; /* another publisher looked after I read the clock */
+    waited += counted(passed, lease);
+    return stall_make(position, waited < STALL_WAITED_MASK ? waited : STALL_WAITED_MASK, now);
+}
+
+static bool lapse(struct rtmw_region *r, uint32_t topic, uint32_t slot, uint64_t word)
+{
+    if (!cas64(&r->subscriber_words[slot], word, (word & ~UINT64_C(15)) | SLOT_LAPSED)) return false;
+    fetch_add(&r->topics[topic].epoch, 1u);
+    topic_unpin(r, topic);
+    wake_subscribers(r, &r->topics[topic], topic);
+    return true;
+}
+
+/* A subscriber that stands still while a publisher waits for it: where, and for how long. One word, so that what two
+ * publishers write about it never mixes. true: its lease has run out, and nobody waits for it any more. */
+static bool watch(struct rtmw_region *r, uint32_t topic, uint32_t slot, uint64_t word)
+{
+    struct subscriber_block *block = &r->subscribers[slot];
+    uint64_t lease_ns = load_relaxed(&block->lease_ns), units = (lease_ns >> 20) + 1, stall = load_seq(&block->stall);
+    uint32_t position = 0, now = (uint32_t)(monotonic_ns() >> 20);
+    uint32_t lease = units < STALL_WAITED_MASK ? (uint32_t)units : STALL_WAITED_MASK;
+    if (!lease_ns) return false;
+    for (uint32_t b = 0; b < BANDS; b++) position += (uint32_t)link_tag(load_seq(&block->cursor[b]));
+    uint64_t seen = stall_after(stall, position & STALL_POSITION_MASK, now, lease);
+    if (seen != stall && !cas64(&block->stall, stall, seen)) return false; /* another publisher sees to it */
+    return stall_waited(seen) >= lease && lapse(r, topic, slot, word);
+}
+
+/* Memory is waited for from everybody who has something unread, on any topic; room only from the full ones of mine. */
+static bool is_in_the_way(struct rtmw_publisher *p, uint32_t topic, struct subscriber_block *block, uint32_t band)
+{
+    struct topic *t = &p->region->topics[topic];
+    if (load_relaxed(&block->reliability) != RTMW_RELIABLE || !load_relaxed(&t->reliable)) return false;
+    if (band == FOR_MEMORY) return unread_by(p->region, t, block).waiting > 0;
+    return topic == p->topic_index && waits_for(p, block) && room_of(p, band, block) <= 0;
+}
+
+/* One look of a publisher at who is in its way. */
+struct survey {
+    struct rtmw_publisher *publisher;
+    uint32_t band;        /* in which there is no room, or FOR_MEMORY */
+    struct owners owners; /* of whom it was found out whether they live */
+    uint32_t dead;        /* one that is dead, or NOBODY */
+    bool cleared;         /* one that was in the way is so no more */
+};
+
+static bool look_is_over(const struct survey *look)
+{
+    int asked = __builtin_popcountll(look->owners.asked[0]) + __builtin_popcountll(look->owners.asked[1]);
+    return look->dead != NOBODY || asked >= MOST_LIVES;
+}
+
+/* Looks at one subscriber slot. */
+static void look_at(struct survey *look, uint32_t slot)
+{
+    struct rtmw_region *r = look->publisher->region;
+    uint64_t word = load_seq(&r->subscriber_words[slot]);
+    uint32_t topic = slot_topic(word);
+    if (slot_state_of(word) != SLOT_ACTIVE || topic >= r->header->topics) return;
+    if (slot_is_parked(word) && parked_end(r, slot, word)) {
+        look->cleared = true;
+        return;
+    }
+    if (!is_in_the_way(look->publisher, topic, &r->subscribers[slot], look->band)) return;
+    if (watch(r, topic, slot, word)) look->cleared = true;
+    if (owner_is_dead(r, slot_owner(word), &look->owners)) look->dead = slot_owner(word);
+}
+
+/* Some of the subscribers of its topic; the next look goes on behind them. */
+static void look_at_mine(struct survey *look, uint32_t top)
+{
+    struct rtmw_publisher *p = look->publisher;
+    uint32_t most = top / ASKED_PART > MOST_ASKED ? top / ASKED_PART : MOST_ASKED, first = p->expel_scan, slot = first;
+    bool anew = false;
+    for (uint32_t looked = 0; looked < most && !look_is_over(look); slot++, looked++) {
+        bool found = next_subscriber(p->region, p->topic_index, &slot);
+        if (!found && !anew) anew = true, slot = 0, found = next_subscriber(p->region, p->topic_index, &slot);
+        if (!found || (anew && slot >= first)) break;
+        look_at(look, slot);
+    }
+    p->expel_scan = slot;
+}
+
+/* Who is in the way and dead is swept after, and who stands still for its lease lapses. true: of one of them. */
+static bool expel(struct rtmw_publisher *p, uint32_t band)
+{
+    struct rtmw_region *r = p->region;
+    struct survey look = {.publisher = p, .band = band, .dead = NOBODY};
+    uint32_t top = load_seq(&r->hints->subscribers_top);
+    if (top > r->header->subscribers) top = r->header->subscribers;
+    if (band != FOR_MEMORY) look_at_mine(&look, top);
+    for (uint32_t i = 0; band == FOR_MEMORY && i < top && i < MOST_EXPELLED && !look_is_over(&look); i++)
+        look_at(&look, r->expel_scan++ % top); /* the next look goes on behind them */
+    if (look.dead != NOBODY && sweep_if_dead(r, look.dead)) look.cleared = true;
+    return look.cleared;
+}
+
+void expel_for_memory(struct rtmw_publisher *p) { expel(p, FOR_MEMORY); }
+
 uint32_t room_for_reliable(struct rtmw_publisher *p, uint32_t band)
 {
     uint32_t epoch = load_seq(&p->topic->epoch);
@@ -93,87 +214,8 @@ uint32_t room_for_reliable(struct rtmw_publisher *p, uint32_t band)
     if (epoch != p->gate_epoch) memset(p->gate, 0, sizeof p->gate);
     int64_t room = least_room(p, band);
     if (!room && pass_expired(p, band)) room = least_room(p, band);
+    if (!room && expel(p, band)) room = least_room(p, band);
     p->gate_epoch = epoch;
     p->gate[band] = (tail + (uint64_t)room) & TAG_MASK;
     return (uint32_t)room;
-}
-
-/* The value of `stall` after a look at a subscriber by a publisher that waits for it. Time counts between two looks of
- * which the later one still belongs to the same waiting, or to that of another publisher. So a lease does not run while no
- * publisher waits, also when the last one gave up, or died. */
-static uint64_t stall_after(uint64_t stall, uint32_t position, uint32_t now)
-{
-    uint32_t passed = (now - stall_seen(stall)) & STALL_SEEN_MASK, waited = stall_waited(stall);
-    if (stall == 0 || stall_position(stall) != position) return stall_make(position, 0, now);
-    if (passed > STALL_SEEN_MASK - SAME_WAIT) return stall; /* another publisher looked after I read the clock */
-    if (passed <= SAME_WAIT) waited = waited + passed < STALL_WAITED_MASK ? waited + passed : STALL_WAITED_MASK;
-    return stall_make(position, waited, now);
-}
-
-/* A subscriber that stands still while a publisher waits for it: where, and for how long. One word, so that what two
- * publishers write about it never mixes. */
-static void watch(struct rtmw_region *r, uint32_t topic, uint32_t slot)
-{
-    uint64_t word = load_seq(&r->subscriber_words[slot]);
-    if (slot_state_of(word) != SLOT_ACTIVE || slot_topic(word) != topic) return;
-    struct subscriber_block *block = &r->subscribers[slot];
-    uint32_t position = 0, now = (uint32_t)(monotonic_ns() >> 20);
-    for (uint32_t b = 0; b < BANDS; b++) position += (uint32_t)link_tag(load_seq(&block->cursor[b]));
-    uint64_t stall = load_seq(&block->stall), seen = stall_after(stall, position & STALL_POSITION_MASK, now);
-    uint64_t lease = load_relaxed(&block->lease_ns), longest = (uint64_t)STALL_WAITED_MASK << 20;
-    if (seen != stall && !cas64(&block->stall, stall, seen)) return; /* another publisher sees to it */
-    if (!lease || (uint64_t)stall_waited(seen) << 20 < (lease < longest ? lease : longest)) return;
-    if (cas64(&r->subscriber_words[slot], word, (word & ~UINT64_C(15)) | SLOT_LAPSED)) {
-        fetch_add(&r->topics[topic].epoch, 1u);
-        topic_unpin(r, topic);
-        wake_subscribers(r, &r->topics[topic], topic);
-    }
-}
-
-/* Memory is waited for from everybody who has something unread, on any topic; room only from the full ones of mine. */
-static bool is_waited_for(struct rtmw_publisher *p, uint32_t topic, struct subscriber_block *block, bool for_memory)
-{
-    struct topic *t = &p->region->topics[topic];
-    if (load_relaxed(&block->reliability) != RTMW_RELIABLE || !load_relaxed(&t->reliable)) return false;
-    if (for_memory) return unread_by(p->region, t, block).waiting > 0;
-    return topic == p->topic_index && waits_for(p, block) && room_of(p, p->refused_band, block) <= 0;
-}
-
-/* Looks at one subscriber slot. */
-static void expel(struct rtmw_publisher *p, uint32_t slot, bool for_memory, struct owners *owners)
-{
-    struct rtmw_region *r = p->region;
-    uint64_t word = load_seq(&r->subscriber_words[slot]);
-    uint32_t topic = slot_topic(word);
-    if (slot_state_of(word) != SLOT_ACTIVE || topic >= r->header->topics) return;
-    if (slot_is_parked(word) && parked_end(r, slot, word)) return;
-    if (!is_waited_for(p, topic, &r->subscribers[slot], for_memory)) return;
-    if (load_relaxed(&r->subscribers[slot].lease_ns)) watch(r, topic, slot);
-    owner_is_dead(r, slot_owner(word), owners);
-}
-
-/* Some of the subscribers of its topic; the next call goes on behind them. */
-static void expel_mine(struct rtmw_publisher *p, uint32_t top, struct owners *owners)
-{
-    uint32_t most = top / ASKED_PART > MOST_ASKED ? top / ASKED_PART : MOST_ASKED, first = p->expel_scan, slot = first;
-    bool anew = false;
-    for (uint32_t looked = 0; looked < most; slot++, looked++) {
-        bool found = next_subscriber(p->region, p->topic_index, &slot);
-        if (!found && !anew) anew = true, slot = 0, found = next_subscriber(p->region, p->topic_index, &slot);
-        if (!found || (anew && slot >= first)) break;
-        expel(p, slot, false, owners);
-    }
-    p->expel_scan = slot;
-}
-
-void expel_stalled(struct rtmw_publisher *p, bool for_memory)
-{
-    struct rtmw_region *r = p->region;
-    struct owners owners = {{0}, {0}};
-    uint32_t top = load_seq(&r->hints->subscribers_top);
-    if (top > r->header->subscribers) top = r->header->subscribers;
-    if (!for_memory) expel_mine(p, top, &owners);
-    for (uint32_t i = 0; for_memory && i < top && i < MOST_EXPELLED; i++) /* the next call goes on behind them */
-        expel(p, r->expel_scan++ % top, true, &owners);
-    if ((owners.dead[0] | owners.dead[1]) && sweep_the_dead(r)) p->gate_epoch--; /* ask again */
 }

@@ -18,6 +18,8 @@ int wait_state(struct rtmw_subscriber *, uint64_t now, uint64_t end);
  * to look whether anything else has happened in this program: twice a second, and each few milliseconds for room. */
 int subscriber_wait(struct rtmw_subscriber *, uint64_t end, uint64_t spin_ns);
 int publisher_wait(rtmw_publisher *, uint64_t end);
+/* room.c: a publisher waits for memory, or was refused it: the dead are swept after, the stalled lapse. Lock held */
+void expel_for_memory(rtmw_publisher *);
 uint64_t end_of(uint64_t now, uint64_t timeout_ns); /* UINT64_MAX: no limit */
 
 /* wait_any.c */

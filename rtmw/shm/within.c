@@ -26,7 +26,7 @@
 #include "retention.h"
 #include "topics.h"
 
-enum { LOOKS_A_MESSAGE = 2, LOOKS_A_TRAVERSAL = 8, ANEW_NS = 1000000, ANEW_NS_A_MESSAGE = 1000 };
+enum { LOOKS_A_TRAVERSAL = 8, ANEW_NS = 1000000, ANEW_NS_A_MESSAGE = 1000 };
 enum { LOOKS_WHEN_LOW = 256, ROOM_WHEN_LOW = 32 /* messages */ };
 
 /* ---- what its readers need ---- */

@@ -97,6 +97,10 @@ def test_a_parked_subscription_keeps_what_comes_for_the_next_process_and_for_no_
     assert run(str(built / "plain" / "parked")).startswith("each parked subscription went on or ended")
 
 
+def test_a_c_program_that_never_waits_is_not_blocked_by_the_dead_and_a_lease_runs_for_its_tries(built: Path) -> None:
+    assert run(str(built / "plain" / "tries")).startswith("nobody who tried was blocked")
+
+
 def test_no_call_does_more_work_where_there_are_more_topics_or_messages(built: Path) -> None:
     assert run(str(built / "plain" / "bounded")).startswith("no call did more")
 

@@ -6,7 +6,7 @@ import random
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -206,6 +206,31 @@ def test_a_publisher_that_waits_for_a_reliable_subscriber_goes_on_when_that_is_k
         child.kill()
         waiter.join(PATIENCE / 2)
         assert said == [True]
+
+
+def publish_loan(publisher: rtmw.Publisher[bytes], priority: int) -> bool:
+    with publisher.loan(1, priority=priority) as loan:
+        return loan.publish()
+
+
+def publish_copy(publisher: rtmw.Publisher[bytes], priority: int) -> bool:
+    return publisher.publish(b"x", priority=priority)
+
+
+@pytest.mark.parametrize("publish", [publish_copy, publish_loan])
+@pytest.mark.parametrize("priority", [0, 7])
+def test_a_publisher_that_only_tries_goes_on_when_reliable_subscribers_are_killed(
+    publish: Callable[[rtmw.Publisher[bytes], int], bool], priority: int, domain: rtmw.Domain, spawn: Spawn
+) -> None:
+    children = [spawn(RELIABLE_SUBSCRIBER) for _ in range(3)]
+    assert [child.line() for child in children] == ["ready"] * 3
+    with rtmw.Publisher("a", domain=domain, reliability=Reliability.RELIABLE, max_blocking=0) as publisher:
+        while publish(publisher, priority):
+            pass
+        for child in children:
+            child.kill()
+        assert any(publish(publisher, priority) for _ in children), "each try may find one of them"
+        assert publisher.subscribers == 0
 
 
 def test_processes_killed_at_any_instruction_harm_nobody(domain: rtmw.Domain, spawn: Spawn) -> None:

@@ -166,6 +166,18 @@ def test_a_lease_does_not_run_while_nobody_waits(domain: rtmw.Domain, spawn: Spa
     child.kill()
 
 
+def test_a_lease_runs_for_a_publisher_that_only_tries(domain: rtmw.Domain, spawn: Spawn) -> None:
+    child, lease = subscriber(spawn, Reliability.RELIABLE, lease=0.1), 0.1
+    with rtmw.Publisher("a", domain=domain, reliability=Reliability.RELIABLE, max_blocking=0) as publisher:
+        child.stop()
+        assert publisher.publish_many(numbers(0, DEPTH + 1)) == DEPTH
+        begin = time.monotonic()
+        while not publisher.publish(b"99"):
+            assert time.monotonic() - begin < PATIENCE
+        assert time.monotonic() - begin >= 0.9 * lease
+    child.kill()
+
+
 COUNTING = """
     import rtmw
     publisher = rtmw.Publisher("a", reliability=rtmw.Reliability.{name}, max_blocking=0.01, priority=1)
