@@ -20,6 +20,7 @@ from rtmw.spark.workers import prepare_workers, source_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
 ALWAYS = {
     "spark.sql.execution.python.udf.buffer.size": "1048576",  # of the sockets to the workers: fewer calls a batch
@@ -27,7 +28,7 @@ ALWAYS = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
 }
-"""May also be set in a session that runs already."""
+"""What a session of ours has. A session that was made elsewhere keeps its own settings."""
 
 GIB = 1 << 30
 SOCKET, LONGEST_SOCKET = ".00000000-0000-0000-0000-000000000000.sock", 107
@@ -185,9 +186,11 @@ def registered(session: SparkSession) -> SparkSession:
 
 
 def register(session: SparkSession) -> SparkSession:
-    """Make the format "rtmw" known to a session that was made elsewhere; its times are UTC, and `pushdown` works.
+    """Make the format "rtmw" known to a session that was made elsewhere, whose settings stay as they are.
 
     On one machine its workers run this Python from now on. On a cluster a task looks whether the executors find rtmw.
+    `where` on `spark.read.format("rtmw")` reads all, unless `spark.sql.python.filterPushdown.enabled` is true there;
+    on `rtmw.spark.read` it reads what is asked for in any case.
     Errors: NotInstalled, with what is missing, or to be set.
     """
     require_pyspark()
@@ -196,9 +199,19 @@ def register(session: SparkSession) -> SparkSession:
     context = getattr(session, "_sc", None)
     if context is not None:  # else the session is one of Spark Connect, whose server has the workers
         prepare_workers(context)
-    for key, value in ALWAYS.items():
-        session.conf.set(key, value)
     with workers_by_tcp(session):  # the first one that is registered makes the JVM look for others, in a worker
-        session.dataSource.register(RtmwDataSource)
+        _make_known(session, RtmwDataSource)
     _registered.add(session)
     return session
+
+
+def _make_known(session: SparkSession, source: type[DataSource]) -> None:
+    """Register the data source. Spark registers one name once for all sessions of a program that `newSession` makes,
+    and finds it in the first one alone; `rtmw.spark.read` needs no name, and so reads in each of them."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        session.dataSource.register(source)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise

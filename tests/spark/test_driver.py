@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,21 @@ import pytest
 import rtmw
 import rtmw.spark
 from rtmw.spark.driver import environment
+from tests.recordings import numbered
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+
+HOUR = 3600 * 10**9
+THEIR_OWN = {
+    "spark.sql.session.timeZone": "America/New_York",
+    "spark.sql.execution.arrow.pyspark.enabled": "false",
+    "spark.sql.python.filterPushdown.enabled": "false",
+    "spark.sql.execution.python.udf.buffer.size": "65536",
+}
+"""Settings of a user's session, other than those of a session of rtmw."""
 
 
 def where_workers_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -113,6 +125,40 @@ def test_filters_are_pushed_down_and_times_are_utc(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
+
+
+def test_a_session_that_was_made_elsewhere_keeps_its_settings(spark: SparkSession, tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["t"], 3)
+    other = spark.newSession()
+    for name, value in THEIR_OWN.items():
+        other.conf.set(name, value)
+    before = dict(other.conf.getAll)
+    rtmw.spark.register(other)
+    assert rtmw.spark.read(path, spark=other).count() == 3
+    assert dict(other.conf.getAll) == before
+
+
+@pytest.fixture(params=["UTC", "America/New_York", "Asia/Tokyo"])
+def zoned(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
+    """The session in a time zone."""
+    name = "spark.sql.session.timeZone"
+    before = str(spark.conf.get(name))
+    spark.conf.set(name, request.param)
+    yield spark
+    spark.conf.set(name, before)
+
+
+def test_columns_are_instants_in_any_zone(zoned: SparkSession, tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["t"], 48, apart_ns=HOUR)
+    fast = rtmw.spark.read(path)
+    columns = ("unix_micros(log_time) AS us", "log_time_ns", "string(log_time) AS words")
+    rows = fast.selectExpr(*columns).orderBy("us").collect()
+    assert [row.us for row in rows] == [row.log_time_ns // 1000 for row in rows]
+    half = rows[24]
+    for frame in (fast, zoned.read.format("rtmw").load(str(path))):
+        for condition in (f"log_time >= '{half.words}'", f"log_time >= timestamp_micros({half.us})"):
+            assert frame.where(condition).count() == 24
+    assert rtmw.spark.read(path, start=datetime.fromtimestamp(half.us / 1e6, UTC)).count() == 24
 
 
 def test_the_environment_of_the_program_is_afterwards_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
