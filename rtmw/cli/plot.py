@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rtmw.cli.braille import chart
 from rtmw.cli.common import CommandError
 from rtmw.cli.recording import section_of, working
-from rtmw.cli.sources import tell_parts
+from rtmw.cli.sources import over_readable
 from rtmw.errors import UnsupportedType
 from rtmw.optional import needed
 from rtmw.recording.places import place
@@ -36,29 +36,32 @@ def plot(arguments: argparse.Namespace) -> int:
     if target is not None and target.suffix not in FORMS:
         raise CommandError(f"{target} is no picture that can be written: its name must end in {', '.join(FORMS)}")
     needed("pyarrow", "PyArrow", "plot", "rtmw plot")
-    with working("plotted") as (found, _), ExitStack() as opened:
-        recordings = [opened.enter_context(Recording(path)) for path in tell_parts(found([arguments.path]))]
-        try:
-            every = _series(recordings, arguments)
-        except (ValueError, UnsupportedType) as error:
-            raise CommandError(str(error)) from None
+    with working("plotted") as (found, _):
+        every, status = over_readable(
+            found([arguments.path]), arguments.strict, lambda paths: _series(paths, arguments)
+        )
         if target is None:
             _show(every)
         else:
             with written_whole(target, replace=True) as temporary:
                 _draw(every, temporary, target.suffix)
             print(target)
-    return 0
+    return status
 
 
-def _series(recordings: Sequence[Recording], arguments: argparse.Namespace) -> list[Series]:
+def _series(paths: Sequence[Path], arguments: argparse.Namespace) -> list[Series]:
     from rtmw.recording.frames.scan import TimeRange
     from rtmw.recording.tools.series import series
 
     section = section_of(arguments)
-    selection = TimeRange(*section.span(*recordings))
-    section.refuse_beside(*recordings)
-    return [series(recordings, wanted, selection) for wanted in arguments.members]
+    with ExitStack() as opened:
+        recordings = [opened.enter_context(Recording(path)) for path in paths]
+        selection = TimeRange(*section.span(*recordings))
+        section.refuse_beside(*recordings)
+        try:
+            return [series(recordings, wanted, selection) for wanted in arguments.members]
+        except (ValueError, UnsupportedType) as error:
+            raise CommandError(str(error)) from None
 
 
 def _show(every: Sequence[Series]) -> None:

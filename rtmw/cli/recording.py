@@ -15,7 +15,7 @@ from typing import IO, Any, Final
 from rtmw.cli.common import CommandError
 from rtmw.cli.line import in_percent, line
 from rtmw.cli.show import Cell, Table, counted, duration, show, show_json, size
-from rtmw.cli.sources import tell_parts
+from rtmw.cli.sources import PARTLY, over_readable, tell_left_out, tell_parts
 from rtmw.errors import RecordingError
 from rtmw.recording.paths import find_recording, find_recordings, recovered_of
 from rtmw.recording.places import place
@@ -70,9 +70,12 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def recover(arguments: argparse.Namespace) -> int:
-    """Status 0 also when something was lost: what, is said."""
-    with working("recovered") as (_, progress):
-        source = find_recording(arguments.path)
+    """Status 0 also when something was lost: what, is said. 3: of several, some could not be recovered."""
+    with working("recovered") as (found, progress):
+        sources = found([arguments.path])
+        if len(sources) > 1:
+            return _recover_each(sources, arguments, progress)
+        (source,) = sources
         chosen = place(arguments.output) if arguments.output else recovered_of(source)
         recovered = recover_recording(source, None if arguments.in_place else chosen, progress)
     if arguments.json:
@@ -80,6 +83,32 @@ def recover(arguments: argparse.Namespace) -> int:
     else:
         _show_recovered(recovered, arguments.in_place)
     return 0
+
+
+def _recover_each(sources: list[Path], arguments: argparse.Namespace, progress: Progress) -> int:
+    """Those of several that are not whole; the others stay as they are."""
+    if arguments.output:
+        raise CommandError(f"-o {arguments.output} is one file, and {arguments.path} has {len(sources)} recordings")
+    status = whole = 0
+    for source in sources:
+        if check_recording(source).is_whole:
+            whole += 1
+            continue
+        try:
+            recovered = recover_recording(source, None if arguments.in_place else recovered_of(source), progress)
+        except (RecordingError, FileExistsError) as error:
+            if arguments.strict:
+                raise
+            tell_left_out(error)
+            status = PARTLY
+            continue
+        if arguments.json:
+            show_json({**asdict(recovered), "source": str(recovered.source), "target": str(recovered.target)})
+        else:
+            _show_recovered(recovered, arguments.in_place)
+    if whole and not arguments.json:
+        print(f"whole, and left as they are: {counted(whole, 'recording')}")
+    return status
 
 
 def cut(arguments: argparse.Namespace) -> int:
@@ -93,30 +122,40 @@ def cut(arguments: argparse.Namespace) -> int:
 
 def merge(arguments: argparse.Namespace) -> int:
     with working("merged") as (found, progress):
-        paths, target, section = found(arguments.paths), place(arguments.output), section_of(arguments)
-        tell_parts(paths)
-        written = merge_recordings(paths, target, progress, section, arguments.compression)
-    return _say_written(arguments, written)
+        target, section = place(arguments.output), section_of(arguments)
+        written, status = over_readable(
+            found(arguments.paths),
+            arguments.strict,
+            lambda paths: merge_recordings(paths, target, progress, section, arguments.compression),
+        )
+    return _say_written(arguments, written) or status
 
 
 def export(arguments: argparse.Namespace) -> int:
-    from rtmw.recording.tools.export import export_lines, export_parquet  # which needs pyarrow
-
+    target = arguments.parquet or arguments.csv or arguments.jsonl
     with working("exported") as (found, progress):
-        paths, section = found(arguments.paths), section_of(arguments)
-        tell_parts(paths)
-        if arguments.parquet:
-            by_topic = export_parquet(paths, place(arguments.parquet), section, progress)
-            messages, target = sum(by_topic.values()), arguments.parquet
-        else:
-            form, target = ("csv", arguments.csv) if arguments.csv else ("jsonl", arguments.jsonl)
-            with _text_file(target) as file:
-                messages = export_lines(paths, file, form, section)
+        messages, status = over_readable(
+            found(arguments.paths),
+            arguments.strict,
+            lambda paths: _export(paths, target, arguments, progress),
+            again=target != STANDARD_OUTPUT,  # lines that are out cannot be taken back
+        )
     if arguments.json and target != STANDARD_OUTPUT:
         show_json({"path": target, "messages": messages})
     elif target != STANDARD_OUTPUT:
         _say_has(target, Written(messages))
-    return 0
+    return status
+
+
+def _export(paths: list[Path], target: str, arguments: argparse.Namespace, progress: Progress) -> int:
+    """How many messages were written."""
+    from rtmw.recording.tools.export import export_lines, export_parquet  # which needs pyarrow
+
+    section = section_of(arguments)
+    if arguments.parquet:
+        return sum(export_parquet(paths, place(target), section, progress).values())
+    with _text_file(target) as file:
+        return export_lines(paths, file, "csv" if arguments.csv else "jsonl", section)
 
 
 def convert(arguments: argparse.Namespace) -> int:
@@ -139,12 +178,14 @@ def images(arguments: argparse.Namespace) -> int:
     from rtmw.recording.tools.images import export_images
 
     with working("exported") as (found, progress):
-        paths = found(arguments.paths)
-        tell_parts(paths)
-        written = export_images(paths, place(arguments.output), section_of(arguments), progress)
+        written, status = over_readable(
+            found(arguments.paths),
+            arguments.strict,
+            lambda paths: export_images(paths, place(arguments.output), section_of(arguments), progress),
+        )
     if arguments.json:
         show_json({"path": arguments.output, **asdict(written)})
-        return int(written.left_out_count > 0)
+        return int(written.left_out_count > 0) or status
     print(f"{arguments.output} has {counted(written.images.total(), 'image')}")
     for topic, count in sorted(written.images.items()):
         print(f"  {topic}: {count}")
@@ -152,7 +193,7 @@ def images(arguments: argparse.Namespace) -> int:
         print(f"  left out: {counted(written.left_out_count, 'image')}")
     for topic, reason in sorted(written.left_out.items()):
         print(f"  {topic}: {reason}", file=sys.stderr)
-    return int(written.left_out_count > 0)
+    return int(written.left_out_count > 0) or status
 
 
 @contextmanager

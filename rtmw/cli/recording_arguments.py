@@ -31,6 +31,7 @@ def add_commands(commands: Any) -> None:
     _output(parser)
     parser = _add(kinds, "merge", "write several recordings as one, in the order of their times")
     _many(parser)
+    add_strict(parser)
     _section(parser)
     _compression(parser)
     _output(parser)
@@ -43,6 +44,7 @@ def add_commands(commands: Any) -> None:
     _add_ingest(kinds)
     parser = _add(kinds, "images", "write images as files: raw ones as PNG, compressed ones as they are")
     _many(parser)
+    add_strict(parser)
     _section(parser)
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist")
     _add_sql(kinds)
@@ -72,6 +74,7 @@ def _add_attachments(kinds: Any) -> None:
 def _add_recover(kinds: Any) -> None:
     parser = _add(kinds, "recover", "write all that is whole of a cut or damaged recording as a complete one")
     _one(parser)
+    add_strict(parser)
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", metavar="FILE", help="default: PATH with .recovered.mcap at its end")
     where.add_argument("--in-place", action="store_true", help="put it in the place of the damaged one")
@@ -80,6 +83,7 @@ def _add_recover(kinds: Any) -> None:
 def _add_export(kinds: Any) -> None:
     parser = _add(kinds, "export", "write messages as columns, for other programs")
     _many(parser)
+    add_strict(parser)
     _section(parser)
     form = parser.add_mutually_exclusive_group(required=True)
     form.add_argument("--parquet", metavar="FOLDER", help="partitioned by topic and hour")
@@ -100,7 +104,14 @@ def _add_sql(kinds: Any) -> None:
     parser = _add(kinds, "sql", "ask recordings in SQL, with DuckDB: each topic is a table")
     parser.add_argument("query", metavar="QUERY", help="""as 'SELECT max(rpm) FROM "pump/speed" WHERE rpm > 3000'""")
     _many(parser)
+    add_strict(parser)
     parser.add_argument("--explain", action="store_true", help="also say on stderr how much was read and skipped")
+
+
+def add_strict(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--strict", action="store_true", help="refuse what cannot be read; default: go on with the rest, status 3"
+    )
 
 
 def _one(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from rtmw.cli.common import CommandError
@@ -12,8 +13,10 @@ from rtmw.cli.endings import ends_in_order
 from rtmw.cli.keys import has_terminal, keys
 from rtmw.cli.line import Line, is_seen, line
 from rtmw.cli.show import counted, duration, show_json, size
+from rtmw.cli.sources import PARTLY, over_readable
 from rtmw.clock import CLOCK
 from rtmw.player import Replay, ReplayStats
+from rtmw.recording.paths import find_recordings
 
 LOOK_S: Final = 0.1
 JUMP_S: Final = 10.0
@@ -21,8 +24,14 @@ HELP: Final = "space: pause, . : next message, ← →: 10 s, ↑ ↓: rate, q: 
 
 
 def replay(arguments: argparse.Namespace) -> int:
-    """Play to the end, or until it is asked to end; status 1 if messages could not be published."""
-    with ends_in_order(), _opened(arguments) as playing:
+    """Play to the end, or until it is asked to end; status 1 if messages could not be published, 3 if recordings were
+    left out."""
+    try:
+        paths = find_recordings(arguments.paths)
+    except OSError as error:
+        raise CommandError(str(error)) from error
+    opened, status = over_readable(paths, arguments.strict, lambda readable: _opened(readable, arguments))
+    with ends_in_order(), opened as playing:
         for topic, reason in playing.skipped.items():
             print(f"rtmw: {topic} is not played: {reason}", file=sys.stderr)
         if not playing.topics:
@@ -39,14 +48,20 @@ def replay(arguments: argparse.Namespace) -> int:
             _follow(playing)
         finally:
             stats = playing.stats()
+            for topic, reasons in playing.refused.items():
+                nobody = counted(stats.topics[topic].unheard, "message")
+                print(f"rtmw: {topic}: nobody could take {nobody}: {'; '.join(reasons)}", file=sys.stderr)
+            for what in playing.left_out:
+                print(f"rtmw: left out: {what}", file=sys.stderr)
             _report(stats, CLOCK.monotonic() - began, arguments.json)
-    return 1 if sum(count for cause, count in stats.dropped.items() if cause != "expired") else 0
+        status = PARTLY if playing.left_out else status
+    return 1 if sum(count for cause, count in stats.dropped.items() if cause != "expired") else status
 
 
-def _opened(arguments: argparse.Namespace) -> Replay:
+def _opened(paths: list[Path], arguments: argparse.Namespace) -> Replay:
     try:
         return Replay(
-            arguments.paths,
+            paths,
             rate=arguments.rate,
             start=arguments.start,
             end=arguments.end,
@@ -58,6 +73,7 @@ def _opened(arguments: argparse.Namespace) -> Replay:
             max_blocking=arguments.max_blocking,
             spin=arguments.spin,
             clock=arguments.clock,
+            strict=arguments.strict,
             domain=arguments.domain,
         )
     except (OSError, ValueError) as error:
@@ -131,7 +147,7 @@ class _Session:
 def _report(stats: ReplayStats, seconds: float, as_json: bool) -> None:
     dropped = {cause: count for cause, count in stats.dropped.items() if count}
     if as_json:
-        facts = {"published": stats.published, "bytes": stats.bytes, "dropped": dropped}
+        facts = {"published": stats.published, "bytes": stats.bytes, "dropped": dropped, "unheard": stats.unheard}
         timing = {"lateness": stats.lateness.summary(), "overslept": stats.overslept.summary(), "spun": stats.spun}
         show_json({**facts, **timing})
         return
@@ -139,5 +155,6 @@ def _report(stats: ReplayStats, seconds: float, as_json: bool) -> None:
     print(
         f"published {counted(stats.published, 'message')}, {size(stats.bytes)}, in {seconds:.1f} s"
         + (f"; 99 % within {late} of their time" if late else "")
+        + (f"; nobody could take {stats.unheard}" if stats.unheard else "")
         + "".join(f"; {count} {cause.replace('_', ' ')}" for cause, count in dropped.items())
     )

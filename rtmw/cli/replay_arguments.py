@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from rtmw.cli.quantities import count, natural, positive, seconds, seconds_or_0
+from rtmw.cli.recording_arguments import add_strict
 from rtmw.qos import PRIORITIES, Reliability
 from rtmw.units import seconds_of, some_seconds
 
@@ -54,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wait", type=count, metavar="N", help="first wait until each topic has N subscribers")
     parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="to wait for them (default: for ever)")
     parser.add_argument("--paused", action="store_true", help="wait for a key")
+    add_strict(parser)
 
 
 def rate(text: str) -> float | None:

@@ -1,15 +1,22 @@
-"""The recordings that a command reads, and what a reader of its outcome has to know of them."""
+"""The recordings that a command reads: those that cannot be read do not stop it, and are named."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Final, TypeVar
 
-from rtmw.errors import RecordingError
+from rtmw.errors import RecordingDamaged, RecordingError
 from rtmw.recording.footer import is_finished
-from rtmw.recording.records import MAGIC
+from rtmw.recording.header import read_header
 from rtmw.recording.remote_file import open_file
+
+PARTLY: Final = 3
+"""The exit status of a command that has left out recordings."""
+
+T = TypeVar("T")
 
 
 def tell_parts(paths: list[Path]) -> list[Path]:
@@ -21,10 +28,54 @@ def tell_parts(paths: list[Path]) -> list[Path]:
     return paths
 
 
+def over_readable(
+    paths: Sequence[Path], strict: bool, work: Callable[[list[Path]], T], again: bool = True
+) -> tuple[T, int]:
+    """What `work` makes of the recordings that can be read, and the exit status: 0, or 3 if some were left out.
+
+    A recording is left out if it does not begin as one, or if `work` finds damage in it: then `work` is called again
+    without it, so it must undo what it did before it raises. With `again` False it is called once. The only recording
+    that is left is never left out, and with `strict` none is: the error is raised.
+    """
+    readable = tell_parts([*paths] if strict or len(paths) == 1 else _beginning(paths))
+    while True:
+        try:
+            return work(readable), PARTLY if len(readable) < len(paths) else 0
+        except RecordingDamaged as error:
+            rest = [path for path in readable if str(path) != error.path]
+            if strict or not again or not rest or len(rest) == len(readable):
+                raise
+            tell_left_out(error)
+            readable = rest
+
+
+def tell_left_out(why: Exception) -> None:
+    """Says on standard error that a recording, which the reason names, is left out."""
+    print(f"rtmw: left out: {why}", file=sys.stderr)
+
+
+def _beginning(paths: Sequence[Path]) -> list[Path]:
+    """Those that begin as recordings. Raises what is wrong with the first one if there are none."""
+    readable, first = list[Path](), None
+    for path in paths:
+        try:
+            with closing(open_file(path)) as file:
+                read_header(file)
+        except (RecordingError, OSError) as error:
+            first = first or error
+            tell_left_out(error)
+        else:
+            readable.append(path)
+    if first is not None and not readable:
+        raise first
+    return readable
+
+
 def _has_no_end(path: Path) -> bool:
     """False also where it cannot be read: the command says that."""
     try:
         with closing(open_file(path)) as file:
-            return file.window(0, len(MAGIC)) == MAGIC and not is_finished(file)
+            read_header(file)
+            return not is_finished(file)
     except (RecordingError, OSError):
         return False

@@ -7,23 +7,29 @@ import base64
 import sys
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rtmw.cli.recording import working
 from rtmw.cli.show import Cell, Table, counted, show
-from rtmw.cli.sources import tell_parts
+from rtmw.cli.sources import over_readable
 from rtmw.optional import needed
 from rtmw.strict_json import as_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rtmw.recording.frames.extent import Planned
 
 
 def sql(arguments: argparse.Namespace) -> int:
     """Show what a query answers; with `--json`, an object a row."""
     for module, package in (("pyarrow", "PyArrow"), ("duckdb", "DuckDB")):
         needed(module, package, "sql", "rtmw recording sql")
-    from rtmw.recording.frames.sql import Tables
-
-    with working("read") as (found, _), Tables(tell_parts(found(arguments.paths))) as tables:
-        answer = tables.query(arguments.query)
+    with working("read") as (found, _):
+        (answer, planned), status = over_readable(
+            found(arguments.paths), arguments.strict, lambda paths: _answer(paths, arguments.query)
+        )
         rows: list[dict[str, Any]] = answer.to_pylist()
         if arguments.json:
             for row in rows:
@@ -32,8 +38,16 @@ def sql(arguments: argparse.Namespace) -> int:
             cells = [[cell(value) for value in row.values()] for row in rows]
             show(Table(counted(len(rows), "row"), answer.column_names, cells))
         if arguments.explain:
-            print(f"rtmw: read {tables.planned()}", file=sys.stderr)
-    return 0
+            print(f"rtmw: read {planned}", file=sys.stderr)
+    return status
+
+
+def _answer(paths: list[Path], query: str) -> tuple[pa.Table, Planned]:
+    """The rows, and how much was read for them."""
+    from rtmw.recording.frames.sql import Tables
+
+    with Tables(paths) as tables:
+        return tables.query(query), tables.planned()
 
 
 def cell(value: Any) -> Cell:

@@ -288,9 +288,9 @@ static PyObject *Player_counters(PyObject *self, PyObject *unused)
     for (uint32_t i = 0; list && i < core->track_count; i++) {
         const struct track *t = core->tracks[i];
         PyObject *row =
-            Py_BuildValue("(KKKKKKI)", load_relaxed(&t->published), load_relaxed(&t->bytes), load_relaxed(&t->expired),
+            Py_BuildValue("(KKKKKKKI)", load_relaxed(&t->published), load_relaxed(&t->bytes), load_relaxed(&t->expired),
                           load_relaxed(&t->timed_out), load_relaxed(&t->exhausted), load_relaxed(&t->too_large),
-                          rtmw_publisher_matched(t->publisher));
+                          load_relaxed(&t->unheard), rtmw_publisher_matched(t->publisher));
         if (!row) return Py_DECREF(list), NULL;
         PyList_SET_ITEM(list, i, row);
     }

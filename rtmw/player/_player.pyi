@@ -51,8 +51,8 @@ class Player:
     def wait(self, seconds: float, /) -> bool:
         """Has all been played? Also looked at when a signal comes. RtmwError if it had to stop."""
 
-    def counters(self) -> list[tuple[int, int, int, int, int, int, int]]:
-        """For each track: published, bytes, expired, timed out, exhausted, too large, subscribers matched."""
+    def counters(self) -> list[tuple[int, int, int, int, int, int, int, int]]:
+        """For each track: published, bytes, expired, timed out, exhausted, too large, unheard, subscribers matched."""
 
     def timing(self) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]], int]:
         """How long after they were due messages were published; how much too late sleeps ended; nanoseconds spun.

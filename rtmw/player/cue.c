@@ -1,7 +1,10 @@
 /* One cue: publishing it, when it is due. The player's thread alone runs this. See player.h. */
 #include "player.h"
 
-enum { ROOM_SLICE_NS = 2000000 };
+enum {
+    ROOM_SLICE_NS = 2000000,
+    LOOK_AGAIN_NS = 1000000, /* whether anybody is matched is asked so seldom: it looks at each subscriber's process */
+};
 
 static const double FAR_NS = 1e18; /* thirty years: nobody waits so long */
 
@@ -32,9 +35,20 @@ static int publish_waiting(struct player *p, const struct batch *b, const struct
     return code;
 }
 
+static bool is_heard(struct track *t)
+{
+    uint64_t now = now_ns();
+    if (now - t->looked_ns >= LOOK_AGAIN_NS) {
+        t->looked_ns = now;
+        t->is_heard = rtmw_publisher_matched(t->publisher) > 0;
+    }
+    return t->is_heard;
+}
+
 static void count(struct track *t, int code, uint64_t size)
 {
     if (code == RTMW_OK) {
+        if (!is_heard(t)) count_up(&t->unheard, 1);
         count_up(&t->published, 1);
         count_up(&t->bytes, size);
     } else {

@@ -14,7 +14,7 @@ from rtmw.player.cues import CueMaker, Cues
 from rtmw.player.latched import latched
 from rtmw.player.library import Player
 from rtmw.player.tracks import Plan
-from rtmw.recording.ordered import in_order
+from rtmw.recording.ordered import Damaged, in_order
 
 if TYPE_CHECKING:
     from rtmw.player.clock import Ticks
@@ -36,6 +36,8 @@ class Score:
     """With source times of now."""
     ticks: Ticks | None = None
     """The recording's time as a topic."""
+    damaged: Damaged | None = None
+    """Is told of damaged chunks, which are left out; None: they end the replay."""
 
     def read(self, at_ns: int) -> Iterator[tuple[int | None, Cues]]:
         """Cues in order from a moment on; with the moment at which the clock begins anew, where it does."""
@@ -56,7 +58,7 @@ class Score:
         before = latched(self.recordings, self.plan, at_ns)
         if before is not None:
             yield maker.latched(before, at_ns)
-        for stretch in in_order(self.recordings, self.plan.messages_within(at_ns, self.end_ns)):
+        for stretch in in_order(self.recordings, self.plan.messages_within(at_ns, self.end_ns), self.damaged):
             yield maker.make(stretch)
 
 

@@ -46,6 +46,9 @@ struct track {
     bool reliable;
     uint64_t published, bytes;
     uint64_t expired, timed_out, exhausted, too_large; /* not published, by cause */
+    uint64_t unheard;   /* published while no subscriber was matched, as of the last look */
+    uint64_t looked_ns; /* CLOCK_MONOTONIC; the thread's own */
+    bool is_heard;      /* at that look */
 };
 
 /* What the recording's clock is on this host's. Written under the lock, copied by the thread before it plays. */

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +15,7 @@ from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_until_closed
 from rtmw.errors import ClosedError, RtmwError
 from rtmw.latency import Latency
+from rtmw.matching import Offer, refusals
 from rtmw.player.feeder import Feeder, Score
 from rtmw.player.library import Player
 from rtmw.player.qos import QosOptions
@@ -50,7 +52,8 @@ class Replay(Closing):
     differ from what was recorded. `max_blocking`: seconds to wait for a RELIABLE subscriber whose queue is full, None:
     no limit. `spin`: seconds to spin before a message is due, 0: none, None: learned from how late its sleeps end, an
     eighth of the time at most. `clock`: so many times in a second of the recording its time is published on the topic
-    `clock`, as `rosgraph_msgs::msg::Clock`; None: it is not.
+    `clock`, as `rosgraph_msgs::msg::Clock`; None: it is not. `strict`: a damaged chunk ends the replay; False: the rest
+    is played, and `left_out` says what was not.
 
     The rest of a lifetime counts from the replay. Topics whose publishers kept messages for late subscribers
     (`history`) begin with what was valid at the start. Not played, and why: `skipped`.
@@ -74,6 +77,7 @@ class Replay(Closing):
         max_blocking: float | None = None,
         spin: float | None = None,
         clock: float | None = None,
+        strict: bool = True,
         domain: int | Domain | None = None,
     ) -> None:
         if stamps not in ("original", "fresh"):
@@ -82,6 +86,7 @@ class Replay(Closing):
         chosen = (topics,) if isinstance(topics, str) else None if topics is None else tuple(topics)
         self._closed, self._paused = False, True
         self._feeder: Feeder | None = None
+        self._left_out: dict[str, None] = {}
         with ExitStack() as opened:
             self.paths: tuple[Path, ...] = tuple(find_recordings(source))
             recordings = tuple(opened.enter_context(Recording(path)) for path in self.paths)
@@ -95,6 +100,7 @@ class Replay(Closing):
                 loop,
                 stamps == "fresh",
                 None if clock is None else _with_clock(self._plan, clock, rate is None, stamps == "fresh"),
+                None if strict else lambda error: self._left_out.setdefault(str(error)),
             )
             if self._score.end_ns is not None and self._score.end_ns < self._score.start_ns:
                 begin = "the beginning" if start is None else start
@@ -118,6 +124,22 @@ class Replay(Closing):
     def skipped(self) -> Mapping[str, str]:
         """Topics that were asked for and are not played, with the reason."""
         return dict(self._plan.skipped)
+
+    @property
+    def refused(self) -> Mapping[str, tuple[str, ...]]:
+        """By topic, the subscribers at present that get none of its messages, and why: of other types, or RELIABLE."""
+        found: dict[str, tuple[str, ...]] = {}
+        for topic in self.topics:
+            offers = [Offer(topic, t.type, t.qos.reliability) for t in self._plan.tracks if t.topic == topic]
+            reasons = [refusals(self._domain.region, offer) for offer in offers]
+            if all(reasons):  # else one of its types is matched
+                found[topic] = tuple(dict.fromkeys(chain.from_iterable(reasons)))
+        return found
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Damaged chunks that were left out so far, each with its file and position; without `strict`."""
+        return tuple(self._left_out)
 
     @property
     def duration(self) -> float:

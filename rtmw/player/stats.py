@@ -23,6 +23,9 @@ class TopicReplayed:
     """Not published: no memory could be had."""
     too_large: int
     """Not published: larger than the pool of the domain."""
+    unheard: int
+    """Of those published: no subscriber could take them, for there was none, or only of other types or qualities. Who
+    comes later may still get what the topic keeps."""
     subscribers: int
     """Subscribers that get its messages at present."""
 
@@ -48,6 +51,11 @@ class ReplayStats:
     def bytes(self) -> int:
         """Payload bytes."""
         return sum(topic.bytes for topic in self.topics.values())
+
+    @property
+    def unheard(self) -> int:
+        """Messages that were published while no subscriber could take them."""
+        return sum(topic.unheard for topic in self.topics.values())
 
     @property
     def dropped(self) -> Mapping[str, int]:

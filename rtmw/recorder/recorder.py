@@ -91,13 +91,16 @@ class Recorder(Closing):
             self._domain = opened.enter_context(domain_until_closed(domain))
             with _beginning_in(self.folder):
                 self._claim = opened.enter_context(Claim(self.folder, _held(self.folder)))
-                self._files = self._open_files()
+                self._files = Files(self.folder, self.settings, self._tables)
             self._collector = Collector(self._domain.id, CHUNK_AGE_NS, self.settings.buffer_bytes)
             opened.callback(self._collector.close)
             self._sources = Sources(self._domain, self._collector, wanted, self.settings.reliable)
+            self._writing = Writing(self._collector, self._sources, self._files, self.settings)
+            self._sources.begin()
+            if not self.settings.snapshot:
+                with _beginning_in(self.folder):
+                    self._files.open()  # last: a recorder that cannot begin leaves no file
             self._opened = opened.pop_all()
-        self._writing = Writing(self._collector, self._sources, self._files, self.settings)
-        self._sources.begin()
         self._writing.start()
         self._watch = threading.Thread(
             target=self._sources.watch, args=(self._stopping,), name="rtmw-recorder-watch", daemon=True
@@ -203,12 +206,6 @@ class Recorder(Closing):
         path = self._writing.demand(what)
         self._raise_error()
         return path
-
-    def _open_files(self) -> Files:
-        files = Files(self.folder, self.settings, self._tables)
-        if not self.settings.snapshot:
-            files.open()
-        return files
 
     def _require_open(self) -> None:
         if self._is_closed:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rtmw.errors import RecordingDamaged
 from rtmw.recording.batch import CARRIED, placed, within
 
 if TYPE_CHECKING:
@@ -103,8 +104,17 @@ class CarriedOver:
         return found
 
 
-def in_order(recordings: Sequence[Recording], wanted: MessageFilter) -> Iterator[Stretch]:
-    """All messages that are selected, in the order of log_time; of equal times those of the first recording first."""
+Damaged = Callable[[RecordingDamaged], None]
+"""Is told of a chunk that is left out because it is damaged."""
+
+
+def in_order(
+    recordings: Sequence[Recording], wanted: MessageFilter, damaged: Damaged | None = None
+) -> Iterator[Stretch]:
+    """All messages that are selected, in the order of log_time; of equal times those of the first recording first.
+
+    Without `damaged` a damaged chunk raises RecordingDamaged.
+    """
     chunks = [
         (number, chunk)
         for number, recording in enumerate(recordings)
@@ -115,15 +125,28 @@ def in_order(recordings: Sequence[Recording], wanted: MessageFilter) -> Iterator
     waiting: list[Part] = []
     latest_ns = min((recording.start_ns for recording in recordings), default=0)
     for at, (number, chunk) in enumerate(chunks):
-        batch = placed(recordings[number].read(chunk), latest_ns)
-        latest_ns = max(latest_ns, int(batch.log_time.max()) if len(batch) else 0)
-        batch = wanted.rows(number, batch)
-        if len(batch):
-            waiting.append(Part(number, _sorted_by_time(batch)))
+        batch = _read(recordings[number], chunk, damaged)
+        if batch is not None:
+            batch = placed(batch, latest_ns)
+            latest_ns = max(latest_ns, int(batch.log_time.max()) if len(batch) else 0)
+            batch = wanted.rows(number, batch)
+            if len(batch):
+                waiting.append(Part(number, _sorted_by_time(batch)))
         until = chunks[at + 1][1].start_ns if at + 1 < len(chunks) else None
         ready, waiting = _split(waiting, until)
         if ready:
             yield _stretch(ready)
+
+
+def _read(recording: Recording, chunk: Chunk, damaged: Damaged | None) -> Batch | None:
+    """None: it is damaged, and left out."""
+    try:
+        return recording.read(chunk)
+    except RecordingDamaged as error:
+        if damaged is None:
+            raise
+        damaged(error)
+        return None
 
 
 def _sorted_by_time(batch: Batch) -> Batch:

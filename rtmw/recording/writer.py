@@ -79,7 +79,12 @@ class RecordingWriter:
         self._done: ChunkBuilder | None = None
         """A chunk that has been written, and is to be cleared."""
         self._closed = False
-        self._output.append(records.MAGIC, records.header(f"rtmw {_version()}", self.definitions.profile))
+        try:
+            self._output.append(records.MAGIC, records.header(f"rtmw {_version()}", self.definitions.profile))
+        except BaseException:  # a file without a header would be in the way of all who read the folder
+            self._output.close()
+            os.unlink(path)
+            raise
 
     @property
     def path(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rtmw.errors import RecordingDamaged, RecordingError
+from rtmw.errors import RecordingError
 from rtmw.patterns import is_among, is_meant, is_pattern
 from rtmw.recording import Channel, Chunk, Recording
 from rtmw.recording.frames import streams
@@ -37,13 +37,12 @@ def survey(options: ReadOptions) -> list[Surveyed]:
 
 
 def _found(paths: list[Path], options: ReadOptions) -> Iterator[tuple[Surveyed, set[str]]]:
-    """A file in a folder, or of a pattern, that is no recording is left out, unless incomplete ones are refused."""
+    """A file in a folder, or of a pattern, that is no recording, or whose beginning or index is damaged, is left out,
+    unless incomplete ones are refused."""
     named = {place(local(path)).absolute() for path in options.paths}
     for path in paths:
         try:
             yield look_into(path, options)
-        except RecordingDamaged:
-            raise
         except (RecordingError, FileNotFoundError) as error:
             if path in named or options.incomplete == "fail" or len(paths) == 1:
                 raise

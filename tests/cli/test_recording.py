@@ -153,7 +153,7 @@ def test_a_folder_with_one_recording_stands_for_it(
     assert run(capsys, "cut", ".", "-o", "b.mcap") == (0, "b.mcap has 10 messages\n", "")
     told = f"rtmw: {path.parent} has 2 recordings: name one of them, such as {path}\n"
     assert run(capsys, "cut", path.parent, "-o", "c.mcap") == (1, "", told)
-    assert run(capsys, "recover", path.parent) == (1, "", told)
+    assert run(capsys, "recover", path.parent) == (0, "whole, and left as they are: 2 recordings\n", "")
 
 
 def test_one_file_that_is_no_recording_does_not_hide_what_is_in_the_others(

@@ -217,8 +217,8 @@ def test_a_limit_to_the_wait_is_kept_and_what_was_given_up_is_counted(domain: rt
         player.rate(AT_ONCE)
         player.pause(False)
         drain(player)
-        published, _, expired, timed_out, exhausted, too_large, matched = player.counters()[0]
-    assert (published, expired, timed_out, exhausted, too_large, matched) == (4, 0, 4, 0, 0, 1)
+        published, _, expired, timed_out, exhausted, too_large, unheard, matched = player.counters()[0]
+    assert (published, expired, timed_out, exhausted, too_large, unheard, matched) == (4, 0, 4, 0, 0, 0, 1)
     player.close()
 
 

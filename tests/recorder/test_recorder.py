@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from cyclonedds.idl import IdlStruct, types
 
 import rtmw
 from rtmw.publisher import OwnPublisher
+from rtmw.recorder.library import Collector
 from tests.books import assert_usable, examine
 from tests.child import Spawn
 from tests.recorder.files import LONG_S, messages_of, payloads_of, table_of, taken, until
@@ -328,3 +330,15 @@ def test_a_child_of_the_process_that_records_ends_as_it_would_otherwise(tmp_path
     command = [sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path / "run")]
     subprocess.run(command, timeout=LONG_S, check=True)
     assert payloads_of([tmp_path / "run" / "run_0.mcap"]) == [b"1", b"2"]
+
+
+def test_a_recorder_that_cannot_begin_leaves_no_file(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with ExitStack() as places:
+        with suppress(rtmw.RtmwError):  # until no process more can take part
+            for _ in range(200):
+                places.callback(Collector(domain.id, 1, 1).close)
+        with pytest.raises(rtmw.RtmwError):
+            rtmw.Recorder("a", tmp_path / "run", domain=domain)
+    assert not [*tmp_path.rglob("*.mcap")]
+    with rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder:
+        assert [path.name for path in recorder.paths] == ["run_0.mcap"]

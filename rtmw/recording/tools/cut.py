@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,12 @@ class Section:
                 where = ", ".join(str(recording.path) for recording in recordings)
                 has = "has" if len(recordings) == 1 else "have"
                 raise RecordingError(f"{where} {has} no topic {pattern}; there are {', '.join(known) or 'none'}")
+        return self.meant(known)
+
+    def meant(self, known: Iterable[str]) -> list[str] | None:
+        """Of these topics those that are meant, and none if it has none of them."""
+        if self.topics is None:
+            return None
         return [name for name in known if any(is_meant(name, pattern) for pattern in self.topics)]
 
     def span(self, *recordings: Recording) -> tuple[int | None, int | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -68,12 +69,15 @@ def _may_have_several(sources: Sequence[Path], section: Section) -> bool:
     for path in sources:
         with Recording(path) as recording:
             topics = recording.topics()
-            for name in topics if section.topics is None else section.names(recording) or ():
+            for name in topics if section.topics is None else section.meant(topics) or ():
                 chosen |= {(name, recording.type_name(channel)) for channel in topics[name]}
     return len(chosen) > 1
 
 
 def _all(sources: Sequence[Path], section: Section, progress: Progress) -> Iterator[TopicTable]:
+    if section.topics is not None:
+        with ExitStack() as opened:
+            section.names(*(opened.enter_context(Recording(path)) for path in sources))
     for recording in section.each(sources):
         done = 0
         for found in tables(recording, section):

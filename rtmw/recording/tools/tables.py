@@ -40,11 +40,11 @@ class TopicTable:
 
 
 def tables(recording: Recording, section: Section) -> Iterator[TopicTable]:
-    """All messages of a section, chunk by chunk, so that memory stays small.
+    """All messages of a section, chunk by chunk, so that memory stays small. A recording need not have its topics.
 
     Raises RecordingDamaged, and ValueMismatch for a payload that is not of its type.
     """
-    names, (start_ns, end_ns) = section.names(recording), section.span(recording)
+    names, (start_ns, end_ns) = section.meant(recording.topics()), section.span(recording)
     readers: dict[int, _Reader] = {}
     for batch in recording.batches(names, start_ns, end_ns):
         for number in sorted({int(number) for number in np.unique(batch.channel)}):

@@ -1,0 +1,92 @@
+"""`rtmw.cli.sources`: a recording that cannot be read stops no command; it is named, and the status is 3."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rtmw
+from rtmw.cli import main
+from tests.recordings import numbered
+
+BAD = ("empty", "short", "damaged")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A whole recording of ten messages beside a file of no byte, one cut in its header, and one with a bit turned."""
+    (folder := tmp_path / "run").mkdir()
+    data = numbered(folder / "whole.mcap", ["a"], 10, apart_ns=10**9).read_bytes()
+    (folder / "empty.mcap").write_bytes(b"")
+    (folder / "short.mcap").write_bytes(data[:20])
+    middle = len(data) // 4
+    (folder / "damaged.mcap").write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+    return folder
+
+
+def commands(folder: Path, domain: int) -> dict[str, tuple[list[str], str]]:
+    """Arguments of each command, and what it says of the ten messages that can be read."""
+    target, path = folder.parent, str(folder)
+    return {
+        "sql": (["recording", "sql", "SELECT count(*) FROM messages", path], "10"),
+        "jsonl": (["recording", "export", path, "--jsonl", str(target / "lines")], "10 messages"),
+        "parquet": (["recording", "export", path, "--parquet", str(target / "parquet")], "10 messages"),
+        "merge": (["recording", "merge", path, "-o", str(target / "merged.mcap")], "10 messages"),
+        "replay": (["replay", path, "--rate", "max", "--domain", str(domain)], "published 10 messages"),
+    }
+
+
+@pytest.mark.parametrize("name", ["sql", "jsonl", "parquet", "merge", "replay"])
+def test_what_cannot_be_read_in_a_folder_is_named_and_the_rest_is_used(
+    name: str, folder: Path, domain: rtmw.Domain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, told = commands(folder, domain.id)[name]
+    assert main(arguments) == 3
+    out, err = capsys.readouterr()
+    assert told in out
+    for bad in BAD:
+        assert any(line.startswith("rtmw: left out: ") and f"{bad}.mcap" in line for line in err.splitlines()), err
+
+
+@pytest.mark.parametrize("name", ["sql", "jsonl", "parquet", "merge", "replay"])
+def test_strict_refuses_a_folder_with_what_cannot_be_read(
+    name: str, folder: Path, domain: rtmw.Domain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, told = commands(folder, domain.id)[name]
+    assert main([*arguments, "--strict"]) == 1
+    out, err = capsys.readouterr()
+    assert told not in out
+    assert "left out" not in err
+
+
+def test_a_file_that_is_named_alone_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for bad in BAD:
+        assert main(["recording", "sql", "SELECT count(*) FROM messages", str(folder / f"{bad}.mcap")]) == 1
+        assert f"{bad}.mcap" in capsys.readouterr().err
+
+
+def test_recover_recovers_each_of_a_folder_and_leaves_whole_ones_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["recording", "recover", str(folder)]) == 3
+    out, err = capsys.readouterr()
+    assert "left out" in err
+    assert "empty.mcap" in err
+    assert "whole, and left as they are: 1 recording" in out
+    assert (folder / "damaged.recovered.mcap").exists()
+    assert not (folder / "whole.recovered.mcap").exists()
+    assert main(["recording", "recover", str(folder), "-o", "one.mcap"]) == 1
+    assert "-o one.mcap is one file" in capsys.readouterr().err
+
+
+def test_topics_are_exported_though_some_recordings_do_not_have_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for topic in ("a", "b"):
+        numbered(tmp_path / f"{topic}.mcap", [topic], 10)
+    export = ["recording", "export", str(tmp_path), "--jsonl", str(tmp_path / "lines")]
+    assert main([*export, "--topics", "a"]) == 0
+    assert "10 messages" in capsys.readouterr().out
+    assert main(["recording", "export", str(tmp_path), "--jsonl", str(tmp_path / "more"), "--topics", "c"]) == 1
+    assert "no topic c" in capsys.readouterr().err
