@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import replace
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rtmw.closing import Closing
@@ -16,6 +18,33 @@ from rtmw.types import MessageType, from_description, resolve
 
 if TYPE_CHECKING:
     from rtmw.recording import Recording
+
+
+log = logging.getLogger("rtmw")
+
+
+@dataclass(frozen=True)
+class Audience:
+    """Who there was to take the messages of a topic."""
+
+    subscribers: int
+    refused: tuple[str, ...]
+    """Why others are not matched, a sentence each."""
+
+    def with_also(self, other: Audience) -> Audience:
+        """Another task or publisher has counted the same topic."""
+        reasons = dict.fromkeys((*self.refused, *other.refused))
+        return Audience(max(self.subscribers, other.subscribers), tuple(reasons))
+
+
+def say_unheard(audiences: Mapping[str, Audience], domain: int) -> None:
+    """Warn of each topic whose messages nobody could take, and of each subscriber that was not matched."""
+    for topic, audience in audiences.items():
+        why = f": {'; '.join(audience.refused)}" if audience.refused else ""
+        if not audience.subscribers:
+            log.warning("nobody subscribed to topic %r in domain %d%s", topic, domain, why)
+        elif why:
+            log.warning("topic %r in domain %d has subscribers that are not matched%s", topic, domain, why)
 
 
 def named_type(name: str) -> MessageType:
@@ -108,6 +137,14 @@ class Outlets(Closing):
                 f"topic {outlet.topic!r} in domain {self.delivery.domain} has {outlet.subscribers} subscribers; "
                 f"{wanted} were asked for, and have not come in {timeout:g} s"
             )
+
+    def audience(self) -> dict[str, Audience]:
+        """The audience of each topic, as it is now."""
+        found = dict[str, Audience]()
+        for outlet in self._open.values():
+            now = Audience(outlet.subscribers, outlet.stats().refused)
+            found[outlet.topic] = now if outlet.topic not in found else found[outlet.topic].with_also(now)
+        return found
 
     def close(self) -> None:
         self._domain.close()

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from uuid import uuid4
@@ -18,7 +18,7 @@ from rtmw.domain import environment_domain
 from rtmw.qos import Reliability
 from rtmw.spark.delivery import Delivery
 from rtmw.spark.ledger import Ledger
-from rtmw.spark.outlets import Outlets
+from rtmw.spark.outlets import Audience, Outlets, say_unheard
 from rtmw.spark.pace import Pace
 from rtmw.spark.rows import check_columns, clock_of, recorded_of, sources_of
 from rtmw.spark.sink import Delivered, deliver, here
@@ -32,9 +32,16 @@ if TYPE_CHECKING:
 LEAD_NS = 1_500_000_000
 """From the moment that all tasks are ready to the first message: Spark lets them know within a second."""
 
-COLUMNS = {"topic": "string", "messages": "int64", "bytes": "int64", "late_ns": "int64"}
+COLUMNS = {
+    "topic": "string",
+    "messages": "int64",
+    "bytes": "int64",
+    "late_ns": "int64",
+    "subscribers": "int64",
+    "refused": "string",
+}
 """The columns of the report of a task, a row a topic; in the words of Arrow, and of Spark."""
-REPORT = "topic string, messages bigint, bytes bigint, late_ns bigint"
+REPORT = "topic string, messages bigint, bytes bigint, late_ns bigint, subscribers bigint, refused string"
 
 
 class ReplayOptions(TypedDict, total=False):
@@ -66,6 +73,10 @@ class Replayed:
     """From the call to the last message; Spark's own work is in it."""
     late: float
     """Seconds that the most belated message was behind its time; 0 without a rate."""
+    subscribers: dict[str, int] = field(default_factory=dict[str, int])
+    """Subscribers by topic that were matched when its last message was published."""
+    refused: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Why other subscribers are not matched, by topic, a sentence each; only topics that have such."""
 
     @property
     def messages(self) -> int:
@@ -77,7 +88,8 @@ def replay(rows: DataFrame, *, tasks: int | None = None, **options: Unpack[Repla
 
     Rows have the columns `topic` and `log_time`, and `payload` or the fields of the message, as recordings are read.
     `rate`: 1 as recorded (default), 2 twice as fast, 0 as fast as readers take it. `tasks`: publish at the same time,
-    each for its share of the topics, and all of them must find a core; None: one for each core.
+    each for its share of the topics, and all of them must find a core; None: one for each core. A topic to which nobody
+    subscribed, or not as it is published, is a warning of the logger `rtmw`, and in the answer.
 
     Errors: ValueError (columns, options), and those of the tasks as Spark reports them.
     """
@@ -95,10 +107,17 @@ def replay(rows: DataFrame, *, tasks: int | None = None, **options: Unpack[Repla
     ordered = placed.sortWithinPartitions(clock, *(["sequence"] if "sequence" in rows.columns else []))
     found = ordered.mapInArrow(player(delivery), REPORT, barrier=delivery.rate > 0).collect()
     topics: dict[str, int] = {}
+    audiences: dict[str, Audience] = {}
     for row in found:
         topics[row.topic] = topics.get(row.topic, 0) + row.messages
+        one = Audience(row.subscribers, tuple(json.loads(row.refused)))
+        audiences[row.topic] = audiences[row.topic].with_also(one) if row.topic in audiences else one
+    say_unheard(audiences, delivery.domain)
     late = max((row.late_ns for row in found), default=0) / 1e9
-    return Replayed(topics, sum(row.bytes for row in found), CLOCK.monotonic() - begin, late)
+    subscribers = {topic: one.subscribers for topic, one in audiences.items()}
+    refused = {topic: one.refused for topic, one in audiences.items() if one.refused}
+    size = sum(row.bytes for row in found)
+    return Replayed(topics, size, CLOCK.monotonic() - begin, late, subscribers, refused)
 
 
 def tasks_of(spark: SparkContext, wanted: int | None, at_once: bool) -> int:
@@ -151,7 +170,10 @@ def player(delivery: Delivery) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
 def report(done: Delivered) -> pa.RecordBatch:
     import pyarrow as pa
 
-    rows = [(topic, messages, size, done.worst_late_ns) for topic, (messages, size) in done.topics.items()]
+    rows = list[tuple[Any, ...]]()
+    for topic, (messages, size) in done.topics.items():
+        audience = done.audience[topic]
+        rows.append((topic, messages, size, done.worst_late_ns, audience.subscribers, json.dumps(audience.refused)))
     columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(COLUMNS.values())]
     return pa.RecordBatch.from_arrays(columns, [*COLUMNS])
 

@@ -17,7 +17,7 @@ from rtmw.publisher import Publisher
 from rtmw.recording.frames.layout import METADATA, free_name
 from rtmw.spark.delivery import Delivery, delivery_of
 from rtmw.spark.ledger import Ledger, forget_job
-from rtmw.spark.outlets import Outlets
+from rtmw.spark.outlets import Audience, Outlets, say_unheard
 from rtmw.spark.pace import Pace
 from rtmw.spark.rows import PAYLOAD, RowsToPublish, check_columns, field_names, rows_of
 from rtmw.types import MessageType
@@ -33,6 +33,8 @@ class Delivered(WriterCommitMessage):
 
     topics: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     """Messages and bytes of payload, by topic."""
+    audience: dict[str, Audience] = field(default_factory=dict[str, Audience])
+    """By topic, at the end of the task."""
     worst_late_ns: int = 0
     """How far the most belated message was behind its time."""
 
@@ -51,7 +53,17 @@ def deliver(batches: Iterable[pa.RecordBatch], outlets: Outlets, pace: Pace, led
         if begin < batch.num_rows:
             publish_rows(rows_of(batch.slice(begin), outlets.delivery), outlets, pace, ledger, done)
     done.worst_late_ns = pace.worst_late_ns
+    done.audience = outlets.audience()
     return done
+
+
+def audience_of(tasks: Iterable[WriterCommitMessage | None]) -> dict[str, Audience]:
+    """The audience of each topic that tasks have published on."""
+    found = dict[str, Audience]()
+    for done in tasks:
+        for topic, one in done.audience.items() if isinstance(done, Delivered) else ():
+            found[topic] = one if topic not in found else found[topic].with_also(one)
+    return found
 
 
 def publish_rows(rows: RowsToPublish, outlets: Outlets, pace: Pace, ledger: Ledger, done: Delivered) -> None:
@@ -148,6 +160,10 @@ class BusWriter(DataSourceArrowWriter):
             done = deliver(iterator, outlets, Pace(self._delivery.rate), ledger)
             ledger.forget()
         return done
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Spark has all tasks' messages on the bus; say who could not take them."""
+        say_unheard(audience_of(messages), self._delivery.domain)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """The job is given up: no task of it is run again, and what was counted on this host is of no use."""

@@ -12,7 +12,10 @@ from cyclonedds.idl import IdlStruct, types
 
 import rtmw
 import rtmw.spark
+from rtmw.spark.delivery import Delivery
+from rtmw.spark.outlets import Audience
 from rtmw.spark.playback import cores_of
+from rtmw.spark.sink import BusWriter, Delivered
 from tests.bus import Reading
 from tests.spark.recorded import payload, reading, record
 
@@ -54,6 +57,32 @@ def test_each_topic_arrives_whole_and_in_the_order_of_its_times(spark: SparkSess
     assert done.topics == {"flow/0": 333, "flow/1": 333, "flow/2": 333}
     assert done.messages == 999
     assert done.bytes == sum(len(str(number)) for number in range(999))
+
+
+def test_a_replay_says_who_was_there_and_why_others_are_not_matched(
+    spark: SparkSession, domain: rtmw.Domain, caplog: pytest.LogCaptureFixture
+) -> None:
+    reliable = rtmw.Reliability.RELIABLE
+    with listen(domain, "flow/0"), rtmw.Subscriber("flow/1", Headline, domain=domain, reliability=reliable):
+        done = rtmw.spark.replay(flow(spark, 9, 3), rate=0, domain=domain.id)
+    assert done.subscribers == {"flow/0": 1, "flow/1": 0, "flow/2": 0}
+    assert [*done.refused] == ["flow/1"]
+    assert "Headline" in done.refused["flow/1"][0]
+    said = sorted(record.getMessage() for record in caplog.records if record.name == "rtmw")
+    assert said == [
+        f"nobody subscribed to topic 'flow/1' in domain {domain.id}: {done.refused['flow/1'][0]}",
+        f"nobody subscribed to topic 'flow/2' in domain {domain.id}",
+    ]
+
+
+def test_a_write_says_of_which_topics_nobody_took_the_messages(caplog: pytest.LogCaptureFixture) -> None:
+    tasks = [Delivered(audience={"a": Audience(0, ("why",))}), Delivered(audience={"a": Audience(1, ())}), None]
+    tasks += [Delivered(audience={"b": Audience(0, ())})]
+    BusWriter(Delivery(domain=7)).commit(tasks)
+    assert [record.getMessage() for record in caplog.records if record.name == "rtmw"] == [
+        "topic 'a' in domain 7 has subscribers that are not matched: why",
+        "nobody subscribed to topic 'b' in domain 7",
+    ]
 
 
 def test_rate_stretches_recorded_time_and_tasks_share_one_clock(spark: SparkSession, domain: rtmw.Domain) -> None:
