@@ -118,9 +118,16 @@ def without_trailer(found: dict[str, Any]) -> list[str]:
 
 
 def services(status: dict[str, Any]) -> Iterator[Check]:
-    """Do those that it hosts run? One end may be that of any program; from the second on there is an obstacle."""
+    """Do those that it hosts run, and are they at work? One end may be that of any program; from the second on there
+    is an obstacle."""
+    from rtmw.net.services import STILL
+
     for one in status.get("services", []):
         name, pid = f"service {one['name']}", one["pid"]
+        if pid is not None and one.get("silent") is not None:
+            found = f"process {pid} has stood still for {one['silent']:.0f} s, and nothing is sent or taken"
+            yield Check(name, found, f"{STILL}: kill -CONT {pid}, or look at that disk")
+            continue
         if one["failures"] < 2:
             yield Check(name, "is being started" if pid is None else f"process {pid}")
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from rtmw.cli.show import Table, counted, duration, live, show, show_json, size
 from rtmw.cli.windows import windows
 from rtmw.clock import CLOCK
 from rtmw.errors import TransferRefused
+from rtmw.transfer.address import Address
 from rtmw.transfer.client.viewer import Viewer
 from rtmw.transfer.records import TransferId
 
@@ -34,8 +35,11 @@ PAPER: Final = (
 
 @contextmanager
 def viewing(arguments: argparse.Namespace) -> Generator[Viewer]:
-    with attach_served(arguments.domain) as domain, Viewer(domain) as viewer:
-        yield viewer
+    try:
+        with attach_served(arguments.domain) as domain, Viewer(domain) as viewer:
+            yield viewer
+    except TimeoutError as error:
+        raise CommandError(str(error)) from None
 
 
 def show_command(arguments: argparse.Namespace) -> int:
@@ -193,9 +197,10 @@ def retry_command(arguments: argparse.Namespace) -> int:
 
 
 def _alter(arguments: argparse.Namespace, done: str, act: Callable[[Viewer, TransferId], object]) -> int:
-    ids, failed = _ids(arguments.ids), dict[str, str]()
+    ids, failed = list[TransferId](), dict[str, str]()
     with viewing(arguments) as viewer:
-        for id in ids:
+        for id in _meant(viewer, arguments):
+            ids.append(id)
             try:
                 act(viewer, id)
             except TransferRefused as error:
@@ -209,6 +214,23 @@ def _alter(arguments: argparse.Namespace, done: str, act: Callable[[Viewer, Tran
         for why in failed.values():
             print(f"rtmw: {why}", file=sys.stderr)
     return int(bool(failed))
+
+
+def _meant(viewer: Viewer, arguments: argparse.Namespace) -> Iterator[TransferId]:
+    """Those that are named; or the dead letters of a service, or with a cause, or both, that are there at first."""
+    is_chosen = arguments.service is not None or arguments.cause is not None
+    if is_chosen == bool(arguments.ids):
+        raise CommandError("name transfers by their IDs, or dead letters by --service, --cause or both.")
+    yield from _ids(arguments.ids)
+    known: set[str] = set()
+    while is_chosen:
+        new = [one for one in viewer.show("dead") if one["id"] not in known]
+        known.update(one["id"] for one in new)
+        for one in new:
+            is_of_it = arguments.service in (None, Address.parse(one["to"]).service)
+            if is_of_it and (arguments.cause or "") in one["cause"]:
+                yield TransferId.parse(one["id"])
+        is_chosen = bool(new)
 
 
 def info_command(arguments: argparse.Namespace) -> int:

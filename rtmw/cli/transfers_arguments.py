@@ -30,7 +30,12 @@ def add_commands(commands: object, add: Add) -> None:
         ("info", "show all that the core knows of transfers"),
     ):
         one = add(kinds, name, partial(_run, name), what)
-        one.add_argument("ids", nargs="+", metavar="ID", help="as `rtmw transfers` shows it")
+        one.add_argument("ids", nargs="+" if name == "info" else "*", metavar="ID", help="as `rtmw transfers` shows it")
+        if name != "info":
+            one.add_argument("--service", metavar="SERVICE", help="instead of IDs: the dead letters of this service")
+            one.add_argument(
+                "--cause", metavar="WORDS", help="instead of IDs: the dead letters with these words as why"
+            )
 
 
 def _run(name: str, arguments: argparse.Namespace) -> int:

@@ -248,6 +248,7 @@ class Node:
                     self._engine.clocks(clocks.measured(self._beacons.peers.values(), self._bridge.discovery))
                     self._tell_roster(domain)
                     self._farewells.tell(self._bridge.discovery.participants, again=True)
+                    self._services.look(domain)
                 self._topics = bus.topics
                 self._say(status)
                 notify("WATCHDOG=1" if is_ready else "READY=1")

@@ -17,19 +17,29 @@ from pathlib import Path
 from typing import Any, Final
 
 from rtmw.clock import CLOCK
+from rtmw.domain import Domain
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.settings import Settings
+from rtmw.observe.queues import queue
+from rtmw.observe.transfers import COUNTERS_TOPIC
 
-__all__ = ["Services"]
+__all__ = ["STILL", "Services"]
 
 log = logging.getLogger("rtmw.node")
 
 MODULES: Final = {"transfer": "rtmw.transfer.core"}
+SIGNS: Final = {"transfer": COUNTERS_TOPIC}
+"""The topic on which a service says that it is at work."""
+STILL: Final = "it was stopped, or the disk of its data does not answer"
 _FIRST_S, _MOST_S = 0.1, 5.0
 """Between the end of a service and its next start (`Backoff`)."""
 _LONG_S: Final = 10.0
 """A service that has run for so long is started at once."""
 _END_S: Final = 5.0
+_SILENT_S: Final = 10.0
+"""A service says about once a second that it is at work. One that has not for so long stands still."""
+_BEGINS_S: Final = 60.0
+"""So long it may take to begin: it reads what it has kept."""
 
 
 @dataclass
@@ -46,13 +56,37 @@ class Service:
     """How often in a row it ended soon after its start."""
     begun: float = 0.0
     """When its last process was started, by CLOCK_MONOTONIC."""
+    sign: int | None = None
+    """Number of the last message by which its process said that it is at work; None: it has not yet."""
+    heard: float = 0.0
+    """When that message was seen first, by CLOCK_MONOTONIC."""
+    silent: float | None = None
+    """Seconds for which its process has stood still; None: it is at work, or is not running."""
+
+    def start(self, pid: int) -> None:
+        """Its next process runs."""
+        self.pid, self.starts, self.sign, self.silent = pid, self.starts + 1, None, None
+        self.begun = self.heard = CLOCK.monotonic()
+
+    def hear(self, sign: int | None) -> None:
+        """`sign`: number of the last message of its process; None: there is none. That it begins to stand still, and
+        that it goes on, is logged."""
+        if sign is not None and sign != self.sign:
+            self.sign, self.heard = sign, CLOCK.monotonic()
+        silent = CLOCK.monotonic() - self.heard
+        was_still, is_still = self.silent is not None, silent > (_BEGINS_S if self.sign is None else _SILENT_S)
+        self.silent = silent if is_still and self.pid is not None else None
+        if is_still and not was_still:
+            log.warning("service %s: process %s stands still: %s", self.name, self.pid, STILL)
+        elif was_still and not is_still:
+            log.info("service %s: process %s goes on", self.name, self.pid)
 
     def row(self) -> dict[str, Any]:
         """`failures`: 0 also of one that has been running for long."""
         lasts = self.pid is not None and CLOCK.monotonic() - self.begun > _LONG_S
         return {
             "name": self.name, "pid": self.pid, "starts": self.starts, "why": self.why,
-            "failures": 0 if lasts else self.failures,
+            "failures": 0 if lasts else self.failures, "silent": self.silent,
         }  # fmt: skip
 
 
@@ -74,6 +108,13 @@ class Services:
             if service.pid is not None:
                 with suppress(ProcessLookupError):
                     os.kill(service.pid, signal.SIGHUP)
+
+    def look(self, domain: Domain) -> None:
+        """Are they at work? Call it about once a second."""
+        for service in self._services:
+            if service.pid is not None:
+                said = [one.sequence for one in queue(domain, SIGNS[service.name]) if one.publisher == service.pid]
+                service.hear(max(said, default=None))
 
     def rows(self) -> list[dict[str, Any]]:
         """For the status of the node."""
@@ -97,7 +138,7 @@ class Services:
         process = await asyncio.create_subprocess_exec(
             *self._command(service.name), stdin=pipe, stdout=asyncio.subprocess.DEVNULL, stderr=pipe
         )
-        service.pid, service.starts, service.begun = process.pid, service.starts + 1, CLOCK.monotonic()
+        service.start(process.pid)
         assert process.stderr is not None, "it was asked for"
         try:
             while data := await _line(process.stderr):
@@ -107,7 +148,7 @@ class Services:
                         log.info("service %s: %s", service.name, line)
             return await process.wait()
         finally:
-            service.pid = None
+            service.pid = service.silent = None
             await _end(process)
 
     def _command(self, name: str) -> list[str]:

@@ -225,7 +225,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """The request to show `transfers`, `queues`, `members`, or `info ID`. Answer: Shown, JSON in pieces."""
+    """The request to show `transfers`, `dead`, `queues`, `members`, or `info ID`. Answer: Shown, JSON in pieces."""
 
     what: str
 

@@ -170,6 +170,27 @@ def test_t11_a_dead_letter_is_tried_again_and_nothing_else_is(core: CoreProcess,
         letter.consume()
 
 
+def test_t11_dead_letters_are_tried_again_or_cancelled_by_their_service_and_their_cause(
+    core: CoreProcess, sender: rtmw.Sender, run: Run
+) -> None:
+    dead, parked = dead_letter(sender), sender.send("pumps", b"parked")
+    for other in (("--service", "other"), ("--cause", "no such words"), ("--service", "pumps", "--cause", "words")):
+        assert run("transfers", "retry", *other, *here(core)) == (0, "", "")
+    (row,) = [one for one in document(run, "transfers", *here(core))["transfers"] if one["state"] == "DEAD"]
+    by_both = ("--service", row["to"], "--cause", row["cause"][:4])
+    assert row["cause"]
+    assert run("transfers", "retry", *by_both, *here(core)) == (0, f"{dead.id} is tried again.\n", "")
+    assert not [one for one in document(run, "transfers", *here(core))["transfers"] if one["state"] == "DEAD"]
+    assert run("transfers", "cancel", str(dead.id), *here(core))[0] == 0
+    again = dead_letter(sender)
+    status, out, _ = run("transfers", "cancel", "--service", row["to"], *here(core))
+    assert (status, f"{again.id} is cancelled.\n" in out, str(parked.id) in out) == (0, True, False)
+    until(lambda: again.state is TransferState.CANCELLED)
+    status, _, err = run("transfers", "retry", str(dead.id), "--service", "pumps", *here(core))
+    assert (status, "by --service, --cause or both" in err) == (1, True)
+    assert run("transfers", "retry", *here(core))[0] == 1
+
+
 def test_t11_what_went_wrong_is_shown_and_on_the_bus(core: CoreProcess, sender: rtmw.Sender, run: Run) -> None:
     with rtmw.Subscriber("rtmw/transfer/events") as events:
         sent = sender.send("ingest", b"x", delivery=Delivery.LOG, lifetime=0.05)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from rtmw.cli.node_status import services
 from rtmw.clock import CLOCK
 from rtmw.net.services import MODULES, Service, Services
 from rtmw.net.settings import Settings, SettingsError, make_settings
+from rtmw.transfer.client.viewer import PATIENCE_S
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.test_transfer_nodes import is_served
 
@@ -147,3 +149,30 @@ def test_what_it_hosts_and_where_is_checked(tmp_path: Path) -> None:
     ):
         with pytest.raises(SettingsError, match=words):
             make_settings(None, dict(given))
+
+
+def test_a_core_that_stands_still_is_named_by_doctor_log_and_transfers_and_so_is_that_it_goes_on(
+    hosts: tuple[Host, Host], tmp_path: Path
+) -> None:
+    host = hosts[0]
+    host.start("--serve", "transfer", "--data", str(tmp_path / "data"), "--name", "plant")
+    wait_until(lambda: has_begun(host), "the core is started")
+    core = served(host)["pid"]
+    os.kill(core, signal.SIGSTOP)
+    try:
+        asked = [sys.executable, "-m", "rtmw", "transfers", "--domain", str(host.number)]
+        begun = time.monotonic()
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        taken = time.monotonic() - begun
+        assert (done.returncode, f"kill -CONT {core}" in done.stderr) == (1, True), done.stderr
+        assert taken < PATIENCE_S, "it is told within the time that a core that is at work has for an answer"
+        wait_until(lambda: served(host)["silent"] is not None, "the node says so")
+        (check,) = services(host.info())
+        assert "stood still" in check.found
+        assert f"kill -CONT {core}" in check.advice
+        wait_until(lambda: "stands still" in host.said, "the log says so")
+    finally:
+        os.kill(core, signal.SIGCONT)
+    wait_until(lambda: served(host)["silent"] is None, "it goes on")
+    wait_until(lambda: "goes on" in host.said, "the log says so")
+    assert host.said.count("stands still") == 1

@@ -132,8 +132,9 @@ class Line:
 
     # ---- members ----
 
-    def enter(self, member: Member) -> None:
-        """It joins. CoreNotRunning: there is no core, and none came for a second; or for ten, if there was one."""
+    def enter(self, member: Member, wait: Callable[[Pending], Message] | None = None) -> None:
+        """It joins. CoreNotRunning: there is no core, and none came for a second; or for ten, if there was one.
+        `wait`: waits for the answer of the core; without it, as long as there is a core."""
         self.changed.wait(lambda: self._has_heard, FIRST_S)
         if not self._has_heard or not self.changed.wait(lambda: self.core is not None, GRACE_S):
             self._close_if_unused()
@@ -142,7 +143,7 @@ class Line:
             self.requests.enter(member._life)
             self._members[member._life] = member
         try:
-            self.ask(member._life, member._join)
+            (wait or self.wait)(self.requests.begin(Pending(member._life, member._join)))
         except BaseException:
             self._forget(member._life)
             raise

@@ -127,6 +127,7 @@ class Process:
         tasks = [asyncio.create_task(work) for work in (self._read(queue), self._syncing.run(self._send), self._tick())]
         tasks.append(asyncio.create_task(self._until_stopped()))
         self._board.announce()
+        self._count()  # now: its node, and tools, tell by it whether it is at work
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:

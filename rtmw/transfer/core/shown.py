@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.transfer.core.watching import counters_of
@@ -31,6 +32,8 @@ def answer_to(what: str, service: Service) -> Iterator[Shown]:
     kind, _, rest = what.partition(" ")
     if kind == "transfers":
         yield from _pieces(_all(service))
+    elif kind == "dead":
+        yield from _pieces(_dead(service))
     elif kind == "queues":
         items = queue_items(_items(service, MOST), service)
         yield from _pieces({"queues": _queues(service), "items": items, "more": _more(service)})
@@ -42,7 +45,7 @@ def answer_to(what: str, service: Service) -> Iterator[Shown]:
             raise TransferRefused(f"there is no transfer {rest}; it has ended, or never was{_end_of(rest, service)}")
         yield from _pieces({**transfer_row(item, service), **queue_items([item], service)[0]})
     else:
-        raise ValueError(f"a core does not show {what!r}; it shows transfers, queues, members, and info ID")
+        raise ValueError(f"a core does not show {what!r}; it shows transfers, dead, queues, members, and info ID")
 
 
 def _end_of(written: str, service: Service) -> str:
@@ -66,6 +69,14 @@ def _all(service: Service) -> dict[str, Any]:
         "events": [one.row() for one in service.events.last],
         "events_before": service.events.count - len(service.events.last),
     }
+
+
+def _dead(service: Service) -> list[dict[str, Any]]:
+    """The dead letters, at most MOST."""
+    machines = service.machines.logged, service.machines.volatile
+    items = (item for machine in machines for item in machine.state.items.made.values())
+    dead = (item for item in items if item.state is TransferState.DEAD)
+    return [transfer_row(item, service) for item in islice(dead, MOST)]
 
 
 def _transactions(service: Service) -> list[dict[str, Any]]:
