@@ -40,6 +40,8 @@ class PublisherStats:
     """Messages refused: a RELIABLE subscriber's queue stayed full for `max_blocking`."""
     exhausted: int
     """Messages refused: no memory could be had."""
+    held_by_history: int
+    """Of these: `history` of topics kept more of the memory than what RELIABLE subscribers have not read."""
     subscribers: int
     """Subscribers that are matched with it at present."""
     refused: tuple[str, ...]
@@ -81,7 +83,8 @@ class Publisher(shm.Publisher[T], Closing):
       may have another one.
     - `reliability`: what gives way when a queue or the pool is full, see Reliability.
     - `depth`: messages of at most 128 bytes that stay for late subscribers while memory and topics are plenty.
-    - `history`: messages that stay for late subscribers in any case.
+    - `history`: messages that stay for late subscribers in any case while the topic has a publisher; after that until
+      messages of the same or a higher priority need the memory, or a new topic the slot.
     - `max_blocking`: seconds for which `publish` waits for a RELIABLE subscriber whose queue is full; None: no limit;
       0: it only tries. A try, too, sees whether the subscriber in its way lives, and goes on if that is dead.
 
@@ -157,6 +160,16 @@ class Publisher(shm.Publisher[T], Closing):
                 return False
             time.sleep(left)
         return True
+
+    def close(self, *, forget: bool = False) -> None:
+        """Give the endpoint back. What it published stays in the queues, and the last `history` messages stay for
+        late subscribers until other topics need the memory or the slot. `forget`: late subscribers get nothing of what
+        the topic keeps, unless it has another publisher; subscribers that are there take what they have not read.
+        """
+        if forget:
+            self._forget()
+        else:
+            super().close()
 
     def stats(self) -> PublisherStats:
         """Counters since it was opened, and the subscribers that are matched at present, or not and why."""

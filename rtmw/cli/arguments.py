@@ -144,6 +144,8 @@ def _add_topic_commands(commands: Commands) -> None:
     info.add_argument("topic")
     queue = _add(commands, "queue", topic.queue, "show what lies in a topic's queues")
     queue.add_argument("topic")
+    help = "forget what a topic keeps for late subscribers; who is there takes what it has not read"
+    _add(commands, "clear", topic.clear, help).add_argument("topic")
     for name, run, what in (
         ("hz", rates.hz, "messages a second"),
         ("bw", rates.bw, "bytes a second"),

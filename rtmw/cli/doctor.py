@@ -148,8 +148,17 @@ def _cause(holdings: Sequence[Holding]) -> str:
     first, needed = holdings[0], next((one for one in holdings if _is_needed(one)), None)
     if needed is first:
         return f"Topic {first.topic} holds most, for {_slowest(first)}; {_STAYS}"
-    said = f"Topic {first.topic} holds most, for {_slowest(first) or 'subscribers to come'}; the oldest gives way."
+    said = f"Topic {first.topic} holds most, for {_slowest(first) or 'subscribers to come'}; {_gives_way(first)}"
     return f"{said} Topic {needed.topic} has messages for {_slowest(needed)}; {_STAYS}" if needed else said
+
+
+def _gives_way(holding: Holding) -> str:
+    if not holding.is_history:
+        return "the oldest gives way."
+    if holding.publishers:
+        return "history keeps it while its publisher is there, and nothing of it gives way."
+    clear = f"`rtmw topic clear {holding.topic}` lets it go now."
+    return f"history keeps it, its publisher is gone, and it gives way to the same or a higher priority. {clear}"
 
 
 _STAYS = "it is RELIABLE, so its publishers wait, and nothing of it gives way."

@@ -1,4 +1,4 @@
-"""`rtmw topic list|info|queue`: what the region says about topics."""
+"""`rtmw topic list|info|queue|clear`: what the region says about topics, and what it keeps of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rtmw import observe
-from rtmw.cli.common import find_topic, look_at
+from rtmw.cli.common import attach, find_topic, look_at
 from rtmw.cli.show import Table, counted, duration, show, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK
@@ -28,6 +28,7 @@ PUBLISHER_COLUMNS = (
     "bytes",
     "timed_out",
     "exhausted",
+    "held_by_history",
 )
 SUBSCRIBER_COLUMNS = (
     *IDENTITY,
@@ -91,6 +92,18 @@ def info(arguments: argparse.Namespace) -> int:
     show(subscribers_table(view))
     for line in found:
         print(f"Not matched: {line}")
+    return 0
+
+
+def clear(arguments: argparse.Namespace) -> int:
+    """Forget what a topic keeps for late subscribers."""
+    with attach(arguments.domain) as domain:
+        find_topic(domain, arguments.domain, arguments.topic)
+        messages = domain.region.clear(arguments.topic)
+    if arguments.json:
+        show_json({"topic": arguments.topic, "cleared": messages})
+    else:
+        print(f"{arguments.topic}: late subscribers get none of the {counted(messages, 'message')} that were kept.")
     return 0
 
 

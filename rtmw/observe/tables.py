@@ -48,6 +48,9 @@ class Holding:
     """Of the descriptors or of the pool, whichever is more."""
     slowest: SubscriberView | None
     """The subscriber that is furthest behind; None if none is."""
+    is_history: bool = False
+    """`history` keeps all of it; without publishers it is the first to give way to the same or a higher priority."""
+    publishers: int = 0
 
 
 def tables(domain: Domain, books: Books) -> tuple[TableUse, ...]:
@@ -93,4 +96,6 @@ def _holding(view: TopicView, books: Books) -> Holding:
         bytes=view.pool_bytes,
         share=max(messages / books.descriptors, view.pool_bytes / (books.pages * PAGE_BYTES)),
         slowest=furthest if furthest and furthest.behind else None,
+        is_history=max(view.queued) <= view.history,
+        publishers=len(view.publishers),
     )

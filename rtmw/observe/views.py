@@ -40,6 +40,8 @@ class PublisherView:
     """Of messages that say nothing else; 0: no limit."""
     max_blocking: float | None
     """Seconds that `publish` waits for a full RELIABLE subscriber; inf: no limit; None: not known, as of C programs."""
+    held_by_history: int = 0
+    """Of the exhausted: `history` of topics kept more of the memory than what RELIABLE subscribers have not read."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ class TopicView:
     subscribers: tuple[SubscriberView, ...]
     pool_bytes: int = 0
     """Of the pool, that the messages in its queues have; small messages lie in their descriptors and have none."""
+    history: int = 0
+    """The largest number of messages that a publisher of it promised to keep, also one that is gone."""
 
 
 NO_LIMIT: Final = (1 << 64) - 1
@@ -116,7 +120,7 @@ def _publisher_view(row: shm.PublisherRow, region: shm.Region, names: dict[int, 
     return PublisherView(
         row.pid, names.get(row.pid, "?"), type_name_of(types, row.type), Reliability(row.reliability), row.priority,
         row.depth, row.history, row.published, row.bytes, row.timed_out, row.exhausted, region.identity(row.identity),
-        row.lifetime_ns, _seconds(row.max_blocking),
+        row.lifetime_ns, _seconds(row.max_blocking), row.held_by_history,
     )  # fmt: skip
 
 
@@ -161,7 +165,7 @@ def topics(domain: Domain) -> list[TopicView]:
     contents, types, names = region.contents(), region.types(), region.names()
     publishers, subscribers = by_topic(shm.publishers(region)), by_topic(shm.living(shm.subscribers(region)))
     views: list[TopicView] = []
-    for life, name, retired_bytes, bands in shm.topics(region):
+    for life, name, retired_bytes, bands, history in shm.topics(region):
         senders = tuple(_publisher_view(row, region, names, types) for row in publishers.get(life, ()) if row.is_alive)
         takers = tuple(_subscriber_view(row, names, types) for row in subscribers.get(life, ()))
         _, pool_bytes, indices = contents.get(life, (0, 0, ()))
@@ -177,6 +181,7 @@ def topics(domain: Domain) -> list[TopicView]:
                 publishers=senders,
                 subscribers=takers,
                 pool_bytes=pool_bytes,
+                history=history,
             )
         )
     return sorted(views, key=lambda view: view.name)

@@ -36,8 +36,8 @@ typedef struct {
     PyObject *topic, *encode, *write;
     rtmw_publisher *core;
     uint64_t max_blocking_ns;
-    uint32_t busy; /* threads inside a wait; the last one out finishes close() */
-    bool closed;
+    uint32_t busy;        /* threads inside a wait; the last one out finishes close() */
+    bool closed, forgets; /* it closes with rtmw_publisher_forget */
     PyTypeObject *loan_type;
 } Publisher;
 

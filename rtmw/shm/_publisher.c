@@ -37,7 +37,7 @@ static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
 void publisher_finish(Publisher *self)
 {
     if (self->closed && self->busy == 0 && self->core) {
-        rtmw_publisher_close(self->core);
+        self->forgets ? rtmw_publisher_forget(self->core) : rtmw_publisher_close(self->core);
         self->core = NULL;
     }
 }
@@ -48,6 +48,12 @@ static PyObject *Publisher_close(PyObject *self, PyObject *unused)
     ((Publisher *)self)->closed = true;
     publisher_finish((Publisher *)self);
     Py_RETURN_NONE;
+}
+
+static PyObject *Publisher_forget(PyObject *self, PyObject *unused)
+{
+    ((Publisher *)self)->forgets = true;
+    return Publisher_close(self, unused);
 }
 
 static int Publisher_traverse(PyObject *object, visitproc visit, void *arg)
@@ -93,8 +99,9 @@ static PyObject *Publisher_counters(PyObject *object, PyObject *unused)
     Publisher *self = (Publisher *)object;
     if (!publisher_is_open(self)) return NULL;
     struct publisher_block *p = self->core->block;
-    return Py_BuildValue("KKKK", (unsigned long long)p->published, (unsigned long long)p->bytes,
-                         (unsigned long long)p->timed_out, (unsigned long long)p->exhausted);
+    return Py_BuildValue("KKKKK", (unsigned long long)p->published, (unsigned long long)p->bytes,
+                         (unsigned long long)p->timed_out, (unsigned long long)p->exhausted,
+                         (unsigned long long)p->held_by_history);
 }
 
 static PyObject *Publisher_identity(PyObject *object, void *unused)
@@ -116,6 +123,7 @@ GUARD_FAST(Publisher_publish);
 GUARD_FAST(Publisher_publish_many);
 GUARD_FAST(Publisher_loan);
 GUARD(Publisher_close);
+GUARD(Publisher_forget);
 GUARD(Publisher_counters);
 GUARD_GET(Publisher_matched);
 GUARD_GET(Publisher_identity);
@@ -134,6 +142,7 @@ static PyMethodDef Publisher_methods[] = {
      "into."},
     {"close", GUARDED(Publisher_close), METH_NOARGS,
      "close($self, /)\n--\n\nGive the endpoint back. What it published stays in the queues."},
+    {"_forget", GUARDED(Publisher_forget), METH_NOARGS, NULL},
     {"_counters", GUARDED(Publisher_counters), METH_NOARGS, NULL},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},

@@ -185,6 +185,16 @@ static PyObject *Region_sweep(PyObject *self, PyObject *unused)
     return PyLong_FromUnsignedLong(swept);
 }
 
+static PyObject *Region_clear(PyObject *self, PyObject *topic)
+{
+    uint64_t messages;
+    if (!is_usable(self, true)) return NULL;
+    const char *name = topic_name(self, topic);
+    if (!name) return NULL;
+    int code = rtmw_topic_clear(region_of(self), name, &messages);
+    return code == RTMW_OK ? PyLong_FromUnsignedLongLong(messages) : fail(self, code, topic, 0);
+}
+
 static PyMethodDef Region_methods[] = {
     {"fileno", Region_fileno, METH_NOARGS, NULL},
     {"drain", Region_drain, METH_NOARGS, NULL},
@@ -206,6 +216,7 @@ static PyMethodDef Region_methods[] = {
     {"trace_next", Region_trace_next, METH_NOARGS, NULL},
     {"events", Region_events, METH_VARARGS, NULL},
     {"examine", Region_examine, METH_O, NULL},
+    {"clear", Region_clear, METH_O, NULL},
     {"sweep", Region_sweep, METH_NOARGS, NULL},
     {"pid_at", Region_pid_at, METH_O, NULL},
     {NULL, NULL, 0, NULL},

@@ -24,9 +24,9 @@ static PyObject *band_counts(struct rtmw_region *r, struct topic *t)
     PyObject *bands = PyTuple_New(BANDS);
     for (uint32_t b = 0; bands && b < BANDS; b++) {
         uint64_t tail = band_tail_sequence(r, &t->band[b]), start = band_start(&t->band[b], tail);
-        uint64_t origin = load_relaxed(&t->band[b].origin);
+        uint64_t began = load_relaxed(&t->band[b].began);
         PyTuple_SET_ITEM(bands, b,
-                         Py_BuildValue("KK", (unsigned long long)(tail - origin),
+                         Py_BuildValue("KK", (unsigned long long)(tail - began),
                                        (unsigned long long)(tail > start ? tail - start : 0)));
     }
     return bands;
@@ -42,8 +42,9 @@ PyObject *Region_topics(PyObject *self, PyObject *unused)
         char name[NAME_BYTES];
         uint64_t life = topic_read(r, i, name);
         if (!life) continue;
-        failed = append_new(list, Py_BuildValue("KNKN", (unsigned long long)life, name_at(name, NAME_BYTES),
-                                                number(&r->topics[i].retired_bytes), band_counts(r, &r->topics[i])));
+        failed = append_new(list, Py_BuildValue("KNKNI", (unsigned long long)life, name_at(name, NAME_BYTES),
+                                                number(&r->topics[i].retired_bytes), band_counts(r, &r->topics[i]),
+                                                load_relaxed(&r->topics[i].history)));
     }
     return finished(list, failed);
 }
@@ -100,11 +101,12 @@ PyObject *Region_publishers(PyObject *self, PyObject *unused)
         uint64_t topic = topic_of(r, &r->publisher_words[i], word);
         if (!topic) continue;
         failed =
-            append_new(list, Py_BuildValue("KKIBBIIKKKKKKN", (unsigned long long)topic, number(&p->identity), p->type,
+            append_new(list, Py_BuildValue("KKIBBIIKKKKKKNK", (unsigned long long)topic, number(&p->identity), p->type,
                                            reliability, p->priority, p->depth, p->history, number(&p->published),
                                            number(&p->bytes), number(&p->timed_out), number(&p->exhausted),
                                            number(&p->max_blocking), number(&p->lifetime_ns),
-                                           PyBool_FromLong(!owner_is_dead(r, slot_owner(word), &owners))));
+                                           PyBool_FromLong(!owner_is_dead(r, slot_owner(word), &owners)),
+                                           number(&p->held_by_history)));
     }
     return finished(list, failed);
 }

@@ -2,8 +2,8 @@
  *
  *   atomics.h ← layout.h ← core.h ← life · participants · descriptors · blocks · queue · peek · topics · retire · slots
  *               bitmap.h              wait · datagrams · spin · standing · unread · room · retention · thinning · within
- *                                   · evictable · eviction ← publisher · publish · subscriber · take · parked · books
- *                                   · describe ← rtmw.h ← _*.c (Python)
+ *                                   · evictable · abandoned · eviction ← publisher · publish · subscriber · take · parked
+ *                                   · books · describe ← rtmw.h ← _*.c (Python)
  *
  * Headers that fewer files share: topics.h, waiting.h, trace.h, standing.h, unread.h, retention.h, cursor.h.
  */
@@ -12,14 +12,14 @@
 
 #include <pthread.h>
 
+#include "abandoned.h"
 #include "atomics.h"
 #include "clock.h"
 #include "layout.h"
 #include "rtmw.h"
 #include "within.h"
 
-enum { STASH = 256 };
-enum { SCATTER = 1024 }; /* descriptors: see scattered in descriptors.c */
+enum { STASH = 256, SCATTER = 1024 }; /* descriptors; for the latter see scattered in descriptors.c */
 #define LENT (UINT64_C(1) << 32)
 enum { LARGE_COPY = 256 << 10 }; /* from so many bytes on a copy costs by where its block lies, not by its words */
 
@@ -61,8 +61,7 @@ struct rtmw_region {
 
     uint64_t origin; /* hash of the name by which other hosts know this region: identity.h */
     uint32_t me;     /* participant slot; NOBODY: see is_observer */
-    uint64_t my_word;
-    uint64_t pid_namespace;
+    uint64_t my_word, pid_namespace;
     uint32_t forks;    /* value of rtmw_forks when attached */
     uint32_t swept;    /* 1 once this process found that somebody swept after it: see is_swept */
     rtmw_lock lock;    /* guards everything below and the private part of endpoints */
@@ -74,9 +73,11 @@ struct rtmw_region {
     uint32_t evicted_last[2][BANDS];         /* which of these gave way last */
     uint32_t repair_scan, unpin_scan;        /* and where their hints are compared next */
     struct within within;                    /* and what lies within queues, behind what is needed */
+    struct abandoned abandoned[2][BANDS]; /* and what history keeps: read by all, or unread; for who publishes there */
     uint32_t roomy_below[2][GRANULES_A_PAGE]; /* see blocks.c */
     uint64_t real_minus_mono, real_checked_ns;
     uint64_t swept_ns, reclaimed_ns; /* when this process last looked for the dead, for passed */
+    struct known_tally tally;        /* what fills the memory */
     bool short_of_pages;             /* what the last claim that found nothing lacked; else a descriptor */
     int socket;                      /* datagrams that say "look again" arrive here; -1 until asked for */
     uint32_t sender;                 /* and leave from here: descriptor + 1; 0 until needed */
@@ -94,8 +95,7 @@ struct rtmw_publisher {
     uint32_t entered;     /* bit a band that it has published in: see enter_band */
     uint8_t offer[BANDS]; /* there, the index of its offer */
     uint64_t gate[BANDS]; /* tail's sequence up to which no RELIABLE subscriber can be full */
-    uint32_t gate_epoch;
-    uint32_t trim_epoch;
+    uint32_t gate_epoch, trim_epoch;
     uint64_t trim_at[BANDS]; /* queue length at which trimming is worth another look */
     uint32_t refused_band;   /* of the message that was refused last */
     uint64_t refused_bytes;  /* that could not be had, when it was refused last; 0: there was no room in a queue */

@@ -2,9 +2,11 @@
  *
  *   1  passed messages whose memory nobody has used again
  *   2  what is spare: expired, read by all, or beyond the depth of the subscribers that have not; of any band
- *   3  unread messages that no RELIABLE pair needs: of lower bands than the publisher's, the lowest first; then of its
+ *   3  what `history` keeps on topics without a publisher, of the publisher's band and below: the oldest (abandoned.c)
+ *   4  unread messages that no RELIABLE pair needs: of lower bands than the publisher's, the lowest first; then of its
  *      own band, where a topic holds more than the publisher's
- *   4  blocks of such messages behind one that is needed (within.c)
+ *   5  as 3, what a subscriber has unread that is not RELIABLE
+ *   6  blocks of such messages behind one that is needed (within.c)
  *
  * In each band the topic that holds most of what is short gives way, of up to eight that are looked at; its oldest go.
  * So no load of low priority keeps an urgent message out; and what RELIABLE subscribers need, which cannot go, is kept
@@ -323,8 +325,9 @@ static bool try_all(struct search *s)
     struct rtmw_region *r = s->publisher->region;
     if (reclaim_what_is_hinted(s) || sweep_if_due(r, SWEEP_EVERY_NS)) return true;
     if (s->now - r->reclaimed_ns >= RECLAIM_EVERY_NS && reclaim_in_turn(s)) return true;
-    if (make_spare_room(s) || search_bands(s, s->band, LOOK_UNREAD, &s->unread) || reclaim_in_turn(s)) return true;
-    return search_within(s);
+    if (make_spare_room(s) || abandoned_gives(s, LOOK_SPARE)) return true;
+    if (search_bands(s, s->band, LOOK_UNREAD, &s->unread) || abandoned_gives(s, LOOK_UNREAD)) return true;
+    return reclaim_in_turn(s) || search_within(s);
 }
 
 /* After descriptor_claim found nothing. true: try again. */

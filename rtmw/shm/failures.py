@@ -40,8 +40,8 @@ def _table() -> dict[int, Message]:
         ),
         core.NO_TOPIC_SLOT: (
             errors.LimitReached,
-            "topic {subject!r}: every topic slot of the domain is taken by a topic that has a publisher, a subscriber "
-            "or `history`, or is traced; close some, or make the domain with a larger pool",
+            "topic {subject!r}: every topic slot of the domain is taken by a topic that has a publisher or a "
+            "subscriber, or is traced; close some, or make the domain with a larger pool",
         ),
         core.NO_ENDPOINT_SLOT: (
             errors.LimitReached,

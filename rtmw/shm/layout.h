@@ -208,7 +208,8 @@ struct hints {
     uint32_t descriptors_used;
     uint32_t topics_top, publishers_top, subscribers_top; /* slots from here on were never used */
     uint32_t topics_made;                                 /* grows with each new topic */
-    uint8_t pad[36];
+    uint32_t abandoned; /* grows with each publisher that goes from a topic of which history is kept */
+    uint8_t pad[32];
 };
 
 struct participant {
@@ -233,8 +234,9 @@ struct band {
     uint64_t head;   /* oldest message kept. Evictors, by CAS forward. Index NIL: nothing published yet */
     uint64_t offers; /* of its messages. The appender of the first of an offer, by CAS, before the link; they stay */
     uint64_t
-        origin; /* last sequence before this life of the topic: older ones are another's. Its maker, before ACTIVE */
-    uint8_t pad0[LINE - 24];
+        origin; /* last sequence that late subscribers do not get: of another life of the topic, or forgotten. Grows */
+    uint64_t began; /* last sequence before this life of the topic. Its maker, before ACTIVE */
+    uint8_t pad0[LINE - 32];
     uint64_t tail; /* newest, or the one before it while an append is under way. Anyone, by CAS forward */
     uint8_t pad1[LINE - 8];
 };
@@ -270,7 +272,8 @@ struct publisher_block {
                               programs, which wait by themselves. The owner; only observers read it */
     uint8_t pad2[24];
     uint64_t published, bytes, timed_out, exhausted; /* the owner only */
-    uint8_t pad1[32];
+    uint64_t held_by_history; /* of the exhausted: history kept more than RELIABLE subscribers need. The owner only */
+    uint8_t pad1[24];
 };
 
 struct subscriber_block {

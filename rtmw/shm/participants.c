@@ -164,6 +164,7 @@ static void retire_publisher(struct rtmw_region *r, uint32_t slot, uint64_t word
     topic_keep_bytes(&r->topics[slot_topic(word)], &r->publishers[slot]);
     store_relaxed(&r->publishers[slot].identity, 0); /* an owner that lives sees it when it next publishes */
     slot_free(&r->publisher_words[slot], mine);
+    publisher_gone(r, slot_topic(word));
 }
 
 static void free_slots(struct rtmw_region *r, uint32_t dead)

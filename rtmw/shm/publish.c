@@ -387,5 +387,6 @@ void rtmw_publisher_flush(rtmw_publisher *p)
 void publisher_refused(rtmw_publisher *p, int code)
 {
     count_up(code == RTMW_FULL ? &p->block->timed_out : &p->block->exhausted, 1);
+    if (code == RTMW_NO_MEMORY && history_is_in_the_way(p->region)) count_up(&p->block->held_by_history, 1);
     if (is_traced(p->topic)) trace_refused(p, code == RTMW_FULL ? TRACE_TIMED_OUT : TRACE_EXHAUSTED);
 }

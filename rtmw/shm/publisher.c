@@ -68,16 +68,40 @@ int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type
     return code;
 }
 
-void rtmw_publisher_close(rtmw_publisher *p)
+/* Behind the slot of a publisher that is free now: what it kept is to be looked for. */
+void publisher_gone(struct rtmw_region *r, uint32_t topic)
+{
+    if (load_relaxed(&r->topics[topic].history)) fetch_add(&r->hints->abandoned, 1u);
+}
+
+static void close_publisher(rtmw_publisher *p, bool forget)
 {
     struct rtmw_region *r = p->region;
     if (!is_forked(r) && !is_swept(r)) {
         lock_take(&r->lock);
+        uint64_t life = topic_life(r, p->topic_index); /* goes on for as long as the slot is its own */
         topic_keep_bytes(p->topic, p->block);
         slot_free(&r->publisher_words[p->slot], p->word);
+        publisher_gone(r, p->topic_index);
+        if (forget && life) topic_forget(r, life, true);
         lock_give(&r->lock);
     }
     free(p);
+}
+
+void rtmw_publisher_close(rtmw_publisher *p) { close_publisher(p, false); }
+
+void rtmw_publisher_forget(rtmw_publisher *p) { close_publisher(p, true); }
+
+int rtmw_topic_clear(rtmw_region *r, const char *topic, uint64_t *messages)
+{
+    int state = region_state(r);
+    if (state != RTMW_OK) return state;
+    lock_take(&r->lock);
+    uint64_t life = topic_find(r, topic);
+    *messages = life ? topic_forget(r, life, false) : 0;
+    lock_give(&r->lock);
+    return RTMW_OK;
 }
 
 static bool matches(const rtmw_publisher *p, struct subscriber_block *block)

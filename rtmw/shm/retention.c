@@ -47,8 +47,10 @@ struct outlook outlook_begin(struct rtmw_region *r, uint32_t topic, uint32_t ban
     o.passed = passed_standing(r, &t->band[band]);
     o.newest = newest_standing(r, &t->band[band]);
     o.kept = o.newest.sequence > o.passed.sequence ? o.newest.sequence - o.passed.sequence : 0;
-    o.offered = load_seq(&t->reliable);    /* after the newest: it is offered and promised before it is published */
-    o.history = load_relaxed(&t->history); /* likewise */
+    o.offered = load_seq(&t->reliable); /* after the newest: it is offered and promised before it is published */
+    uint64_t history = load_relaxed(&t->history), origin = load_relaxed(&t->band[band].origin); /* likewise */
+    uint64_t all = o.newest.sequence > origin ? o.newest.sequence - origin : 0; /* that late subscribers may get */
+    o.history = history < all ? history : all;
     return o;
 }
 

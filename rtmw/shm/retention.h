@@ -76,6 +76,12 @@ struct search search_begin(struct rtmw_publisher *, uint32_t band, uint64_t size
 bool make_room(struct search *);             /* after descriptor_claim found nothing: true, try again */
 void evictable_repair(struct rtmw_region *); /* after a search in vain: some of the hints */
 bool make_spare_room(struct search *);       /* only of what is spare */
+/* abandoned.c: the oldest message that history keeps for nobody's publisher, of those that all have read (LOOK_SPARE), or
+ * that no RELIABLE subscriber has unread (LOOK_UNREAD) */
+bool abandoned_gives(struct search *, enum look);
+/* After a message was refused for want of memory: does history, of topics with a publisher or without, keep more of what is
+ * short than RELIABLE subscribers have unread? Looks anew a hundred times a second at most. Takes the lock */
+bool history_is_in_the_way(struct rtmw_region *);
 /* Memory is low, and no topic that holds more has given way. */
 bool is_pressed(struct rtmw_publisher *, uint32_t band);
 

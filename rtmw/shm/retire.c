@@ -8,7 +8,8 @@
  *
  * A topic is idle if and only if: (1) no endpoint's slot names it, whatever the state of that slot; (2) nobody traces it;
  * (3) no publisher promised `history`, or its queues hold no message that has not expired. Their other messages were
- * promised to nobody: they are kept while memory and slots are plenty.
+ * promised to nobody: they are kept while memory and slots are plenty. When no topic is idle, the one without (1) and (2)
+ * on which the last message is the oldest forgets what it keeps (abandoned.c), and so becomes idle.
  *
  * Two looks: the retirer makes the word RETIRING and then looks for users; a user claims its endpoint (or sets its tracer
  * bit) and then looks at the word. One of the two sees the other. A user that finds the word RETIRING makes it ACTIVE
@@ -18,7 +19,7 @@
  *
  * A topic that is FREE keeps its queues, each with its last message. A process that has the slot CLAIMED resets what
  * belongs to a life (topic_reset): the retirer, and again the next maker, because the retirer may have died in it. The
- * last sequence of each band becomes its `origin`: messages that are not newer do not belong to the next topic. So
+ * last sequence of each band becomes its `began` and its `origin`: messages that are not newer do not belong to the next topic. So
  * sequences go on, and head, tail and cursor words never repeat; a process that still evicts, sweeps or looks at old
  * messages does to them what it would have done before.
  */
@@ -27,10 +28,6 @@
 #include "topics.h"
 
 enum { SHARE = 64 }; /* one of so many slots is given back at once, and one more */
-
-struct marks {
-    uint64_t bit[MOST_TOPICS / 64];
-};
 
 static void mark(struct marks *used, const struct rtmw_region *r, const uint64_t *words, uint32_t top)
 {
@@ -42,14 +39,29 @@ static void mark(struct marks *used, const struct rtmw_region *r, const uint64_t
     }
 }
 
+void mark_published(struct rtmw_region *r, struct marks *published)
+{
+    uint32_t top = load_seq(&r->hints->publishers_top);
+    memset(published, 0, sizeof *published);
+    mark(published, r, r->publisher_words, top < r->header->publishers ? top : r->header->publishers);
+}
+
 /* Topics that endpoints name. */
 static void mark_used(struct rtmw_region *r, struct marks *used)
 {
-    const struct header *h = r->header;
-    uint32_t publishers = load_seq(&r->hints->publishers_top), subscribers = load_seq(&r->hints->subscribers_top);
-    memset(used, 0, sizeof *used);
-    mark(used, r, r->publisher_words, publishers < h->publishers ? publishers : h->publishers);
-    mark(used, r, r->subscriber_words, subscribers < h->subscribers ? subscribers : h->subscribers);
+    uint32_t top = load_seq(&r->hints->subscribers_top);
+    mark_published(r, used);
+    mark(used, r, r->subscriber_words, top < r->header->subscribers ? top : r->header->subscribers);
+}
+
+bool is_published(struct rtmw_region *r, uint32_t topic)
+{
+    uint32_t top = load_seq(&r->hints->publishers_top);
+    for (uint32_t slot = 0; slot < top && slot < r->header->publishers; slot++) {
+        uint64_t word = load_seq(&r->publisher_words[slot]);
+        if (slot_state_of(word) != SLOT_FREE && slot_topic(word) == topic) return true;
+    }
+    return false;
 }
 
 /* Is a message of this band there, of this life, and not expired? Walks as a subscriber would. */
@@ -72,12 +84,16 @@ static bool keeps_messages(struct rtmw_region *r, struct topic *t)
     return false;
 }
 
+static bool is_used(struct rtmw_region *r, uint32_t topic, const struct marks *used)
+{
+    struct topic *t = &r->topics[topic];
+    return is_marked(used, topic) || load_seq(&t->tracers[0]) | load_seq(&t->tracers[1]); /* pairs with trace_begin */
+}
+
 static bool is_idle(struct rtmw_region *r, uint32_t topic, const struct marks *used)
 {
     struct topic *t = &r->topics[topic];
-    if (used->bit[topic / 64] >> topic % 64 & 1) return false;
-    if (load_seq(&t->tracers[0]) | load_seq(&t->tracers[1])) return false; /* pairs with trace_begin */
-    return !load_seq(&t->history) || !keeps_messages(r, t);
+    return !is_used(r, topic, used) && (!load_seq(&t->history) || !keeps_messages(r, t));
 }
 
 static bool begin_to_retire(struct rtmw_region *r, uint32_t topic, const struct marks *used)
@@ -127,6 +143,45 @@ uint32_t retire_topics(struct rtmw_region *r)
     return retired;
 }
 
+/* When something was published last. A hint: descriptors may begin another life meanwhile. */
+static uint64_t last_published(struct rtmw_region *r, struct topic *t)
+{
+    uint64_t last = 0;
+    for (uint32_t b = 0; b < BANDS; b++) {
+        struct descriptor *d = descriptor_at(r, link_index(load_seq(&t->band[b].tail)));
+        uint64_t published = d ? load_relaxed(&d->published_ns) : 0;
+        if (published > last) last = published;
+    }
+    return last;
+}
+
+/* Of the topics that nobody uses, the life of the one on which the last message is the oldest; 0: all are used. */
+static uint64_t find_oldest(struct rtmw_region *r)
+{
+    struct marks used;
+    uint64_t oldest = 0, when = UINT64_MAX;
+    mark_used(r, &used);
+    for (uint32_t topic = 0; topic < r->header->topics; topic++) {
+        uint64_t life = topic_life(r, topic), published = life ? last_published(r, &r->topics[topic]) : 0;
+        if (!life || published >= when || is_used(r, topic, &used)) continue;
+        oldest = life;
+        when = published;
+    }
+    return oldest;
+}
+
+/* What the topic keeps is forgotten; then it is idle like any other, unless somebody has come to use it. */
+bool retire_kept_topic(struct rtmw_region *r)
+{
+    for (uint32_t in_vain = 0; in_vain < SHARE; in_vain++) {
+        uint64_t oldest = find_oldest(r);
+        if (!oldest) return false;
+        topic_forget(r, oldest, true);
+        if (retire_topics(r)) return true;
+    }
+    return false;
+}
+
 void topic_rescue(struct rtmw_region *r, uint32_t topic, uint64_t word)
 {
     cas64(&r->topics[topic].word, word, slot_make(slot_generation(word), 0, 0, SLOT_ACTIVE));
@@ -160,6 +215,7 @@ static void drop_band(struct rtmw_region *r, struct band *band)
 {
     uint64_t last = queue_catch_up(r, band);
     store_relaxed(&band->origin, last);
+    store_relaxed(&band->began, last);
     for (uint32_t left = r->header->descriptors; left > 0 && band_head_sequence(band, last) < last; left--)
         queue_evict(r, band, last, STASH);
     forget_offers(r, band);

@@ -16,6 +16,8 @@ class TopicRow(NamedTuple):
     """Payload bytes of publishers that are gone."""
     bands: tuple[tuple[int, int], ...]
     """Of each priority: how many messages were published, and how many of them are kept."""
+    history: int
+    """The largest number of messages that a publisher of it promised to keep."""
 
 
 class PublisherRow(NamedTuple):
@@ -39,6 +41,8 @@ class PublisherRow(NamedTuple):
     """0: no limit."""
     is_alive: bool
     """False: its program has died, and nobody has cleaned up after it yet."""
+    held_by_history: int = 0
+    """Of the exhausted: `history` kept more of the memory than RELIABLE subscribers need."""
 
     @property
     def pid(self) -> int:

@@ -61,7 +61,7 @@ typedef enum {
     RTMW_TOO_LARGE,   /* larger than the pool */
     RTMW_BAD_NAME,    /* not a topic name: empty, longer than 191 bytes, or with control characters, `*`, `?` or `[` */
     RTMW_NO_PARTICIPANT_SLOT,
-    RTMW_NO_TOPIC_SLOT, /* every topic slot is taken by one that has an endpoint or history, or is traced */
+    RTMW_NO_TOPIC_SLOT, /* every topic slot is taken by one that has an endpoint, or is traced */
     RTMW_NO_ENDPOINT_SLOT,
     RTMW_NO_TYPE_SLOT,
     RTMW_BAD_QOS,     /* a priority above 7, an unknown reliability, or a depth of 0 */
@@ -204,6 +204,12 @@ RTMW_API int rtmw_publisher_open(rtmw_region *, const char *topic, const rtmw_ty
                                  rtmw_publisher **);
 /* Its loans have to be published or dropped before. */
 RTMW_API void rtmw_publisher_close(rtmw_publisher *);
+/* The same, and late subscribers get nothing of what the topic keeps, unless another publisher is there, which may have
+ * promised to keep it. Subscribers that are there take what they have not read. */
+RTMW_API void rtmw_publisher_forget(rtmw_publisher *);
+/* Late subscribers get nothing of what is published on the topic by now, whoever promised to keep it. Subscribers that are
+ * there take what they have not read. `messages`: how many were kept for late ones; 0 also where no topic has this name. */
+RTMW_API int rtmw_topic_clear(rtmw_region *, const char *topic, uint64_t *messages);
 /* The living subscribers that get its messages. A system call for each program that has one: not for each message. */
 RTMW_API uint32_t rtmw_publisher_matched(rtmw_publisher *);
 /* RTMW_FULL and RTMW_NO_MEMORY are answers; nothing was published then. `qos` NULL: the defaults. */

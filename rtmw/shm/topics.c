@@ -193,12 +193,18 @@ bool is_topic_name(const char *name)
     return true;
 }
 
+uint64_t topic_find(struct rtmw_region *r, const char *name)
+{
+    struct table table = topic_table(r);
+    return is_topic_name(name) ? find(&table, hash_of(name), name) : 0;
+}
+
 enum { MOST_ROUNDS = 64 };
 
-/* Idle topics give their slots back, or those do that only the dead used. */
+/* Idle topics give their slots back, or those do that only the dead used; else the oldest that only history keeps. */
 static bool make_topic_slots(struct rtmw_region *r)
 {
-    return retire_topics(r) || (sweep_the_dead(r) && retire_topics(r));
+    return retire_topics(r) || (sweep_the_dead(r) && retire_topics(r)) || retire_kept_topic(r);
 }
 
 int topic_open(struct rtmw_region *r, const char *name, uint64_t *life)

@@ -7,6 +7,7 @@
 /* topics.c. A life of a topic: {generation | index} of its slot */
 bool is_topic_name(const char *name);
 int topic_open(struct rtmw_region *, const char *name, uint64_t *life); /* found or made; it may be retired at once */
+uint64_t topic_find(struct rtmw_region *, const char *name);            /* its life, or 0 */
 uint64_t topic_read(struct rtmw_region *, uint32_t topic, char name[NAME_BYTES]); /* its life; 0: there is none now */
 int type_register(struct rtmw_region *, const rtmw_type *, uint16_t *type);
 void sweep_half_made(struct rtmw_region *, uint32_t dead);
@@ -18,13 +19,27 @@ static inline uint64_t topic_life(struct rtmw_region *r, uint32_t topic) /* 0: t
 }
 
 /* retire.c: topics that nobody uses. Lock held */
+struct marks { /* a bit a topic */
+    uint64_t bit[MOST_TOPICS / 64];
+};
+static inline bool is_marked(const struct marks *marks, uint32_t topic)
+{
+    return marks->bit[topic / 64] >> topic % 64 & 1;
+}
+void mark_published(struct rtmw_region *,
+                    struct marks *); /* topics that a publisher's slot names, whatever its state */
+bool is_published(struct rtmw_region *, uint32_t topic);
 uint32_t retire_topics(struct rtmw_region *); /* how many gave their slots back */
+bool retire_kept_topic(struct rtmw_region *); /* one that has only messages that history keeps */
 /* After I said in shared memory that I use it: this life goes on for as long as I do. false: it is over */
 bool topic_stands(struct rtmw_region *, uint64_t life);
 void topic_rescue(struct rtmw_region *, uint32_t topic, uint64_t word); /* word: RETIRING → ACTIVE, unless it changed */
 /* Sets the state that a topic begins with. The slot is CLAIMED by the caller, and no endpoint names it. All that is to be
  * another in another life of a topic is reset here */
 void topic_reset(struct rtmw_region *, uint32_t topic);
+
+/* abandoned.c: late subscribers do not get what is there now; how much that is. `alone`: unless it has a publisher */
+uint64_t topic_forget(struct rtmw_region *, uint64_t life, bool alone); /* lock held */
 
 /* slots.c: of endpoints. Lock held */
 struct claimed {
@@ -49,6 +64,7 @@ struct subscriber_block *next_subscriber(struct rtmw_region *, uint32_t topic, u
 void topic_subscribed(struct rtmw_region *, uint32_t topic, uint32_t slot); /* before that is ACTIVE */
 /* Bytes that a publisher published stay counted when it goes. The block is the caller's alone. */
 void topic_keep_bytes(struct topic *, struct publisher_block *);
+void publisher_gone(struct rtmw_region *, uint32_t topic); /* publisher.c: its slot is free */
 
 /* parked.c: subscriptions without a process, for a bounded time */
 static inline bool slot_is_parked(uint64_t word) /* of a subscriber */

@@ -47,20 +47,27 @@ struct standing passed_standing(struct rtmw_region *r, struct band *band)
     return at;
 }
 
+/* The standing of the message of this sequence, which is in the queue; else of all that is passed by now. Walks from head,
+ * so that nothing is evicted that a subscriber has unread. */
+static struct standing standing_at(struct rtmw_region *r, struct band *band, uint64_t sequence)
+{
+    struct glimpse g;
+    bool found = glimpse_first(r, band, 0, &g);
+    for (uint32_t looked = 0; found && g.sequence < sequence && looked < r->header->descriptors; looked++)
+        found = glimpse_next(r, band, 0, &g);
+    struct descriptor *d = found && g.sequence == sequence ? descriptor_at(r, g.index) : NULL;
+    struct standing at = d ? standing_of(d) : passed_standing(r, band);
+    return d && band_head_sequence(band, sequence) > sequence ? passed_standing(r, band) : at;
+}
+
 /* The standing behind which a band begins for who wants what is kept: all that is passed, or is of an earlier life of the
- * topic's slot. Of that only the last message is left, unless its eviction was cut short. */
+ * topic's slot, or was forgotten. */
 struct standing first_standing(struct rtmw_region *r, struct band *band)
 {
     struct standing at = passed_standing(r, band);
-    uint64_t origin = load_relaxed(&band->origin);
-    for (uint32_t in_vain = 0; at.sequence < origin && in_vain < MOST_IN_VAIN; in_vain++) {
-        queue_evict(r, band, origin - 1, STASH);
-        uint64_t head = load_seq(&band->head);
-        struct descriptor *d = descriptor_at(r, link_index(head));
-        if (!d) break;
-        at = standing_of(d);
-        if (load_seq(&band->head) != head) at = passed_standing(r, band);
-    }
+    uint64_t origin = load_seq(&band->origin);
+    for (uint32_t in_vain = 0; at.sequence < origin && in_vain < MOST_IN_VAIN; in_vain++)
+        at = standing_at(r, band, origin);
     return at;
 }
 

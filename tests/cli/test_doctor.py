@@ -123,3 +123,24 @@ def test_a_domain_that_is_not_there_is_not_called_balanced(run: Run, domain_id: 
     status, out, _ = run("doctor", "--domain", str(domain_id))
     assert (status, "The books balance" in out) == (0, False)
     assert f"Domain {domain_id} does not exist" in out
+
+
+@pytest.mark.parametrize(
+    ("is_there", "outcome"),
+    [
+        (True, "history keeps it while its publisher is there, and nothing of it gives way."),
+        (False, "history keeps it, its publisher is gone, and it gives way to the same or a higher priority."),
+    ],
+)
+def test_doctor_says_that_history_fills_the_memory_and_what_to_do(
+    run: Run, domain_id: int, is_there: bool, outcome: str
+) -> None:
+    with rtmw.Domain(domain_id, pool="1M", reserve=0):
+        publisher = rtmw.Publisher("map", history=31)
+        assert publisher.publish_many([bytes(32 * 1024)] * 31) == 31
+        if not is_there:
+            publisher.close()
+        out = run("doctor")[1]
+        publisher.close()
+    assert f"Nearly full: pool. Topic map holds most, for subscribers to come; {outcome}" in out
+    assert ("`rtmw topic clear map` lets it go now." in out) is not is_there

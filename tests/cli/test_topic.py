@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
 import pytest
 
+import rtmw
 from rtmw.cli.show import as_text
 from rtmw.cli.topic import dropped, mismatches, publishers_table, subscribers_table
 from rtmw.qos import Reliability
+from tests.cli.command import Run
 from tests.cli.views import PUBLISHER, SUBSCRIBER, topic
 
 
@@ -71,3 +74,15 @@ def test_the_tables_of_endpoints_have_a_column_for_every_cause_of_loss() -> None
     assert "exhausted" in publishers
     for cause in ("missed", "expired", "thinned", "unmatched"):
         assert cause in subscribers
+
+
+def test_clear_forgets_what_a_topic_keeps_and_says_how_much(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("map", domain=domain, history=2) as publisher:
+        assert publisher.publish_many([b"1", b"2"]) == 2
+    told = "map: late subscribers get none of the 2 messages that were kept.\n"
+    assert run("topic", "clear", "map") == (0, told, "")
+    with rtmw.Subscriber("map", domain=domain, history=2) as subscriber:
+        assert subscriber.take() is None
+    assert json.loads(run("topic", "clear", "map", "--json")[1]) == {"topic": "map", "cleared": 0}
+    status, out, err = run("topic", "clear", "mop")
+    assert (status, out, "did you mean map?" in err) == (1, "", True)

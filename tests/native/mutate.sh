@@ -167,9 +167,7 @@ mutant "a retirer does not say who it is" retire \
 mutant "who finds a topic RETIRING waits for the retirer" retire \
     's/^        topic_rescue\(r, link_index\(life\), seen\);$/        return false;/' "death" "$@"
 mutant "a retirer does not look at tracers" retire \
-    's/^    if \(load_seq\(&t->tracers\[0\]\).*$//' "trace ‖ use" "$@"
-mutant "a retirer leaves off when all that it began with is used" retire \
-    's/while \(looked < topics && !retired\) looked/looked/' "use a topic" "$@"
+    's/ \|\| load_seq\(&t->tracers\[0\]\) \| load_seq\(&t->tracers\[1\]\);/;/' "trace ‖ use" "$@"
 mutant "a new topic has the messages of the old one" retire \
     's/store_relaxed\(&band->origin, last\);/(void)0;/' "with history ‖ evict" "$@"
 mutant "a new topic begins at a tail that is behind" queue \
@@ -185,7 +183,7 @@ mutant "who wants a slot waits for another retirer" retire \
 mutant "a slot is given back under the life that it had" retire \
     's/slot_make\(generation \+ 1, 0, r->me, SLOT_CLAIMED\)/slot_make(generation, 0, r->me, SLOT_CLAIMED)/' "use a" "$@"
 mutant "what was promised is asked before what it is promised for" retention \
-    's/^    struct outlook o = \{\.topic.*$/    uint64_t promised = load_relaxed(\&t->history);\n&/; s/^    o.history = load_relaxed\(&t->history\);.*/    o.history = promised;/' "with history ‖ evict" "$@"
+    's/^    struct outlook o = \{\.topic.*$/    uint64_t promised = load_relaxed(\&t->history);\n&/; s/uint64_t history = load_relaxed\(&t->history\)/uint64_t history = promised/' "with history ‖ evict" "$@"
 
 mutant "what was promised is asked before what all have read" retention \
     's/^    uint64_t tail = link_tag\(load_seq.*$/    uint64_t promised = load_relaxed(\&p->topic->history);\n&/; s/^    uint64_t history = load_relaxed\(&p->topic->history\);.*/    uint64_t history = promised;/' "append with history" "$@"
@@ -201,7 +199,7 @@ mutant "a topic says before its bitmap that nothing may go" eviction \
 mutant "what is needed is said after the last look" eviction \
     's/^    fetch_or\(&r->topics\[o->topic\].pinned, .*$//; s/^    if \(found && !nothing_may_go\(r, &again, &oldest\)\).*$/&\n    fetch_or(\&r->topics[o->topic].pinned, 1u << o->band);/' "hints: search ‖ take" "$@"
 mutant "what is offered is asked before what it is offered with" retention \
-    's/^    struct outlook o = \{.topic = topic, .band = band, .look = look\};/&\n    o.offered = load_seq(\&t->reliable);/; s/^    o.offered = load_seq\(&t->reliable\);  .*$//' "hints: search ‖ offer" "$@"
+    's/^    struct outlook o = \{.topic = topic, .band = band, .look = look\};/&\n    o.offered = load_seq(\&t->reliable);/; s/^    o.offered = load_seq\(&t->reliable\); +\/.*$//' "hints: search ‖ offer" "$@"
 mutant "a subscriber that moves names nothing" take \
     's/topic_unpin\(s->region, s->topic_index\)/(void)0/' "hints: search ‖ take" "$@"
 mutant "a subscriber that leaves names nothing" subscriber \
@@ -240,5 +238,10 @@ mutant "who resumes leaves the generation as it is" parked \
     's/slot_generation\(word\) \+ 1, s->topic_index, r->me/slot_generation(word), s->topic_index, r->me/' "sweep ‖ resume" "$@"
 mutant "who resumes begins behind what it had not come to" parked \
     's/^    if \(sequence >= s->sequence\[band\]\) return;$/    return;/' "evict ‖ resume" "$@"
+
+mutant "what is forgotten is read after the look at publishers" abandoned \
+    's/if \(is_published\(r, at.topic\)\) return false;/(void)at;/' "keep first ‖ forget the oldest" "$@"
+mutant "what another publisher keeps is forgotten" abandoned \
+    's/ \|\| \(alone && is_published\(r, topic\)\)//' "keep anew ‖ forget all" "$@"
 
 [ "$survived" -eq 0 ] || { echo "$survived mutants survived" >&2; exit 1; }
