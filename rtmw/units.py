@@ -11,6 +11,9 @@ _SIZES: Final = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _TIME: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d{1,3}))?\s*([a-zµ]*)")
 _TIMES: Final = {"": 1.0, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
+MOST_BYTES: Final = (1 << 63) - 1
+"""Of a size: it fits a signed number of 64 bits."""
+
 
 def size_of(written: int | str) -> int:
     """Bytes, from a whole number or a text with K, M, G or T of 1024: `64M`, `64MiB`, `64 mb`. Raises ValueError."""
@@ -23,6 +26,8 @@ def size_of(written: int | str) -> int:
 def some_bytes(written: int | str) -> int:
     """A size above 0. Raises ValueError."""
     size = size_of(written)
+    if size > MOST_BYTES:
+        raise ValueError(f"a size of {len(str(size))} digits is not possible; the largest has {MOST_BYTES} bytes")
     if size == 0:
         raise ValueError(f"{written!r} is not a size above 0; write bytes as a number, or as '512K', '64M', '2G'")
     return size

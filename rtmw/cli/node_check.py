@@ -134,11 +134,13 @@ def _peers(settings: Settings, line: Line | None, path: Path) -> Iterator[Check]
 
     if not settings.peers:
         yield Check("peers", "found by multicast")
+        return
+    place = place_of(path, "peers")  # once: to find it, the file is read
     for peer in settings.peers:
         try:
             (address,) = addresses((peer,), line.is_ipv6 if line else are_ipv6(settings.peers))
         except RtmwError as error:
-            yield Check(f"peer {peer}", "not found", f"{place_of(path, 'peers')}: {error}")
+            yield Check(f"peer {peer}", "not found", f"{place}: {error}")
         else:
             yield Check(f"peer {peer}", address)
 

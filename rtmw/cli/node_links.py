@@ -147,6 +147,7 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
         if advice:
             advice = f"{place_of(path, 'listen', 'link')}: {advice}"
         yield Check("links are accepted at", f"{place}, {how}", advice)
+    said_at = place_of(path, "connect", "link")  # once: to find it, the file is read
     for place in link.connect:
         if unix_path(place):
             yield Check(f"link with {place}", "the kernel says which user listens there")
@@ -155,7 +156,7 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
         try:
             socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
-            advice = f"{place_of(path, 'connect', 'link')}: the host {host!r} cannot be found: {error}"
+            advice = f"{said_at}: the host {host!r} cannot be found: {error}"
             yield Check(f"link with {place}", "not found", advice)
         else:
             yield Check(f"link with {place}", tcp)

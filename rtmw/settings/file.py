@@ -32,6 +32,8 @@ class SettingsFile:
             raise error(f"{path}: {os.strerror(fault.errno or 0)}") from fault
         except ValueError as fault:
             raise error(f"{path}: not TOML: {fault}") from fault
+        except RecursionError:
+            raise error(f"{path}: lists or tables lie too deep in one another; no setting has more than two") from None
 
     @cached_property
     def lines(self) -> TomlLines:

@@ -17,6 +17,8 @@ LONGEST_NAME: Final = 64
 def text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError(f"it is {value!r}; it must be a text")
+    if "\0" in value:
+        raise ValueError(f"it is {value!r}; it must be a text without a NUL")
     return value
 
 

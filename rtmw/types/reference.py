@@ -1,7 +1,8 @@
 """cyclonedds' own encoder and decoder: for constructs that the compiled codec leaves out, and for foreign encodings.
 
 Its decoder trusts its input, because a C layer checks it elsewhere. Here nothing does, so a value only counts when
-encoding it again gives the same bytes.
+encoding it again gives the same bytes. Padding may have any bytes: the value is encoded over a copy of the payload,
+which keeps those that no member has.
 """
 
 from __future__ import annotations
@@ -38,5 +39,7 @@ def decode(cls: Any, name: str, data: Lender) -> Any:
 def _encode_like(value: Any, payload: bytes) -> bytes:
     support: Any = import_module("cyclonedds.idl._support")
     order = support.Endianness.Little if payload[1] & 1 else support.Endianness.Big
-    again: bytes = value.serialize(endianness=order, use_version_2=payload[1] > 3)
+    over = support.Buffer(payload)
+    over.zero_out = lambda: None  # the encoder would take the bytes of the payload away
+    again: bytes = value.serialize(buffer=over, endianness=order, use_version_2=payload[1] > 3)
     return again

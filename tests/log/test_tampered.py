@@ -1,4 +1,4 @@
-"""Files of a log that somebody has changed, with checksums that are right: readers end, and check sees what readers see."""
+"""Files of a log that somebody has changed, with right checksums: readers end, and check sees what they see."""
 
 from __future__ import annotations
 

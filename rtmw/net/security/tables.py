@@ -126,7 +126,7 @@ def _check_plain(link: Link, place: Callable[[str], str]) -> None:
 def _keys(value: Any) -> Path:
     if not isinstance(value, str) or not value:
         raise ValueError(f"it is {value!r}; it must be the name of a folder")
-    return Path(value)
+    return values.folder(value)
 
 
 def _revoked(value: Any) -> frozenset[int]:
