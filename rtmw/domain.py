@@ -181,6 +181,17 @@ def domain_of(given: int | Domain | None) -> Domain:
     return made
 
 
+def domain_for_tool(id: int) -> Domain:
+    """Attach to a domain that exists, as a tool that people start: one gets in where 127 processes are attached.
+
+    It calls `region.sweep_from_last_slot()` several times a second, for those who come later. Raises as Domain does.
+    """
+    with _lock:
+        region = _current(_regions, id) or shm.Region(_check_id(id), False, True)
+        _regions[id] = region
+    return Domain(id, create=False)
+
+
 def domain_until_closed(given: int | Domain | None) -> AbstractContextManager[Domain]:
     """The same for an object with an end of its own. At the end of the context, what was only a number is closed."""
     return nullcontext(given) if isinstance(given, Domain) else Domain(_number(given))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -45,13 +46,13 @@ def open_to(group: int | None) -> str:
     return "" if group is None else f", open to the users of group {shm.group_name(group)}"
 
 
-def await_topic(number: int, name: str, timeout_s: float | None) -> Domain:
+def await_topic(number: int, name: str, timeout_s: float | None, attached: Callable[[int], Domain] = attach) -> Domain:
     """Attach to the domain once it is there and has this topic; CommandError if not within so many seconds."""
     end_s = None if timeout_s is None else CLOCK.monotonic() + timeout_s
     while True:
         with suppress(DomainNotFound):
             if _has_topic(number, name):
-                return attach(number)
+                return attached(number)
         if end_s is not None and CLOCK.monotonic() >= end_s:
             raise CommandError(f"There is no topic {name} in domain {number} after {timeout_s:g} s.")
         time.sleep(LOOK_S)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rtmw import observe, shm
-from rtmw.cli.common import attach, look_at, open_to
+from rtmw.cli.common import look_at, open_to
 from rtmw.cli.environment import Check, checks
 from rtmw.cli.fitness import fitness
 from rtmw.cli.show import Cell, Table, counted, show, show_json, size
 from rtmw.cli.values import to_plain
+from rtmw.domain import domain_for_tool
 from rtmw.errors import DomainNotFound
 from rtmw.observe import Books, Holding, TableUse
 from rtmw.observe.books import PAGE_BYTES
@@ -70,7 +71,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 def _examine(number: int, fix: bool) -> _Findings | None:
     """None without a domain."""
     try:
-        with attach(number) if fix else look_at(number) as domain:
+        with domain_for_tool(number) if fix else look_at(number) as domain:
             books = observe.examine(domain, fix)
             held = observe.holdings(observe.topics(domain), books)
             group = shm.group_of(number)

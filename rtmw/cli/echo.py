@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import rtmw
 from rtmw import shm
-from rtmw.cli.common import CommandError, attach, await_topic, find_topic
+from rtmw.cli.common import CommandError, await_topic, find_topic
 from rtmw.cli.filters import Filter
 from rtmw.cli.show import show_json
 from rtmw.cli.values import lines, part_at, to_plain
 from rtmw.clock import CLOCK
-from rtmw.domain import Domain
+from rtmw.domain import Domain, domain_for_tool
 from rtmw.errors import DomainNotFound
+
+LOOK_S: Final = 0.5
+"""Longest wait for a message: then an echo in the last place of the domain looks for the dead."""
 
 
 def echo(arguments: argparse.Namespace) -> int:
@@ -36,7 +40,7 @@ def echo(arguments: argparse.Namespace) -> int:
         sieve = _Sieve(domain, arguments)
         try:
             while arguments.count is None or shown < arguments.count:
-                sample = _next(subscriber, sieve, arguments)
+                sample = _next(domain, subscriber, sieve, arguments)
                 if sample is None:
                     break
                 shown += 1
@@ -52,9 +56,9 @@ def _attached(arguments: argparse.Namespace) -> Domain:
     if not shm.is_topic_name(arguments.topic):
         raise CommandError(f"{arguments.topic!r} cannot be the name of a topic; echo shows one topic, by its name.")
     if arguments.wait:
-        return await_topic(arguments.domain, arguments.topic, arguments.timeout)
+        return await_topic(arguments.domain, arguments.topic, arguments.timeout, domain_for_tool)
     try:
-        domain = attach(arguments.domain)
+        domain = domain_for_tool(arguments.domain)
         find_topic(domain, arguments.domain, arguments.topic)
     except (DomainNotFound, CommandError) as error:
         told = str(error) if str(error).endswith((".", "?")) else f"{error}."
@@ -89,14 +93,20 @@ class _Sieve:
         print(f"rtmw: messages of type {type_name} are not shown: one {fault}.", file=sys.stderr)
 
 
-def _next(subscriber: rtmw.Subscriber[Any], sieve: _Sieve, arguments: argparse.Namespace) -> rtmw.Sample[Any] | None:
+def _next(
+    domain: Domain, subscriber: rtmw.Subscriber[Any], sieve: _Sieve, arguments: argparse.Namespace
+) -> rtmw.Sample[Any] | None:
     """Print the next message that passes the filter; None if none came in time."""
     end = None if arguments.timeout is None else CLOCK.monotonic() + arguments.timeout
     while True:
+        domain.region.sweep_from_last_slot()
+        left = math.inf if end is None else max(0.0, end - CLOCK.monotonic())
         try:
-            sample = subscriber.receive(None if end is None else max(0.0, end - CLOCK.monotonic()))
+            sample = subscriber.receive(min(left, LOOK_S))
         except TimeoutError:
-            return None
+            if left <= LOOK_S:
+                return None
+            continue
         plain = to_plain(sample.value)
         if sieve(sample.type_name, plain):
             _print(sample, _field(plain, arguments), arguments.json)

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from rtmw import observe
-from rtmw.cli.common import attach, find_topic
+from rtmw.cli.common import find_topic
 from rtmw.cli.show import duration, show_json, size
 from rtmw.clock import CLOCK
+from rtmw.domain import Domain, domain_for_tool
 from rtmw.observe import Trace, TraceEvent
 
 AT_PUBLISHER = ("published", "timed_out", "exhausted")
@@ -22,12 +23,12 @@ PAUSE_S = 0.02
 def trace(arguments: argparse.Namespace) -> int:
     """Print events until the count, the time or Ctrl-C; then tracing ends, as it does when this process dies."""
     names = list(dict.fromkeys(arguments.topics))
-    with attach(arguments.domain) as domain:
+    with domain_for_tool(arguments.domain) as domain:
         for name in names:
             find_topic(domain, arguments.domain, name)
         with Trace(domain, names) as tracing:
             try:
-                for number, event in enumerate(_events(tracing, arguments.seconds), 1):
+                for number, event in enumerate(_events(domain, tracing, arguments.seconds), 1):
                     if arguments.json:
                         show_json(event)
                     else:
@@ -39,11 +40,12 @@ def trace(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _events(tracing: Trace, seconds: float | None) -> Iterator[TraceEvent]:
+def _events(domain: Domain, tracing: Trace, seconds: float | None) -> Iterator[TraceEvent]:
     end = None if seconds is None else CLOCK.monotonic() + seconds
     while True:
         ending = end is not None and CLOCK.monotonic() >= end
         yield from tracing.read()
+        domain.region.sweep_from_last_slot()
         if ending:
             return
         time.sleep(PAUSE_S)

@@ -61,7 +61,9 @@ def tables(domain: Domain, books: Books) -> tuple[TableUse, ...]:
         "types": len(region.types()),
         "publishers": len(shm.publishers(region)),
         "subscribers": len(shm.subscribers(region)),
-        "participants": len(books.participants),
+        "participants": min(
+            len(books.participants), region.capacity["participants"]
+        ),  # without a tool in the last place
     }
     return (
         *(TableUse(name, used[name], size) for name, size in region.capacity.items()),

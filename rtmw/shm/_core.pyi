@@ -47,7 +47,7 @@ WRONG_TYPE: int
 
 @final
 class Region:
-    def __init__(self, domain: int, look_on: bool = False, /) -> None: ...
+    def __init__(self, domain: int, look_on: bool = False, is_tool: bool = False, /) -> None: ...
     @property
     def pool_bytes(self) -> int: ...
     @property
@@ -115,6 +115,7 @@ class Region:
     def clear(self, topic: str, /) -> int:
         """Forget what a topic keeps for late subscribers; how many messages that was."""
 
+    def sweep_from_last_slot(self) -> None: ...
     def sweep(self) -> int:
         """Clean up after participants that have died; how many there were."""
 

@@ -11,10 +11,11 @@ static int Region_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     unsigned int domain;
     uint32_t version = 0;
-    int look_on = 0;
+    int look_on = 0, is_tool = 0;
     if (kwargs && PyDict_GET_SIZE(kwargs)) return PyErr_SetString(PyExc_TypeError, "Region takes no keywords"), -1;
-    if (!PyArg_ParseTuple(args, "I|p", &domain, &look_on)) return -1;
-    int code = region_attach(domain, look_on, &((Region *)self)->core, &version);
+    if (!PyArg_ParseTuple(args, "I|pp", &domain, &look_on, &is_tool)) return -1;
+    enum attaching how = look_on ? TO_LOOK_ON : is_tool ? AS_TOOL : TO_TAKE_PART;
+    int code = region_attach(domain, how, &((Region *)self)->core, &version);
     if (code == RTMW_OK) return 0;
     PyObject *subject = PyLong_FromUnsignedLong(domain);
     fail(self, code, subject, version);
@@ -195,6 +196,14 @@ static PyObject *Region_clear(PyObject *self, PyObject *topic)
     return code == RTMW_OK ? PyLong_FromUnsignedLongLong(messages) : fail(self, code, topic, 0);
 }
 
+static PyObject *Region_sweep_from_last_slot(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    if (!is_usable(self, true)) return NULL;
+    sweep_from_last_slot(region_of(self));
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef Region_methods[] = {
     {"fileno", Region_fileno, METH_NOARGS, NULL},
     {"drain", Region_drain, METH_NOARGS, NULL},
@@ -219,6 +228,7 @@ static PyMethodDef Region_methods[] = {
     {"clear", Region_clear, METH_O, NULL},
     {"sweep", Region_sweep, METH_NOARGS, NULL},
     {"pid_at", Region_pid_at, METH_O, NULL},
+    {"sweep_from_last_slot", Region_sweep_from_last_slot, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef Region_getset[] = {{"pool_bytes", Region_pool_bytes, NULL, NULL, NULL},

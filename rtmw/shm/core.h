@@ -62,6 +62,7 @@ struct rtmw_region {
     uint64_t origin; /* hash of the name by which other hosts know this region: identity.h */
     uint32_t me;     /* participant slot; NOBODY: see is_observer */
     uint64_t my_word, pid_namespace;
+    bool is_tool;      /* may keep the last slot: see claim_after_sweep */
     uint32_t forks;    /* value of rtmw_forks when attached */
     uint32_t swept;    /* 1 once this process found that somebody swept after it: see is_swept */
     rtmw_lock lock;    /* guards everything below and the private part of endpoints */

@@ -36,7 +36,8 @@ def _table() -> dict[int, Message]:
             errors.LimitReached,
             "domain {subject}: 127 processes are attached, and all of them live; end one, or use another domain. "
             "Only what looks on needs no place: rtmw.Domain({subject}, observe=True), `rtmw doctor`, `rtmw top`, and "
-            "`rtmw topic list`, `info`, `hz`, `bw`, `delay` and `queue`",
+            "`rtmw topic list`, `info`, `hz`, `bw`, `delay` and `queue`. One `rtmw topic echo` or `rtmw trace` at a "
+            "time has a place beside the 127; it cleans up after the dead once a second",
         ),
         core.NO_TOPIC_SLOT: (
             errors.LimitReached,

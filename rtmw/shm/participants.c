@@ -25,6 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "region.h"
 #include "topics.h"
 #include "trace.h"
 #include "waiting.h"
@@ -112,7 +113,8 @@ static int claim_any_slot(struct rtmw_region *r)
     return code;
 }
 
-/* Only a participant may sweep. The last slot is for who finds the table full: it sweeps from there, and moves. */
+/* Only a participant may sweep. The last slot is for who finds the table full: it sweeps from there, and moves. A tool that
+ * people start stays there if all others live, and then sweeps in place of those who do not get in any more. */
 static int claim_after_sweep(struct rtmw_region *r)
 {
     int code = claim_slot(r, LAST_RESORT);
@@ -120,6 +122,7 @@ static int claim_after_sweep(struct rtmw_region *r)
     uint64_t last_word = r->my_word;
     sweep_the_dead(r);
     code = claim_any_slot(r);
+    if (code == RTMW_NO_PARTICIPANT_SLOT && r->is_tool) return RTMW_OK; /* as the last one */
     uint32_t me = r->me;
     uint64_t word = r->my_word;
     r->me = LAST_RESORT;
@@ -248,6 +251,14 @@ bool sweep_if_dead(struct rtmw_region *r, uint32_t slot)
 uint32_t sweep_if_due(struct rtmw_region *r, uint64_t every_ns)
 {
     return monotonic_ns() - r->swept_ns >= every_ns ? sweep_the_dead(r) : 0;
+}
+
+void sweep_from_last_slot(struct rtmw_region *r)
+{
+    if (r->me != LAST_RESORT) return;
+    lock_take(&r->lock);
+    sweep_if_due(r, NS_PER_S);
+    lock_give(&r->lock);
 }
 
 /* Leaving in peace is a sweep after oneself. Nobody else sweeps meanwhile: the lock is held until the end. */

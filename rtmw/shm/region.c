@@ -327,12 +327,13 @@ static int check_clock(const struct rtmw_region *r)
     return clock_offset(&offset_ns) && offset_ns == r->header->clock_offset_ns ? RTMW_OK : RTMW_OTHER_TIME;
 }
 
-int region_attach(uint32_t domain, bool look_on, struct rtmw_region **out, uint32_t *version)
+int region_attach(uint32_t domain, enum attaching how, struct rtmw_region **out, uint32_t *version)
 {
     struct rtmw_region *r = calloc(1, sizeof *r);
     if (!r) return RTMW_SYSTEM;
     r->domain = domain;
-    r->me = look_on ? NOBODY : 0;
+    r->me = how == TO_LOOK_ON ? NOBODY : 0;
+    r->is_tool = how == AS_TOOL;
     r->control_fd = r->socket = -1;
     r->forks = rtmw_forks;
     int code = open_control(r);
@@ -341,7 +342,7 @@ int region_attach(uint32_t domain, bool look_on, struct rtmw_region **out, uint3
     if (code == RTMW_OK) code = map_blocks(r);
     if (code == RTMW_OK) find_tables(r);
     if (code == RTMW_OK) region_open_reserve(r);
-    if (code == RTMW_OK && !look_on) code = take_part(r);
+    if (code == RTMW_OK && how != TO_LOOK_ON) code = take_part(r);
     if (code != RTMW_OK) {
         int saved = errno;
         unmap(r);
@@ -355,7 +356,7 @@ int region_attach(uint32_t domain, bool look_on, struct rtmw_region **out, uint3
 int rtmw_attach(uint32_t domain, rtmw_region **region)
 {
     uint32_t version;
-    int cancel = cancel_off(), code = region_attach(domain, false, region, &version);
+    int cancel = cancel_off(), code = region_attach(domain, TO_TAKE_PART, region, &version);
     cancel_back(cancel);
     return code;
 }

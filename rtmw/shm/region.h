@@ -21,7 +21,12 @@ uint64_t region_control_bytes(uint64_t pool_bytes);
 /* As rtmw_create, with a nonce that nobody else uses, and a pool whose size is possible. */
 int region_create(uint32_t domain, const struct pool *);
 int region_format(int control_fd, const struct pool *);
-/* `look_on`: with read-only mappings and without a participant slot, for what changes nothing. */
-int region_attach(uint32_t domain, bool look_on, struct rtmw_region **region, uint32_t *version_found);
+/* TO_LOOK_ON: with read-only mappings and without a participant slot, for what changes nothing. AS_TOOL: with the last slot
+ * where all others are taken by the living; see sweep_from_last_slot. */
+enum attaching { TO_TAKE_PART, TO_LOOK_ON, AS_TOOL };
+int region_attach(uint32_t domain, enum attaching how, struct rtmw_region **region, uint32_t *version_found);
+
+/* A tool that has the last slot calls this again and again: it sweeps once a second for those who find the table full. */
+void sweep_from_last_slot(struct rtmw_region *);
 
 #endif

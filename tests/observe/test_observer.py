@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -56,6 +58,48 @@ def test_commands_that_look_on_work_in_a_domain_without_a_free_place(
     else:
         assert f"{PLACES} participants" in done.stdout
         assert "The books balance." in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topic", "echo", "pump/speed", "--history", "1", "--count", "1", "--timeout", "20"),
+        ("topic", "echo", "pump/speed", "--wait", "--history", "1", "--count", "1", "--timeout", "20"),
+        ("trace", "pump/speed", "--for", "0.1"),
+        ("doctor", "--fix"),
+    ],
+    ids=" ".join,
+)
+def test_commands_for_which_looking_is_not_enough_work_without_a_free_place_too(
+    command: tuple[str, ...], full: rtmw.Domain
+) -> None:
+    done = warm.run(*command)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "secondsecond" in done.stdout or command[1] != "echo"
+    assert len(observe.examine(full).participants) == PLACES
+
+
+def test_a_tool_in_the_last_place_lets_nobody_else_in_and_cleans_up_for_those_who_come_later(
+    domain: rtmw.Domain, spawn: Spawn
+) -> None:
+    child = spawn("import rtmw; kept = rtmw.Subscriber('pump/speed'); print(); input()")
+    child.line()
+    others = [shm.Region(domain.id) for _ in range(PLACES - 2)]
+    tool = shm.Region(domain.id, False, True)
+    for is_tool in (False, True):
+        with pytest.raises(rtmw.LimitReached):
+            shm.Region(domain.id, False, is_tool)
+    (uses,) = (table for table in observe.tables(domain, observe.examine(domain)) if table.name == "participants")
+    assert (uses.used, uses.size) == (PLACES, PLACES)
+    child.kill()
+    until, later = time.monotonic() + 20, None
+    while later is None:
+        assert time.monotonic() < until
+        tool.sweep_from_last_slot()
+        with contextlib.suppress(rtmw.LimitReached):
+            later = shm.Region(domain.id)
+    assert child.pid not in {view.pid for view in observe.examine(domain).participants}
+    del tool, later, others
 
 
 def test_a_program_that_finds_no_place_is_told_what_needs_none(full: rtmw.Domain, spawn: Spawn) -> None:

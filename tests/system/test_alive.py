@@ -156,8 +156,8 @@ def test_a_process_of_another_pid_namespace_is_judged_as_any_other(domain: rtmw.
 HIDDEN = """
     import os
     import rtmw
-    os.setgid(65534); os.setuid(65534)
-    domain = rtmw.Domain(int(os.environ["RTMW_DOMAIN"]), pool="1M")
+    os.setgroups([0]); os.setgid(65534); os.setuid(65534)
+    domain = rtmw.Domain(int(os.environ["RTMW_DOMAIN"]), pool="1M", group=0)
     print(os.path.exists(f"/proc/{os.environ['OTHER']}"), flush=True)
     input()
     publisher = rtmw.Publisher("a", domain=domain, reliability=rtmw.Reliability.RELIABLE, max_blocking=0.1)
