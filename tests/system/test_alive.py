@@ -156,8 +156,8 @@ def test_a_process_of_another_pid_namespace_is_judged_as_any_other(domain: rtmw.
 HIDDEN = """
     import os
     import rtmw
-    os.setgroups([0]); os.setgid(65534); os.setuid(65534)
-    domain = rtmw.Domain(int(os.environ["RTMW_DOMAIN"]), pool="1M", group=0)
+    os.setgid(65534); os.setuid(65534)
+    domain = rtmw.Domain(int(os.environ["RTMW_DOMAIN"]), pool="1M", group=65534)
     print(os.path.exists(f"/proc/{os.environ['OTHER']}"), flush=True)
     input()
     publisher = rtmw.Publisher("a", domain=domain, reliability=rtmw.Reliability.RELIABLE, max_blocking=0.1)
@@ -174,7 +174,7 @@ def test_a_process_that_proc_hides_is_not_taken_for_dead(domain_id: int, spawn: 
     env = {"OTHER": str(os.getpid())}
     with namespaces.start(command, HIDDEN, tmp_path / "hidden.py", env) as publisher:
         assert namespaces.line(publisher) == "False"
-        subscriber = spawn(SUBSCRIBED + "say('in'); signal.pause()")
+        subscriber = spawn(f"import os\nos.setgroups([65534])\n{SUBSCRIBED}say('in'); signal.pause()")
         assert subscriber.line() == "in"
         namespaces.send(publisher)
         assert namespaces.line(publisher) == "[True, True, False]"
