@@ -46,6 +46,9 @@ class PublisherStats:
     """Subscribers that are matched with it at present."""
     refused: tuple[str, ...]
     """Subscribers of the topic that are not matched, and why."""
+    in_the_way: tuple[str, ...]
+    """RELIABLE subscribers whose queue is full at present, in the priority of the message that was refused last: their
+    programs, and how much is unread. At most 64."""
 
 
 def check_count(name: str, value: int, least: int) -> int:
@@ -174,7 +177,15 @@ class Publisher(shm.Publisher[T], Closing):
     def stats(self) -> PublisherStats:
         """Counters since it was opened, and the subscribers that are matched at present, or not and why."""
         offer = Offer(self.topic, self.type, self.reliability)
-        return PublisherStats(*self._counters(), self.subscribers, refusals(self._domain.region, offer))
+        refused = refusals(self._domain.region, offer)
+        return PublisherStats(*self._counters(), self.subscribers, refused, self._in_the_way())
+
+    def _in_the_way(self) -> tuple[str, ...]:
+        blockers, names = self._blockers(), self._domain.region.names()
+        return tuple(
+            f"{names.get(pid, '?')} (pid {pid}): {unread} messages unread, and its depth is {depth}"
+            for pid, depth, unread in blockers
+        )
 
     def __repr__(self) -> str:
         return f"<rtmw.Publisher {self.topic!r} {shown_name(self.type.name)}{', closed' if self.closed else ''}>"

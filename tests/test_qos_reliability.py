@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
@@ -117,6 +118,19 @@ def test_a_reliable_publisher_waits_for_max_blocking_and_then_says_so() -> None:
     assert (stats.published, stats.timed_out, stats.exhausted) == (3, 2, 0)
     assert numbers(subscriber) == [0, 1, 2]
     assert subscriber.stats().missed == 0
+
+
+def test_the_stats_of_a_publisher_name_the_program_that_is_in_its_way() -> None:
+    publisher = rtmw.Publisher("t", reliability=RELIABLE, max_blocking=0)
+    assert publisher.publish(b"for nobody")
+    subscriber = rtmw.Subscriber("t", reliability=RELIABLE, depth=2)
+    publish_all(publisher, numbered(2))
+    assert not publisher.publish(b"refused")
+    (said,) = publisher.stats().in_the_way
+    assert f"(pid {os.getpid()}): 2 messages unread, and its depth is 2" in said
+    assert not said.startswith("?"), "it has a name"
+    assert subscriber.take() is not None
+    assert publisher.stats().in_the_way == ()
 
 
 def test_with_max_blocking_0_it_does_not_wait() -> None:

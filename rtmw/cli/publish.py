@@ -42,6 +42,8 @@ def publish(arguments: argparse.Namespace) -> int:
     else:
         told = f"published {published} on {arguments.topic} for {counted(matched, 'subscriber')}"
         print(told + (f", {refused} refused" if refused else ""))
+    for one in stats.in_the_way if refused else ():
+        print(f"rtmw: in the way is {one}", file=sys.stderr)
     if not matched:
         _warn(arguments, stats.refused)
     return 1 if refused else 0

@@ -1,5 +1,6 @@
 /* Publisher: an endpoint from its opening to its close. Its messages go through _publish.c and _loan.c. */
 #include "_core.h"
+#include "waiting.h"
 
 static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
@@ -93,6 +94,8 @@ static PyObject *Publisher_matched(PyObject *object, void *unused)
     return publisher_is_open(self) ? PyLong_FromUnsignedLong(rtmw_publisher_matched(self->core)) : NULL;
 }
 
+enum { MOST_BLOCKERS = 64 };
+
 static PyObject *Publisher_counters(PyObject *object, PyObject *unused)
 {
     (void)unused;
@@ -102,6 +105,24 @@ static PyObject *Publisher_counters(PyObject *object, PyObject *unused)
     return Py_BuildValue("KKKKK", (unsigned long long)p->published, (unsigned long long)p->bytes,
                          (unsigned long long)p->timed_out, (unsigned long long)p->exhausted,
                          (unsigned long long)p->held_by_history);
+}
+
+/* They are found first, and shown then: to make objects may run other code of the program. */
+static PyObject *Publisher_blockers(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    Publisher *self = (Publisher *)object;
+    struct blocker found[MOST_BLOCKERS];
+    if (!publisher_is_open(self)) return NULL;
+    uint32_t count = blockers_of(self->core, found, MOST_BLOCKERS);
+    PyObject *list = PyList_New(count);
+    for (uint32_t i = 0; list && i < count; i++) {
+        unsigned long long unread = found[i].unread;
+        PyObject *one = Py_BuildValue("IIK", found[i].pid, found[i].depth, unread);
+        if (!one) Py_CLEAR(list);
+        if (list) PyList_SET_ITEM(list, i, one);
+    }
+    return list;
 }
 
 static PyObject *Publisher_identity(PyObject *object, void *unused)
@@ -125,6 +146,7 @@ GUARD_FAST(Publisher_loan);
 GUARD(Publisher_close);
 GUARD(Publisher_forget);
 GUARD(Publisher_counters);
+GUARD(Publisher_blockers);
 GUARD_GET(Publisher_matched);
 GUARD_GET(Publisher_identity);
 GUARD_GET(Publisher_closed);
@@ -144,6 +166,7 @@ static PyMethodDef Publisher_methods[] = {
      "close($self, /)\n--\n\nGive the endpoint back. What it published stays in the queues."},
     {"_forget", GUARDED(Publisher_forget), METH_NOARGS, NULL},
     {"_counters", GUARDED(Publisher_counters), METH_NOARGS, NULL},
+    {"_blockers", GUARDED(Publisher_blockers), METH_NOARGS, NULL},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -58,6 +58,7 @@ int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type
     p->region = r;
     p->qos = qos ? *qos : (rtmw_publisher_qos)RTMW_PUBLISHER_QOS;
     p->qos.lifetime_ns = limit_of(p->qos.lifetime_ns);
+    p->refused_band = p->qos.priority;
     lock_take(&r->lock);
     int code = open_locked(p, topic, type);
     lock_give(&r->lock);

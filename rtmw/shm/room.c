@@ -144,6 +144,29 @@ static bool is_in_the_way(struct rtmw_publisher *p, uint32_t topic, struct subsc
     return topic == p->topic_index && waits_for(p, block) && room_of(p, band, block) <= 0;
 }
 
+static struct blocker blocker_at(struct rtmw_publisher *p, uint32_t slot)
+{
+    struct rtmw_region *r = p->region;
+    struct subscriber_block *block = &r->subscribers[slot];
+    uint32_t band = p->refused_band, owner = slot_owner(load_seq(&r->subscriber_words[slot]));
+    uint32_t pid = owner < PARTICIPANTS ? participant_pid(load_seq(&r->participants[owner].word)) : 0;
+    uint64_t unread = unread_in(r, &p->topic->band[band], block, load_seq(&block->taken[band])).waiting;
+    return (struct blocker){pid, load_relaxed(&block->depth), unread};
+}
+
+uint32_t blockers_of(struct rtmw_publisher *p, struct blocker *found, uint32_t most)
+{
+    struct rtmw_region *r = p->region;
+    struct subscriber_block *block;
+    uint32_t count = 0;
+    if (is_forked(r) || p->qos.reliability != RTMW_RELIABLE) return 0;
+    lock_take(&r->lock);
+    for (uint32_t slot = 0; count < most && (block = next_subscriber(r, p->topic_index, &slot)); slot++)
+        if (is_in_the_way(p, p->topic_index, block, p->refused_band)) found[count++] = blocker_at(p, slot);
+    lock_give(&r->lock);
+    return count;
+}
+
 /* One look of a publisher at who is in its way. */
 struct survey {
     struct rtmw_publisher *publisher;

@@ -20,7 +20,13 @@ int subscriber_wait(struct rtmw_subscriber *, uint64_t end, uint64_t spin_ns);
 int publisher_wait(rtmw_publisher *, uint64_t end);
 /* room.c: a publisher waits for memory, or was refused it: the dead are swept after, the stalled lapse. Lock held */
 void expel_for_memory(rtmw_publisher *);
-uint64_t end_of(uint64_t now, uint64_t timeout_ns); /* UINT64_MAX: no limit */
+struct blocker {  /* a RELIABLE subscriber that is full, in the band of the message refused last */
+    uint32_t pid; /* 0: its program has left it to the next one */
+    uint32_t depth;
+    uint64_t unread;
+};
+uint32_t blockers_of(rtmw_publisher *, struct blocker *, uint32_t most); /* how many; at most so many */
+uint64_t end_of(uint64_t now, uint64_t timeout_ns);                      /* UINT64_MAX: no limit */
 
 /* wait_any.c */
 int wait_any(rtmw_subscriber **, bool *ready, size_t count, uint64_t end);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -107,10 +108,11 @@ def test_pub_waits_for_subscribers_and_says_if_there_are_none(run: Run) -> None:
 def test_pub_ends_with_status_1_if_messages_were_refused(run: Run, domain: rtmw.Domain) -> None:
     reliable = rtmw.Reliability.RELIABLE
     with rtmw.Subscriber("full", domain=domain, reliability=reliable, depth=2):
-        status, out, _ = run(
+        status, out, told = run(
             *("topic", "pub", "full", "x", "--count", "5", "--rate", "10000", "--reliability", "RELIABLE", "--json")
         )
         assert status == 1
+        assert f"(pid {os.getpid()}): 2 messages unread, and its depth is 2" in told
         found = json.loads(out)
         assert (found["published"], found["refused"]) == (2, 3)
 
