@@ -91,13 +91,12 @@ static int64_t least_room(struct rtmw_publisher *p, uint32_t band)
     return room < 0 ? 0 : room;
 }
 
-/* Time between two looks that counts for a lease of so many units: all of it where publishers wait, or try at least once a
- * lease. After a longer pause a quarter of the lease counts, so that a rare try does not find it run out at once, and a
- * publisher that tries rarely is not blocked for ever. */
+/* Time between two looks that counts for a lease of so many units: none of a pause that is longer than the lease, for
+ * nobody waited then, nor tried. */
 static uint32_t counted(uint32_t passed, uint32_t lease)
 {
     uint32_t longest = STALL_SEEN_MASK / 2, same = lease > longest ? longest : lease > SAME_WAIT ? lease : SAME_WAIT;
-    return passed <= same ? passed : lease / 4 + 1;
+    return passed <= same ? passed : 0;
 }
 
 /* The value of `stall` after a look at a subscriber by a publisher that waits for it or was refused. It begins at 0 when the
