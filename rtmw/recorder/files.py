@@ -17,6 +17,7 @@ from rtmw.recording._mcap import ChunkBuilder
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.paths import SUFFIX, by_name
 from rtmw.recording.places import RemotePath, place
+from rtmw.recording.tools.ros2_folder import Ros2Folder
 from rtmw.recording.writer import RecordingWriter
 
 __all__ = ["Files", "Tables"]
@@ -36,6 +37,7 @@ class Files:
     def __init__(self, folder: Path, settings: Settings, tables: Tables, clock: Clock = CLOCK) -> None:
         self.definitions = Definitions("ros2" if settings.ros2 else "")
         self.latched = Latched()
+        self._ros2 = Ros2Folder(folder) if settings.ros2 else None
         self.paths: list[Path] = []
         """All that were begun, as long as they are kept."""
         self.bytes = 0
@@ -122,6 +124,8 @@ class Files:
         finally:
             writer.close()
             self.bytes += writer.position
+        if self._ros2 is not None:
+            self._ros2.describe([*self._earlier, *self.paths])
         if self.uploads is not None:
             self.uploads.put(Path(writer.path))
 

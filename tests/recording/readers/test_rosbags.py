@@ -99,3 +99,26 @@ def test_what_is_merged_of_a_bag_and_something_else_is_no_bag(tmp_path: Path) ->
     merge([bag, other], tmp_path / "merged.mcap")
     with Recording(tmp_path / "merged.mcap") as recording:
         assert recording.header.profile == ""
+
+
+def test_rosbags_opens_the_folder_of_a_recorder_as_one_bag(domain: rtmw.Domain, tmp_path: Path) -> None:
+    store, folder = get_typestore(Stores.EMPTY), tmp_path / "run"
+    for _ in range(2):  # the second recorder goes on in the folder
+        with (
+            rtmw.Recorder(["river/reading", "octets"], folder, domain=domain, ros2=True, append=True) as recorder,
+            rtmw.Publisher("river/reading", Reading, domain=domain, history=1) as publisher,
+            rtmw.Publisher("octets", domain=domain) as octets,
+        ):
+            for number in range(10):
+                publisher.publish(Reading(f"A{number}"))
+                octets.publish(b"no type of ROS 2")
+                if number == 4:
+                    recorder.split()
+    with AnyReader([folder], default_typestore=store) as reader:
+        (topic,) = [c for c in reader.connections if c.topic == "river/reading"]
+        assert topic.msgtype == "river/msg/Reading"
+        found = [raw for connection, _, raw in reader.messages() if connection.topic == "river/reading"]
+        names = {reader.deserialize(raw, topic.msgtype).station for raw in found}
+    assert names == {f"A{number}" for number in range(10)}
+    assert len(found) >= 20
+    assert len([*folder.glob("*.mcap")]) == 4
