@@ -7,8 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
+import rtmw
 from rtmw.cli.common import CommandError, attach_served
 from rtmw.cli.show import Table, counted, duration, live, show, show_json, size
 from rtmw.cli.windows import windows
@@ -16,9 +18,10 @@ from rtmw.clock import CLOCK
 from rtmw.errors import TransferRefused
 from rtmw.transfer.address import Address
 from rtmw.transfer.client.viewer import Viewer
+from rtmw.transfer.place import Place
 from rtmw.transfer.records import TransferId
 
-__all__ = ["cancel_command", "info_command", "retry_command", "show_command"]
+__all__ = ["cancel_command", "info_command", "restored_command", "retry_command", "show_command"]
 
 _GONE: Final = "its node has gone"
 COLUMNS: Final = (
@@ -164,7 +167,7 @@ def _about(event: dict[str, Any]) -> str:
         return f"transfer {event['id']} from {event['sender']} to {event['to']}"
     if event["id"]:
         return f"transaction {event['id']} of {event['sender'] or 'a program'}"
-    return "the disk of the core"
+    return "the store of the core" if event["what"] == "RESTORED" else "the disk of the core"
 
 
 def queue_tables(found: dict[str, Any]) -> list[Table]:
@@ -194,6 +197,16 @@ def cancel_command(arguments: argparse.Namespace) -> int:
 def retry_command(arguments: argparse.Namespace) -> int:
     """The same."""
     return _alter(arguments, "tried again", Viewer.retry)
+
+
+def restored_command(arguments: argparse.Namespace) -> int:
+    """Raises LogLocked: its core runs; LogNotFound: there are no transfers."""
+    folder: Path = arguments.folder
+    with rtmw.Log(folder / "log", create=False) as log:
+        log.trim(0)  # takes its lock
+        Place(folder).forget()
+    print(f"{folder}: its next start begins a new incarnation of its ids.")
+    return 0
 
 
 def _alter(arguments: argparse.Namespace, done: str, act: Callable[[Viewer, TransferId], object]) -> int:

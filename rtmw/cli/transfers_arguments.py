@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 
 from rtmw.cli.quantities import count, seconds
 
@@ -16,7 +17,7 @@ Add = Callable[..., argparse.ArgumentParser]
 
 
 def add_commands(commands: object, add: Add) -> None:
-    """`rtmw transfers`, and `rtmw transfers cancel|retry|info`."""
+    """`rtmw transfers`, and `rtmw transfers cancel|retry|info|restored`."""
     help = "show transfers, open transactions and what went wrong, as the core of the host has them"
     parser = add(commands, "transfers", partial(_run, "show"), help)
     parser.add_argument("--watch", action="store_true", help="again and again, with rates, until q or Ctrl-C")
@@ -36,6 +37,9 @@ def add_commands(commands: object, add: Add) -> None:
             one.add_argument(
                 "--cause", metavar="WORDS", help="instead of IDs: the dead letters with these words as why"
             )
+    what = "say that the data of a node that does not run was set back, by a snapshot of its disk: ids begin anew"
+    restored = add(kinds, "restored", partial(_run, "restored"), what)
+    restored.add_argument("folder", type=Path, metavar="FOLDER", help="`data` of the node")
 
 
 def _run(name: str, arguments: argparse.Namespace) -> int:

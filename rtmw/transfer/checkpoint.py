@@ -190,6 +190,7 @@ def unpack_state(data: bytes, lsn: int) -> State:
     try:
         state.last_txn, state.life, state.sequence, state.incarnation = fields.numbers(_HEAD)
         state.node = fields.short_text()
+        state.incarnations.add(state.incarnation)
         for _ in range(fields.number(1)):
             how, number = fields.numbers(_COUNT)
             state.counts[TransferState(how)] = number

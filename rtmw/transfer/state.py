@@ -40,6 +40,7 @@ from rtmw.transfer.records import (
     TransferId,
     TransferState,
     Undone,
+    is_arriving,
 )
 from rtmw.transfer.seen import Requests, Seen
 from rtmw.transfer.table import Phase, SavepointEntry, Transaction
@@ -65,14 +66,13 @@ class State:
         self.bodies: Counter[str] = Counter()
         """Files of the spool, and how many transfers have each: the copies for `service/*` share one."""
         self.table: dict[int, Transaction] = {}
-        self.seen = Seen()
-        self.requests = Requests()
-        self.answers = Answers()
+        self.seen, self.requests, self.answers = Seen(), Requests(), Answers()
         self.last_txn = 0
         self.node = ""
         """Whose transfers these are."""
         self.incarnation = 0
-        """Of ids of this store: when it was made, in nanoseconds since 1970."""
+        """Of the ids that this store gives: when it was made, or found to be a copy, in nanoseconds since 1970."""
+        self.incarnations: set[int] = set()  # it, and those before of which there are transfers yet
         self.life = 0
         """How often a core has begun with it."""
         self.sequence = 0
@@ -133,10 +133,11 @@ class State:
                 yield from self._of_transaction(lsn, record, row)
 
     def _start(self, lsn: int, record: Start) -> None:
-        same = (record.node, record.incarnation) == (self.node, self.incarnation)
-        if record.life <= self.life or (self.life and not same):
+        follows = not self.life or (record.node == self.node and record.incarnation >= self.incarnation)
+        if record.life <= self.life or not follows:
             self._wrong(lsn, f"life {record.life} of {record.node!r} after {self.life} of {self.node!r}")
         self.node, self.incarnation, self.life, self.sequence = record.node, record.incarnation, record.life, 0
+        self.incarnations.add(record.incarnation)
 
     def _of_transaction(self, lsn: int, record: Record, row: Transaction) -> Iterator[Effect]:
         match record:
@@ -252,6 +253,7 @@ class State:
     def keep_run(self, run: EnqueuedRun) -> None:
         """Letters that wait."""
         header, id = run.model.header, run.model.id
+        self.incarnations.update((id.incarnation,) if run.is_own else ())
         if not run.is_own:
             self.foreign.update((id, (lsn,)) for id, lsn in zip(run.ids, run.lsns, strict=True))
         self.note_answer(run.model.request, id, len(run))
@@ -263,7 +265,8 @@ class State:
         id = item.record.id
         self.items[item.lsn] = item
         self.note_answer(item.record.request, id)
-        if self.is_own(id):
+        if id.node == self.node and not is_arriving(id, self.node):
+            self.incarnations.add(id.incarnation)
             self.items.own[id.sequence] = item.lsn
         else:
             self.foreign[id] = (*self.foreign.get(id, ()), item.lsn)
@@ -306,7 +309,7 @@ class State:
 
     def is_own(self, id: TransferId) -> bool:
         """Did it begin in this store?"""
-        return (id.node, id.incarnation) == (self.node, self.incarnation)
+        return id.node == self.node and id.incarnation in self.incarnations
 
     def _owe(self, item: Item, state: TransferState) -> None:
         """The node where it began is to be told how it has ended."""

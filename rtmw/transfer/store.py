@@ -55,14 +55,16 @@ from rtmw.transfer.events import (
 from rtmw.transfer.header import Header
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.machine import Machine
+from rtmw.transfer.place import Lies, Place
 from rtmw.transfer.queues import Item
 from rtmw.transfer.record_bytes import pack
-from rtmw.transfer.records import LARGEST_INLINE, LARGEST_PART, Spooled, Start, TransferId, TransferState
+from rtmw.transfer.records import LARGEST_INLINE, LARGEST_PART, Spooled, TransferId, TransferState
 from rtmw.transfer.recovery import redo, saying
 from rtmw.transfer.rows import QueueRow, StoreStats, TransactionRow, queue_rows, transaction_rows
 from rtmw.transfer.spool import Spool
 from rtmw.transfer.state import State
-from rtmw.transfer.undoing import append, undo_losers
+from rtmw.transfer.undoing import undo_losers
+from rtmw.transfer.unique import start
 
 __all__ = ["Store", "Submitted", "Taken"]
 
@@ -133,7 +135,7 @@ class Store(Closing):
         self._last: rtmw.Appended | None = None
         self._untrimmed: rtmw.Appended | None = None
         """The last record of a checkpoint that may not be durable yet."""
-        self.spool = Spool(self._path / "spool")
+        self.spool, self.place = Spool(self._path / "spool"), Place(self._path)
         try:
             self._log: rtmw.Log[bytes] = rtmw.Log(self._path / "log", sync=False, segment=segment, dedupe=1)
             self._log._hold()  # a step that logs several records, and waits for the last one, has one sync
@@ -168,12 +170,13 @@ class Store(Closing):
             raise ValueError(f"{self._path} has the transfers of node {state.node!r}, and not of {node!r}")
         notes: list[Note] = []
         self._drive(undo_losers(state, deliveries), notes)
-        incarnation = state.incarnation or self._now().wall_ns
-        self._drive(append(state, Start(state.life + 1, node, incarnation)), notes)
+        self.lies = self.place.look() if state.life else Lies.HERE  # else its ids have a new incarnation
+        self._drive(start(state, node, self._now().wall_ns, self.lies), notes)
         if self._last is not None:
             self._last.resolve()
-        bodies = [item.record.body for item in state.items.made.values()]
-        self._orphans = self.spool.keep(body for body in bodies if isinstance(body, Spooled))
+        self.place.keep()
+        items = state.items.made.values()
+        self._orphans = self.spool.keep(body for item in items if isinstance(body := item.record.body, Spooled))
         return state
 
     def _bury_the_dead(self) -> None:
@@ -235,13 +238,10 @@ class Store(Closing):
         for note in notes:
             if isinstance(note, Moved | MovedRun | Aborted):
                 for one in note if isinstance(note, MovedRun) else (note,):
-                    self._tell(one)
+                    if self._told is not None:
+                        self._told(one)
             elif isinstance(note, Free) and isinstance(note.body, Spooled):
                 self.spool.remove(note.body.name)
-
-    def _tell(self, note: Moved | Aborted) -> None:
-        if self._told is not None:
-            self._told(note)
 
     # ---- what programs ask for ----
 
@@ -339,9 +339,8 @@ class Store(Closing):
 
     def stats(self) -> StoreStats:
         with self._lock:
-            state, since = self.machine.state, self._log.end - self._checkpoint
-            open = len(self.machine.open)
-            return StoreStats(len(state.items), open, dict(state.counts), self._checkpoints, self._orphans, since)
+            state, since, made = self.machine.state, self._log.end - self._checkpoint, self._checkpoints
+            return StoreStats(len(state.items), len(self.machine.open), dict(state.counts), made, self._orphans, since)
 
     def _check_open(self) -> None:
         if self._closed:

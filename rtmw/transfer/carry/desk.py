@@ -3,7 +3,7 @@ blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Coroutine, Iterable, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -27,6 +27,15 @@ class Desk(Protocol):
 
     def waiting(self, node: str) -> Iterable[Item]:
         """Transfers for this node that have not ended, durable, in the order in which they are sent."""
+        ...
+
+    def newest_of(self, node: str) -> Sequence[tuple[int, int]]:
+        """Of what has come from this node: each incarnation, and the largest sequence of it."""
+        ...
+
+    def has_had(self, node: str, newest: Sequence[tuple[int, int]], sent: Mapping[int, int]) -> None:
+        """The node says that it has had these of this one; `sent`: what was offered to it, likewise. Raises
+        TransferError: ids were used before that this store does not know; no report of the node counts."""
         ...
 
     def report(self, id: TransferId, state: TransferState, cause: str) -> Work:

@@ -41,6 +41,7 @@ class Inbound:
         self.terms = terms or Terms()
         self.disk: Disk = DISK
         """On which what comes is written; bodies, and files of inboxes."""
+        self.tells_seen = False  # the peer does not know that frame
         self.machine = Receiving(node, self.terms)
         self._steps = Steps(self.machine.step, self._effect)
         self.turns = Turns()
@@ -59,7 +60,7 @@ class Inbound:
     async def run(self, stream: Bytes) -> None:
         """Until the stream is over."""
         self._outbox.clear()
-        self._step(e.Opened())
+        self._step(e.Opened(tuple(self._desk.newest_of(self.node)) if self.tells_seen else None))
         try:
             await run_stream(stream, self._outbox, self._heard, self.node)
         finally:

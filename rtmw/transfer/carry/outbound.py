@@ -38,6 +38,8 @@ class Outbound:
         self.turns = Turns()
         self.causes: dict[TransferId, str] = {}
         """Why a transfer waits, as its node has said."""
+        self._newest: dict[int, int] = {}
+        """Of each incarnation, the largest sequence that was offered in the life of this core."""
         self._contents: dict[TransferId, Content] = {}
         self._reports: dict[TransferId, TransferState] = {}
         """Of the bytes that are read just now: the last report of each, if it is a common one."""
@@ -60,6 +62,7 @@ class Outbound:
                 self._add_raw(item)
             elif item.record.id not in self._contents and (add := self._add_of(item)) is not None:
                 adds.append(add)
+                self._newest[add.id.incarnation] = max(add.id.sequence, self._newest.get(add.id.incarnation, 0))
         self._is_first = False
         if adds:
             self._step(e.AddRun(tuple(adds)))
@@ -178,6 +181,8 @@ class Outbound:
             case e.Delayed(id=id, cause=cause):
                 self.causes[id] = cause
                 self._contents[id].close()
+            case e.HasHad(newest=newest):
+                self._desk.has_had(self.node, newest, self._newest)
             case e.SetTimer(at=at):
                 if self._timer is not None:
                     self._timer.cancel()

@@ -18,8 +18,10 @@ from rtmw.transfer.carry.outbound import Outbound
 from rtmw.transfer.wire.frames import PURPOSE
 from rtmw.transfer.wire.terms import Terms
 
-__all__ = ["Peer", "sweep"]
+__all__ = ["KNOWS_SEEN", "Peer", "sweep"]
 
+KNOWS_SEEN: Final = "seen"
+"""In the hello of a node that knows the frame SEEN."""
 _AGAIN_S: Final = 0.2
 """Until a stream that was reset is opened again."""
 
@@ -44,6 +46,7 @@ class Peer:
 
     async def run(self, session: Session) -> None:
         """Until the session is over; then with the next one."""
+        self.inbound.tells_seen = KNOWS_SEEN in session.peer.capabilities
         tasks = [asyncio.ensure_future(self._send(session)), asyncio.ensure_future(self._receive(session))]
         over = asyncio.ensure_future(session.over())
         try:

@@ -1,4 +1,4 @@
-"""The work of a core for the peers that carry its transfers: `CoreDesk` for all, and `NodeDesk` as one of them sees it.
+"""The work of a core for all the peers that carry its transfers; node_desk.py is it as one of them sees it.
 
 What comes from another node is told to that node as it is on the disk: `_told` has, of each such transfer, the state
 that is durable. What is for another node waits in `_new` until its peer asks for it; from then on that node says how it
@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 from rtmw.clock import CLOCK
 from rtmw.errors import LogFull
 from rtmw.transfer.address import Address
-from rtmw.transfer.carry.desk import End, Work
+from rtmw.transfer.carry.desk import End
 from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.effects import Came, Moved, MovedRun, Note
 from rtmw.transfer.errors import TransferRefused
@@ -27,12 +27,12 @@ from rtmw.transfer.events import ArriveRun, EndsConfirmed, Event, SendTransfer, 
 from rtmw.transfer.header import Delivery, Header
 from rtmw.transfer.meant import lives_meant
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState, arriving_id, own_id
+from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState, own_id
 from rtmw.transfer.spool import Spool
 from rtmw.transfer.volatile import is_volatile
 from rtmw.transfer.wire.frames import Offer
 
-__all__ = ["CoreDesk", "Host", "NodeDesk"]
+__all__ = ["CoreDesk", "Host"]
 
 _AGAIN_S: Final = 0.5
 """After this time it is tried again to log what a full disk has refused."""
@@ -63,6 +63,10 @@ class Host(Protocol):
 
     def freed(self, offer: Offer, cause: str) -> None:
         """The part of a transfer that has come was removed, because the sending node has left it."""
+        ...
+
+    def is_behind(self, node: str, id: TransferId) -> None:
+        """That node has had a transfer of this store that the store does not know. Ends the core."""
         ...
 
 
@@ -331,69 +335,3 @@ class CoreDesk:
 
     def _is_own(self, id: TransferId) -> bool:
         return self._machines.logged.state.is_own(id) or self._machines.volatile.state.is_own(id)
-
-
-class NodeDesk:
-    """The work of the core for one peer (carry/desk.py). `may`: raises TransferRefused for what the peer has no right
-    to send. `is_self`: the peer is this core."""
-
-    def __init__(self, core: CoreDesk, may: Callable[[Header, int], None], *, is_self: bool) -> None:
-        self._core, self._may, self._is_self = core, may, is_self
-
-    def _arriving(self, id: TransferId) -> TransferId:
-        return arriving_id(id) if self._is_self else id
-
-    def waiting(self, node: str) -> Iterable[Item]:
-        return self._core.waiting(node)
-
-    def report(self, id: TransferId, state: TransferState, cause: str) -> Work:
-        return self._core.report(id, state, cause)
-
-    def report_run(self, states: Mapping[TransferId, TransferState]) -> bool:
-        return self._core.report_run(states)
-
-    def durable(self) -> Work:
-        return self._core.host.durable()
-
-    def spool(self, body: Spooled) -> Path:
-        return self._core.host.spool.path(body)
-
-    def folder(self, to: Address) -> Path | None:
-        return self._core.host.folder(to)
-
-    def check(self, header: Header, size: int) -> None:
-        self._may(header, size)
-        self._core.check_address(header)
-
-    async def arrive(self, header: Header, body: bytes | Path, sender: str, id: TransferId) -> None:
-        if isinstance(body, bytes):
-            self._may(header, len(body))
-        await self._core.arrive(header, body, sender, self._arriving(id))
-
-    def arrive_run(self, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
-        if self._is_self:  # it has files only, which are no letters
-            return False
-        try:
-            self._may(header, header.length)
-        except TransferRefused:
-            return False
-        return self._core.arrive_run(header, sender, letters)
-
-    def look(self, id: TransferId) -> End | None:
-        return self._core.look(self._arriving(id))
-
-    def withdraw(self, id: TransferId) -> Work:
-        return self._core.withdraw(self._arriving(id))
-
-    def owed(self, node: str) -> Iterable[tuple[TransferId, End]]:
-        return [(own_id(id) if self._is_self else id, end) for id, end in self._core.owed(node)]
-
-    def settled(self, ids: Collection[TransferId]) -> None:
-        self._core.settled([arriving_id(id) for id in ids] if self._is_self else ids)
-
-    def freed(self, offer: Offer, cause: str) -> None:
-        self._core.host.freed(offer, cause)
-
-    def take_raw(self, header: Header, body: bytes, sender: str) -> None:
-        self._may(header, len(body))
-        self._core.take_raw(header, body, sender)

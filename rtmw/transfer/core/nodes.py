@@ -26,10 +26,11 @@ from rtmw.transfer.carry.content import Content, names_files
 from rtmw.transfer.carry.desk import Work
 from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.carry.loop import loop_ends
-from rtmw.transfer.carry.peer import Peer, sweep
-from rtmw.transfer.core.desk import CoreDesk, NodeDesk
+from rtmw.transfer.carry.peer import KNOWS_SEEN, Peer, sweep
+from rtmw.transfer.core.desk import CoreDesk
 from rtmw.transfer.core.left import Left, too_much
 from rtmw.transfer.core.network import Network
+from rtmw.transfer.core.node_desk import NodeDesk
 from rtmw.transfer.core.progress import Progress, coming_from, left_behind, progress_of
 from rtmw.transfer.errors import TransferRefused, TransfersDamaged
 from rtmw.transfer.events import Now
@@ -114,7 +115,7 @@ class Nodes:
         """From now on there may be sessions, and places to connect to are dialled."""
         link, identity = self._network.link, self._network.identity
         node = uuid5(NAMESPACE_URL, f"{self._node} {self._desk.incarnation}")
-        hello = Hello(node, self._desk.life, capabilities=frozenset({"transfer", _SAYS_NODE + self._node}))
+        hello = Hello(node, self._desk.life, capabilities=frozenset({"transfer", KNOWS_SEEN, _SAYS_NODE + self._node}))
         terms = Terms(lease=link.lease, stream_credit=_ON_THE_WAY, send_buffer=_ON_THE_WAY)
         carrier = self._carrier = Carrier(node, identity=identity, insecure=link.insecure, terms=terms, hello=hello)
         self._start(self._accept(carrier))

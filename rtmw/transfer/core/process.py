@@ -53,11 +53,13 @@ from rtmw.transfer.core.service import Service
 from rtmw.transfer.core.syncing import Syncing
 from rtmw.transfer.core.watching import counters_of
 from rtmw.transfer.effects import Aborted, Came, Free, Moved, MovedRun
+from rtmw.transfer.errors import TransferError
 from rtmw.transfer.events import Event, Now, SendRun, SendTransfer, Tick
 from rtmw.transfer.frames import CORE_QUEUE, Frame
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.messages import Join
-from rtmw.transfer.records import Spooled
+from rtmw.transfer.place import Lies
+from rtmw.transfer.records import Spooled, TransferId
 from rtmw.transfer.spool import SpoolFile
 from rtmw.transfer.store import Store, Submitted
 from rtmw.transfer.volatile import Volatile
@@ -128,6 +130,7 @@ class Process:
         tasks.append(asyncio.create_task(self._until_stopped()))
         self._board.announce()
         self._count()  # now: its node, and tools, tell by it whether it is at work
+        self._say_how_it_lies()
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -136,6 +139,12 @@ class Process:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _say_how_it_lies(self) -> None:
+        lies = self._store.lies
+        if lies is not Lies.HERE:
+            log.warning("%s: ids of transfers have a new incarnation from now on", lies.value)
+            self._board.tell(self._service.events.of_store(lies.value, _now().wall_ns))
 
     async def _until_stopped(self) -> None:
         await self.stopping.wait()
@@ -318,6 +327,14 @@ class Process:
             if member.role and member.name == to.service and member.folder and is_meant:
                 return Path(member.folder)
         return None
+
+    def is_behind(self, node: str, id: TransferId) -> None:
+        """The core ends; the next one begins a new incarnation."""
+        self._store.place.say_behind()
+        raise TransferError(
+            f"node {node!r} has had transfer {id} of this store, which does not know it: it was set back to an older "
+            "state. It is opened anew, with a new incarnation of its ids"
+        )
 
     def freed(self, offer: Offer, cause: str) -> None:
         """The part of a transfer that has come was removed, because the sending node has left it."""

@@ -27,7 +27,7 @@ class Happening:
     """Wall clock, since 1970."""
     what: str
     """The state that a transfer has come to; UNDONE of a transaction; FREED of a part that its node
-    has left; FULL and ROOM of the disk of the core."""
+    has left; FULL and ROOM of the disk of the core; RESTORED of its store."""
     id: str
     """Of the transfer; of a transaction its number; empty: of neither."""
     to: str
@@ -65,6 +65,10 @@ class Events:
     def of_disk(self, cause: str, wall_ns: int) -> Happening:
         """`cause`: why nothing is logged; empty: there is room again."""
         return self._add(Happening(wall_ns, "FULL" if cause else "ROOM", "", "", "", cause))
+
+    def of_store(self, cause: str, wall_ns: int) -> Happening:
+        """Its ids have a new incarnation."""
+        return self._add(Happening(wall_ns, "RESTORED", "", "", "", cause))
 
 
 def counters_of(machines: tuple[Machine, ...], redelivered: int) -> TransferCounters:

@@ -23,6 +23,9 @@ class Opened(NamedTuple):
     The sender has added all that is for this peer by then: it reports transfers that it does not know as cancelled.
     """
 
+    newest: tuple[tuple[int, int], ...] | None = None
+    """The receiver tells this first (SEEN); None: the peer does not know that frame."""
+
 
 class Lost(NamedTuple):
     """The stream is gone; what was on its way may have arrived, or not."""
@@ -163,13 +166,19 @@ class Delayed(NamedTuple):
     cause: str
 
 
+class HasHad(NamedTuple):
+    """The peer says what has come to it before this stream. Nothing of the stream counts before this was looked at."""
+
+    newest: tuple[tuple[int, int], ...]
+
+
 class SetTimer(NamedTuple):
     """Give Timer at this time; it replaces one before."""
 
     at: float
 
 
-SendingEffect: TypeAlias = Write | ReadSource | KeepMark | Reached | Failed | Delayed | SetTimer
+SendingEffect: TypeAlias = Write | ReadSource | KeepMark | Reached | Failed | Delayed | HasHad | SetTimer
 
 # Events of who receives.
 

@@ -15,11 +15,12 @@ from rtmw.transfer.fields import Fields, check_range, packed_text
 from rtmw.transfer.header import MOST_PARTS, Header, Kind, pack_sized_header, unpack_sized_header
 from rtmw.transfer.records import LARGEST_INLINE, TransferId, TransferState
 from rtmw.transfer.wire.run_bytes import pack_ids, pack_letters, unpack_ids, unpack_letters
+from rtmw.transfer.wire.seen import Seen
 from rtmw.transfer.wire.terms import HASH
 
 __all__ = [
     "Ack", "Ask", "Cancel", "Frame", "Frames", "Go", "Later", "LetterRun", "Offer", "Part", "Piece", "Raw", "Ready",
-    "Report", "ReportRun", "Restart", "Settled", "SettledRun", "Whole", "pack",
+    "Report", "ReportRun", "Restart", "Seen", "Settled", "SettledRun", "Whole", "pack",
 ]  # fmt: skip
 
 PURPOSE: Final = "transfer 1"
@@ -184,15 +185,15 @@ class Ready(NamedTuple):
 
 Frame: TypeAlias = (
     Offer | Ask | Piece | Whole | Cancel | Settled | Restart | Raw | LetterRun | SettledRun | Go | Ack | Report | Later
-    | Ready | ReportRun
+    | Ready | ReportRun | Seen
 )  # fmt: skip
 
 _KINDS: Final[dict[int, type[Frame]]] = {
     1: Offer, 2: Ask, 3: Piece, 4: Whole, 5: Cancel, 6: Settled, 7: Restart, 8: Raw,
-    9: LetterRun, 10: SettledRun, 65: Go, 66: Ack, 67: Report, 68: Later, 69: Ready, 70: ReportRun,
+    9: LetterRun, 10: SettledRun, 65: Go, 66: Ack, 67: Report, 68: Later, 69: Ready, 70: ReportRun, 71: Seen,
 }  # fmt: skip
 """From 65 on: of the receiver."""
-_WITHOUT_REF: Final = (Ask, Cancel, Settled, Raw, SettledRun, Report, Ready, ReportRun)
+_WITHOUT_REF: Final = (Ask, Cancel, Settled, Raw, SettledRun, Report, Ready, ReportRun, Seen)
 _NUMBERS: Final = {frame: number for number, frame in _KINDS.items()}
 
 
@@ -230,6 +231,8 @@ def _content(frame: Frame) -> tuple[bytes | memoryview, ...]:
             return (bytes([state]) + _pack_id(id) + packed_text(cause, "the cause"),)
         case Later(rest_ms=rest, cause=cause):
             return (rest.to_bytes(4, "little") + packed_text(cause, "the cause"),)
+        case Seen():
+            return (frame.pack(),)
         case Restart() | Ready():
             return (b"",)
 
@@ -354,7 +357,7 @@ def _unpacked_answer(fields: Fields, kind: type[Frame], ref: int) -> Frame:
         state = TransferState(fields.number(1))
         frame = ReportRun(state, unpack_ids(fields))
     else:
-        frame = Ready()
+        frame = Seen.unpack(fields) if kind is Seen else Ready()
     return frame
 
 

@@ -54,9 +54,11 @@ class Receiving:
 
     # ---- streams ----
 
-    def _opened(self, _: e.Opened) -> None:
+    def _opened(self, event: e.Opened) -> None:
         self._lost(e.Lost())
         self._frames, self._streams = f.Frames(of_sender=True), self._streams + 1
+        if event.newest is not None:
+            self._write(f.Seen(event.newest))
         self._out.append(e.ListOwed())
 
     def _lost(self, _: e.Lost) -> None:

@@ -334,6 +334,8 @@ class Sending:
                         self._report(f.Report(id, state, ""))
                 case f.Later():
                     self._later(frame)
+                case f.Seen(newest=newest):
+                    self._out.append(e.HasHad(newest))
                 case _:
                     self._ready()
 

@@ -15,7 +15,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
@@ -79,6 +79,12 @@ class StoreDesk:
 
     def waiting(self, node: str) -> Iterable[Item]:
         return [item for item in self.machine.state.items.values() if item.record.header.to.node == node]
+
+    def newest_of(self, node: str) -> tuple[()]:
+        return ()
+
+    def has_had(self, node: str, newest: Sequence[tuple[int, int]], sent: Mapping[int, int]) -> None:
+        """Its peers tell nothing of that."""
 
     async def report(self, id: TransferId, state: TransferState, cause: str) -> None:
         item = self.find(id)

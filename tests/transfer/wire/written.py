@@ -39,11 +39,12 @@ WRITTEN: Final[tuple[f.Frame, ...]] = (
     f.Later(2, 1000, "the disk is full"),
     f.Ready(),
     f.ReportRun(TransferState.DELIVERED, tuple(_LETTERS)),
+    f.Seen(((ID.incarnation, ID.sequence), (ID.incarnation + 1, 9))),
 )
 
 
 def is_of_sender(frame: f.Frame) -> bool:
-    return not isinstance(frame, f.Go | f.Ack | f.Report | f.Later | f.Ready | f.ReportRun)
+    return not isinstance(frame, f.Go | f.Ack | f.Report | f.Later | f.Ready | f.ReportRun | f.Seen)
 
 
 if __name__ == "__main__":
