@@ -233,8 +233,8 @@ class Machine:
             return self.state.asked_before(event.request)
         if event.once and (entry := self.state.once.find(event.sender, event.once)) is not None:
             return self._sent_before(event.txn, entry)
-        header = event.header
-        if event.txn and header.delivery is Delivery.SMALL_RAW:
+        header = replace(event.header, delivery=Delivery.LOG) if event.txn else event.header
+        if event.txn and event.header.delivery is Delivery.SMALL_RAW:
             raise ValueError("SMALL_RAW in a transaction is not possible, because it is not logged; use Delivery.LOG")
         if event.is_carried or (header.to.node and self.is_here(header.to.node)):
             header = replace(header, to=replace(header.to, node=self._carried_to(event)))

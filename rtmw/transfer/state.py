@@ -68,7 +68,7 @@ class State:
         self.table: dict[int, Transaction] = {}
         self.seen, self.requests, self.answers = Seen(), Requests(), Answers()
         self.last_txn = 0
-        self.node = ""
+        self.node: str = ""
         """Whose transfers these are."""
         self.incarnation = 0
         """Of the ids that this store gives: when it was made, or found to be a copy, in nanoseconds since 1970."""

@@ -12,7 +12,7 @@ from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.errors import TransferError
 from rtmw.transfer.header import Delivery, File, Header, Kind, unpack_body
 from rtmw.transfer.messages import Handed, Settle
-from rtmw.transfer.records import Spooled, TransferId, TransferState
+from rtmw.transfer.records import NEVER_LOGGED, Spooled, TransferId, TransferState
 
 if TYPE_CHECKING:
     from rtmw.transfer.client.inbox import Inbox
@@ -30,6 +30,7 @@ class Letter:
     def __init__(self, inbox: Inbox, handed: Handed, txn: int = 0) -> None:
         self._inbox, self._handed, self._txn = inbox, handed, txn
         self._is_settled = self.header.delivery is Delivery.SMALL_RAW
+        self._is_logged = handed.item < NEVER_LOGGED
 
     @property
     def id(self) -> TransferId:
@@ -107,8 +108,8 @@ class Letter:
     # ---- what becomes of it ----
 
     def consume(self) -> None:
-        """It is done with, and never comes again; its body is freed. With Delivery.LOG, this is on the disk when it
-        returns. Idempotent."""
+        """It is done with, and never comes again; its body is freed. With Delivery.LOG, and of a transaction, this is
+        on the disk when it returns. Idempotent."""
         self._settle(TransferState.CONSUMED, "")
 
     def refuse(self, reason: str) -> None:
@@ -121,7 +122,7 @@ class Letter:
 
     def _settle(self, state: TransferState, cause: str) -> None:
         pending = self._begin(state, cause)
-        if pending is not None and self._handed.header.delivery is Delivery.LOG:
+        if pending is not None and self._is_logged:
             self._inbox._line.wait(pending)
 
     def _begin(self, state: TransferState, cause: str) -> Pending | None:
@@ -157,14 +158,14 @@ class Letter:
             await self._consume_together()
             return
         pending = self._begin(*self._end_of(error))
-        if pending is not None and self._handed.header.delivery is Delivery.LOG:
+        if pending is not None and self._is_logged:
             await self._inbox._line.reached(pending)
 
     async def _consume_together(self) -> None:
         """With what else is consumed in this turn of the event loop."""
         self._is_settled, consuming = True, self._inbox._consuming
         place = consuming.add(self._handed.item)
-        if self._handed.header.delivery is Delivery.LOG:
+        if self._is_logged:
             await consuming.reached(*place)
 
     def __repr__(self) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
 import rtmw
 from rtmw import Delivery, Level
 from rtmw.transfer.client.viewer import Viewer
-from tests.transfer.core_process import PATIENCE, consumed
+from tests.transfer.core_process import PATIENCE, CoreProcess, consumed
 
 
 def test_t10_a_savepoint_that_was_released_is_unknown_with_those_after_it_and_nothing_is_undone(
@@ -69,6 +70,28 @@ def test_t10_of_savepoints_with_one_name_the_name_means_the_newest_and_an_object
         txn.rollback(first)
     assert consumed(inbox, 1) == [b"a"]
     assert inbox.take(0) is None
+
+
+@pytest.mark.parametrize("delivery", [Delivery.NORMAL, Delivery.LOG])
+def test_t10_what_a_transaction_sends_is_log_and_its_consume_waits_for_the_disk(
+    core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox, delivery: Delivery
+) -> None:
+    """The core stands still meanwhile, so that nothing can be on its disk."""
+    with sender.transaction() as txn:
+        txn.send("ingest", b"x", delivery=delivery)
+    letter = inbox.take(PATIENCE)
+    assert letter is not None
+    assert letter.header.delivery is Delivery.LOG
+    core.stop()
+    consuming = threading.Thread(target=letter.consume)
+    consuming.start()
+    try:
+        consuming.join(0.2)
+        assert consuming.is_alive()
+    finally:
+        core.go_on()
+        consuming.join(PATIENCE)
+    assert not consuming.is_alive()
 
 
 def test_t10_a_with_block_is_undone_after_an_exception(sender: rtmw.Sender, inbox: rtmw.Inbox) -> None:
