@@ -49,21 +49,46 @@ static inline struct descriptor *place_of(rtmw_subscriber *s, uint32_t band)
     return d && state_generation(load_acquire(&d->state)) == link_tag(s->place[band]) ? d : NULL;
 }
 
-/* To the next message of a band, whatever it is: STEP_OK, STEP_NONE or STEP_DAMAGED. */
-__attribute__((always_inline)) static inline int step(rtmw_subscriber *s, uint32_t band)
+/* Where a cursor is, or would be: the message is held, its own or one ahead of it. */
+struct ahead {
+    uint32_t index;
+    uint64_t sequence, missed; /* so many between the cursor and it were gone */
+};
+
+static inline struct ahead ahead_of(const rtmw_subscriber *s, uint32_t band)
 {
-    uint64_t missed = 0;
+    return (struct ahead){s->index[band], s->sequence[band], 0};
+}
+
+/* From where the cursor is to the next message of a band, whatever it is: STEP_OK, STEP_NONE or STEP_DAMAGED. STEP_OK: that
+ * one is held, and a message that was held before is let go. Else nothing has changed. */
+__attribute__((always_inline)) static inline int go_ahead(rtmw_subscriber *s, uint32_t band, struct ahead *to)
+{
     struct band *of = &s->topic->band[band];
     int stepped = STEP_PASSED;
-    if (s->index[band] == NIL)
-        stepped = queue_resume(s->region, of, s->place[band], &s->index[band], &s->sequence[band]);
-    if (stepped == STEP_PASSED) stepped = queue_step(s->region, of, &s->index[band], &s->sequence[band], &missed);
-    if (stepped != STEP_OK) return stepped;
-    const struct descriptor *d = &s->region->descriptors[s->index[band]];
-    if (__builtin_expect(missed, 0)) cursor_count_missed(s, band, d, missed);
+    if (to->index == NIL) stepped = queue_resume(s->region, of, s->place[band], &to->index, &to->sequence);
+    if (stepped == STEP_PASSED) stepped = queue_step(s->region, of, &to->index, &to->sequence, &to->missed);
+    return stepped;
+}
+
+/* The cursor is there now, and says so. */
+__attribute__((always_inline)) static inline void arrive(rtmw_subscriber *s, uint32_t band, const struct ahead *at)
+{
+    const struct descriptor *d = &s->region->descriptors[at->index];
+    s->index[band] = at->index;
+    s->sequence[band] = at->sequence;
+    if (__builtin_expect(at->missed, 0)) cursor_count_missed(s, band, d, at->missed);
     s->taken[band] = taken_at(s, band, d);
     set_cursor(s, band);
-    return STEP_OK;
+}
+
+/* To the next message of a band: as go_ahead, and the cursor is there. */
+__attribute__((always_inline)) static inline int step(rtmw_subscriber *s, uint32_t band)
+{
+    struct ahead to = ahead_of(s, band);
+    int stepped = go_ahead(s, band, &to);
+    if (stepped == STEP_OK) arrive(s, band, &to);
+    return stepped;
 }
 
 #endif

@@ -46,37 +46,38 @@ static bool is_anothers(const rtmw_subscriber *s, const struct descriptor *d)
     return s->exact && d->reliability != s->qos.reliability;
 }
 
-/* A message beyond the depth of a TIMELY pair is dropped, under the cause for which it would not have been had anyway.
- * false: it is a publisher's that keeps more; it has to be delivered. */
-static bool drop(rtmw_subscriber *s, uint32_t band, struct descriptor *d)
+/* The message of a TIMELY pair at the cursor is beyond its depth: it is dropped, under the cause for which it would not have
+ * been had anyway. */
+static void drop(rtmw_subscriber *s, uint32_t band, struct descriptor *d)
 {
     struct subscriber_block *block = s->block;
-    bool timely = s->qos.reliability == RTMW_TIMELY || d->reliability == RTMW_TIMELY;
-    if (!types_match(d->type, s->type)) return outcome_skipped(s, band, &block->other_types, TRACE_OTHER_TYPES), true;
-    if (is_anothers(s, d)) return true;
-    bool expired = d->expires_ns && is_expired(d, monotonic_ns());
-    if (!expired && !descriptor_is_message(d)) return count_emptied(s, band), true;
-    if (!timely) return false;
-    outcome_skipped(s, band, expired ? &block->expired : &block->missed, expired ? TRACE_EXPIRED : TRACE_MISSED);
-    return true;
+    if (!types_match(d->type, s->type)) return outcome_skipped(s, band, &block->other_types, TRACE_OTHER_TYPES);
+    if (is_anothers(s, d)) return;
+    if (d->expires_ns && is_expired(d, monotonic_ns())) return outcome_skipped(s, band, &block->expired, TRACE_EXPIRED);
+    if (!descriptor_is_message(d)) return count_emptied(s, band);
+    outcome_skipped(s, band, &block->missed, TRACE_MISSED);
 }
 
-/* How many messages of a band that it gets it has not taken, up to a standing. */
-static uint32_t unread_before(rtmw_subscriber *s, uint32_t band, const struct standing *newest)
+/* How many messages of a band that it gets there are behind the first `count` of them, up to a standing. */
+static uint32_t unread_behind(rtmw_subscriber *s, uint32_t band, uint32_t count, const struct standing *newest)
 {
-    uint32_t unread = standing_count(newest, wanted_here(s, band)) - s->taken[band];
+    uint32_t unread = standing_count(newest, wanted_here(s, band)) - count;
     return unread > INT32_MAX ? 0 : unread;
 }
 
-/* The next message of a band, or NULL. It is not held yet, so this is a hint. */
+/* The next message of a band, or NULL: behind the cursor, or at head, if that has passed what is behind the cursor. It is not
+ * held, so head may pass it too: a hint. */
 static struct descriptor *peek(rtmw_subscriber *s, uint32_t band)
 {
-    struct descriptor *d = descriptor_at(s->region, s->index[band]);
+    struct rtmw_region *r = s->region;
+    uint64_t head = load_seq(&s->topic->band[band].head), sequence = s->sequence[band];
+    struct descriptor *d = descriptor_at(r, s->index[band]);
     if (!d) d = place_of(s, band);
-    return descriptor_at(s->region, link_index(d ? load_seq(&d->next) : load_seq(&s->topic->band[band].head)));
+    bool is_behind = d && sequence_near(link_tag(head), sequence) <= sequence + 1;
+    return descriptor_at(r, link_index(is_behind ? load_seq(&d->next) : head));
 }
 
-/* Is the next message of a band one that may be dropped? */
+/* Is the next message of a band one of a TIMELY pair? A hint. */
 static bool next_is_timely(rtmw_subscriber *s, uint32_t band)
 {
     if (s->qos.reliability == RTMW_TIMELY) return true;
@@ -84,23 +85,51 @@ static bool next_is_timely(rtmw_subscriber *s, uint32_t band)
     return d && load_relaxed(&d->reliability) == RTMW_TIMELY;
 }
 
-/* In each band the oldest go while more than `depth` of those that it gets are unread. A band to deliver from at once, or
- * BANDS: when the hint was wrong, the cursor is already at a message that has to be delivered. The highest band is first:
- * when the turn ends in a band, what is urgent in those above is delivered all the same. */
-static uint32_t drop_beyond_depth(rtmw_subscriber *s, struct turn *turn)
+/* The message ahead of a cursor that has more than `depth` behind it is of a TIMELY pair, and as many as `depth` are behind
+ * it in turn: so it is, unless others between the two are gone. */
+static bool may_be_dropped(rtmw_subscriber *s, uint32_t band, const struct ahead *at, const struct standing *newest)
+{
+    const struct descriptor *d = &s->region->descriptors[at->index];
+    if (s->qos.reliability != RTMW_TIMELY && load_relaxed(&d->reliability) != RTMW_TIMELY) return false;
+    return !at->missed || unread_behind(s, band, count_up_to(d, wanted_here(s, band)), newest) >= s->qos.depth;
+}
+
+/* Moves a cursor to the next message of a band if that may be dropped; false: the cursor stays. It never comes to a message
+ * that has to be delivered, which step_highest leaves where it is while a band above has one. So the next message, which is
+ * another one when the oldest have given way, is held ahead of the cursor, and looked at, before the cursor lets go. */
+static bool step_to_drop(rtmw_subscriber *s, uint32_t band, const struct standing *newest)
+{
+    struct ahead to = ahead_of(s, band);
+    if (to.index != NIL) hold_mine(s->region, to.index);
+    bool moves = go_ahead(s, band, &to) == STEP_OK && may_be_dropped(s, band, &to, newest);
+    uint32_t left = moves ? s->index[band] : to.index;
+    if (left != NIL) let_go(s->region, left);
+    if (moves) arrive(s, band, &to);
+    return moves;
+}
+
+/* The oldest of a band go while more than `depth` of those that it gets are unread. false: the turn ends here. */
+static bool drop_in_band(rtmw_subscriber *s, uint32_t band, struct turn *turn)
+{
+    struct standing newest = newest_standing(s->region, &s->topic->band[band]);
+    for (; unread_behind(s, band, s->taken[band], &newest) > s->qos.depth; turn->left--) {
+        if (!next_is_timely(s, band)) return true;
+        if (!turn->left) return false;
+        if (!step_to_drop(s, band, &newest)) return true;
+        drop(s, band, &s->region->descriptors[s->index[band]]);
+    }
+    return true;
+}
+
+/* The highest band is first: when the turn ends in a band, what is urgent in those above is delivered all the same. */
+static void drop_beyond_depth(rtmw_subscriber *s, struct turn *turn)
 {
     uint32_t bands = load_seq(&s->topic->bands);
     for (uint32_t band = BANDS; band-- > 0;) {
-        if (!(bands & (1u << band))) continue;
-        struct standing newest = newest_standing(s->region, &s->topic->band[band]);
-        while (unread_before(s, band, &newest) > s->qos.depth && next_is_timely(s, band)) {
-            if (!turn->left) return turn->lowest = band + 1, BANDS;
-            turn->left--;
-            if (step(s, band) != STEP_OK) break;
-            if (!drop(s, band, &s->region->descriptors[s->index[band]])) return band;
-        }
+        if (!(bands & (1u << band)) || drop_in_band(s, band, turn)) continue;
+        turn->lowest = band + 1;
+        return;
     }
-    return BANDS;
 }
 
 /* The lease ran out: be counted on again, and go on behind what is gone. In this order: a publisher that still saw it
@@ -213,19 +242,17 @@ static int deliver(rtmw_subscriber *s, uint32_t band, struct descriptor *d, uint
 
 static int take_locked(rtmw_subscriber *s, rtmw_message *message, struct turn *turn)
 {
-    uint32_t band = BANDS;
-    int code = be_counted(s);
+    uint32_t band;
+    int stepped, code = be_counted(s);
     if (__builtin_expect(code != RTMW_OK, 0)) return code;
     if (s->qos.reliability == RTMW_TIMELY || (s->qos.reliability == RTMW_ADAPTIVE && load_relaxed(&s->topic->timely)))
-        band = drop_beyond_depth(s, turn);
-    int stepped = STEP_OK;
-    while (band < BANDS || (stepped = step_highest(s, turn->lowest, &band)) == STEP_OK) {
+        drop_beyond_depth(s, turn);
+    while ((stepped = step_highest(s, turn->lowest, &band)) == STEP_OK) {
         struct descriptor *d = &s->region->descriptors[s->index[band]];
         uint64_t now = s->qos.deadline_ns || load_relaxed(&d->expires_ns) ? (s->taken_ns = monotonic_ns()) : 0;
         if (accept(s, band, d, now)) return deliver(s, band, d, now, message);
         if (!turn->left) return RTMW_AGAIN;
         turn->left--;
-        band = BANDS;
     }
     if (stepped == STEP_DAMAGED) return RTMW_DAMAGED;
     if (turn->lowest) return RTMW_AGAIN;

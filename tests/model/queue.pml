@@ -5,8 +5,11 @@
  *
  * FIRST and OTHER (messages of the first publisher and of each other one), PUBLISHERS, TAKES and DESCRIPTORS set the size.
  * One precaution is taken out with NO_GENERATION, NO_RECHECK, NO_RELEASE, NO_TAIL_CHECK, NO_QUEUED_FIRST, NO_HOLDERS,
- * NO_LINK_CHECK or NO_SWEEP: then there must be a violation. The order of memory is sequentially
+ * NO_LINK_CHECK, NO_SWEEP or NO_LOOK_AHEAD: then there must be a violation. The order of memory is sequentially
  * consistent, as the operations are on which the argument rests; NO_RELEASE is what a weaker one would let be seen.
+ *
+ * With URGENT a message comes in a band above at any time, and the subscriber may drop TIMELY messages of this band, as
+ * rtmw/shm/take.c does beyond depth: those with an odd payload.
  */
 #ifndef PUBLISHERS
 #define PUBLISHERS 1
@@ -51,6 +54,9 @@ byte tail_sequence = 1, tail = 0;
 byte dead = NOBODY;
 bool swept = false;
 byte ended = 0; /* a bit a participant */
+#ifdef URGENT
+bool urgent = false; /* a message lies in the band above */
+#endif
 
 /* What the model knows and nobody in it. */
 byte payload_of[MOST]; /* by sequence: what was linked; 0: nothing */
@@ -248,39 +254,102 @@ inline hold(i, expected)
 }
 
 #define is_whole(i, s) (d[i].sequence == (s) && d[i].payload == payload_of[s] && d[i].count == count_of[s])
+#define is_timely(i) (d[i].payload & 1)
+
+/* The message behind the cursor, which was read to be `at`; or the oldest, if that is passed over. */
+inline hold_next()
+{
+    at_sequence = sequence + 1;
+    hold(at, at_sequence);
+    do
+    :: held -> break
+    :: else -> /* go on at head */
+        d_step { at_sequence = head_sequence; at = head };
+        hold(at, at_sequence)
+    od;
+    assert(at_sequence > sequence);
+    assert(at_sequence == sequence + 1 || head_sequence >= at_sequence); /* what lies between gave way */
+    assert(is_whole(at, at_sequence));
+    assert(is_whole(cursor, sequence)) /* held all the while */
+}
+
+inline move_cursor()
+{
+    d[cursor].holders = d[cursor].holders & ~bit(SUBSCRIBER);
+    cursor = at;
+    sequence = at_sequence
+}
+
+inline deliver()
+{
+#ifdef URGENT
+    assert(!was_urgent); /* before this take began */
+#endif
+    move_cursor()
+}
+
+/* What the next message is, is a hint: it is looked at again ahead of the cursor, which stays before what is not dropped. */
+inline drop_beyond_depth()
+{
+    at = d[cursor].next;
+    if
+    :: at == NIL -> skip
+    :: at != NIL -> skip /* no more are unread than it wants */
+    :: at != NIL && is_timely(at) ->
+        hold_next();
+        if
+        :: is_timely(at) -> move_cursor()
+        :: else ->
+#ifdef NO_LOOK_AHEAD
+            deliver()
+#else
+            d[at].holders = d[at].holders & ~bit(SUBSCRIBER)
+#endif
+        fi
+    fi
+}
+
+inline take()
+{
+    at = d[cursor].next;
+    if
+    :: at == NIL -> skip
+    :: else ->
+        hold_next();
+        deliver()
+    fi
+}
 
 proctype Subscriber(byte takes) provided (is_alive)
 {
     byte cursor = 0, sequence = 1, at_sequence, at;
     bool held;
+#ifdef URGENT
+    bool was_urgent;
+#endif
     do
     :: takes > 0 ->
         takes--;
-        at = d[cursor].next;
+#ifdef URGENT
+        was_urgent = urgent;
+        drop_beyond_depth();
         if
-        :: at == NIL -> skip
-        :: else ->
-            at_sequence = sequence + 1;
-            hold(at, at_sequence);
-            do
-            :: held -> break
-            :: else -> /* passed over: go on at head */
-                d_step { at_sequence = head_sequence; at = head };
-                hold(at, at_sequence)
-            od;
-            assert(at_sequence > sequence);
-            assert(is_whole(at, at_sequence));
-            assert(is_whole(cursor, sequence)); /* held all the while */
-            d[cursor].holders = d[cursor].holders & ~bit(SUBSCRIBER);
-            cursor = at;
-            sequence = at_sequence
+        :: urgent -> urgent = false /* taken */
+        :: else -> take()
         fi
+#else
+        take()
+#endif
     :: else -> break
     od;
     assert(is_whole(cursor, sequence));
     d[cursor].holders = d[cursor].holders & ~bit(SUBSCRIBER);
     ended = ended | bit(SUBSCRIBER)
 }
+
+#ifdef URGENT
+proctype Urgent() { urgent = true }
+#endif
 
 /* ---- death, and what comes after it ---- */
 
@@ -382,6 +451,9 @@ init
         run Publisher(2, OTHER);
 #endif
         run Subscriber(TAKES);
+#ifdef URGENT
+        run Urgent();
+#endif
 #ifdef NO_DEATH
         swept = true;
 #else

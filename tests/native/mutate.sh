@@ -95,6 +95,14 @@ mutant "a block is passed on by a message behind one that is kept" retention \
     's/^    if \(o\.kept > 1 && outlook_pass\(.*$/    (void)which;/' "inherit" "$@"
 mutant "who lapsed does not miss what was emptied" take \
     '/^static void count_emptied/,/^}/ s/s->sequence\[band\] <= s->began\[band\]/true/' "empty last" "$@"
+mutant "what is beyond depth is dropped unseen" take \
+    's/ == STEP_OK && may_be_dropped\(.*\);/ == STEP_OK;/' "bands" "$@"
+mutant "what is within depth is dropped when what lay before it gave way" take \
+    '/^static bool may_be_dropped/,/^}/ s/return !at->missed .*/return true;/' "bands" "$@"
+mutant "the cursor does not hold the message at which it stays" take \
+    '/^static bool step_to_drop/,/^}/ s/if \(to\.index != NIL\) hold_mine\(.*\);/(void)0;/' "bands" "$@"
+mutant "a message that is looked at ahead of the cursor stays held" take \
+    's/if \(left != NIL\) let_go\(s->region, left\);/if (moves \&\& left != NIL) let_go(s->region, left);/' "bands" "$@"
 mutant "a cursor that rests forgets its sequence" take \
     '/^static void rest\(/,/^}/ s/set_cursor\(s, band\);/s->sequence[band] = 0, set_cursor(s, band);/' "rest, step" "$@"
 mutant "who finds its place at head looks at what is behind it" queue \

@@ -5,9 +5,11 @@
 #include "explore.h"
 
 extern const struct race queue_races[], block_races[], wait_races[], membership_races[], empty_races[],
-    inherit_races[], sweep_races[], trace_races[], retire_races[], hint_races[], within_races[], parked_races[], abandoned_races[];
+    inherit_races[], sweep_races[], trace_races[], retire_races[], hint_races[], within_races[], parked_races[],
+    abandoned_races[], band_races[];
 bool die_at_every_step(void);   /* race_death.c: prints what it did; false: something was lost */
 bool stop_at_every_step(void);  /* race_hints.c: likewise, of who is stopped for good; nobody sweeps after it */
 bool die_retiring(void);        /* race_retire.c: the same, of topics that give their slots back */
+bool die_choosing(void);        /* race_bands.c: the same, of who takes from several bands */
 
 #endif

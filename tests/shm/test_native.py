@@ -69,7 +69,7 @@ def test_the_stress_and_the_patterns_hold_on_aarch64_too() -> None:
     assert "the books balance" in run(emulator, str(out / "stress"), "processes", "200")
 
 
-RACES = ("append ‖ append, first", "claim ‖ hold", "allocate page", "wait ‖ publish", "open topic")
+RACES = ("append ‖ append, first", "claim ‖ hold", "allocate page", "wait ‖ publish", "open topic", "bands")
 
 
 @pytest.mark.parametrize("race", [*RACES, pytest.param("sweep", marks=LONG)])
