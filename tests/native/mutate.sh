@@ -52,7 +52,7 @@ mutant "a wait word is armed after the look" wait \
 mutant "a waker wakes without changing the word" wait \
     's/^(void wake_subscribers.*)$/\1/; s/if \(load_seq\(&t->wait\) & 1\) futex_wake_and_add\(&t->wait\);/(void)t;/' "wait ‖ publish" "$@"
 mutant "a sweeper does not look at the word again" participants \
-    's/if \(load_seq\(&p->word\) == leaving\) \{/{/' "sweep" "$@"
+    's/bool swept = load_seq\(&p->word\) == leaving;/bool swept = true;/' "sweep" "$@"
 mutant "a slot is claimed in spite of sweepers" participants \
     's/if \(load_seq\(&p->sweepers\[0\]\) \| load_seq\(&p->sweepers\[1\]\)\) return RTMW_NO_PARTICIPANT_SLOT;//' "sweep" "$@"
 mutant "a message is looked at without a second look" peek \
@@ -62,7 +62,7 @@ mutant "a message is looked at without its sequence" peek \
 mutant "a slot is claimed before its lock" participants \
     's/^    int code = life_take\(r, slot\);$/    int code = RTMW_OK;/; s/^    (store_release\(&p->pid_namespace, r->pid_namespace\);)$/    life_take(r, slot); \1/' "attach" "$@"
 mutant "a lock is looked at before the word" participants \
-    's/if \(participant_state_of\(word\) == ABSENT \|\| slot == r->me \|\| !is_dead\(r, slot, word\)\) continue;/bool died = is_dead(r, slot, word); word = load_seq(\&p->word); if (participant_state_of(word) == ABSENT || slot == r->me || !died) continue;/' "sweep" "$@"
+    's/if \(participant_state_of\(word\) == ABSENT \|\| slot == r->me \|\| !is_dead\(r, slot, word\)\) return false;/bool died = is_dead(r, slot, word); word = load_seq(\&p->word); leaving = participant_in_state(word, LEAVING); if (participant_state_of(word) == ABSENT || slot == r->me || !died) return false;/' "sweep" "$@"
 mutant "a claim that failed keeps the lock" participants \
     's/return life_give\(r, slot\), RTMW_NO_PARTICIPANT_SLOT;/return RTMW_NO_PARTICIPANT_SLOT;/' "attach" "$@"
 mutant "who was swept takes on" take \
