@@ -171,7 +171,7 @@ bool history_is_in_the_way(struct rtmw_region *r)
         for (uint32_t bands = load_seq(&r->topics[topic].bands) & ((1u << BANDS) - 1); bands; bands &= bands - 1)
             tally_band(r, topic, (uint32_t)__builtin_ctz(bands), &tally);
     if (topics) r->tally.history_holds = tally.history > tally.unread;
-    if (topics) r->tally.at_ns = now;
+    if (topics) r->tally.at_ns = monotonic_ns();
     bool holds = r->tally.history_holds;
     lock_give(&r->lock);
     return holds;
@@ -201,9 +201,9 @@ static void drop_spare(struct rtmw_region *r, uint32_t topic)
 {
     struct passing which = {.now = monotonic_ns(), .granules = UINT64_MAX, .most = TRIM_MOST};
     for (uint32_t b = 0; b < BANDS; b++) {
-        struct outlook o = outlook_of(r, topic, b, LOOK_SPARE);
+        struct outlook o = outlook_of(r, topic, b, LOOK_UNNEEDED);
         for (uint64_t left = o.kept; left > 0 && outlook_pass(r, &o, 1, &which); left--) {}
-        o = outlook_of(r, topic, b, LOOK_SPARE);
+        o = outlook_of(r, topic, b, LOOK_UNNEEDED);
         outlook_empty_last(r, &o, which.now);
     }
     stash_flush(r);

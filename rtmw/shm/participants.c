@@ -166,8 +166,8 @@ static void retire_publisher(struct rtmw_region *r, uint32_t slot, uint64_t word
     if (slot_topic(word) >= r->header->topics || !cas64(&r->publisher_words[slot], word, mine)) return;
     topic_keep_bytes(&r->topics[slot_topic(word)], &r->publishers[slot]);
     store_relaxed(&r->publishers[slot].identity, 0); /* an owner that lives sees it when it next publishes */
-    slot_free(&r->publisher_words[slot], mine);
     publisher_gone(r, slot_topic(word));
+    slot_free(&r->publisher_words[slot], mine);
 }
 
 static void free_slots(struct rtmw_region *r, uint32_t dead)

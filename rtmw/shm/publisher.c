@@ -69,7 +69,8 @@ int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type
     return code;
 }
 
-/* Behind the slot of a publisher that is free now: what it kept is to be looked for. */
+/* Before the slot of a publisher is free: what it kept is to be looked for. Behind it, a death between the two would leave
+ * nobody who looks; an evictor that comes too early looks again. */
 void publisher_gone(struct rtmw_region *r, uint32_t topic)
 {
     if (load_relaxed(&r->topics[topic].history)) fetch_add(&r->hints->abandoned, 1u);
@@ -82,8 +83,8 @@ static void close_publisher(rtmw_publisher *p, bool forget)
         lock_take(&r->lock);
         uint64_t life = topic_life(r, p->topic_index); /* goes on for as long as the slot is its own */
         topic_keep_bytes(p->topic, p->block);
-        slot_free(&r->publisher_words[p->slot], p->word);
         publisher_gone(r, p->topic_index);
+        slot_free(&r->publisher_words[p->slot], p->word);
         if (forget && life) topic_forget(r, life, true);
         lock_give(&r->lock);
     }

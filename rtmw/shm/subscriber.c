@@ -199,7 +199,7 @@ static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *t
         s->began[band] = band_tail_sequence(r, &s->topic->band[band]);
         catch_up(s, band);
         s->start[band] = s->sequence[band];
-        s->early += s->sequence[band] - load_relaxed(&s->topic->band[band].origin);
+        s->early += s->sequence[band] - load_relaxed(&s->topic->band[band].began);
     }
     wake_publishers(s->topic);
     return RTMW_OK;

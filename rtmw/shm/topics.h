@@ -64,7 +64,7 @@ struct subscriber_block *next_subscriber(struct rtmw_region *, uint32_t topic, u
 void topic_subscribed(struct rtmw_region *, uint32_t topic, uint32_t slot); /* before that is ACTIVE */
 /* Bytes that a publisher published stay counted when it goes. The block is the caller's alone. */
 void topic_keep_bytes(struct topic *, struct publisher_block *);
-void publisher_gone(struct rtmw_region *, uint32_t topic); /* publisher.c: its slot is free */
+void publisher_gone(struct rtmw_region *, uint32_t topic); /* publisher.c: its slot is about to be free */
 
 /* parked.c: subscriptions without a process, for a bounded time */
 static inline bool slot_is_parked(uint64_t word) /* of a subscriber */

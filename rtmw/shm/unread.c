@@ -66,8 +66,11 @@ struct standing first_standing(struct rtmw_region *r, struct band *band)
 {
     struct standing at = passed_standing(r, band);
     uint64_t origin = load_seq(&band->origin);
-    for (uint32_t in_vain = 0; at.sequence < origin && in_vain < MOST_IN_VAIN; in_vain++)
+    for (uint32_t in_vain = 0; at.sequence < origin && in_vain < MOST_IN_VAIN; in_vain++) {
+        uint64_t head = load_seq(&band->head);
         at = standing_at(r, band, origin);
+        if (load_seq(&band->head) == head) break; /* an origin that is not there is damage */
+    }
     return at;
 }
 

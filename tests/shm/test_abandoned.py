@@ -208,3 +208,17 @@ def test_a_topic_that_is_cleared_keeps_what_comes_later_and_takes_nothing_from_w
         assert kept(domain, "map") == kept(domain, "map") == [b"3"]
         assert [sample.value for sample in early.take_many(10)] == [b"1", b"2", b"3"]
         assert early.stats().missed == 0
+
+
+@pytest.mark.parametrize("clears", [False, True])
+def test_subscribers_that_are_there_take_what_they_have_not_read_though_it_is_forgotten(
+    domain: rtmw.Domain, clears: bool
+) -> None:
+    with rtmw.Subscriber("job", domain=domain, depth=1) as subscriber:
+        publisher = rtmw.Publisher("job", domain=domain, history=1)
+        assert all(publisher.publish(bytes([number])) for number in range(20))
+        publisher.close(forget=not clears)
+        if clears:
+            assert domain.region.clear("job") > 0
+        assert [sample.value[0] for sample in subscriber.take_many(100)] == list(range(20))
+        assert subscriber.stats().missed == 0
