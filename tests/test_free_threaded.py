@@ -25,6 +25,7 @@ UNGUARDED = {
     "Loan_publish",  # is guarded together with its publisher
     "Sample_topic",
     "Sample_type_name",
+    "Sample_pid",
     "Sample_publisher",
     "Sample_expires",
 }
