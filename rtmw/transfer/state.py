@@ -66,13 +66,16 @@ class State:
         self.bodies: Counter[str] = Counter()
         """Files of the spool, and how many transfers have each: the copies for `service/*` share one."""
         self.table: dict[int, Transaction] = {}
-        self.seen, self.requests, self.answers = Seen(), Requests(), Answers()
+        self.seen = Seen()
+        self.requests = Requests()
+        self.answers = Answers()
         self.last_txn = 0
         self.node: str = ""
         """Whose transfers these are."""
         self.incarnation = 0
         """Of the ids that this store gives: when it was made, or found to be a copy, in nanoseconds since 1970."""
-        self.incarnations: set[int] = set()  # it, and those before of which there are transfers yet
+        self.incarnations: set[int] = set()
+        """It, and those before of which there are transfers yet."""
         self.life = 0
         """How often a core has begun with it."""
         self.sequence = 0

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
@@ -58,13 +58,12 @@ from rtmw.transfer.machine import Machine
 from rtmw.transfer.place import Lies, Place
 from rtmw.transfer.queues import Item
 from rtmw.transfer.record_bytes import pack
-from rtmw.transfer.records import LARGEST_INLINE, LARGEST_PART, Spooled, TransferId, TransferState
+from rtmw.transfer.records import LARGEST_INLINE, LARGEST_PART, NONE, Change, Spooled, Start, TransferId, TransferState
 from rtmw.transfer.recovery import redo, saying
 from rtmw.transfer.rows import QueueRow, StoreStats, TransactionRow, queue_rows, transaction_rows
 from rtmw.transfer.spool import Spool
 from rtmw.transfer.state import State
-from rtmw.transfer.undoing import undo_losers
-from rtmw.transfer.unique import start
+from rtmw.transfer.undoing import append, undo_losers
 
 __all__ = ["Store", "Submitted", "Taken"]
 
@@ -75,6 +74,9 @@ CHECKPOINT_BYTES: Final = 16 << 20
 RESERVE_SHARE: Final = 4
 """A checkpoint that is at most so large a share of a segment is made on a full disk, too: what lies before it is
 trimmed, which makes room. A larger one could use up the reserve, and have no room at last."""
+_NEXT_INCARNATION: Final = 1 << 32
+"""A new incarnation is larger by so much at least: those between are of transfers that no log keeps, one for each
+life."""
 _NO_WAIT: Final = (BeginTransaction, SetSavepoint, RollBack, DestroySavepoint, AbortTransaction, ReceiverJoined)
 """Events that show nothing new to others: a crash undoes those that were not durable."""
 
@@ -135,7 +137,8 @@ class Store(Closing):
         self._last: rtmw.Appended | None = None
         self._untrimmed: rtmw.Appended | None = None
         """The last record of a checkpoint that may not be durable yet."""
-        self.spool, self.place = Spool(self._path / "spool"), Place(self._path)
+        self.spool = Spool(self._path / "spool")
+        self.place = Place(self._path)
         try:
             self._log: rtmw.Log[bytes] = rtmw.Log(self._path / "log", sync=False, segment=segment, dedupe=1)
             self._log._hold()  # a step that logs several records, and waits for the last one, has one sync
@@ -171,12 +174,12 @@ class Store(Closing):
         notes: list[Note] = []
         self._drive(undo_losers(state, deliveries), notes)
         self.lies = self.place.look() if state.life else Lies.HERE  # else its ids have a new incarnation
-        self._drive(start(state, node, self._now().wall_ns, self.lies), notes)
+        self._drive(_start(state, node, self._now().wall_ns, self.lies), notes)
         if self._last is not None:
             self._last.resolve()
         self.place.keep()
-        items = state.items.made.values()
-        self._orphans = self.spool.keep(body for item in items if isinstance(body := item.record.body, Spooled))
+        bodies = [item.record.body for item in state.items.made.values()]
+        self._orphans = self.spool.keep(body for body in bodies if isinstance(body, Spooled))
         return state
 
     def _bury_the_dead(self) -> None:
@@ -238,10 +241,13 @@ class Store(Closing):
         for note in notes:
             if isinstance(note, Moved | MovedRun | Aborted):
                 for one in note if isinstance(note, MovedRun) else (note,):
-                    if self._told is not None:
-                        self._told(one)
+                    self._tell(one)
             elif isinstance(note, Free) and isinstance(note.body, Spooled):
                 self.spool.remove(note.body.name)
+
+    def _tell(self, note: Moved | Aborted) -> None:
+        if self._told is not None:
+            self._told(note)
 
     # ---- what programs ask for ----
 
@@ -339,8 +345,9 @@ class Store(Closing):
 
     def stats(self) -> StoreStats:
         with self._lock:
-            state, since, made = self.machine.state, self._log.end - self._checkpoint, self._checkpoints
-            return StoreStats(len(state.items), len(self.machine.open), dict(state.counts), made, self._orphans, since)
+            state, since = self.machine.state, self._log.end - self._checkpoint
+            open = len(self.machine.open)
+            return StoreStats(len(state.items), open, dict(state.counts), self._checkpoints, self._orphans, since)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -397,3 +404,27 @@ class Store(Closing):
                 self._log.close()
             finally:
                 self.spool.close()
+
+
+def _start(state: State, node: str, wall_ns: int, lies: Lies) -> Steps[None]:
+    """Log the START of a core. Of a store that was set back, transfers that may have ids of others get new ones."""
+    waiting = _of_last_life(state) if lies is Lies.BEHIND else []
+    is_new = lies is not Lies.HERE or not state.incarnation
+    incarnation = max(wall_ns, state.incarnation + _NEXT_INCARNATION) if is_new else state.incarnation
+    yield from append(state, Start(state.life + 1, node, incarnation))
+    for item in waiting:
+        id = TransferId(state.node, state.incarnation, (state.life << 32) + state.sequence + 1)
+        yield from append(state, replace(item.record, id=id, txn=NONE, prev=NONE))
+        cause = f"the store of its node was set back, and this id was used before; it goes on as {id}"
+        yield from append(state, Change(item.lsn, TransferState.CANCELLED, cause))
+
+
+def _of_last_life(state: State) -> list[Item]:
+    """Transfers that the life before this one has accepted for other nodes, and that have gone to none. Those of
+    earlier lives may be older than the store that was set back, and their ids are right then."""
+    items = [state.items[lsn] for lsn, _ in state.items.for_nodes()]
+    return [item for item in items if item.state is TransferState.ACCEPTED and _is_of_life(state, item.record.id)]
+
+
+def _is_of_life(state: State, id: TransferId) -> bool:
+    return state.is_own(id) and id.sequence >> 32 == state.life

@@ -1,4 +1,4 @@
-"""The work of a core for all the peers that carry its transfers; node_desk.py is it as one of them sees it.
+"""The work of a core for the peers that carry its transfers: `CoreDesk` for all, and `NodeDesk` as one of them sees it.
 
 What comes from another node is told to that node as it is on the disk: `_told` has, of each such transfer, the state
 that is durable. What is for another node waits in `_new` until its peer asks for it; from then on that node says how it
@@ -6,20 +6,23 @@ ends (`Machine.carried`).
 
 A node is its own peer for what has files: they are copied into a receiver's folder as if they came from elsewhere. The
 half that arrives is another transfer then, whose id has the bit ARRIVING (`arriving_id`).
+
+Two nodes tell each other what has come from the other one. A store that was set back to an older state finds out by
+that: it gives ids anew that the other node knows, and what came under them would be dropped there as a duplicate.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from rtmw.clock import CLOCK
 from rtmw.errors import LogFull
 from rtmw.transfer.address import Address
-from rtmw.transfer.carry.desk import End
+from rtmw.transfer.carry.desk import End, Work
 from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.effects import Came, Moved, MovedRun, Note
 from rtmw.transfer.errors import TransferRefused
@@ -27,12 +30,12 @@ from rtmw.transfer.events import ArriveRun, EndsConfirmed, Event, SendTransfer, 
 from rtmw.transfer.header import Delivery, Header
 from rtmw.transfer.meant import lives_meant
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState, own_id
+from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState, arriving_id, own_id
 from rtmw.transfer.spool import Spool
 from rtmw.transfer.volatile import is_volatile
 from rtmw.transfer.wire.frames import Offer
 
-__all__ = ["CoreDesk", "Host"]
+__all__ = ["CoreDesk", "Host", "NodeDesk"]
 
 _AGAIN_S: Final = 0.5
 """After this time it is tried again to log what a full disk has refused."""
@@ -335,3 +338,95 @@ class CoreDesk:
 
     def _is_own(self, id: TransferId) -> bool:
         return self._machines.logged.state.is_own(id) or self._machines.volatile.state.is_own(id)
+
+
+class NodeDesk:
+    """The work of the core for one peer (carry/desk.py). `may`: raises TransferRefused for what the peer has no right
+    to send. `is_self`: the peer is this core."""
+
+    def __init__(self, core: CoreDesk, may: Callable[[Header, int], None], *, is_self: bool) -> None:
+        self._core, self._may, self._is_self = core, may, is_self
+
+    def _arriving(self, id: TransferId) -> TransferId:
+        return arriving_id(id) if self._is_self else id
+
+    def waiting(self, node: str) -> Iterable[Item]:
+        return self._core.waiting(node)
+
+    def newest_of(self, node: str) -> Sequence[tuple[int, int]]:
+        return _newest_of(self._core.host.machines, node)
+
+    def has_had(self, node: str, newest: Sequence[tuple[int, int]], sent: Mapping[int, int]) -> None:
+        unknown = None if self._is_self else _unknown_of(self._core.host.machines, newest, sent)
+        if unknown is not None:
+            self._core.host.is_behind(node, unknown)
+
+    def report(self, id: TransferId, state: TransferState, cause: str) -> Work:
+        return self._core.report(id, state, cause)
+
+    def report_run(self, states: Mapping[TransferId, TransferState]) -> bool:
+        return self._core.report_run(states)
+
+    def durable(self) -> Work:
+        return self._core.host.durable()
+
+    def spool(self, body: Spooled) -> Path:
+        return self._core.host.spool.path(body)
+
+    def folder(self, to: Address) -> Path | None:
+        return self._core.host.folder(to)
+
+    def check(self, header: Header, size: int) -> None:
+        self._may(header, size)
+        self._core.check_address(header)
+
+    async def arrive(self, header: Header, body: bytes | Path, sender: str, id: TransferId) -> None:
+        if isinstance(body, bytes):
+            self._may(header, len(body))
+        await self._core.arrive(header, body, sender, self._arriving(id))
+
+    def arrive_run(self, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
+        if self._is_self:  # it has files only, which are no letters
+            return False
+        try:
+            self._may(header, header.length)
+        except TransferRefused:
+            return False
+        return self._core.arrive_run(header, sender, letters)
+
+    def look(self, id: TransferId) -> End | None:
+        return self._core.look(self._arriving(id))
+
+    def withdraw(self, id: TransferId) -> Work:
+        return self._core.withdraw(self._arriving(id))
+
+    def owed(self, node: str) -> Iterable[tuple[TransferId, End]]:
+        return [(own_id(id) if self._is_self else id, end) for id, end in self._core.owed(node)]
+
+    def settled(self, ids: Collection[TransferId]) -> None:
+        self._core.settled([arriving_id(id) for id in ids] if self._is_self else ids)
+
+    def freed(self, offer: Offer, cause: str) -> None:
+        self._core.host.freed(offer, cause)
+
+    def take_raw(self, header: Header, body: bytes, sender: str) -> None:
+        self._may(header, len(body))
+        self._core.take_raw(header, body, sender)
+
+
+def _newest_of(machines: Machines, node: str) -> list[tuple[int, int]]:
+    """Of what has come from this node: each incarnation, and the largest sequence of it."""
+    known = [machine.state.seen.marks.get(node, {}) for machine in (machines.logged, machines.volatile)]
+    return [(incarnation, mark.high) for marks in known for incarnation, mark in marks.items() if mark.high >= 0]
+
+
+def _unknown_of(machines: Machines, newest: Sequence[tuple[int, int]], sent: Mapping[int, int]) -> TransferId | None:
+    """An id that another node has had of this one, which was not given by it; None: there is none. `newest`: what that
+    node says, as `_newest_of`; `sent`: what this core has offered to it, likewise. Ids of earlier lives are in the log;
+    those of this life were offered by this core."""
+    for state in (machines.logged.state, machines.volatile.state):
+        for incarnation, sequence in newest:
+            known = max(sent.get(incarnation, 0), (state.life << 32) - 1)
+            if incarnation == state.incarnation and sequence > known:
+                return TransferId(state.node, incarnation, sequence)
+    return None

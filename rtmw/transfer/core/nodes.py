@@ -27,10 +27,9 @@ from rtmw.transfer.carry.desk import Work
 from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.carry.loop import loop_ends
 from rtmw.transfer.carry.peer import KNOWS_SEEN, Peer, sweep
-from rtmw.transfer.core.desk import CoreDesk
+from rtmw.transfer.core.desk import CoreDesk, NodeDesk
 from rtmw.transfer.core.left import Left, too_much
 from rtmw.transfer.core.network import Network
-from rtmw.transfer.core.node_desk import NodeDesk
 from rtmw.transfer.core.progress import Progress, coming_from, left_behind, progress_of
 from rtmw.transfer.errors import TransferRefused, TransfersDamaged
 from rtmw.transfer.events import Now

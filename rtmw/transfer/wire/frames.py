@@ -15,7 +15,6 @@ from rtmw.transfer.fields import Fields, check_range, packed_text
 from rtmw.transfer.header import MOST_PARTS, Header, Kind, pack_sized_header, unpack_sized_header
 from rtmw.transfer.records import LARGEST_INLINE, TransferId, TransferState
 from rtmw.transfer.wire.run_bytes import pack_ids, pack_letters, unpack_ids, unpack_letters
-from rtmw.transfer.wire.seen import Seen
 from rtmw.transfer.wire.terms import HASH
 
 __all__ = [
@@ -34,6 +33,7 @@ _ID: Final = Struct("<QQ")
 _PART: Final = Struct("<BQ")
 _GO: Final = Struct("<QQ")
 _ACK: Final = Struct("<QQQ")
+_SEEN: Final = Struct("<QQ")
 
 
 class Part(NamedTuple):
@@ -183,6 +183,13 @@ class Ready(NamedTuple):
     """Transfers that could not be taken may be taken now."""
 
 
+class Seen(NamedTuple):
+    """What has come from the sender before: each incarnation, and the largest sequence of it. First on a stream, and
+    said only to a sender that says in its hello that it knows this frame."""
+
+    newest: tuple[tuple[int, int], ...]
+
+
 Frame: TypeAlias = (
     Offer | Ask | Piece | Whole | Cancel | Settled | Restart | Raw | LetterRun | SettledRun | Go | Ack | Report | Later
     | Ready | ReportRun | Seen
@@ -232,7 +239,7 @@ def _content(frame: Frame) -> tuple[bytes | memoryview, ...]:
         case Later(rest_ms=rest, cause=cause):
             return (rest.to_bytes(4, "little") + packed_text(cause, "the cause"),)
         case Seen():
-            return (frame.pack(),)
+            return tuple(_SEEN.pack(*one) for one in frame.newest)
         case Restart() | Ready():
             return (b"",)
 
@@ -357,8 +364,14 @@ def _unpacked_answer(fields: Fields, kind: type[Frame], ref: int) -> Frame:
         state = TransferState(fields.number(1))
         frame = ReportRun(state, unpack_ids(fields))
     else:
-        frame = Seen.unpack(fields) if kind is Seen else Ready()
+        frame = _unpack_seen(fields) if kind is Seen else Ready()
     return frame
+
+
+def _unpack_seen(fields: Fields) -> Seen:
+    if fields.left() % _SEEN.size:
+        fields.wrong(f"{fields.left()} bytes of incarnations and sequences, of which each has {_SEEN.size}")
+    return Seen(tuple((first, last) for first, last in _SEEN.iter_unpack(fields.bytes(fields.left()))))
 
 
 def _piece(fields: Fields) -> memoryview:

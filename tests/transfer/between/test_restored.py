@@ -45,10 +45,8 @@ def by_hand(data: Path, backup: Path) -> None:
     assert main(["transfers", "restored", str(data)]) == 0
 
 
-@pytest.mark.parametrize("way", [set_back, by_hand])
-def test_t8_letters_that_are_sent_after_a_backup_was_restored_are_no_duplicates(
-    pair: Pair, inbox: rtmw.Inbox, way: Callable[[Path, Path], None]
-) -> None:
+def go_back(pair: Pair, inbox: rtmw.Inbox, way: Callable[[Path, Path], None]) -> None:
+    """The station, which has ended, has its data of before its last letters."""
     data, backup = pair.folder / "station", pair.folder / "backup"
     sent(pair, b"before the backup", inbox)
     pair.station.terminate()
@@ -57,6 +55,13 @@ def test_t8_letters_that_are_sent_after_a_backup_was_restored_are_no_duplicates(
     sent(pair, b"after the backup", inbox)
     pair.station.terminate()
     way(data, backup)
+
+
+@pytest.mark.parametrize("way", [set_back, by_hand])
+def test_t8_letters_that_are_sent_after_a_backup_was_restored_are_no_duplicates(
+    pair: Pair, inbox: rtmw.Inbox, way: Callable[[Path, Path], None]
+) -> None:
+    go_back(pair, inbox, way)
     pair.station.start()
     sent(pair, b"after it was restored", inbox)
     assert inbox.take(0) is None
@@ -69,14 +74,7 @@ def test_t8_a_store_that_lies_behind_what_another_node_has_seen_begins_a_new_inc
     pair: Pair, inbox: rtmw.Inbox, up_first: bool
 ) -> None:
     """The core ends when the other node says so; the next one sends what was accepted meanwhile under new ids."""
-    data, backup = pair.folder / "station", pair.folder / "backup"
-    sent(pair, b"before the snapshot", inbox)
-    pair.station.terminate()
-    shutil.copytree(data, backup)
-    pair.station.start()
-    sent(pair, b"after the snapshot", inbox)
-    pair.station.terminate()
-    snapshot(data, backup)
+    go_back(pair, inbox, snapshot)
     if not up_first:
         pair.cable.take_down()
     pair.station.start()
