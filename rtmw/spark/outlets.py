@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +31,15 @@ class Audience:
     refused: tuple[str, ...]
     """Why others are not matched, a sentence each."""
 
-    def with_also(self, other: Audience) -> Audience:
-        """Another task or publisher has counted the same topic."""
-        reasons = dict.fromkeys((*self.refused, *other.refused))
-        return Audience(max(self.subscribers, other.subscribers), tuple(reasons))
+
+def by_topic(counted: Iterable[tuple[str, Audience]]) -> dict[str, Audience]:
+    """The audience of each topic, which several publishers or tasks have counted."""
+    found = dict[str, Audience]()
+    for topic, one in counted:
+        before = found.get(topic, Audience(0, ()))
+        reasons = dict.fromkeys((*before.refused, *one.refused))
+        found[topic] = Audience(max(before.subscribers, one.subscribers), tuple(reasons))
+    return found
 
 
 def say_unheard(audiences: Mapping[str, Audience], domain: int) -> None:
@@ -140,11 +145,8 @@ class Outlets(Closing):
 
     def audience(self) -> dict[str, Audience]:
         """The audience of each topic, as it is now."""
-        found = dict[str, Audience]()
-        for outlet in self._open.values():
-            now = Audience(outlet.subscribers, outlet.stats().refused)
-            found[outlet.topic] = now if outlet.topic not in found else found[outlet.topic].with_also(now)
-        return found
+        every = ((outlet.topic, outlet.stats()) for outlet in self._open.values())
+        return by_topic((topic, Audience(stats.subscribers, stats.refused)) for topic, stats in every)
 
     def close(self) -> None:
         self._domain.close()

@@ -18,7 +18,7 @@ from rtmw.domain import environment_domain
 from rtmw.qos import Reliability
 from rtmw.spark.delivery import Delivery
 from rtmw.spark.ledger import Ledger
-from rtmw.spark.outlets import Audience, Outlets, say_unheard
+from rtmw.spark.outlets import Audience, Outlets, by_topic, say_unheard
 from rtmw.spark.pace import Pace
 from rtmw.spark.rows import check_columns, clock_of, recorded_of, sources_of
 from rtmw.spark.sink import Delivered, deliver, here
@@ -107,11 +107,9 @@ def replay(rows: DataFrame, *, tasks: int | None = None, **options: Unpack[Repla
     ordered = placed.sortWithinPartitions(clock, *(["sequence"] if "sequence" in rows.columns else []))
     found = ordered.mapInArrow(player(delivery), REPORT, barrier=delivery.rate > 0).collect()
     topics: dict[str, int] = {}
-    audiences: dict[str, Audience] = {}
     for row in found:
         topics[row.topic] = topics.get(row.topic, 0) + row.messages
-        one = Audience(row.subscribers, tuple(json.loads(row.refused)))
-        audiences[row.topic] = audiences[row.topic].with_also(one) if row.topic in audiences else one
+    audiences = by_topic((row.topic, Audience(row.subscribers, tuple(json.loads(row.refused)))) for row in found)
     say_unheard(audiences, delivery.domain)
     late = max((row.late_ns for row in found), default=0) / 1e9
     subscribers = {topic: one.subscribers for topic, one in audiences.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -17,7 +18,7 @@ from rtmw.publisher import Publisher
 from rtmw.recording.frames.layout import METADATA, free_name
 from rtmw.spark.delivery import Delivery, delivery_of
 from rtmw.spark.ledger import Ledger, forget_job
-from rtmw.spark.outlets import Audience, Outlets, say_unheard
+from rtmw.spark.outlets import Audience, Outlets, by_topic, say_unheard
 from rtmw.spark.pace import Pace
 from rtmw.spark.rows import PAYLOAD, RowsToPublish, check_columns, field_names, rows_of
 from rtmw.types import MessageType
@@ -55,15 +56,6 @@ def deliver(batches: Iterable[pa.RecordBatch], outlets: Outlets, pace: Pace, led
     done.worst_late_ns = pace.worst_late_ns
     done.audience = outlets.audience()
     return done
-
-
-def audience_of(tasks: Iterable[WriterCommitMessage | None]) -> dict[str, Audience]:
-    """The audience of each topic that tasks have published on."""
-    found = dict[str, Audience]()
-    for done in tasks:
-        for topic, one in done.audience.items() if isinstance(done, Delivered) else ():
-            found[topic] = one if topic not in found else found[topic].with_also(one)
-    return found
 
 
 def publish_rows(rows: RowsToPublish, outlets: Outlets, pace: Pace, ledger: Ledger, done: Delivered) -> None:
@@ -163,7 +155,8 @@ class BusWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Spark has all tasks' messages on the bus; say who could not take them."""
-        say_unheard(audience_of(messages), self._delivery.domain)
+        done = (one.audience.items() for one in messages if isinstance(one, Delivered))
+        say_unheard(by_topic(chain.from_iterable(done)), self._delivery.domain)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """The job is given up: no task of it is run again, and what was counted on this host is of no use."""
