@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -19,13 +19,35 @@ PARTLY: Final = 3
 T = TypeVar("T")
 
 
-def tell_parts(paths: list[Path]) -> list[Path]:
-    """The paths. Says on standard error which recordings may be there in part only: an outcome does not show it."""
+def tell_parts(paths: Sequence[Path], *, leave_out: bool = False) -> list[Path]:
+    """The paths. Says on standard error which recordings may be there in part only: an outcome does not show it.
+
+    `leave_out`: without those that do not begin as recordings, which is said; raises what is wrong with the first one
+    if there are no others. Else the command finds out, and says it.
+    """
+    left, first = list[Path](), None
     for path in paths:
-        if _has_no_end(path):
-            why = "its recorder was killed or still writes, or the file was cut"
-            print(f"rtmw: {path} has no end: {why}. What is whole is read", file=sys.stderr)
-    return paths
+        try:
+            _begin(path)
+        except (RecordingError, OSError) as error:
+            if leave_out:
+                first = first or error
+                tell_left_out(error)
+                continue
+        left.append(path)
+    if first is not None and not left:
+        raise first
+    return left
+
+
+def _begin(path: Path) -> None:
+    """Raises what is wrong with its beginning; says whether it has no end, as far as that can be read."""
+    with closing(open_file(path)) as file:
+        read_header(file)
+        with suppress(RecordingError, OSError):
+            if not is_finished(file):
+                why = "its recorder was killed or still writes, or the file was cut"
+                print(f"rtmw: {path} has no end: {why}. What is whole is read", file=sys.stderr)
 
 
 def over_readable(
@@ -37,7 +59,7 @@ def over_readable(
     without it, so it must undo what it did before it raises. With `again` False it is called once. The only recording
     that is left is never left out, and with `strict` none is: the error is raised.
     """
-    readable = tell_parts([*paths] if strict or len(paths) == 1 else _beginning(paths))
+    readable = tell_parts(paths, leave_out=not strict and len(paths) > 1)
     while True:
         try:
             return work(readable), PARTLY if len(readable) < len(paths) else 0
@@ -52,30 +74,3 @@ def over_readable(
 def tell_left_out(why: Exception) -> None:
     """Says on standard error that a recording, which the reason names, is left out."""
     print(f"rtmw: left out: {why}", file=sys.stderr)
-
-
-def _beginning(paths: Sequence[Path]) -> list[Path]:
-    """Those that begin as recordings. Raises what is wrong with the first one if there are none."""
-    readable, first = list[Path](), None
-    for path in paths:
-        try:
-            with closing(open_file(path)) as file:
-                read_header(file)
-        except (RecordingError, OSError) as error:
-            first = first or error
-            tell_left_out(error)
-        else:
-            readable.append(path)
-    if first is not None and not readable:
-        raise first
-    return readable
-
-
-def _has_no_end(path: Path) -> bool:
-    """False also where it cannot be read: the command says that."""
-    try:
-        with closing(open_file(path)) as file:
-            read_header(file)
-            return not is_finished(file)
-    except (RecordingError, OSError):
-        return False
