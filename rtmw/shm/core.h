@@ -19,7 +19,8 @@
 #include "rtmw.h"
 #include "within.h"
 
-enum { STASH = 256, SCATTER = 1024 }; /* descriptors; for the latter see scattered in descriptors.c */
+enum { STASH = 256 };
+enum { SCATTER = 1024 }; /* descriptors: see scattered in descriptors.c */
 #define LENT (UINT64_C(1) << 32)
 enum { LARGE_COPY = 256 << 10 }; /* from so many bytes on a copy costs by where its block lies, not by its words */
 
@@ -61,7 +62,8 @@ struct rtmw_region {
 
     uint64_t origin; /* hash of the name by which other hosts know this region: identity.h */
     uint32_t me;     /* participant slot; NOBODY: see is_observer */
-    uint64_t my_word, pid_namespace;
+    uint64_t my_word;
+    uint64_t pid_namespace;
     bool is_tool;      /* may keep the last slot: see claim_after_sweep */
     uint32_t forks;    /* value of rtmw_forks when attached */
     uint32_t swept;    /* 1 once this process found that somebody swept after it: see is_swept */
@@ -96,7 +98,8 @@ struct rtmw_publisher {
     uint32_t entered;     /* bit a band that it has published in: see enter_band */
     uint8_t offer[BANDS]; /* there, the index of its offer */
     uint64_t gate[BANDS]; /* tail's sequence up to which no RELIABLE subscriber can be full */
-    uint32_t gate_epoch, trim_epoch;
+    uint32_t gate_epoch;
+    uint32_t trim_epoch;
     uint64_t trim_at[BANDS]; /* queue length at which trimming is worth another look */
     uint32_t refused_band;   /* of the message that was refused last */
     uint64_t refused_bytes;  /* that could not be had, when it was refused last; 0: there was no room in a queue */
@@ -126,9 +129,8 @@ struct rtmw_subscriber {
     uint32_t beside[BANDS];   /* then so many messages are none of these: from an earlier life of the topic's slot */
     uint32_t taken[BANDS];    /* as in its block */
     uint64_t began[BANDS];    /* tail when it was first counted on */
-    uint64_t
-        start[BANDS]; /* last message before those that it takes or counts; 0: it has been there from the first on */
-    uint64_t early;   /* messages that are neither: they lie before `start`, or were emptied before it came */
+    uint64_t start[BANDS];    /* last message before those that it takes or counts; 0: there was none */
+    uint64_t early;           /* messages that are neither: they lie before `start`, or were emptied before it came */
     uint64_t rejoined[BANDS]; /* tail when it was counted on again after its last lapse */
     uint64_t deadline_at_ns;  /* CLOCK_MONOTONIC; 0: no deadline */
     uint64_t missed_at_lapse; /* told with RTMW_LAPSED */

@@ -28,9 +28,9 @@ struct carried_place {
     uint64_t key;
 };
 
-struct carried *carried_map(
-    const char *path);                     /* makes the file, if it is not there. NULL: errno says why (trusted.h) */
-void carried_unmap(struct carried *table); /* NULL: there is none */
+/* Makes the file, if it is not there. NULL: errno says why (trusted.h) */
+struct carried *carried_map(const char *path);
+void carried_unmap(struct carried *table);                                  /* NULL: there is none */
 struct carried_place carried_place_of(struct carried *table, uint64_t key); /* key: odd */
 struct carried *carried_at(const struct carried_place *);                   /* NULL: there is none */
 
