@@ -165,8 +165,8 @@ class Publisher(shm.Publisher[T], Closing):
         return True
 
     def close(self, *, forget: bool = False) -> None:
-        """Give the endpoint back. What it published stays in the queues, and the last `history` messages stay for
-        late subscribers until other topics need the memory or the slot. `forget`: late subscribers get nothing of what
+        """Give the endpoint back. Its messages stay in the queues, and the last `history` of them stay for late
+        subscribers until other topics need the memory or the slot. `forget`: late subscribers get nothing of what
         the topic keeps, unless it has another publisher; subscribers that are there take what they have not read.
         """
         if forget:

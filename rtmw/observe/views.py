@@ -160,7 +160,7 @@ def by_topic(rows: Iterable[Row]) -> dict[int, list[Row]]:
 
 
 def topics(domain: Domain) -> list[TopicView]:
-    """All topics of a domain, by name. What the dead have counted stays in the topic, and they are not shown."""
+    """All topics of a domain, by name. Endpoints of dead programs are not shown; the topic keeps their counts."""
     region = domain.region
     contents, types, names = region.contents(), region.types(), region.names()
     publishers, subscribers = by_topic(shm.publishers(region)), by_topic(shm.living(shm.subscribers(region)))
