@@ -12,7 +12,7 @@
 #include "native.h"
 
 enum {
-    CODES = RTMW_BAD_TIMES + 1,
+    CODES = RTMW_OTHER_TIME + 1,
     WORDS = offsetof(struct descriptor, payload) / 8, /* of a descriptor: those that the core looks at */
     NO_WORD,
 };
