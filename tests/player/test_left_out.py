@@ -9,7 +9,7 @@ from tests.player.test_replay import Speed, listener, values
 from tests.recordings import numbered
 
 
-def test_without_strict_a_damaged_chunk_is_left_out_and_named(tmp_path: Path) -> None:
+def test_without_strict_a_damaged_chunk_is_left_out_and_named(domain: rtmw.Domain, tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mcap", ["t"], 40, chunk_bytes=1)
     with rtmw.Recording(path) as recording:
         damaged = [recording.chunks[20], recording.chunks[39]]
@@ -24,7 +24,9 @@ def test_without_strict_a_damaged_chunk_is_left_out_and_named(tmp_path: Path) ->
         assert all("a.mcap" in left for left in replay.left_out)
 
 
-def test_it_says_which_subscribers_are_of_another_type_and_how_much_nobody_could_take(tmp_path: Path) -> None:
+def test_it_says_which_subscribers_are_of_another_type_and_how_much_nobody_could_take(
+    domain: rtmw.Domain, tmp_path: Path
+) -> None:
     path = numbered(tmp_path / "a.mcap", ["heard", "other", "nobody"], 30)
     with listener("heard"), listener("other", Speed), rtmw.Replay(path, rate=None) as replay:
         stats = replay.run()
