@@ -23,7 +23,7 @@ async def publish(topic: str, pause: float) -> None:
     """Publish now and then."""
     with rtmw.Publisher(topic) as publisher:
         for number in range(COUNT):
-            publisher.publish(b"%d" % number)
+            await publisher.publish_async(b"%d" % number)
             await asyncio.sleep(pause)
 
 

@@ -1,7 +1,11 @@
-"""Waiting in asyncio: one file descriptor a process, no thread, on the plain loop and on uvloop.
+"""Waiting in asyncio, on the plain loop and on uvloop.
 
-A publisher sends a datagram to the process when a subscriber of it is armed. A message is taken in the same step in
-which it is handed to the caller, so cancelling a wait loses nothing.
+Who waits for a message needs one file descriptor a process, and no thread. A publisher sends a datagram to the process
+when a subscriber of it is armed. A message is taken in the same step in which it is handed to the caller, so cancelling
+a wait loses nothing.
+
+Who waits for room in a full queue sleeps in a thread of the loop's executor, and publishes in the loop: so a wait that
+is cancelled has published nothing, and leaves a thread that wakes within a slice of time.
 """
 
 from __future__ import annotations
@@ -12,12 +16,14 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from rtmw import shm
+from rtmw.clock import CLOCK
 from rtmw.errors import ClosedError
 
 T = TypeVar("T")
+C = TypeVar("C", contravariant=True)
 
 LOOK_UP = shm.LOOK_UP_NS / 1e9
 """Seconds after which a waiter looks by itself: a publisher may have been stopped between appending and waking. With a
@@ -181,3 +187,37 @@ async def next_sample(subscriber: Awaited[T], region: shm.Region) -> shm.Sample[
             continue
         except ClosedError:
             raise StopAsyncIteration from None
+
+
+class Full(Protocol[C]):
+    """The part of a publisher that waiting for room needs."""
+
+    _priority: int
+    _turns: Turns | None
+
+    def _try(self, seconds: float | None, value: C, /, **options: Any) -> bool | None: ...
+
+    def _sleep(self, seconds: float | None, /) -> None: ...
+
+
+Turns = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Lock]]
+"""Of one publisher: who waits for room first, by event loop and priority."""
+
+
+async def published_in_turn(publisher: Full[C], seconds: float | None, value: C, options: dict[str, Any]) -> bool:
+    """Publish once there is room, after those of the same loop and priority that wait already. False: there was none
+    within these seconds, which the publisher counts; None: no limit.
+    """
+    end = None if seconds is None else CLOCK.monotonic() + seconds
+    loop = asyncio.get_running_loop()
+    if publisher._turns is None:
+        publisher._turns = weakref.WeakKeyDictionary()
+    turns = publisher._turns.setdefault(loop, {})
+    priority = options.get("priority")
+    async with turns.setdefault(publisher._priority if priority is None else priority, asyncio.Lock()):
+        while True:
+            left = None if end is None else max(0.0, end - CLOCK.monotonic())
+            published = publisher._try(left, value, **options)
+            if published is not None:
+                return published
+            await loop.run_in_executor(None, publisher._sleep, left)

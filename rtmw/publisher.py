@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import builtins
 import time
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack, overload
 
 from rtmw import shm
@@ -20,6 +22,8 @@ from rtmw.types import MessageType, resolve, shown_name
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from rtmw.aio import Turns
 
     S = TypeVar("S", bound=np.generic)
 
@@ -72,6 +76,22 @@ class PublisherOptions(TypedDict, total=False):
     depth: int
     history: int
     max_blocking: float | None
+
+
+class MessageOptions(TypedDict, total=False):
+    """Keywords of `publish`."""
+
+    priority: int | None
+    lifetime: float | None
+    valid_until: float | None
+
+
+@cache
+def _published_in_turn() -> Callable[..., Coroutine[Any, Any, bool]]:
+    """Imported by the first message that waits: importing rtmw has to be quick."""
+    from rtmw.aio import published_in_turn
+
+    return published_in_turn
 
 
 class Publisher(shm.Publisher[T], Closing):
@@ -134,6 +154,8 @@ class Publisher(shm.Publisher[T], Closing):
         """As it was given."""
         check_seconds("lifetime", lifetime, "above 0")  # the core has 0 for none
         check_seconds("max_blocking", max_blocking)
+        self._priority, self._max_blocking = priority, max_blocking
+        self._turns: Turns | None = None
         self._domain = domain_of(domain)
         in_place = message_type.in_place
         super().__init__(
@@ -150,6 +172,18 @@ class Publisher(shm.Publisher[T], Closing):
             max_blocking,
         )
         self._domain.adopt(self)
+
+    async def publish_async(self, value: T, **options: Unpack[MessageOptions]) -> bool:
+        """`publish`, for asyncio: the event loop goes on while it waits for a RELIABLE subscriber whose queue is full.
+
+        Messages of one priority that wait in one event loop are published in the order of the calls. `value` must not
+        change meanwhile. Cancelled, the message is published or not, and never twice.
+        """
+        if self._turns is None:  # nobody has ever waited
+            published = self._try(self._max_blocking, value, **options)
+            if published is not None:
+                return published
+        return await _published_in_turn()(self, self._max_blocking, value, options)
 
     def wait_for_subscribers(self, count: int = 1, timeout: float | None = None) -> bool:
         """Wait until at least `count` subscribers are matched, which it looks at a hundred times a second. False: not

@@ -153,6 +153,22 @@ class Publisher(Generic[_T]):
         self, size: int, *, priority: int | None = None, lifetime: float | None = None, valid_until: float | None = None
     ) -> Loan: ...
     def close(self) -> None: ...
+    def _try(
+        self,
+        seconds: float | None,
+        value: _T,
+        /,
+        *,
+        priority: int | None = None,
+        lifetime: float | None = None,
+        valid_until: float | None = None,
+    ) -> bool | None:
+        """Publish without waiting. None: a RELIABLE subscriber's queue is full, or the memory; nothing is counted, as
+        the caller tries again within these seconds."""
+
+    def _sleep(self, seconds: float | None, /) -> None:
+        """Until what was refused last may have room, or for a slice of these seconds."""
+
     def _forget(self) -> None: ...
     def _counters(self) -> tuple[int, int, int, int, int]: ...
     def _blockers(self) -> list[tuple[int, int, int]]: ...

@@ -47,19 +47,29 @@ bool parse_options(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, c
     return *first || (PyErr_Format(PyExc_TypeError, "missing argument: %s", first_name), false);
 }
 
-bool wait_for_room(Publisher *self, int code, uint64_t *end)
+/* Whether there may be room later, for which a publish waits. */
+static bool may_wait(const Publisher *self, int code)
 {
-    bool may_wait = self->core->qos.reliability == RTMW_RELIABLE && (code == RTMW_FULL || code == RTMW_NO_MEMORY);
-    if (!may_wait) return false;
-    if (*end == 0) *end = ends_after(self->max_blocking_ns);
-    if (remaining(*end) == 0) return false;
+    return self->core->qos.reliability == RTMW_RELIABLE && (code == RTMW_FULL || code == RTMW_NO_MEMORY);
+}
+
+/* Sleeps until there may be room, or a slice of time is over. false: closed meanwhile, or a signal raised. */
+static bool sleep_for_room(Publisher *self, uint64_t end)
+{
     self->busy++;
     Py_BEGIN_ALLOW_THREADS
-    publisher_wait(self->core, *end);
+    publisher_wait(self->core, end);
     Py_END_ALLOW_THREADS
     self->busy--;
     publisher_finish(self);
     return PyErr_CheckSignals() == 0 && publisher_is_open(self);
+}
+
+bool wait_for_room(Publisher *self, int code, uint64_t *end)
+{
+    if (!may_wait(self, code)) return false;
+    if (*end == 0) *end = ends_after(self->max_blocking_ns);
+    return remaining(*end) != 0 && sleep_for_room(self, *end);
 }
 
 int not_published(Publisher *self, int code, uint64_t size)
@@ -81,27 +91,6 @@ static bool write_loan(Publisher *self, PyObject *value, const rtmw_loan *loan)
     return released != NULL;
 }
 
-/* A large payload is written where it will lie. */
-static int publish_in_place(Publisher *self, PyObject *value, uint64_t size, const rtmw_message_qos *qos)
-{
-    rtmw_loan loan;
-    uint64_t end = 0;
-    int code, result = -1;
-    if (!publisher_is_open(self)) return -1;
-    do code = loan_take(self->core, size, qos, &loan);
-    while (code != RTMW_OK && wait_for_room(self, code, &end));
-    if (code != RTMW_OK) return verdict(self, code, size);
-    code = RTMW_CLOSED;
-    if (write_loan(self, value, &loan) && publisher_is_open(self)) {
-        do code = loan_append(self->core, &loan, qos);
-        while (code != RTMW_OK && wait_for_room(self, code, &end));
-        result = verdict(self, code, size);
-        if (result == 1) rtmw_publisher_flush(self->core);
-    }
-    if (code != RTMW_OK) loan_give_back(self->region->core, &loan);
-    return result;
-}
-
 /* Messages on their way into the core: where their bytes are, and what keeps these alive. */
 struct keep {
     PyObject *encoded;
@@ -113,7 +102,41 @@ struct batch {
     uint32_t count;
     PyObject *large; /* a value that comes after them, to be written in place; or NULL */
     uint64_t large_size;
+    uint64_t until; /* a try, which does not wait; before this time it comes again, and is not refused. 0: no try */
 };
+enum { COMES_AGAIN = 2 }; /* beyond a verdict */
+
+static bool waits(Publisher *self, const struct batch *batch, int code, uint64_t *end)
+{
+    return code != RTMW_OK && !batch->until && wait_for_room(self, code, end);
+}
+
+static int judge(Publisher *self, const struct batch *batch, int code, uint64_t size)
+{
+    bool again = batch->until && may_wait(self, code) && remaining(batch->until) != 0;
+    return again ? COMES_AGAIN : verdict(self, code, size);
+}
+
+/* A large payload is written where it will lie. */
+static int publish_in_place(Publisher *self, const struct batch *batch, const rtmw_message_qos *qos)
+{
+    rtmw_loan loan;
+    uint64_t end = 0, size = batch->large_size;
+    int code, result = -1;
+    if (!publisher_is_open(self)) return -1;
+    do code = loan_take(self->core, size, qos, &loan);
+    while (waits(self, batch, code, &end));
+    if (code != RTMW_OK) return judge(self, batch, code, size);
+    code = RTMW_CLOSED;
+    if (write_loan(self, batch->large, &loan) && publisher_is_open(self)) {
+        do code = loan_append(self->core, &loan, qos);
+        while (waits(self, batch, code, &end));
+        result = judge(self, batch, code, size);
+        if (result == 1) rtmw_publisher_flush(self->core);
+    }
+    if (code != RTMW_OK) loan_give_back(self->region->core, &loan);
+    return result;
+}
 
 /* Where the bytes of keep->encoded are. One that lends no memory in one piece, as every second byte of a memoryview, is
  * replaced by a copy. false: it lends none; or an exception is set. */
@@ -173,7 +196,7 @@ static uint32_t batch_copy(struct batch *batch, Publisher *self, const rtmw_mess
         if (!now) continue;
         rtmw_publisher_flush(self->core);
         end = 0; /* each message has max_blocking to itself */
-    } while (*code != RTMW_OK && wait_for_room(self, *code, &end));
+    } while (waits(self, batch, *code, &end));
     return published;
 }
 
@@ -184,18 +207,19 @@ static uint32_t batch_publish(struct batch *batch, Publisher *self, const rtmw_m
     *result = -1;
     if (!publisher_is_open(self)) return 0;
     uint32_t published = batch->count ? batch_copy(batch, self, qos, &code) : 0;
-    *result = verdict(self, code, published < batch->count ? batch->part[published].size : 0);
+    *result = judge(self, batch, code, published < batch->count ? batch->part[published].size : 0);
     if (*result != 1 || !batch->large) return published;
-    *result = publish_in_place(self, batch->large, batch->large_size, qos);
+    *result = publish_in_place(self, batch, qos);
     return published + (*result == 1);
 }
 
-PyObject *Publisher_publish(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+/* `until`: as of a batch. */
+static PyObject *publish_one(Publisher *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames,
+                             uint64_t until)
 {
-    Publisher *self = (Publisher *)object;
     struct part part;
     struct keep keep;
-    struct batch batch = {&part, &keep, 0, NULL, 0};
+    struct batch batch = {&part, &keep, 0, NULL, 0, until};
     rtmw_message_qos qos;
     PyObject *value;
     int published;
@@ -203,7 +227,29 @@ PyObject *Publisher_publish(PyObject *object, PyObject *const *args, Py_ssize_t 
     if (!batch_add(&batch, self, value)) return NULL;
     batch_publish(&batch, self, &qos, &published);
     batch_release(&batch);
+    if (published == COMES_AGAIN) Py_RETURN_NONE;
     return published < 0 ? NULL : PyBool_FromLong(published);
+}
+
+PyObject *Publisher_publish(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+{
+    return publish_one((Publisher *)self, args, count, kwnames, 0);
+}
+
+PyObject *Publisher_try(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+{
+    uint64_t ns;
+    if (!seconds(args[0], UINT64_MAX, &ns)) return NULL;
+    return publish_one((Publisher *)self, args + 1, count - 1, kwnames, ends_after(ns));
+}
+
+PyObject *Publisher_sleep(PyObject *object, PyObject *given)
+{
+    Publisher *self = (Publisher *)object;
+    uint64_t ns;
+    if (!publisher_is_open(self) || !seconds(given, UINT64_MAX, &ns)) return NULL;
+    if (!sleep_for_room(self, ends_after(ns)) && PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
 }
 
 /* The next values of a list, as many as go at once. false: one could not be encoded; those before it are in the batch. */
@@ -225,7 +271,7 @@ static uint32_t publish_next(Publisher *self, PyObject *list, Py_ssize_t from, i
     const rtmw_message_qos qos = {-1, 0, 0, 0, 0};
     struct part part[PUBLISH_AT_ONCE];
     struct keep keep[PUBLISH_AT_ONCE];
-    struct batch batch = {part, keep, 0, NULL, 0};
+    struct batch batch = {part, keep, 0, NULL, 0, 0};
     PyObject *type, *value, *traceback;
     bool filled = batch_fill(&batch, self, list, from);
     *result = 0;

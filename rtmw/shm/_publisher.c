@@ -143,6 +143,8 @@ static PyObject *Publisher_closed(PyObject *object, void *unused)
 GUARD_FAST(Publisher_publish);
 GUARD_FAST(Publisher_publish_many);
 GUARD_FAST(Publisher_loan);
+GUARD_FAST(Publisher_try);
+GUARD(Publisher_sleep);
 GUARD(Publisher_close);
 GUARD(Publisher_forget);
 GUARD(Publisher_counters);
@@ -164,6 +166,8 @@ static PyMethodDef Publisher_methods[] = {
      "into."},
     {"close", GUARDED(Publisher_close), METH_NOARGS,
      "close($self, /)\n--\n\nGive the endpoint back. What it published stays in the queues."},
+    {"_try", FAST(GUARDED(Publisher_try)), METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"_sleep", GUARDED(Publisher_sleep), METH_O, NULL},
     {"_forget", GUARDED(Publisher_forget), METH_NOARGS, NULL},
     {"_counters", GUARDED(Publisher_counters), METH_NOARGS, NULL},
     {"_blockers", GUARDED(Publisher_blockers), METH_NOARGS, NULL},
