@@ -27,9 +27,10 @@ from pyspark.sql.datasource import (
 from rtmw.log import Folder, look_into
 from rtmw.log_batches import metadata
 from rtmw.recording.frames.expressions import all_of
+from rtmw.recording.frames.extent import Planned
 from rtmw.recording.frames.layout import Layout, layout_of
 from rtmw.recording.times import nanoseconds
-from rtmw.spark.asked import OneQuery, check_conditions
+from rtmw.spark.asked import OneQuery, check_conditions, hears_conditions, say_unpruned
 from rtmw.spark.files import local
 from rtmw.spark.filters import column_of
 from rtmw.spark.log_plan import log_partitions
@@ -140,12 +141,29 @@ class LogReader(DataSourceReader):
         return {**vars(self), "_condition": None}
 
     def partitions(self) -> Sequence[InputPartition]:
+        return self._partitions(self._condition)
+
+    def _partitions(self, condition: Any) -> list[LogPartition]:
         with look_into(Path(self._path)) as folder:
-            return log_partitions(folder, self._earliest, self._end, self._target, self._condition)
+            return log_partitions(folder, self._earliest, self._end, self._target, condition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogPartition)
         return self._scan.read(partition)
+
+
+class UnprunedLogReader(LogReader):
+    """Reads all stretches, whatever the conditions of the query are, and says so."""
+
+    def __init__(self, path: str, options: ReadOptions, schema: StructType, load: str) -> None:
+        super().__init__(path, options, schema)
+        self._load = load
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:
+        condition = all_of(one for one in (self._condition, condition_of(filters)) if one is not None)
+        needed, every = (Scanned.of(self._partitions(one)).read for one in (condition, self._condition))
+        say_unpruned(self._load, Planned.of(needed, every))
+        return filters
 
 
 class PushdownLogReader(LogReader):
@@ -175,7 +193,9 @@ class PushdownLogReader(LogReader):
 
 def log_reader(path: str, options: ReadOptions, schema: StructType, load: str) -> LogReader:
     """`load`: names the call of `load`, which may be planned several times."""
-    return PushdownLogReader(path, options, schema, load) if options.pushdown else LogReader(path, options, schema)
+    if options.pushdown:
+        return PushdownLogReader(path, options, schema, load)
+    return UnprunedLogReader(path, options, schema, load) if hears_conditions() else LogReader(path, options, schema)
 
 
 def log_frame(spark: SparkSession, path: str, options: ReadOptions) -> DataFrame:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from rtmw.errors import UnsupportedType
+from rtmw.recording.frames.extent import Extent, Planned
 from rtmw.recording.frames.layout import METADATA, Layout
-from rtmw.spark.asked import OneQuery, check_conditions
+from rtmw.spark.asked import OneQuery, check_conditions, hears_conditions, say_unpruned
 from rtmw.spark.filters import Selection, pushed
 from rtmw.spark.options import ReadOptions
 from rtmw.spark.partitions import Partition, partitions_of
+from rtmw.spark.planned import Scanned
 from rtmw.spark.scan import TaskScan
 from rtmw.spark.schema import arrow_schema, columns_for, layout_with, spark_schema, unsigned_of
 from rtmw.spark.survey import Surveyed, merged_of, remedy, survey, versions_in
@@ -75,6 +77,22 @@ class RecordingReader(DataSourceReader):
         return self._scan.read(partition)
 
 
+class UnprunedReader(RecordingReader):
+    """Reads all chunks, whatever the conditions of the query are, and says so."""
+
+    def __init__(self, options: ReadOptions, schema: StructType, load: str) -> None:
+        super().__init__(options, schema)
+        self._load = load
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:
+        selection, _ = pushed(filters, self._scan.selection, ALWAYS)
+        say_unpruned(self._load, Planned.of(self._read(selection), self._read(self._scan.selection)))
+        return filters
+
+    def _read(self, selection: Selection) -> Extent:
+        return Scanned.of(partitions_of(self._surveyed, selection, self._target)).read
+
+
 class PushdownReader(RecordingReader):
     """Answers conditions of the query from the index.
 
@@ -105,4 +123,6 @@ class PushdownReader(RecordingReader):
 
 def reader_of(options: ReadOptions, schema: StructType, load: str) -> RecordingReader:
     """`load`: names the call of `load`, which may be planned several times."""
-    return PushdownReader(options, schema, load) if options.pushdown else RecordingReader(options, schema)
+    if options.pushdown:
+        return PushdownReader(options, schema, load)
+    return UnprunedReader(options, schema, load) if hears_conditions() else RecordingReader(options, schema)

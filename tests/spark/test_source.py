@@ -8,8 +8,10 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from pyspark.sql.datasource import Filter, GreaterThan, LessThan
 from pyspark.sql.types import StructType
 
 from rtmw.errors import RecordingDamaged, RecordingError, UnsupportedType, ValueMismatch
@@ -19,7 +21,8 @@ from rtmw.recording.tools.recover import recover
 from rtmw.spark.filters import Selection
 from rtmw.spark.options import read_options
 from rtmw.spark.partitions import Partition, partitions_of
-from rtmw.spark.survey import Surveyed
+from rtmw.spark.source import UnprunedReader, schema_of
+from rtmw.spark.survey import Surveyed, survey
 from tests.recordings import numbered
 from tests.spark.plant import BEGIN, MS, Deep, Plant, Speed, report, speed
 from tests.spark.plant_folder import record_plant
@@ -241,6 +244,21 @@ def test_of_a_recording_without_its_end_whole_chunks_are_read_with_a_warning_or_
             Query(plant.path, topic="speed", incomplete="fail")
         plant.close()
         assert len(Query(plant.path, topic="speed", incomplete="fail").rows()) == 1010
+
+
+def test_a_query_that_needs_less_than_it_reads_warns_once_a_load(folder: Path) -> None:
+    options = read_options({"path": str(folder / "a.mcap"), "topic": "pump/1/speed"})
+    schema, early = schema_of(options, survey(options)), LessThan(("log_time_ns",), BEGIN + 100 * MS)
+    everything: list[list[Filter]] = [[], [GreaterThan(("rpm",), 3.0)], [GreaterThan(("log_time_ns",), BEGIN)]]
+    with warnings.catch_warnings(action="error"):
+        for conditions in everything:
+            assert UnprunedReader(options, schema, uuid4().hex).pushFilters(conditions) == conditions
+    with pytest.warns(UserWarning, match=r"need 2 of 47 chunks, .* rtmw\.spark\.read\(path\)\.where") as warned:
+        readers = [UnprunedReader(options, schema, uuid4().hex) for _ in range(2)]
+        for reader in [*readers, *readers]:
+            assert reader.pushFilters([early]) == [early]
+            assert sum(part.extent.chunks for part in reader.partitions() if isinstance(part, Partition)) == 47
+    assert len(warned) == 2
 
 
 def test_an_empty_recording_has_one_partition_without_rows(tmp_path: Path) -> None:

@@ -69,6 +69,24 @@ def test_conditions_are_pushed_down_where_that_was_asked_for(spark: SparkSession
     assert "log_time" not in plan
 
 
+def test_a_query_that_needs_less_than_it_reads_is_told_so_where_spark_tells_conditions(
+    spark: SparkSession, folder: Path, workers_folder: Path
+) -> None:
+    def said() -> int:
+        return len([*workers_folder.rglob("asked/*.said")])
+
+    before, frame = said(), read(spark, folder / "a.mcap", topic="pump/1/speed")
+    assert [frame.where(f.col("log_time") < at(until)).count() for until in (100, 200)] == [50, 100]
+    assert said() == before + 1
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    try:
+        frame = read(spark, folder / "a.mcap", topic="pump/1/speed")
+        assert frame.where(f.col("log_time") < at(100)).count() == 50
+    finally:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    assert said() == before + 1
+
+
 def test_another_query_of_a_load_with_pushdown_is_refused_or_right(spark: SparkSession, folder: Path) -> None:
     frame = read(spark, folder / "a.mcap", topic="pump/1/speed", pushdown="true")
     early = frame.where(f.col("log_time") < at(100))
