@@ -48,8 +48,8 @@ def say_unpruned(load: str, needed: Planned) -> None:
     """Warns once a `load`, if the conditions of a query need less than what it reads."""
     if needed.skipped.chunks and _is_first(load):
         warnings.warn(
-            f"the conditions of this query need {needed}, and format(\"rtmw\") reads all of them. rtmw.spark.read(path)"
-            '.where(…) reads only what is needed, and so do the options topic, start and end of the load; .option('
+            f'the conditions of this query need {needed}, and format("rtmw") reads all of them. rtmw.spark.read(path)'
+            ".where(…) reads only what is needed, and so do the options topic, start and end of the load; .option("
             '"pushdown", "true") does for a load that is asked once',
             stacklevel=3,
         )

@@ -253,12 +253,11 @@ def test_a_query_that_needs_less_than_it_reads_warns_once_a_load(folder: Path) -
     with warnings.catch_warnings(action="error"):
         for conditions in everything:
             assert UnprunedReader(options, schema, uuid4().hex).pushFilters(conditions) == conditions
+    readers = [UnprunedReader(options, schema, uuid4().hex) for _ in range(2)]
     with pytest.warns(UserWarning, match=r"need 2 of 47 chunks, .* rtmw\.spark\.read\(path\)\.where") as warned:
-        readers = [UnprunedReader(options, schema, uuid4().hex) for _ in range(2)]
-        for reader in [*readers, *readers]:
-            assert reader.pushFilters([early]) == [early]
-            assert sum(part.extent.chunks for part in reader.partitions() if isinstance(part, Partition)) == 47
+        assert [reader.pushFilters([early]) for reader in (*readers, *readers)] == [[early]] * 4
     assert len(warned) == 2
+    assert sum(part.extent.chunks for part in readers[0].partitions() if isinstance(part, Partition)) == 47
 
 
 def test_an_empty_recording_has_one_partition_without_rows(tmp_path: Path) -> None:
