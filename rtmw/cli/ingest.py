@@ -8,13 +8,14 @@ import sys
 from rtmw.cli.common import CommandError
 from rtmw.cli.recording import working
 from rtmw.cli.show import Cell, Table, show, show_json
+from rtmw.cli.sources import partly
 from rtmw.errors import NotInstalled, RecordingError
 from rtmw.patterns import is_meant
 from rtmw.recording.places import is_remote, place
 
 
 def ingest(arguments: argparse.Namespace) -> int:
-    """Status 1 if something could not be added; all else is."""
+    """Status 1 if something could not be added, 3 if of several files only some could be read; all else is added."""
     try:
         from rtmw.recording.catalog.ingest import Catalog  # which needs pyarrow
     except ImportError as error:
@@ -28,23 +29,24 @@ def ingest(arguments: argparse.Namespace) -> int:
         )
     with working("added") as (found, progress):
         try:
-            with Catalog(place(arguments.to), arguments.format) as catalog:
-                for path in found(arguments.paths):
+            with Catalog(place(arguments.to), arguments.format, evolve=arguments.evolve) as catalog:
+                paths = found(arguments.paths)
+                for path in paths:
                     catalog.add(path, arguments.topics, progress)
                 if arguments.compact:
                     catalog.compact()
         except RecordingError as error:
             raise CommandError(str(error)) from error
-    messages, problems = catalog.ingested.messages, catalog.ingested.problems
+    messages, problems, damaged = catalog.ingested.messages, catalog.ingested.problems, catalog.ingested.damaged
     known = ", ".join(sorted(catalog.known)) or "none"
     for pattern in arguments.topics or ():
         if not any(is_meant(topic, pattern) for topic in catalog.known):
             problems[f"topic {pattern}"] = f"no recording has it; there are {known}"
     if arguments.json:
-        show_json({"path": arguments.to, "messages": messages, "problems": problems})
+        show_json({"path": arguments.to, "messages": messages, "problems": damaged | problems})
     else:
         rows: list[list[Cell]] = [[topic, count] for topic, count in sorted(messages.items())]
         show(Table(f"Added to {arguments.to}", ("topic", "messages"), rows))
-        for where, why in problems.items():
+        for where, why in (damaged | problems).items():
             print(f"rtmw: {where}: not added: {why}", file=sys.stderr)
-    return 1 if problems else 0
+    return 1 if problems else partly(len(damaged), len(paths))

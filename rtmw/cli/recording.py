@@ -15,7 +15,7 @@ from typing import IO, Any, Final
 from rtmw.cli.common import CommandError
 from rtmw.cli.line import in_percent, line
 from rtmw.cli.show import Cell, Table, counted, duration, show, show_json, size
-from rtmw.cli.sources import PARTLY, over_readable, tell_left_out, tell_parts
+from rtmw.cli.sources import PARTLY, over_readable, partly, tell_left_out, tell_parts
 from rtmw.errors import RecordingError
 from rtmw.recording.paths import find_recording, find_recordings, recovered_of
 from rtmw.recording.places import place
@@ -35,15 +35,15 @@ TOPIC_COLUMNS: Final = ("topic", "type", "messages", "msg/s", "missing")
 
 
 def info(arguments: argparse.Namespace) -> int:
-    """Show what is in each recording, and in all of them as one run; status 1 if one of them is none."""
-    status, known = 0, list[RecordingInfo]()
+    """Show what is in each recording, and in all of them as one run; status 3 if some of them are none, 1 if all."""
+    known = list[RecordingInfo]()
     with working("look into") as (found, _):
-        for path in found(arguments.paths):
+        paths = found(arguments.paths)
+        for path in paths:
             try:
                 facts = info_of(path)
             except (RecordingError, FileNotFoundError) as error:
                 print(f"rtmw: {_sentence(error) if isinstance(error, OSError) else error}", file=sys.stderr)
-                status = 1
                 continue
             known.append(facts)
             if arguments.json:
@@ -52,7 +52,7 @@ def info(arguments: argparse.Namespace) -> int:
                 _show_info(facts)
         if len(known) > 1:
             _show_run(run_of(known), arguments.json)
-    return status
+    return partly(len(paths) - len(known), len(paths))
 
 
 def check(arguments: argparse.Namespace) -> int:

@@ -97,6 +97,11 @@ def _add_ingest(kinds: Any) -> None:
     parser.add_argument("--to", required=True, metavar="FOLDER", help="a table for each topic, partitioned by day")
     parser.add_argument("--format", choices=("delta", "parquet"), default="delta", help="default: delta")
     parser.add_argument("--topics", nargs="+", metavar="PATTERN", help="default: all")
+    parser.add_argument(
+        "--evolve",
+        action="store_true",
+        help="widen a column that a recording needs wider: int32 to int64, float to double",
+    )
     parser.add_argument("--compact", action="store_true", help="make few large files of many small ones; delta only")
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from rtmw.cli.common import CommandError
 from rtmw.cli.line import in_percent, line
 from rtmw.cli.show import show_json
+from rtmw.cli.sources import PARTLY
 from rtmw.clock import CLOCK
 from rtmw.errors import NotInstalled
 from rtmw.recording.report.build import facts_of, look_into, write
@@ -40,7 +41,7 @@ it took a quarter of the time that Spark took on the same machine."""
 
 
 def report(arguments: argparse.Namespace) -> int:
-    """Status 1 if the verdict is what --fail-on names."""
+    """Status 1 if the verdict is what --fail-on names; else 3 if something could not be read."""
     unknown = [what for what in arguments.fail_on if what not in (*LEVELS, *CHECKS)]
     if unknown:
         raise CommandError(f"--fail-on {unknown[0]} is none of {', '.join((*LEVELS, *CHECKS))}")
@@ -56,7 +57,9 @@ def report(arguments: argparse.Namespace) -> int:
         show_json({"path": arguments.output, "verdict": str(worst(checks)), "checks": found})
     else:
         _say(arguments.output, checks)
-    return int(any(_is_bad(checks, what) for what in arguments.fail_on))
+    if any(_is_bad(checks, what) for what in arguments.fail_on):
+        return 1
+    return PARTLY if _is_bad(checks, "files") else 0
 
 
 def _is_bad(checks: Sequence[Check], what: str) -> bool:

@@ -71,6 +71,14 @@ def over_readable(
             readable = rest
 
 
+def partly(bad: int, all: int) -> int:
+    """The exit status of a command that reads each of its recordings by itself, by how many of them it could not read:
+    3, or 1 where none is left."""
+    if not bad:
+        return 0
+    return PARTLY if bad < all else 1
+
+
 def tell_left_out(why: Exception) -> None:
     """Says on standard error that a recording, which the reason names, is left out."""
     print(f"rtmw: left out: {why}", file=sys.stderr)

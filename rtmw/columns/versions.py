@@ -91,7 +91,7 @@ class Versions:
         self, made: Iterator[tuple[pa.RecordBatch, Mask | None]], permissive: bool
     ) -> Iterator[tuple[pa.RecordBatch, Mask | None]]:
         for batch, damaged in made:
-            yield _fitted_batch(batch, self.schema(permissive)), damaged
+            yield fitted_batch(batch, self.schema(permissive)), damaged
 
     def _mixed(
         self, rows: Rows, version: Integers, there: list[int], permissive: bool
@@ -125,15 +125,18 @@ def _merged_fields(versions: Sequence[Sequence[pa.Field] | None], path: str) -> 
 
 def _merged_field(name: str, versions: Sequence[dict[str, pa.Field] | None], path: str) -> pa.Field:
     fields = [None if version is None else version.get(name) for version in versions]
-    kind = _merged_type([None if field is None else field.type for field in fields], path)
+    kind = merged_type([None if field is None else field.type for field in fields], path)
     is_lacking = any(field is None and version is not None for field, version in zip(fields, versions, strict=True))
     if is_lacking:
         return nullable(pa.field(name, kind))
     return pa.field(name, kind, any(field.nullable for field in fields if field is not None))
 
 
-def _merged_type(kinds: Sequence[pa.DataType | None], path: str) -> pa.DataType:
-    """None: the version has no such member."""
+def merged_type(kinds: Sequence[pa.DataType | None], path: str) -> pa.DataType:
+    """The narrowest type that holds each value of all of these exactly. None: the version has no such member.
+
+    Raises UnsupportedType, with the member's `path`, where there is none.
+    """
     distinct = list(dict.fromkeys(kind for kind in kinds if kind is not None))
     if len(distinct) == 1:
         return distinct[0]
@@ -142,7 +145,7 @@ def _merged_type(kinds: Sequence[pa.DataType | None], path: str) -> pa.DataType:
     if all(pa.types.is_list(kind) for kind in distinct):
         elements = [None if kind is None else kind.value_type for kind in kinds]
         is_nullable = any(kind.value_field.nullable for kind in distinct)
-        return pa.list_(pa.field("element", _merged_type(elements, f"{path}[]"), is_nullable))
+        return pa.list_(pa.field("element", merged_type(elements, f"{path}[]"), is_nullable))
     common = _common(distinct)
     if common is None:
         raise UnsupportedType(f"no column can hold {path}: it is {_said(kinds)}")
@@ -185,7 +188,8 @@ def nullable(field: pa.Field) -> pa.Field:
 # ---- the rows of one version in it ----
 
 
-def _fitted_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def fitted_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows as a merged schema: columns by name, those that are missing null."""
     names = {name: place for place, name in enumerate(batch.schema.names)}
     arrays = [
         fitted(batch.column(names[field.name]), field.type)

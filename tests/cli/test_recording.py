@@ -162,7 +162,7 @@ def test_one_file_that_is_no_recording_does_not_hide_what_is_in_the_others(
     path.with_name("0.mcap").write_bytes(b"")
     path.with_name("1.mcap").symlink_to("nowhere")
     status, out, err = run(capsys, "info", path.parent)
-    assert (status, "10 messages, 2 topics" in out) == (1, True)
+    assert (status, "10 messages, 2 topics" in out) == (3, True)
     assert err == (
         f"rtmw: {path.with_name('0.mcap')} is empty: nothing has been recorded yet, or it is no recording\n"
         f"rtmw: {path.with_name('1.mcap')}: No such file or directory.\n"

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
+from cyclonedds.idl import IdlStruct, types
 
 import rtmw
 from rtmw.cli import main
-from tests.recordings import numbered
+from tests.recordings import Maker, numbered
 
 BAD = ("empty", "short", "damaged")
+EACH = ("info", "ingest", "report")
+"""Commands that read each recording by itself, and have no --strict."""
+
+
+@dataclass
+class Image(IdlStruct, typename="sensor_msgs.msg.Image"):
+    height: types.uint32
+    width: types.uint32
+    encoding: str
+    is_bigendian: types.byte
+    step: types.uint32
+    data: types.sequence[types.byte]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A whole recording of ten messages beside a file of no byte, one cut in its header, and one with a bit turned."""
     (folder := tmp_path / "run").mkdir()
-    data = numbered(folder / "whole.mcap", ["a"], 10, apart_ns=10**9).read_bytes()
+    with Maker(folder / "whole.mcap") as maker:
+        numbers, camera = maker.channel("a", np.dtype("<i8")), maker.channel("camera", Image)
+        for number in range(9):
+            maker.write(numbers, number * 10**9, number.to_bytes(8, "little"))
+        maker.write(camera, 9 * 10**9, Image(1, 2, "mono8", 0, 2, b"ab").serialize())
+    data = maker.path.read_bytes()
     (folder / "empty.mcap").write_bytes(b"")
     (folder / "short.mcap").write_bytes(data[:20])
     middle = len(data) // 4
@@ -34,10 +54,15 @@ def commands(folder: Path, domain: int) -> dict[str, tuple[list[str], str]]:
         "parquet": (["recording", "export", path, "--parquet", str(target / "parquet")], "10 messages"),
         "merge": (["recording", "merge", path, "-o", str(target / "merged.mcap")], "10 messages"),
         "replay": (["replay", path, "--rate", "max", "--domain", str(domain)], "published 10 messages"),
+        "plot": (["plot", "a.value[0]", path], "a.value[0], 9 values"),
+        "images": (["recording", "images", path, "-o", str(target / "images")], "1 image"),
+        "info": (["recording", "info", path], "10 messages"),
+        "ingest": (["recording", "ingest", path, "--to", str(target / "tables")], "a"),
+        "report": (["report", path, "-o", str(target / "page.html")], "page.html: fail"),
     }
 
 
-@pytest.mark.parametrize("name", ["sql", "jsonl", "parquet", "merge", "replay"])
+@pytest.mark.parametrize("name", ["sql", "jsonl", "parquet", "merge", "replay", "plot", "images"])
 def test_what_cannot_be_read_in_a_folder_is_named_and_the_rest_is_used(
     name: str, folder: Path, domain: rtmw.Domain, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -49,7 +74,7 @@ def test_what_cannot_be_read_in_a_folder_is_named_and_the_rest_is_used(
         assert any(line.startswith("rtmw: left out: ") and f"{bad}.mcap" in line for line in err.splitlines()), err
 
 
-@pytest.mark.parametrize("name", ["sql", "jsonl", "parquet", "merge", "replay"])
+@pytest.mark.parametrize("name", ["sql", "jsonl", "parquet", "merge", "replay", "plot", "images"])
 def test_strict_refuses_a_folder_with_what_cannot_be_read(
     name: str, folder: Path, domain: rtmw.Domain, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -58,6 +83,28 @@ def test_strict_refuses_a_folder_with_what_cannot_be_read(
     out, err = capsys.readouterr()
     assert told not in out
     assert "left out" not in err
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_a_command_that_reads_each_by_itself_names_what_it_cannot_read_and_ends_with_the_same_status(
+    name: str, folder: Path, domain: rtmw.Domain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, told = commands(folder, domain.id)[name]
+    assert main(arguments) == 3
+    out, err = capsys.readouterr()
+    assert told in out
+    for bad in ("empty", "short"):
+        assert f"{bad}.mcap" in out + err
+    for bad in BAD:
+        (folder / f"{bad}.mcap").unlink()
+    assert main(arguments) == 0
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_a_command_that_can_read_none_of_its_recordings_fails(name: str, folder: Path, domain: rtmw.Domain) -> None:
+    (folder / "whole.mcap").unlink()
+    (folder / "damaged.mcap").unlink()
+    assert main(commands(folder, domain.id)[name][0]) == 1
 
 
 def test_a_file_that_is_named_alone_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rtmw.columns.versions import fitted_batch
 from rtmw.errors import RecordingError
 from rtmw.optional import needed
 from rtmw.recording.catalog.rows import DAY
@@ -65,17 +66,31 @@ class DeltaTopic:
 
     def commit(self, rows: pa.Table, marks: Collection[str]) -> None:
         done = [self._lake.Transaction(_APP + mark, 1) for mark in sorted(marks)]
+        how = {"mode": "append", "schema_mode": "merge" if self._present is not None else None}
+        self._write(rows, commit_properties=self._lake.CommitProperties(app_transactions=done), **how)
+
+    def widen(self, columns: Mapping[str, pa.DataType]) -> None:
+        """In one commit that replaces all files: in a table of Delta Lake, a column has one type in each of them."""
+        import pyarrow as arrow
+
+        was = arrow.schema(self._present.schema().to_arrow())
+        schema = arrow.schema([field.with_type(columns.get(field.name, field.type)) for field in was])
+        with self._told():
+            rows = self._present.to_pyarrow_dataset().scanner(batch_readahead=1, fragment_readahead=1).to_reader()
+        wider = (fitted_batch(batch, schema) for batch in rows)
+        rewritten = arrow.RecordBatchReader.from_batches(schema, wider)
+        self._write(rewritten, mode="overwrite", schema_mode="overwrite")
+
+    def _write(self, rows: pa.Table | pa.RecordBatchReader, **how: Any) -> None:
         table = self._present
         with self._told():
             self._lake.write_deltalake(
                 table if table is not None else str(self._folder),
                 rows,
-                mode="append",
-                schema_mode="merge" if table is not None else None,
                 partition_by=[DAY],
                 writer_properties=self._lake.WriterProperties(compression="ZSTD", max_row_group_size=ROW_GROUP),
-                commit_properties=self._lake.CommitProperties(app_transactions=done),
                 storage_options=storage_options(),
+                **how,
             )
         self._present = self._opened()
 

@@ -10,6 +10,7 @@ from typing import Final, Self
 
 import pyarrow as pa
 
+from rtmw.columns.versions import fitted_batch, merged_type
 from rtmw.errors import RecordingError, UnsupportedType, ValueMismatch
 from rtmw.patterns import is_among, is_own
 from rtmw.recording.catalog.delta import DeltaTopic
@@ -32,15 +33,18 @@ class Ingested:
     messages: dict[str, int] = field(default_factory=dict[str, int])
     """By topic; 0: all of its messages were there already."""
     problems: dict[str, str] = field(default_factory=dict[str, str])
-    """The reason why messages could not be added, or not all of them: by file, or by file and topic."""
+    """The reason why messages of a topic could not be added, or not all of them: by file and topic."""
+    damaged: dict[str, str] = field(default_factory=dict[str, str])
+    """The reason why a file could not be read, or not to its end."""
 
 
 class _Waiting:
     """A table, and the rows that will be in its next commit."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, evolve: bool) -> None:
         self.table = table
         self.bytes = 0
+        self._evolve = evolve
         self._columns = dict(table.columns)
         self._rows: list[pa.RecordBatch] = []
         self._marks: dict[Path, str] = {}
@@ -48,7 +52,7 @@ class _Waiting:
     def add(self, path: Path, mark: str, added: Sequence[pa.RecordBatch]) -> int:
         """How many rows. Raises ValueError for a column that has another type in the table."""
         for schema in {batch.schema for batch in added}:
-            self._agree(schema)
+            self._columns = self._agreed(schema)
         self._rows += added
         self._marks[path] = mark
         self.bytes += sum(batch.nbytes for batch in added)
@@ -58,27 +62,59 @@ class _Waiting:
         """Also what is in the next commit."""
         return mark in self._marks.values() or self.table.knows(mark)
 
-    def _agree(self, schema: pa.Schema) -> None:
+    def _agreed(self, schema: pa.Schema) -> dict[str, pa.DataType]:
+        """The columns of the table with those of more rows."""
+        found = dict(self._columns)
         for column in schema:
-            if self._columns.setdefault(column.name, column.type) != column.type:
-                raise ValueError(
-                    f"column {column.name!r} is {self._columns[column.name]} in the table, and {column.type} in this "
-                    "recording, whose type has changed: add it to another folder"
-                )
+            known = found.setdefault(column.name, column.type)
+            if known != column.type:
+                found[column.name] = self._common(column.name, known, column.type)
+        return found
+
+    def _common(self, name: str, known: pa.DataType, kind: pa.DataType) -> pa.DataType:
+        """The type of a column that holds the values of the table and of a recording. Raises ValueError."""
+        changed = f"column {name!r} is {known} in the table, and {kind} in this recording, whose type has changed"
+        try:
+            common = merged_type([known, kind], name)
+        except UnsupportedType:
+            raise ValueError(f"{changed}: add it to another folder") from None
+        if common != known and not self._evolve:
+            raise ValueError(f"{changed}: widen the column to {common} with --evolve, or add it to another folder")
+        return common
 
     def commit(self) -> None:
         """Without rows there is nothing to be kept: that a chunk has none is soon seen again."""
         if self._rows:
-            rows = pa.concat_tables([pa.Table.from_batches([b]) for b in self._rows], promote_options="permissive")
+            wider = {
+                name: self._columns[name] for name, kind in self.table.columns.items() if self._columns[name] != kind
+            }
+            if wider:
+                self.table.widen(wider)
+            rows = pa.concat_tables([self._fitted(batch) for batch in self._rows], promote_options="permissive")
             self.table.commit(rows.combine_chunks(), set(self._marks.values()))
         self._rows, self._marks, self.bytes = [], {}, 0
 
+    def _widen(self) -> None:
+        known = self.table.columns
+        wider = {name: kind for name, kind in self._columns.items() if name in known and known[name] != kind}
+        if wider:
+            self.table.widen(wider)
+
+    def _fitted(self, batch: pa.RecordBatch) -> pa.Table:
+        schema = pa.schema([field.with_type(self._columns[field.name]) for field in batch.schema])
+        return pa.Table.from_batches([fitted_batch(batch, schema)])
+
 
 class Catalog:
-    """A folder of tables, open for adding. A context manager: all is committed at its end, unless an error ends it."""
+    """A folder of tables, open for adding. A context manager: all is committed at its end, unless an error ends it.
 
-    def __init__(self, folder: Path, form: str = "delta", commit_bytes: int = COMMIT_BYTES) -> None:
-        self._folder, self._open, self._commit_bytes = folder, FORMATS[form], commit_bytes
+    `evolve`: a column gets a wider type where the values of a recording need it.
+    """
+
+    def __init__(
+        self, folder: Path, form: str = "delta", *, evolve: bool = False, commit_bytes: int = COMMIT_BYTES
+    ) -> None:
+        self._folder, self._open, self._evolve, self._commit_bytes = folder, FORMATS[form], evolve, commit_bytes
         self._tables: dict[str, _Waiting] = {}
         self._stack = ExitStack()
         self.ingested = Ingested()
@@ -86,12 +122,12 @@ class Catalog:
         """Topics of the recordings, also those that nobody wants."""
 
     def add(self, path: Path, topics: Sequence[str] | None = None, progress: Progress = no_progress) -> None:
-        """The messages of a recording that are not there yet. What cannot be read stands in `ingested.problems`."""
+        """The messages of a recording that are not there yet. What cannot be read stands in `ingested.damaged`."""
         try:
             with Recording(path) as recording:
                 self._add(recording, topics, progress)
         except (RecordingError, ValueMismatch) as error:
-            self.ingested.problems[str(path)] = str(error)
+            self.ingested.damaged[str(path)] = str(error)
 
     def _add(self, recording: Recording, topics: Sequence[str] | None, progress: Progress) -> None:
         self.known.update(recording.topics())
@@ -116,7 +152,7 @@ class Catalog:
     def _table(self, topic: str) -> _Waiting:
         if topic not in self._tables:
             table = self._open(folder_of(self._folder, topic))
-            self._tables[topic] = _Waiting(self._stack.enter_context(closing(table)))
+            self._tables[topic] = _Waiting(self._stack.enter_context(closing(table)), self._evolve)
         return self._tables[topic]
 
     def compact(self) -> None:

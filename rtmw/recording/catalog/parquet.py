@@ -6,6 +6,10 @@
 A commit (1) writes its files under hidden names, (2) writes the list of them under the next number, and (3) gives the
 files their names. The list is what counts: the next program finishes step 3 for the last list, and removes hidden files
 that no list has. Readers pass over names that begin with a dot or an underscore. One program at a time adds to a table.
+
+A list without files says that columns have wider types from now on: then each file with another type is written anew
+under a hidden name, and takes the place of the old one. The next program finishes that, too, so all files get one type
+a column, and readers find each row once at any moment.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rtmw.columns.versions import fitted_batch
 from rtmw.disk import DISK, Disk
 from rtmw.errors import RecordingError
 from rtmw.recording.catalog.rows import DAY
@@ -75,6 +80,8 @@ class ParquetTopic:
         self._publish(last.files)
         for path in folder.glob(f"{DAY}=*/{_HIDDEN}part-*"):
             path.unlink()
+        if self._next and not last.files:
+            self._widen_files()
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
@@ -85,12 +92,28 @@ class ParquetTopic:
 
     def commit(self, rows: pa.Table, marks: Collection[str]) -> None:
         files = [self._write(day, part) for day, part in _by_day(rows)]
-        schema = base64.b64encode(rows.schema.serialize()).decode()
-        self._list(_Commit(files, sorted(marks), schema))
+        self._list(files, marks, rows.schema)
         self._publish(files)
-        self._marks |= set(marks)
-        self._columns |= {column.name: column.type for column in rows.schema}
-        self._next += 1
+
+    def widen(self, columns: Mapping[str, pa.DataType]) -> None:
+        self._list([], (), pa.schema([*columns.items()]))
+        self._widen_files()
+
+    def _widen_files(self) -> None:
+        for path in sorted(self.folder.glob(f"{DAY}=*/part-*")):
+            schema = pq.read_schema(path)
+            wider = pa.schema([field.with_type(self._columns[field.name]) for field in schema])
+            if not wider.equals(schema):
+                self._widen_file(path, wider)
+
+    def _widen_file(self, path: Path, schema: pa.Schema) -> None:
+        hidden = path.with_name(_HIDDEN + path.name)
+        with pq.ParquetFile(path) as file, pq.ParquetWriter(hidden, schema, compression="zstd") as writer:
+            for batch in file.iter_batches(ROW_GROUP):
+                writer.write_batch(fitted_batch(batch, schema))
+        self._disk.sync_file(hidden)
+        self._disk.rename(str(hidden), None, str(path), None)
+        self._disk.sync_folder(path.parent)
 
     def compact(self) -> None:
         raise RecordingError("files of Parquet cannot be replaced while others read them; use --format delta")
@@ -105,11 +128,15 @@ class ParquetTopic:
         self._disk.sync_folder(folder)
         return name
 
-    def _list(self, commit: _Commit) -> None:
+    def _list(self, files: list[str], marks: Collection[str], schema: pa.Schema) -> None:
         """The moment of the commit: the list gets its name."""
         path = self.folder / LISTS / f"{self._next:010}.json"
+        commit = _Commit(files, sorted(marks), base64.b64encode(schema.serialize()).decode())
         with written_whole(path, disk=self._disk) as hidden:
             hidden.write_text(json.dumps(asdict(commit)))
+        self._marks |= set(marks)
+        self._columns |= {column.name: column.type for column in schema}
+        self._next += 1
 
     def _publish(self, files: list[str]) -> None:
         for name in files:

@@ -31,6 +31,13 @@ class Table(Protocol):
         """Adds rows, and how far their recordings are in the table by now. Raises OSError, RecordingError."""
         ...
 
+    def widen(self, columns: Mapping[str, pa.DataType]) -> None:
+        """Gives columns of it types that hold more values, also in the rows that are there. Raises as `commit`.
+
+        Each row is there at any moment, also if the program is killed.
+        """
+        ...
+
     def compact(self) -> None:
         """Makes few large files of many small ones. Raises RecordingError for a format that cannot."""
         ...

@@ -22,6 +22,7 @@ pytest.importorskip("deltalake")
 import deltalake
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from rtmw.cli import main
 from rtmw.recording import Recording
@@ -176,8 +177,84 @@ def test_a_member_of_another_type_is_refused_in_words_and_all_else_is_added(tmp_
     assert done.messages == {"level": 0, "raw": 1}
     assert done.problems == {
         f"{other}, level": "column 'metres' is float in the table, and double in this recording, whose type has "
-        "changed: add it to another folder"
+        "changed: widen the column to double with --evolve, or add it to another folder"
     }
+    assert metres(tmp_path / "t", form) == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+@dataclass
+class Wide(IdlStruct, typename="plant.Level"):
+    """Another version with numbers that a float does not hold, and a wider count."""
+
+    metres: types.float64
+    count: types.int64
+    inner: types.sequence[types.int64]
+
+
+@dataclass
+class Narrow(IdlStruct, typename="plant.Level"):
+    metres: types.float32
+    count: types.int32
+    inner: types.sequence[types.int16]
+
+
+@dataclass
+class Text(IdlStruct, typename="plant.Level"):
+    metres: str
+
+
+def narrow(first: int, count: int) -> dict[int, Any]:
+    return {second: Narrow(float(second), second, [second % 100]) for second in range(first, first + count)}
+
+
+BIG = 2**40
+WIDE: dict[int, Any] = {second: Wide(second + 0.1, BIG + second, [BIG]) for second in range(DAY, DAY + 5)}
+
+
+def counts(folder: Path, form: str) -> list[int]:
+    return sorted(read(folder, form).column("count").to_pylist())
+
+
+@FORMS
+def test_evolving_widens_a_column_in_all_rows_and_nothing_is_lost(tmp_path: Path, form: str, ingest: Run) -> None:
+    first, wide = record(tmp_path / "a.mcap", narrow(0, 60)), record(tmp_path / "b.mcap", WIDE)
+    to, how = tmp_path / "t", ["--to", tmp_path / "t", "--format", form]
+    add(to, form, first, commit_bytes=1000)
+    assert ingest(wide, *how)[0] == 1
+    assert ingest(wide, *how, "--evolve")[0] == 0
+    assert counts(to, form) == [*range(60), *(BIG + second for second in range(DAY, DAY + 5))]
+    assert metres(to, form) == [*map(float, range(60)), *(second + 0.1 for second in range(DAY, DAY + 5))]
+    assert read(to, form).schema.field("inner").type.value_type == pa.int64()
+    files = [file for file in (to / "level").glob("day=*/*.parquet") if file.name in live_files(to, form)]
+    assert {str(pq.read_schema(file).field("count").type) for file in files} == {"int64"}
+    assert add(to, form, first, wide).messages == {"level": 0}
+    later = record(tmp_path / "c.mcap", narrow(2 * DAY, 5))  # narrower ones need no wider column
+    assert add(to, form, later).problems == {}
+    assert len(counts(to, form)) == 70
+
+
+def live_files(folder: Path, form: str) -> set[str]:
+    if form == "parquet":
+        return {file.name for file in (folder / "level").glob("day=*/part-*")}
+    return {uri.rsplit("/", 1)[-1] for uri in deltalake.DeltaTable(str(folder / "level")).file_uris()}
+
+
+@FORMS
+def test_recordings_of_one_call_are_widened_together(tmp_path: Path, form: str) -> None:
+    first, wide = record(tmp_path / "a.mcap", narrow(0, 5)), record(tmp_path / "b.mcap", WIDE)
+    assert add(tmp_path / "t", form, first, wide, evolve=True).problems == {}
+    assert len(counts(tmp_path / "t", form)) == 10
+
+
+@FORMS
+def test_what_no_wider_type_holds_is_refused_also_when_evolving(tmp_path: Path, form: str) -> None:
+    add(tmp_path / "t", form, record(tmp_path / "a.mcap", levels(0, 5)))
+    other = record(tmp_path / "b.mcap", {1: Text("high")})
+    problems = add(tmp_path / "t", form, other, evolve=True).problems
+    assert [*problems.values()] == [
+        "column 'metres' is float in the table, and string in this recording, whose type has changed: add it to "
+        "another folder"
+    ]
     assert metres(tmp_path / "t", form) == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
@@ -198,7 +275,7 @@ def test_a_damaged_recording_is_named_and_the_others_are_added(tmp_path: Path, f
         data[recording.chunks[2].position + 60] ^= 1
     damaged.write_bytes(data)
     done = add(tmp_path / "t", form, damaged, whole)
-    assert str(damaged) in done.problems
+    assert (str(damaged) in done.damaged, done.problems) == (True, {})
     assert metres(tmp_path / "t", form)[-10:] == [float(n) for n in range(500, 510)]
 
 
@@ -208,8 +285,13 @@ from pathlib import Path
 import pandas, pyarrow.pandas_compat  # pyarrow would import them in each copy
 from rtmw.recording.catalog.ingest import Catalog
 path, folder, form, most = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+first = [Path(name) for name in sys.argv[5:]]  # is in the table before
 
 def add(table, calls):
+    with Catalog(table, form, commit_bytes=1500) as catalog:
+        for name in first:
+            catalog.add(name)
+
     def count(event, arguments):
         nonlocal calls
         if event in ("os.rename", "os.mkdir", "open", "os.remove") and str(table) in str(arguments[0]):
@@ -217,7 +299,7 @@ def add(table, calls):
             if calls == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(count)
-    with Catalog(table, form, commit_bytes=6000) as catalog:
+    with Catalog(table, form, evolve=bool(first), commit_bytes=6000) as catalog:
         catalog.add(path)
 
 if not most:
@@ -241,6 +323,24 @@ def test_a_program_that_is_killed_at_any_file_that_it_touches_leaves_each_row_on
         add(folder / f"{calls}-", "parquet", path)
         assert metres(folder / f"{calls}-", "parquet") == sorted(float(n) for n in [*range(30), *range(DAY, DAY + 30)])
         assert [*(folder / f"{calls}-").rglob(".part-*")] == []
+
+
+def test_a_program_that_is_killed_while_it_widens_a_column_leaves_each_row_once(tmp_path: Path) -> None:
+    first, wide = record(tmp_path / "a.mcap", narrow(0, 30) | narrow(DAY // 2, 30)), record(tmp_path / "b.mcap", WIDE)
+    command = [sys.executable, "-c", KILLED, str(wide), str(tmp_path / "t"), "parquet", "60", str(first)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    ends = [(int(calls), int(end)) for calls, end in (line.split() for line in done.stdout.splitlines())]
+    assert {end for _, end in ends} == {signal.SIGKILL, 0}
+    kept = [*range(30), *range(DAY // 2, DAY // 2 + 30)]
+    for calls, _ in ends:
+        table = tmp_path / "t" / f"{calls}-"
+        left = [count for file in (table / "level").glob("day=*/part-*") for count in pq.read_table(file)["count"]]
+        assert sorted(count.as_py() for count in left if count.as_py() < BIG) == kept
+        add(table, "parquet", wide, evolve=True)
+        assert counts(table, "parquet") == [*kept, *(BIG + second for second in range(DAY, DAY + 5))]
+        assert [*table.rglob(".part-*")] == []
+        kinds = {str(pq.read_schema(file).field("count").type) for file in (table / "level").glob("day=*/part-*")}
+        assert kinds == {"int64"}
 
 
 def killed_when(is_due: Callable[[], bool], command: list[str]) -> None:
