@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from rtmw.errors import NotInstalled, RecordingError
+from rtmw.recording.frames.streams import sightings, stream_of
 from rtmw.recording.recording import Recording
 from rtmw.recording.tools.copying import Progress, no_progress
 from rtmw.recording.tools.cut import Section
 from rtmw.recording.tools.whole import written_whole
+from rtmw.recording.versions import Sighting, Version, versions_of
 from rtmw.strict_json import as_json
 
 try:
@@ -34,13 +36,14 @@ _LIST: Final = (list, dict)
 def export_parquet(
     sources: Sequence[Path], folder: Path, section: Section, progress: Progress = no_progress
 ) -> dict[str, int]:
-    """Writes FOLDER/topic=…/hour=…/part-….parquet; how many messages of each topic.
+    """Writes FOLDER/topic=…/hour=…/part-….parquet, of a topic with several versions of its type FOLDER/topic=…/
+    version=…/hour=…/part-….parquet; how many messages of each topic.
 
     Raises FileExistsError, RecordingError, RecordingDamaged, ValueMismatch, OSError: then there is no folder.
     """
     with written_whole(folder) as temporary:
         temporary.mkdir()
-        with ParquetFolder(temporary) as parts:
+        with ParquetFolder(temporary, _versions(sources, section)) as parts:
             for found in _all(sources, section, progress):
                 parts.add(found)
         return parts.messages
@@ -72,6 +75,19 @@ def _may_have_several(sources: Sequence[Path], section: Section) -> bool:
             for name in topics if section.topics is None else section.meant(topics) or ():
                 chosen |= {(name, recording.type_name(channel)) for channel in topics[name]}
     return len(chosen) > 1
+
+
+def _versions(sources: Sequence[Path], section: Section) -> dict[str, list[Version]]:
+    """The versions of each topic, by the indexes."""
+    found: dict[str, list[Sighting]] = {}
+    for path in sources:
+        with Recording(path) as recording:
+            names = section.meant(recording.topics())
+            wanted = {n: c for n, c in recording.channels.items() if names is None or c.topic in names}
+            streams = {number: stream_of(recording, channel, True) for number, channel in wanted.items()}
+            for sighting in sightings(recording.chunks, streams):
+                found.setdefault(sighting.topic, []).append(sighting)
+    return {topic: versions_of(seen) for topic, seen in found.items()}
 
 
 def _all(sources: Sequence[Path], section: Section, progress: Progress) -> Iterator[TopicTable]:

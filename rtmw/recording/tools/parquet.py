@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +17,9 @@ import pyarrow.parquet as pq
 from rtmw.recording.times import UNSET_NS
 
 if TYPE_CHECKING:
+    from rtmw.recording.frames.scan import Stream
     from rtmw.recording.tools.tables import TopicTable
+    from rtmw.recording.versions import Version
 
 _HOUR_NS: Final = 3600 * 10**9
 _NO_HOUR: Final = -1
@@ -29,14 +32,19 @@ ROW_GROUP: Final = 1 << 17
 _OPEN: Final = 64
 """Files at a time; a partition that is met again later has another one."""
 
-_Key = tuple[str, int, str]
+_Key = tuple[str, int, int]
+"""Topic, place of the version among those of the topic, hour."""
 
 
 class ParquetFolder:
-    """A context manager; all is written at its end."""
+    """A context manager; all is written at its end.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    `versions`: of each topic. Where there are several, each has a folder of its own: readers of a folder take the
+    columns of its first file for those of all.
+    """
+
+    def __init__(self, folder: Path, versions: Mapping[str, Sequence[Version]]) -> None:
+        self._folder, self._versions = folder, versions
         self.messages: dict[str, int] = {}
         """By topic."""
         self._waiting: dict[_Key, list[pa.RecordBatch]] = {}
@@ -44,15 +52,16 @@ class ParquetFolder:
         self._rows: Counter[_Key] = Counter()
         self._open: dict[_Key, Any] = {}
         """The file of each partition; the one that was written to last is last."""
-        self._parts: Counter[tuple[str, int]] = Counter()
+        self._parts: Counter[_Key] = Counter()
 
     def add(self, found: TopicTable) -> None:
         """Takes rows; they are written when there are many."""
         self.messages[found.topic] = self.messages.get(found.topic, 0) + found.table.num_rows
+        version = self._version(found.stream)
         hours = np.where(found.log_time_ns == UNSET_NS, _NO_HOUR, found.log_time_ns // _HOUR_NS)
         for hour in np.unique(hours).tolist():
             rows = found.table if (hours == hour).all() else found.table.filter(pa.array(hours == hour))
-            key = (found.topic, hour, str(found.table.schema))
+            key = (found.topic, version, hour)
             self._waiting.setdefault(key, []).append(rows)
             self._bytes[key] += rows.nbytes
             self._rows[key] += rows.num_rows
@@ -60,6 +69,11 @@ class ParquetFolder:
                 self._write(key)
         while self._bytes.total() > _BUFFERED:
             self._write(self._bytes.most_common(1)[0][0])
+
+    def _version(self, stream: Stream) -> int:
+        """Its place among those of the topic."""
+        about = (stream.type_name, stream.description, stream.problem)
+        return next(place for place, version in enumerate(self._versions[stream.topic]) if version.has(*about))
 
     def _write(self, key: _Key) -> None:
         batches = self._waiting.pop(key)
@@ -71,12 +85,13 @@ class ParquetFolder:
             self._open.pop(next(iter(self._open))).close()
 
     def _begin(self, key: _Key, schema: pa.Schema) -> Any:
-        topic, hour, _ = key
+        topic, version, hour = key
         named = NULL_PARTITION if hour == _NO_HOUR else datetime.fromtimestamp(hour * 3600, UTC).strftime("%Y-%m-%dT%H")
-        folder = self._folder / f"topic={quote(topic, safe='')}" / f"hour={named}"
+        apart = [f"version={version + 1}"] if len(self._versions[topic]) > 1 else []
+        folder = self._folder.joinpath(f"topic={quote(topic, safe='')}", *apart, f"hour={named}")
         folder.mkdir(parents=True, exist_ok=True)
-        number = self._parts[topic, hour]
-        self._parts[topic, hour] += 1
+        number = self._parts[key]
+        self._parts[key] += 1
         return pq.ParquetWriter(folder / f"part-{number}.parquet", schema, compression="zstd")
 
     def __enter__(self) -> Self:

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from rtmw import columns
-from rtmw.columns.payload_types import type_name
 from rtmw.columns.rows import Rows
 from rtmw.errors import UnsupportedType
 from rtmw.recording.arrow import METADATA, metadata
+from rtmw.recording.frames.streams import stream_of
 from rtmw.recording.tools.cut import Section
 
 if TYPE_CHECKING:
@@ -21,22 +21,25 @@ if TYPE_CHECKING:
 
     from rtmw.recording.batch import Batch
     from rtmw.recording.contents import Channel
+    from rtmw.recording.frames.scan import Stream
     from rtmw.recording.recording import Recording
 
 
-_OF_THE_FILE: Final = ("topic", "hour")
+OF_THE_FOLDERS: Final = ("topic", "version", "hour")
 """The columns whose values follow from the place of a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicTable:
-    """Messages of one topic and type, in the order of the file."""
+    """Messages of one topic and one version of a type, in the order of the file."""
 
-    topic: str
-    type: str
-    """Its name; `bytes` where only payloads are known."""
+    stream: Stream
     table: pa.RecordBatch
     log_time_ns: NDArray[np.int64]
+
+    @property
+    def topic(self) -> str:
+        return self.stream.topic
 
 
 def tables(recording: Recording, section: Section) -> Iterator[TopicTable]:
@@ -53,20 +56,20 @@ def tables(recording: Recording, section: Section) -> Iterator[TopicTable]:
 
 
 def _reader(recording: Recording, channel: Channel) -> _Reader:
-    description, _ = recording.described(channel)
-    if description is not None:
+    stream = stream_of(recording, channel, True)
+    if stream.description is not None:
         try:
-            return _Typed(channel.topic, type_name(description), columns.described_decoder(description))
+            return _Typed(stream, columns.described_decoder(stream.description))
         except UnsupportedType:
             pass  # no columns can hold it: then as payloads
-    return _Reader(channel.topic, "bytes")
+    return _Reader(stream)
 
 
 class _Reader:
     """Payloads as they are."""
 
-    def __init__(self, topic: str, type: str) -> None:
-        self._topic, self._type = topic, type
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
 
     def read(self, batch: Batch) -> Iterator[TopicTable]:
         yield self._table(batch, [columns.payload_array(_rows(batch))], [pa.field("payload", pa.binary(), False)])
@@ -74,16 +77,16 @@ class _Reader:
     def _table(self, batch: Batch, members: list[Any], fields: list[pa.Field]) -> TopicTable:
         arrays = [*[metadata(name, batch) for name in METADATA], *members]
         made = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*METADATA.values(), *fields]))
-        return TopicTable(self._topic, self._type, made, batch.log_time)
+        return TopicTable(self._stream, made, batch.log_time)
 
 
 class _Typed(_Reader):
     """A column a member."""
 
-    def __init__(self, topic: str, type: str, decoder: columns.Decoder) -> None:
-        super().__init__(topic, type)
+    def __init__(self, stream: Stream, decoder: columns.Decoder) -> None:
+        super().__init__(stream)
         self._decoder = decoder
-        taken = {*METADATA, *_OF_THE_FILE}
+        taken = {*METADATA, *OF_THE_FOLDERS}
         self._fields = [field.with_name(_free(field.name, taken)) for field in decoder.schema(False)]
 
     def read(self, batch: Batch) -> Iterator[TopicTable]:

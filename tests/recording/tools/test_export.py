@@ -55,6 +55,12 @@ class Later(IdlStruct, typename="plant.Report"):
 
 
 @dataclass
+class Renamed(IdlStruct, typename="plant.Summary"):
+    sequence: types.int32
+    extra: bool
+
+
+@dataclass
 class Odd(IdlStruct, typename="plant.Odd"):
     topic: str
     level: types.float64
@@ -175,6 +181,28 @@ def test_several_recordings_come_together_and_a_topic_may_have_changed_its_type(
     counts = export_parquet([path, tmp_path / "b.mcap"], tmp_path / "out", ALL)
     assert counts == {"plant/report": 21, "wave": 20, "raw": 21}
     assert Counter(len(read(tmp_path / "out", topic)) for topic in counts) == Counter({21: 2, 20: 1})
+
+
+def test_versions_of_a_type_have_folders_of_their_own_and_each_is_read_by_itself(path: Path, tmp_path: Path) -> None:
+    with Maker(tmp_path / "b.mcap") as maker:
+        later, first = maker.channel("plant/report", Later), maker.channel("plant/report", Report)
+        for number in range(6):
+            maker.write(later, number * SECOND, encoded(Later(number, True)))
+        maker.write(first, 6 * SECOND, encoded(report(6)))
+    with Maker(tmp_path / "c.mcap") as maker:  # of another name with the same columns
+        maker.write(maker.channel("plant/report", Renamed), 10**6 * SECOND, encoded(Renamed(7, False)))
+    export_parquet([path, tmp_path / "b.mcap", tmp_path / "c.mcap"], tmp_path / "out", ALL)
+    assert sorted(item.name for item in (tmp_path / "out").glob("topic=plant*/*")) == [
+        "version=1", "version=2", "version=3",
+    ]  # fmt: skip
+    found = []
+    for version in (1, 2, 3):
+        folder = tmp_path / "out" / "topic=plant%2Freport" / f"version={version}"
+        found.append(ds.dataset(folder, partitioning="hive").to_table())
+    assert [len(table) for table in found] == [21, 6, 1]
+    assert ["extra" in table.column_names for table in found] == [False, True, True]
+    assert found[1]["sequence_"].to_pylist() == [*range(6)]
+    assert not [*(tmp_path / "out").glob("topic=raw/version=*")]
 
 
 def test_with_little_memory_and_few_open_files_nothing_is_lost(
