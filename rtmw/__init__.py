@@ -68,7 +68,7 @@ from rtmw.types import ANY
 from rtmw.waitset import WaitSet
 
 if TYPE_CHECKING:
-    from rtmw import spark
+    from rtmw import observe, spark
     from rtmw.durable_log import Log
     from rtmw.log_answers import Appended, Durability, LogStats, PersistQueue
     from rtmw.log_batches import LogBatch, LogBatches
@@ -183,6 +183,7 @@ __all__ = [
     "VersionMismatch",
     "WaitSet",
     "__version__",
+    "observe",
     "profiles",
     "realtime",
     "spark",
@@ -233,9 +234,13 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("rtmw")
-    if name == "spark":
-        return import_module("rtmw.spark")
+    if name in ("observe", "spark"):
+        return import_module(f"rtmw.{name}")
     if name in _LATE:
         found = globals()[name] = getattr(import_module(_LATE[name]), name)  # the next use does not come here
         return found
     raise AttributeError(f"module 'rtmw' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

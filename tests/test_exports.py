@@ -48,6 +48,7 @@ PUBLIC = {
     "SubscriberStats",
     "WaitSet",
     "__version__",
+    "observe",
     "profiles",
     "realtime",
     "spark",
@@ -88,6 +89,18 @@ def modules_after(statements: str) -> set[str]:
 
 def test_rtmw_exports_exactly_the_public_names_and_its_errors() -> None:
     assert set(rtmw.__all__) == PUBLIC | ERRORS
+
+
+def test_the_names_shown_by_dir_are_all_public_ones_before_any_is_used() -> None:
+    source = "import rtmw; print(*set(rtmw.__all__) - set(dir(rtmw)))"
+    assert subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True).stdout == "\n"
+
+
+@pytest.mark.parametrize("module", ["observe", "spark"])
+def test_a_module_that_is_public_needs_no_import_of_its_own(module: str) -> None:
+    source = f"import rtmw; print(rtmw.{module}.__name__)"
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert done.stdout == f"rtmw.{module}\n"
 
 
 def test_no_name_is_exported_twice() -> None:

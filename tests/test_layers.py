@@ -207,7 +207,7 @@ def test_the_rule_lets_a_downward_import_pass(module: str, source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["import rtmw.domain", "from rtmw.shm import region", "from rtmw import observe", "rtmw.shm._core"]
+    "source", ["import rtmw.domain", "from rtmw.shm import region", "from rtmw import matching", "rtmw.shm._core"]
 )
 def test_the_rule_sees_the_use_of_something_private(source: str) -> None:
     assert len(private_uses(source)) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 from collections.abc import Callable
 from functools import partial
@@ -56,9 +57,23 @@ class _Version(argparse.Action):
         parser.exit(message=f"rtmw {rtmw.__version__}\n")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Names the nearest command or choice for a mistyped one. Parsers of commands are of this class, too."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError:
+            near = difflib.get_close_matches(str(value), map(str, action.choices or ()), n=1)
+            if not near:
+                raise
+            nearest = f"{self.prog} {near[0]}" if action.nargs == argparse.PARSER else near[0]
+            raise argparse.ArgumentError(action, f"there is no {value!r}; did you mean `{nearest}`?") from None
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of `rtmw`; the namespace it gives has a `run` to call with it."""
-    parser = argparse.ArgumentParser(prog="rtmw", description="Real-time publish/subscribe between programs.")
+    parser = _Parser(prog="rtmw", description="Real-time publish/subscribe between programs.")
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and end")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_demo(commands)

@@ -8,9 +8,15 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Final
 
 from rtmw.errors import ClosedError, RecordingError
 from rtmw.recording.damage import damaged
+
+FOLDERS: Final = (
+    'A Recording is one of its .mcap files; rtmw.Replay("{0}"), rtmw.spark.read("{0}") and, in a shell, '
+    "`rtmw recording info {0}` read all of them"
+)
 
 
 class File:
@@ -21,9 +27,8 @@ class File:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would be waited for
         if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
             self.close()
-            raise RecordingError(
-                f"{path} is no recording: it is no file, but {'a folder' if path.is_dir() else 'a pipe or device'}"
-            )
+            found = f"a folder. {FOLDERS.format(path)}" if path.is_dir() else "a pipe or device"
+            raise RecordingError(f"{path} is no recording: it is no file, but {found}")
         self.size = self.measure()
         """As of the last `measure`."""
         self.bytes_read = 0

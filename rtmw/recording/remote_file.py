@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rtmw.errors import ClosedError, RecordingError
-from rtmw.recording.file import File
+from rtmw.recording.file import FOLDERS, File
 from rtmw.recording.places import RemotePath, said
 
 BLOCK: Final = 64 << 10
@@ -78,7 +78,7 @@ def _opened(path: RemotePath) -> Any:
             return path.system.open_input_file(path.inside)
     except FileNotFoundError:
         if path.is_dir():
-            raise RecordingError(f"{path} is no recording: it is a folder") from None
+            raise RecordingError(f"{path} is no recording: it is a folder. {FOLDERS.format(path)}") from None
         raise FileNotFoundError(f"there is no recording {path}") from None
 
 

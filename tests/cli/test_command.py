@@ -143,6 +143,33 @@ def test_a_type_is_shown_by_the_name_that_its_class_was_given(run: Run, domain: 
     assert reason.endswith("its type is telemetry.Cpu, this one's telemetry.Disk")
 
 
+@pytest.mark.parametrize(
+    ("mistyped", "meant"),
+    [
+        (["tpic"], "rtmw topic"),
+        (["topic", "lst"], "rtmw topic list"),
+        (["node", "keys", "sho"], "rtmw node keys show"),
+        (["recording", "inof", "x"], "rtmw recording info"),
+        (["top", "--sort", "topc"], "topic"),
+    ],
+)
+def test_a_mistyped_command_or_choice_is_answered_with_the_nearest_one(
+    mistyped: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(mistyped)
+    assert ended.value.code == 2
+    assert f"there is no {mistyped[-1] if mistyped[-1] != 'x' else 'inof'!r}; did you mean `{meant}`?" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_command_that_is_like_no_other_is_answered_with_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["xyzzy"])
+    assert "'topic'" in capsys.readouterr().err
+
+
 HOLD = """
     import sys, rtmw
     with rtmw.Publisher("held") as publisher:

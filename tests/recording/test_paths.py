@@ -101,3 +101,10 @@ def test_a_folder_a_pipe_and_a_device_are_no_recordings(tmp_path: Path) -> None:
     for path, what in ((tmp_path, "a folder"), (tmp_path / "pipe", "a pipe"), (Path("/dev/null"), "a pipe or device")):
         with pytest.raises(RecordingError, match=f"{path} is no recording: it is no file, but {what}"):
             Recording(path)
+
+
+def test_a_folder_that_is_opened_as_a_recording_is_answered_with_what_reads_folders(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError) as error:
+        Recording(tmp_path)
+    for reader in (f'rtmw.Replay("{tmp_path}")', f'rtmw.spark.read("{tmp_path}")', f"`rtmw recording info {tmp_path}`"):
+        assert reader in str(error.value)
