@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeVar
 from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.errors import ClosedError
+from rtmw.matching import LongWait
 
 T = TypeVar("T")
 C = TypeVar("C", contravariant=True)
@@ -48,6 +49,8 @@ class Awaited(Protocol[T]):
         ...
 
     def _deadline_left(self) -> float | None: ...
+
+    def _log_silence(self) -> None: ...
 
 
 class Reader:
@@ -175,6 +178,7 @@ def _finish(future: asyncio.Future[None]) -> None:
 
 async def next_sample(subscriber: Awaited[T], region: shm.Region) -> shm.Sample[T]:
     """The next message. StopAsyncIteration when the subscriber is closed, DeadlineMissed when its deadline passes."""
+    waiting: LongWait | None = None
     while True:
         try:
             sample = subscriber.take()
@@ -182,6 +186,8 @@ async def next_sample(subscriber: Awaited[T], region: shm.Region) -> shm.Sample[
                 return sample
             if subscriber._deadline_left() == 0:
                 return subscriber.receive(timeout=0)
+            waiting = waiting or LongWait(subscriber._log_silence)
+            waiting.look()
             await _wakeup(subscriber, region)
         except TimeoutError:
             continue

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from functools import partial
+from inspect import isasyncgenfunction, iscoroutine, iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from rtmw import shm
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, DeadlineMissed, LeaseExpired
+from rtmw.matching import LongWait
 
 if TYPE_CHECKING:
     import logging
@@ -24,6 +27,8 @@ class Receiving(Protocol[T]):
 
     def receive(self, timeout: float | None = None) -> shm.Sample[T]: ...
 
+    def _log_silence(self) -> None: ...
+
 
 def _log() -> logging.Logger:
     """Imported when there is something to log: importing rtmw has to be quick."""
@@ -32,8 +37,22 @@ def _log() -> logging.Logger:
     return logging.getLogger("rtmw")
 
 
+def _check_callback(callback: object) -> None:
+    """Raise TypeError for what makes a coroutine, which a thread without an event loop would not await."""
+    function: Any = callback
+    while isinstance(function, partial):
+        function = function.func
+    for called in (function, type(function).__call__):
+        if iscoroutinefunction(called) or isasyncgenfunction(called):
+            raise TypeError(
+                f"listen calls back from a thread, and nothing there would await {callback!r}; in a coroutine use "
+                "`async for sample in subscriber`, or give listen a function that is not async"
+            )
+
+
 class Listener(Closing, Generic[T]):
-    """Made by `Subscriber.listen`. The callback runs in the listener's thread, one message at a time.
+    """Made by `Subscriber.listen`. The callback runs in the listener's thread, one message at a time. It is a function
+    that is not async: TypeError for another one.
 
     An exception of the callback is logged with its traceback and counted in `errors`; the listener goes on. That holds
     for SystemExit, too: `sys.exit()` ends a program only in its main thread. A callback may close the listener or the
@@ -46,6 +65,8 @@ class Listener(Closing, Generic[T]):
         callback: Callable[[shm.Sample[T]], object],
         on_deadline: Callable[[], object] | None = None,
     ) -> None:
+        _check_callback(callback)
+        _check_callback(on_deadline)
         self.errors = 0
         """Exceptions that callbacks have raised."""
         self._subscriber = subscriber
@@ -56,10 +77,13 @@ class Listener(Closing, Generic[T]):
         self._thread.start()
 
     def _run(self) -> None:
+        waiting: LongWait | None = None
         while not self._stopped.is_set():
             try:
                 sample = self._subscriber.receive(timeout=0.1)
             except TimeoutError:
+                waiting = waiting or LongWait(self._subscriber._log_silence)
+                waiting.look()
                 continue
             except ClosedError:
                 return
@@ -68,6 +92,7 @@ class Listener(Closing, Generic[T]):
                 continue
             except DeadlineMissed:
                 sample = None
+            waiting = None
             # Outside of the handlers, so that the traceback of a callback is its own alone.
             if sample is not None:
                 self._deliver(sample)
@@ -80,7 +105,10 @@ class Listener(Closing, Generic[T]):
 
     def _call(self, function: Callable[[], object]) -> None:
         try:
-            function()
+            made = function()
+            if iscoroutine(made):  # of a lambda, say
+                made.close()
+                raise TypeError("the callback gave a coroutine, which nothing awaits here; use `async for`")
         except BaseException as error:  # SystemExit too, with which Python ends a thread in silence
             self.errors += 1
             what = type(error).__name__

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from rtmw import shm
+from rtmw.clock import CLOCK
 from rtmw.qos import Reliability
 from rtmw.types import AnyType, MessageType, shown_name
+
+TELL_AFTER_S: Final = 2.0
+"""Seconds after which a wait without limit logs why it goes on, where there is a reason."""
 
 
 @dataclass(frozen=True)
@@ -96,3 +102,30 @@ def refusals(region: shm.Region, offer: Offer) -> tuple[str, ...]:
 def unheard(region: shm.Region, request: Offer) -> tuple[str, ...]:
     """Publishers that do not reach a subscriber of this request, and why."""
     return _unmatched(region, request, _peers(region, shm.publishers(region), request.topic), is_publisher=False)
+
+
+def silence(region: shm.Region, request: Offer, domain: int) -> str:
+    """Why a subscriber of this request gets nothing; empty: there are publishers, and each is matched."""
+    if any(_peers(region, shm.publishers(region), request.topic)):
+        return "; ".join(unheard(region, request))
+    return f"nobody publishes on it in domain {domain}"
+
+
+class LongWait:
+    """A wait without limit. Who waits calls `look` now and then; the first call after TELL_AFTER_S calls `tell`."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+        self._at = CLOCK.monotonic() + TELL_AFTER_S
+
+    def look(self) -> None:
+        if CLOCK.monotonic() >= self._at:
+            self._at = math.inf
+            self._tell()
+
+
+def log_wait(topic: str, awaited: str, reason: str) -> None:
+    """Log that a wait without limit goes on, and why."""
+    import logging  # where there is something to log: importing rtmw has to be quick
+
+    logging.getLogger("rtmw").warning("topic %r: %s is still waited for: %s", topic, awaited, reason)

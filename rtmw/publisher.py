@@ -14,8 +14,8 @@ from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.errors import TopicNameError
-from rtmw.matching import Offer, refusals
-from rtmw.patterns import OWN_PREFIX, is_own
+from rtmw.matching import LongWait, Offer, log_wait, refusals
+from rtmw.patterns import OWN_PREFIX, check_levels, is_own
 from rtmw.qos import Reliability, check_priority, check_reliability, check_seconds, is_whole
 from rtmw.types import MessageType, resolve, shown_name
 
@@ -97,8 +97,8 @@ def _published_in_turn() -> Callable[..., Coroutine[Any, Any, bool]]:
 class Publisher(shm.Publisher[T], Closing):
     """Publishes messages of one type to a topic.
 
-    - `topic`: a name of 1 to 191 bytes of UTF-8, without control characters, `*`, `?` and `[`. Names under `rtmw/` are
-      those of rtmw itself, and refused.
+    - `topic`: a name of 1 to 191 bytes of UTF-8, without control characters, `*`, `?` and `[`, and without levels that
+      are `#` or `+`. Names under `rtmw/` are those of rtmw itself, and refused.
     - `type`: `bytes`, a numpy dtype, or a dataclass of `cyclonedds.idl`.
     - `domain`: a number, or a Domain; None: the environment's RTMW_DOMAIN, else 0.
     - `priority`: 0 to 7; subscribers take the highest first. A message may have another one.
@@ -146,6 +146,7 @@ class Publisher(shm.Publisher[T], Closing):
                 f"{topic!r} cannot be published on: on topics under {OWN_PREFIX!r} the node and the transfers of rtmw "
                 "talk; choose another name"
             )
+        check_levels(topic)
         check_priority(priority)
         message_type = resolve(type)
         self.type = message_type
@@ -187,16 +188,25 @@ class Publisher(shm.Publisher[T], Closing):
 
     def wait_for_subscribers(self, count: int = 1, timeout: float | None = None) -> bool:
         """Wait until at least `count` subscribers are matched, which it looks at a hundred times a second. False: not
-        within `timeout` seconds; None: no limit.
+        within `timeout` seconds; None: no limit, and the reason is logged after 2 s.
         """
         check_seconds("timeout", timeout)
         end = None if timeout is None else CLOCK.monotonic() + timeout
+        waiting = LongWait(lambda: self._log_absence(count))
         while self.subscribers < count:
+            if end is None:
+                waiting.look()
             left = 0.01 if end is None else min(0.01, end - CLOCK.monotonic())
             if left <= 0:
                 return False
             time.sleep(left)
         return True
+
+    def _log_absence(self, count: int) -> None:
+        """Log who does not match, or how many are there."""
+        stats = self.stats()
+        found = f"{stats.subscribers} of {count} subscribe to it in domain {self._domain.id}"
+        log_wait(self.topic, "a subscriber", "; ".join(stats.refused) or found)
 
     def close(self, *, forget: bool = False) -> None:
         """Give the endpoint back. Its messages stay in the queues, and the last `history` of them stay for late

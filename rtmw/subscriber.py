@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overload
 
 from rtmw import shm
+from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
-from rtmw.errors import RegionDamaged
+from rtmw.errors import ClosedError, RegionDamaged
 from rtmw.latency import Latency
-from rtmw.matching import Offer, unheard
+from rtmw.matching import TELL_AFTER_S, Offer, log_wait, silence, unheard
+from rtmw.patterns import check_levels
 from rtmw.publisher import check_count, wire_type
 from rtmw.qos import Reliability, check_reliability, check_seconds, check_times
 from rtmw.types import AnyType, MessageType, from_description, resolve, shown_name
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=np.generic)
 
 T = TypeVar("T")
+
+_receive: Callable[..., Any] = shm.Subscriber[Any].receive
+"""The core's own method: a call by this name is quicker than one by `super()`."""
 
 
 @dataclass(frozen=True)
@@ -150,12 +156,16 @@ class Subscriber(shm.Subscriber[T], Closing):
         lease: float | None = None,
         spin: float | None = None,
     ) -> None:
+        check_levels(topic)
         self.type: MessageType | AnyType = type if isinstance(type, AnyType) else resolve(type)
         self.reliability = check_reliability(reliability)
         check_times(min_interval, deadline, lease, self.reliability)
         check_seconds("spin", spin)
         self._domain = domain_of(domain)
         self._reader: Callable[[], Reader | None] = lambda: None
+        self._looks = True
+        """Does a wait without limit still say why nothing comes?"""
+        self._silence: tuple[tuple[int, int], str] | None = None
         region = self._domain.region
         super().__init__(
             region,
@@ -174,14 +184,62 @@ class Subscriber(shm.Subscriber[T], Closing):
 
     def stats(self) -> SubscriberStats:
         """Counters since it was opened, and who does not reach it at present."""
-        request = Offer(self.topic, self.type, self.reliability)
         latency = Latency(tuple(self._latency()))
-        return SubscriberStats(*self._counters(), latency, unheard(self._domain.region, request))
+        return SubscriberStats(*self._counters(), latency, unheard(self._domain.region, self._request()))
+
+    def _request(self) -> Offer:
+        return Offer(self.topic, self.type, self.reliability)
+
+    def receive(self, timeout: float | None = None) -> shm.Sample[T]:
+        """Wait for the next message. TimeoutError after `timeout` seconds, with the reason if nobody publishes or a
+        publisher is not matched; None: no limit, and that reason is logged after 2 s, once for the subscriber.
+
+        Errors: DeadlineMissed when the deadline passes, LeaseExpired, ClosedError.
+        """
+        try:
+            sample: shm.Sample[T] = _receive(self, TELL_AFTER_S if timeout is None and self._looks else timeout)
+            return sample
+        except shm.NoMessage as error:
+            if timeout is not None:
+                raise TimeoutError("; ".join(filter(None, (str(error), self._why_silent())))) from None
+        self._log_silence()
+        sample = _receive(self)
+        return sample
+
+    def _why_silent(self) -> str:
+        """Looked up when an endpoint came or went, and each second, for deaths: receive(0) in a loop stays cheap."""
+        region = self._domain.region
+        now = region.endpoints_fingerprint(), int(CLOCK.monotonic())
+        if self._silence is None or self._silence[0] != now:
+            self._silence = now, silence(region, self._request(), self._domain.id)
+        return self._silence[1]
+
+    def _log_silence(self) -> None:
+        """Log once why a wait without limit hears nothing, if there is a reason."""
+        reason = self._why_silent()
+        if reason and self._looks:
+            self._looks = False
+            log_wait(self.topic, "a message", reason)
+
+    def __iter__(self) -> Iterator[shm.Sample[T]]:
+        """Messages as they come, until `close`. The first wait is that of `receive`; those after it are the core's."""
+        return chain(self._first(), self) if self._looks else self
+
+    def _first(self) -> Iterator[shm.Sample[T]]:
+        try:
+            yield self.receive()
+        except ClosedError:
+            if not self.closed:
+                raise
+        finally:
+            self._looks = False  # `chain` asks for the iterator behind this one, which is the subscriber itself
 
     def listen(
         self, callback: Callable[[shm.Sample[T]], object], on_deadline: Callable[[], object] | None = None
     ) -> Listener[T]:
-        """Call back for each message, from a thread of the listener's own; see Listener."""
+        """Call back for each message, from a thread of the listener's own; see Listener. TypeError for a coroutine
+        function, which no thread would await: that is what `async for` is for.
+        """
         from rtmw.listener import Listener
 
         return Listener(self, callback, on_deadline)

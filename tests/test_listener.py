@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import threading
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -172,3 +176,50 @@ def test_a_listener_keeps_no_sample_when_its_callback_has_returned(domain: rtmw.
         publisher.publish(b"next")
         eventually(lambda: count == [1, 1])
         eventually(lambda: held(domain) == 0)
+
+
+async def coroutine(_: object, *more: object) -> None:
+    await asyncio.sleep(0)
+
+
+async def generator(_: object) -> AsyncIterator[int]:
+    yield 1
+
+
+class Handler:
+    async def __call__(self, _: object) -> None: ...
+
+    async def method(self, _: object) -> None: ...
+
+
+ASYNC: list[Callable[..., Any]] = [
+    coroutine,
+    partial(coroutine, 1),
+    partial(partial(coroutine, 1), 2),
+    Handler(),
+    partial(Handler()),
+    Handler().method,
+    generator,
+]
+
+
+@pytest.mark.parametrize("callback", ASYNC)
+def test_a_coroutine_function_is_refused_as_callback_and_the_error_says_what_to_use(
+    callback: Callable[..., Any],
+) -> None:
+    subscriber = rtmw.Subscriber("t")
+    with pytest.raises(TypeError, match=r"would await.*`async for sample in subscriber`"):
+        subscriber.listen(callback)
+    with pytest.raises(TypeError, match="would await"):
+        subscriber.listen(lambda _: None, callback)
+    assert "rtmw t" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_callback_that_gives_a_coroutine_nevertheless_is_reported_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t")
+    with caplog.at_level(logging.ERROR, "rtmw"), subscriber.listen(lambda sample: coroutine(sample)) as listener:
+        publisher.publish(b"x")
+        eventually(lambda: listener.errors == 1)
+    assert "use `async for`" in caplog.text

@@ -17,6 +17,7 @@ from rtmw.cli.values import lines, part_at, to_plain
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain, domain_for_tool
 from rtmw.errors import DomainNotFound
+from rtmw.patterns import check_levels
 
 LOOK_S: Final = 0.5
 """Longest wait for a message: then an echo in the last place of the domain looks for the dead."""
@@ -53,6 +54,7 @@ def echo(arguments: argparse.Namespace) -> int:
 
 def _attached(arguments: argparse.Namespace) -> Domain:
     """The domain, which has the topic: a command that only looks makes neither, and a mistyped name is told."""
+    check_levels(arguments.topic)
     if not shm.is_topic_name(arguments.topic):
         raise CommandError(f"{arguments.topic!r} cannot be the name of a topic; echo shows one topic, by its name.")
     if arguments.wait:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rtmw.patterns import is_among, is_own, is_pattern
+from rtmw.patterns import check_levels, is_among, is_own, is_pattern
 from rtmw.recording.compression import COMPRESSIONS
 from rtmw.recording.places import is_remote
 from rtmw.recording.writer import CHUNK_BYTES
@@ -88,8 +88,13 @@ class Settings:
 
 
 def topics_of(given: str | Iterable[str], unwanted: str | Iterable[str]) -> Topics:
-    """Raises ValueError when nothing is wanted."""
-    wanted = (given,) if isinstance(given, str) else tuple(given)
-    if not wanted:
+    """Raises ValueError when nothing is wanted, and TopicNameError for wildcards of MQTT."""
+    topics = Topics(
+        (given,) if isinstance(given, str) else tuple(given),
+        (unwanted,) if isinstance(unwanted, str) else tuple(unwanted),
+    )
+    if not topics.wanted:
         raise ValueError("no topic to record; give names or patterns, or '*' for all")
-    return Topics(wanted, (unwanted,) if isinstance(unwanted, str) else tuple(unwanted))
+    for name in topics.wanted + topics.unwanted:
+        check_levels(name)
+    return topics

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, cast
 
+from rtmw.patterns import check_levels
 from rtmw.units import seconds_of, some_bytes
 
 LONGEST_NAME: Final = 64
@@ -63,6 +64,14 @@ def count(value: Any) -> int:
     if type(value) is not int or value < 1:
         raise ValueError(f"it is {value!r}; it must be a whole number above 0")
     return value
+
+
+def patterns(value: Any) -> tuple[str, ...]:
+    """Topics, or patterns of them as the shell has them, without wildcards of MQTT."""
+    found = texts(value)
+    for pattern in found:
+        check_levels(pattern)
+    return found
 
 
 port: Final = number(65535, "ports", " (0: any that is free)")

@@ -9,6 +9,10 @@ from rtmw import errors
 Message = tuple[Callable[[str], Exception], str]
 
 
+class NoMessage(TimeoutError):
+    """The core waited in vain. A signal handler may raise TimeoutError, too, and that is passed on as it is."""
+
+
 def _table() -> dict[int, Message]:
     from rtmw.shm import _core as core
 
@@ -19,7 +23,7 @@ def _table() -> dict[int, Message]:
             "holds or still has to read. Release samples sooner, make the domain with a larger pool, or see "
             "`rtmw doctor`",
         ),
-        core.TIMEOUT: (TimeoutError, "topic {subject!r}: no message within the timeout"),
+        core.TIMEOUT: (NoMessage, "topic {subject!r}: no message within the timeout"),
         core.DEADLINE: (errors.DeadlineMissed, "topic {subject!r}: the deadline passed without a message"),
         core.CLOSED: (errors.ClosedError, "topic {subject!r}: used after close()"),
         core.TOO_LARGE: (
