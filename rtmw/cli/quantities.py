@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
 from typing import Final, TypeVar
 
 from rtmw.domain import LARGEST_ID
@@ -29,8 +31,19 @@ size: Final = argument(some_bytes)
 """Bytes, such as `64M`; above 0."""
 seconds: Final = argument(some_seconds)
 """Seconds, such as `0.5`, `500ms` or `10min`; above 0."""
-seconds_or_0: Final = argument(values.seconds(0, 1e9))
+_SINCE: Final = values.seconds(0, 1e9)
+seconds_or_0: Final = argument(_SINCE)
 """Likewise, from 0 on."""
+
+
+def moment(text: str) -> float | datetime:
+    """A time since a recording began, or a date and time in ISO format."""
+    with suppress(ValueError):
+        return _SINCE(text)
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no moment: seconds, 10min, or 2026-01-31T12:00:00") from None
 
 
 def domain_number(text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
-from rtmw.cli.quantities import seconds_or_0
+from rtmw.cli.quantities import moment
 from rtmw.cli.subcommands import add_subcommand
 
 _HOMES: Final = {
@@ -129,8 +129,13 @@ def _many(parser: argparse.ArgumentParser) -> None:
 
 def _section(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topics", nargs="+", metavar="PATTERN", help="default: all")
-    parser.add_argument("--start", type=seconds_or_0, metavar="SECONDS", help="since the recording began")
-    parser.add_argument("--end", type=seconds_or_0, metavar="SECONDS", help="likewise; default: to its end")
+    add_section(parser)
+
+
+def add_section(parser: argparse.ArgumentParser) -> None:
+    when = "seconds since the recording began, or date and time (UTC)"
+    parser.add_argument("--start", type=moment, metavar="MOMENT", help=when)
+    parser.add_argument("--end", type=moment, metavar="MOMENT", help="likewise; default: to its end")
 
 
 def _compression(parser: argparse.ArgumentParser) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import suppress
-from datetime import datetime
 from typing import Any, Final
 
-from rtmw.cli.quantities import count, natural, positive, seconds, seconds_or_0
+from rtmw.cli.quantities import count, moment, natural, positive, seconds, seconds_or_0
 from rtmw.cli.recording_arguments import add_strict
 from rtmw.qos import PRIORITIES, Reliability
-from rtmw.units import seconds_of, some_seconds
+from rtmw.units import some_seconds
 
 CLOCK_HZ: Final = 40.0
 """As rosbag2 does."""
@@ -69,16 +67,6 @@ def rate(text: str) -> float | None:
     if not 0 < number <= 1e6:
         raise argparse.ArgumentTypeError(f"{text} is no rate: a number above 0, or max")
     return number
-
-
-def moment(text: str) -> float | datetime:
-    """A time since the recording began, or a date and time in ISO format."""
-    with suppress(ValueError):
-        return seconds_of(text)
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text} is no moment: seconds, 10min, or 2026-01-31T12:00:00") from None
 
 
 def renaming(text: str) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from rtmw.player.tracks import Choice, Plan, Track
 from rtmw.publisher import wire_type
 from rtmw.recording import Recording
 from rtmw.recording.paths import Source, find_recordings
-from rtmw.recording.times import nanoseconds
+from rtmw.recording.times import Moment, moment_ns, moment_said
 
 if TYPE_CHECKING:
     from rtmw.player.clock import Ticks
@@ -33,9 +33,6 @@ NO_LIMIT_NS = 2**64 - 1
 LEARNED = -1
 LOOK_S = 0.5
 """How often a wait looks up, for a Ctrl-C that came just before it slept; any other ends the sleep."""
-
-Moment = float | datetime
-"""Seconds since the recording began, or date and time, which is UTC if it does not say."""
 
 
 class Replay(Closing):
@@ -58,8 +55,8 @@ class Replay(Closing):
     The rest of a lifetime counts from the replay. Topics whose publishers kept messages for late subscribers
     (`history`) begin with what was valid at the start. Not played, and why: `skipped`.
 
-    Errors: FileNotFoundError, RecordingDamaged, RtmwError for topics that are not there, ValueError, and those of
-    Publisher.
+    Errors: FileNotFoundError, RecordingDamaged, RtmwError for topics that are not there, ValueError, also where
+    `start` and `end` leave no message, and those of Publisher.
     """
 
     def __init__(
@@ -91,6 +88,7 @@ class Replay(Closing):
             self.paths: tuple[Path, ...] = tuple(find_recordings(source))
             recordings = tuple(opened.enter_context(Recording(path)) for path in self.paths)
             self._begin_ns, self._last_ns = _span(recordings)
+            self._has_messages = any(recording.message_count for recording in recordings)
             self._plan = Plan(recordings, Choice(chosen, remap or {}, qos or {}, rate is None))
             self._score = Score(
                 recordings,
@@ -102,9 +100,7 @@ class Replay(Closing):
                 None if clock is None else _with_clock(self._plan, clock, rate is None, stamps == "fresh"),
                 None if strict else lambda error: self._left_out.setdefault(str(error)),
             )
-            if self._score.end_ns is not None and self._score.end_ns < self._score.start_ns:
-                begin = "the beginning" if start is None else start
-                raise ValueError(f"a replay from {begin} to {end} is not possible: it ends before it begins")
+            self._check_section(start, end)
             self._domain = opened.enter_context(domain_until_closed(domain))
             self._player = _open_player(self._domain, self._plan.tracks, max_blocking, spin)
             opened.callback(self._player.close)
@@ -259,11 +255,20 @@ class Replay(Closing):
             former.join()
 
     def _nanoseconds(self, moment: Moment) -> int:
-        if isinstance(moment, datetime):
-            return nanoseconds(moment)
-        if not 0 <= moment < 1e9:
-            raise ValueError(f"{moment!r} is no moment of a recording: seconds since it began, from 0, or a datetime")
-        return self._begin_ns + round(moment * 1e9)
+        return moment_ns(moment, self._begin_ns)
+
+    def _check_section(self, start: Moment | None, end: Moment | None) -> None:
+        """Raises ValueError for a start and an end between which nothing is, unless topics with history had messages
+        before."""
+        first_ns, last_ns = self._score.start_ns, self._score.end_ns
+        asked = f"a replay from {'the beginning' if start is None else moment_said(start)}"
+        asked += "" if end is None else f" to {moment_said(end)}"
+        if last_ns is not None and last_ns < first_ns:
+            raise ValueError(f"{asked} is not possible: it ends before it begins")
+        is_behind = first_ns > self._last_ns and not any(track.qos.history for track in self._plan.tracks)
+        if self._has_messages and (is_behind or (last_ns is not None and last_ns <= self._begin_ns)):
+            when = f"the recording began at {moment_said(self.began)} and is {self.duration:.12g} s long"
+            raise ValueError(f"{asked} has no message: {when}")
 
 
 def _with_clock(plan: Plan, hz: float, reliable: bool, fresh: bool) -> Ticks:

@@ -56,11 +56,13 @@ def test_what_is_not_played_is_said(run: Run, tmp_path: Path) -> None:
     assert err.startswith("rtmw: plan is not played: ")
 
 
-def test_a_start_behind_the_end_is_said(run: Run, tmp_path: Path) -> None:
+def test_a_start_behind_the_end_is_refused_or_said_where_kept_messages_are_published(run: Run, tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mcap", ["t"], 3, apart_ns=SECOND)
-    told = "rtmw: the recording ends 2 s after it began, before --start: only what was valid then is published.\n"
-    assert run("replay", str(path), "--start", "2.5")[::2] == (0, told)
+    told = "a replay from 2.5 s has no message: the recording began at 2023-11-14 22:13:20 and is 2 s long"
+    assert run("replay", str(path), "--start", "2.5")[::2] == (1, f"rtmw: {told}\n")
     assert run("replay", str(path), "--start", "2")[2] == ""
+    told = "rtmw: the recording ends 2 s after it began, before --start: only what was valid then is published.\n"
+    assert run("replay", str(path), "--start", "2.5", "--qos", "t:history=1")[::2] == (0, told)
 
 
 def test_where_there_is_nothing_to_play_it_says_why(run: Run, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_start_and_end_choose_what_lies_between_start_included_and_end_not(tmp_p
 def test_a_time_without_a_zone_is_utc_wherever_the_program_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = numbered(tmp_path / "a.mcap", ["t"], 10)
+    path = numbered(tmp_path / "a.mcap", ["t"], 10, apart_ns=SECOND)
     moment = datetime.fromtimestamp(BEGIN_NS / 1e9 + 7, UTC)
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
@@ -263,6 +263,24 @@ def test_qos_can_be_another_one_than_the_recorded(tmp_path: Path) -> None:
         replay.run()
         sample = taker.receive(PATIENCE)
         assert (sample.priority, sample.expires_ns) == (6, None)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"start": 9.5},
+        {"start": datetime(2030, 1, 1, tzinfo=UTC)},
+        {"start": datetime(2020, 1, 1, tzinfo=UTC), "end": datetime(2021, 1, 1, tzinfo=UTC)},
+        {"end": 0.0},
+    ],
+    ids=["start", "start by date", "end by date", "end"],
+)
+def test_a_start_or_end_beside_the_recording_is_refused_with_its_time(tmp_path: Path, beside: Any) -> None:
+    path = numbered(tmp_path / "a.mcap", ["t"], 10, apart_ns=SECOND)
+    with pytest.raises(ValueError, match=r"has no message: the recording began at 2023-11-14 22:13:20 and is 9 s long"):
+        rtmw.Replay(path, **beside)
+    rtmw.Replay(path, start=9.0, end=datetime(2030, 1, 1, tzinfo=UTC)).close()
+    rtmw.Replay(numbered(tmp_path / "none.mcap", ["t"], 0), start=0.5).close()
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rtmw.errors import RecordingError
 from rtmw.patterns import is_meant
 from rtmw.recording.recording import Recording
+from rtmw.recording.times import Moment, moment_ns, moment_said
 from rtmw.recording.tools.copying import Copier, Progress, Written, no_progress, writer_like
 from rtmw.recording.tools.latched import latched
 from rtmw.recording.tools.whole import written_whole
@@ -20,9 +22,9 @@ class Section:
 
     topics: tuple[str, ...] | None = None
     """Names or patterns; None: all."""
-    start: float | None = None
-    """Seconds since the recording began."""
-    end: float | None = None
+    start: Moment | None = None
+    """Seconds since the recording began, or a date and time."""
+    end: Moment | None = None
     """The first moment that does not belong to it any more."""
 
     def names(self, *recordings: Recording) -> list[str] | None:
@@ -45,9 +47,10 @@ class Section:
 
     def span(self, *recordings: Recording) -> tuple[int | None, int | None]:
         """In nanoseconds, of log times, from where the first one begins. Raises RecordingError where it ends before."""
-        if self.start is not None and self.end is not None and self.end <= self.start:
-            raise RecordingError(f"a section from {self.start} s to {self.end} s has no time in it")
-        return self._moments(recordings)
+        first_ns, last_ns = self._moments(recordings)
+        if first_ns is not None and last_ns is not None and last_ns <= first_ns:
+            raise RecordingError(f"a section from {_said(self.start)} to {_said(self.end)} has no time in it")
+        return first_ns, last_ns
 
     def refuse_beside(self, *recordings: Recording) -> None:
         """Raises RecordingError where it is beside the time of all of these."""
@@ -72,19 +75,23 @@ class Section:
 
     def _moments(self, recordings: Sequence[Recording]) -> tuple[int | None, int | None]:
         begin_ns = min((recording.start_ns for recording in recordings if recording.message_count), default=0)
-        moments = (None if s is None else begin_ns + round(s * 1e9) for s in (self.start, self.end))
-        first, last = moments
+        first, last = (None if one is None else moment_ns(one, begin_ns) for one in (self.start, self.end))
         return first, last
 
     def _beside(self, recordings: Sequence[Recording]) -> str | None:
         """Why the section has nothing of any: it is before or behind all that they hold, as their indexes say."""
         full = [recording for recording in recordings if recording.message_count]
-        if not full or any(recording.select(None, *self._moments(full)) for recording in full):
+        first_ns, last_ns = self._moments(full)
+        if not full or any(recording.select(None, first_ns, last_ns) for recording in full):
             return None
-        if self.start is not None and self.start > _seconds(full):
-            return f"a section from {self.start:g} s on has nothing of {_ending(full)}: let it begin before that"
-        if self.end is not None and self.end <= 0:
-            return f"a section up to {self.end:g} s has nothing of {_ending(full)}: let it end after 0 s"
+        if first_ns is not None and first_ns > max(one.end_ns for one in full):
+            beside = f"a section from {_said(self.start)} on has nothing of {_ending(full, self.start)}"
+            return f"{beside}: let it begin before that"
+        begin_ns = min(one.start_ns for one in full)
+        if last_ns is not None and last_ns <= begin_ns:
+            least = _date(begin_ns) if isinstance(self.end, datetime) else "0 s"
+            beside = f"a section up to {_said(self.end)} has nothing of {_ending(full, self.end)}"
+            return f"{beside}: let it end after {least}"
         return None
 
 
@@ -93,10 +100,20 @@ def _seconds(full: Sequence[Recording]) -> float:
     return (max(one.end_ns for one in full) - min(one.start_ns for one in full)) / 1e9
 
 
-def _ending(full: Sequence[Recording]) -> str:
+def _ending(full: Sequence[Recording], asked: Moment | None) -> str:
+    """When they end, as the moment that was asked for is said."""
+    at = f"at {_date(max(one.end_ns for one in full))}, " if isinstance(asked, datetime) else ""
     if len(full) == 1:
-        return f"{full[0].path}, which ends {_seconds(full):.12g} s after it began"
-    return f"{len(full)} recordings, which end {_seconds(full):.12g} s after the first of them began"
+        return f"{full[0].path}, which ends {at}{_seconds(full):.12g} s after it began"
+    return f"{len(full)} recordings, which end {at}{_seconds(full):.12g} s after the first of them began"
+
+
+def _said(moment: Moment | None) -> str:
+    return "" if moment is None else moment_said(moment)
+
+
+def _date(ns: int) -> str:
+    return moment_said(datetime.fromtimestamp(ns / 1e9, UTC))
 
 
 ALL = Section()

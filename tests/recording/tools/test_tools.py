@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,14 @@ def test_a_section_has_the_topics_and_the_time_that_were_asked_for(tmp_path: Pat
     with Recording(tmp_path / "b.mcap") as recording:
         assert sorted(recording.topics()) == ["a/1", "a/2"]
         assert recording.metadata[-1] == ("rtmw.cut", {"from": "a.mcap", "topics": "a/1, a/2"})
+
+
+def test_a_section_may_be_of_dates(tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a.mcap", ["a"], 30, apart_ns=SECOND)
+    begin = datetime.fromtimestamp(BEGIN_NS / 1e9, UTC)
+    section = Section(start=begin + timedelta(seconds=6), end=(begin + timedelta(seconds=8)).replace(tzinfo=None))
+    assert cut(path, tmp_path / "b.mcap", section).messages == 2
+    assert numbers(tmp_path / "b.mcap") == [("a", 6), ("a", 7)]
 
 
 def test_a_topic_that_is_not_there_is_named(tmp_path: Path) -> None:
