@@ -41,17 +41,24 @@ class Canvas:
         return ["".join(map(chr, row)) for row in self._cells]
 
 
-def chart(xs: Sequence[float], ys: Sequence[float], size: tuple[int, int], ends: tuple[str, str]) -> list[str]:
+def chart(
+    xs: Sequence[float],
+    ys: Sequence[float],
+    size: tuple[int, int],
+    ends: tuple[str, str],
+    names: Sequence[str] = (),
+) -> list[str]:
     """A picture of so many characters, width and height, with the range of values on its left and `ends` below.
 
-    Points that are no number interrupt the line.
+    Points that are no number interrupt the line. `names`: of the values 0, 1, …, which stand on the left then.
     """
     finite = [y for y in ys if math.isfinite(y)]
     low, high = min(finite, default=0.0), max(finite, default=1.0)
     first, last = (xs[0], xs[-1]) if len(xs) else (0.0, 1.0)
-    labels = [f"{high:.6g}", f"{low:.6g}"]
-    margin = max(map(len, labels))
-    width, height = max(size[0] - margin - 1, 8), max(size[1] - 1, 2)
+    height = max(size[1] - 1, 2)
+    sides = _sides((low, high), height, names)
+    margin = max(map(len, sides))
+    width = max(size[0] - margin - 1, 8)
     canvas = Canvas(width, height)
     canvas.line(
         [
@@ -59,10 +66,20 @@ def chart(xs: Sequence[float], ys: Sequence[float], size: tuple[int, int], ends:
             for x, y in zip(xs, ys, strict=True)
         ]
     )
-    sides = [labels[0], *[""] * (height - 2), labels[1]]
     rows = [f"{side:>{margin}} {row}".rstrip("⠀ ") for side, row in zip(sides, canvas.lines(), strict=True)]
     gap = max(width - len(ends[0]) - len(ends[1]), 1)
     return [*rows, " " * (margin + 1) + ends[0] + " " * gap + ends[1]]
+
+
+def _sides(span: tuple[float, float], height: int, names: Sequence[str]) -> list[str]:
+    """What stands on the left of each row: the least and the largest value, or the names of those between them."""
+    low, high = span
+    sides = [""] * height
+    if not names:
+        sides[0], sides[-1] = f"{high:.6g}", f"{low:.6g}"
+    for value in range(round(low), round(high) + 1) if names else ():
+        sides[round((1 - _share(value, low, high)) * (height - 1))] = names[value]
+    return sides
 
 
 def _share(value: float, low: float, high: float) -> float:

@@ -28,6 +28,8 @@ ROWS: Final = 12
 """Of a chart in the terminal."""
 COLUMNS: Final = 2000
 """Of a picture."""
+LONGEST_NAME: Final = 24
+"""Letters of a name on an axis."""
 FORMS: Final = (".png", ".svg", ".pdf")
 
 
@@ -74,7 +76,12 @@ def _show(every: Sequence[Series]) -> None:
         thin = one.thinned(2 * width)
         ends = _moment(int(one.times_ns[0])), _moment(int(one.times_ns[-1]))
         xs = ((thin.times_ns - thin.times_ns[0]) / 1e9).tolist()
-        print("\n".join(chart(xs, thin.values.tolist(), (width, ROWS), ends)))
+        print("\n".join(chart(xs, thin.values.tolist(), (width, ROWS), ends, _names(one))))
+
+
+def _names(one: Series) -> list[str]:
+    """The texts of a series, cut to what an axis has room for; a message must not steer the terminal that shows it."""
+    return ["".join(c if c.isprintable() else "�" for c in name)[:LONGEST_NAME] for name in one.names]
 
 
 def _moment(ns: int) -> str:
@@ -88,7 +95,10 @@ def _draw(every: Sequence[Series], target: Path, suffix: str) -> None:
     panels = figure.subplots(len(every), 1, sharex=True, squeeze=False)
     for one, (axes,) in zip(every, panels, strict=True):
         thin = one.thinned(COLUMNS)
-        axes.plot(thin.times_ns.astype("datetime64[ns]"), thin.values, linewidth=1.0, color="#2a6f97")
+        steps = "steps-post" if one.names else "default"
+        axes.plot(thin.times_ns.astype("datetime64[ns]"), thin.values, linewidth=1.0, color="#2a6f97", drawstyle=steps)
+        if one.names:
+            axes.set_yticks(range(len(one.names)), _names(one), parse_math=False)
         axes.set_title(one.name, loc="left", fontsize=10)
         axes.grid(color="#e5e5e5", linewidth=0.8)
     locator = dates.AutoDateLocator()

@@ -56,17 +56,19 @@ def info(arguments: argparse.Namespace) -> int:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Status 1 if one of the recordings is damaged or not complete."""
-    status = 0
+    """Status 1 if one of the recordings is damaged; else 3 if one has no end, and is whole as far as it goes."""
+    every = list[Checked]()
     with working("checked") as (found, progress):
         for path in found(arguments.paths):
             checked = check_recording(path, progress)
-            status |= not checked.is_whole
+            every.append(checked)
             if arguments.json:
                 show_json({**asdict(checked), "path": str(path), "whole": checked.is_whole})
             else:
                 _show_checked(checked)
-    return int(status)
+    if any(checked.problems for checked in every):
+        return 1
+    return 0 if all(checked.is_whole for checked in every) else PARTLY
 
 
 def recover(arguments: argparse.Namespace) -> int:
@@ -309,10 +311,10 @@ def _missing(topic: TopicInfo) -> str | None:
 
 
 def _show_checked(checked: Checked) -> None:
-    verdict = "whole" if checked.is_whole else "damaged"
+    verdict = "damaged" if checked.problems else "whole, but without an end" if checked.ending else "whole"
     messages, chunks = counted(checked.messages, "message"), counted(checked.chunks, "chunk")
     print(f"{checked.path}: {verdict}, {messages} in {chunks} read")
-    for problem in checked.problems:
+    for problem in filter(None, [*checked.problems, checked.ending]):
         print(f"  {problem}")
     for topic, count in checked.gaps.items():
         print(f"  {topic}: {counted(count, 'message')} published and not recorded")

@@ -127,6 +127,11 @@ class Recording(Tabular):
         return f"it has no end: {whole}, until byte {self._walk.position} of {self._file.size}"
 
     @property
+    def lacks_end(self) -> bool:
+        """It is not complete, and what has been read of it is whole: it was cut, or is still being written."""
+        return bool(self.incomplete_because) and not self._why_not and not (self._walk and self._walk.why_not)
+
+    @property
     def schemas(self) -> Mapping[int, Schema]:
         """By id."""
         return self._index.schemas

@@ -9,7 +9,7 @@ import pytest
 
 from rtmw.cli import main
 from rtmw.cli.braille import Canvas, chart
-from tests.spark.plant import Plant, speed
+from tests.spark.plant import Phase, Plant, speed
 
 
 @pytest.fixture
@@ -57,9 +57,39 @@ def test_a_picture_is_written_by_its_name(path: Path, tmp_path: Path, suffix: st
     assert sorted(item.name for item in tmp_path.iterdir()) == ["a.mcap", target.name]
 
 
+def test_an_enumeration_is_plotted_by_the_names_of_its_values(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plot", "pump/1.state", str(path)]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "pump/1.state, 100 values"
+    named = [line.split()[0] for line in told[1:-1] if line[:1].strip() or line.strip().split()[0].isalpha()]
+    assert sorted(named) == sorted({speed(number).state.name for number in range(100)})
+    target = tmp_path / "states.svg"
+    assert main(["plot", "pump/1.state", str(path), "-o", str(target)]) == 0
+    for name in named:
+        assert f"<!-- {name} -->" in target.read_text()
+
+
+def test_texts_are_plotted_by_name_up_to_as_many_as_an_axis_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant = Plant(tmp_path / "texts.mcap")
+    plant.put("few", range(40), lambda number: Phase(f"phase\x1b{number % 3}$x^$"))
+    plant.put("many", range(40), lambda number: Phase(f"phase {number}"))
+    path = str(plant.close())
+    assert main(["plot", "few.name", path, "-o", str(tmp_path / "few.png")]) == 0
+    assert main(["plot", "few.name", path]) == 0
+    told = capsys.readouterr().out
+    assert "phase�0$x^$" in told
+    assert "\x1b" not in told
+    assert main(["plot", "many.name", path]) == 1
+    assert "many.name has 40 different texts; an axis shows 20 at most" in capsys.readouterr().err
+
+
 def test_what_cannot_be_plotted_is_said(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plot", "pump/1.speed", str(path)]) == 1
-    assert "pump/1.speed is no number of pump/1; there are pump/1." in capsys.readouterr().err
+    assert "pump/1.speed is no number and no text of pump/1; there are pump/1." in capsys.readouterr().err
     assert main(["plot", "pump/1.rpm", str(path), "-o", str(tmp_path / "a.gif")]) == 1
     assert "its name must end in .png, .svg, .pdf" in capsys.readouterr().err
     assert main(["plot", "pump/1.rpm", str(tmp_path / "b.mcap")]) == 1

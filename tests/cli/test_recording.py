@@ -70,12 +70,21 @@ def test_info_shows_that_the_disk_of_its_recorder_failed(tmp_path: Path, capsys:
     assert out.splitlines()[-1].split() == ["t", "bytes", "1", "-", "4", "unwritten"]
 
 
-def test_check_has_status_1_for_a_damaged_recording(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_has_status_1_for_a_damaged_recording_and_3_for_one_without_its_end(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(capsys, "check", path) == (0, f"{path}: whole, 10 messages in 10 chunks read\n", "")
-    path.write_bytes(path.read_bytes()[:-5])
+    data = path.read_bytes()
+    path.write_bytes(data[:-5])
     status, out, _ = run(capsys, "check", path)
-    assert (status, out.splitlines()[0]) == (1, f"{path}: damaged, 10 messages in 10 chunks read")
+    first, second, *_ = out.splitlines()
+    assert (status, first) == (3, f"{path}: whole, but without an end, 10 messages in 10 chunks read")
+    assert second.endswith("Its recorder was killed or still writes, or the file was cut")
     assert json.loads(run(capsys, "check", path, "--json")[1])["whole"] is False
+    damaged = path.with_name("b.mcap")
+    damaged.write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])
+    status, out, _ = run(capsys, "check", path, damaged)
+    assert (status, f"{damaged}: damaged, " in out) == (1, True)
 
 
 def test_recover_says_what_was_lost(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +179,7 @@ def test_one_file_that_is_no_recording_does_not_hide_what_is_in_the_others(
 
 
 def test_a_section_without_time_is_refused(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = "rtmw: a section from 3.0 s to 2.0 s has no time in it\n"
+    told = "rtmw: a section from 3 s to 2 s has no time in it\n"
     assert run(capsys, "cut", path, "--start", 3, "--end", 2, "-o", path.with_name("b.mcap")) == (1, "", told)
     assert not path.with_name("b.mcap").exists()
 
@@ -183,10 +192,20 @@ def test_a_section_without_time_is_refused(path: Path, capsys: pytest.CaptureFix
     [
         (("--start", 9.5), "from 9.5 s on has nothing of {}, which ends 9 s after it began: let it begin before that"),
         (("--end", 0), "up to 0 s has nothing of {}, which ends 9 s after it began: let it end after 0 s"),
+        (
+            ("--start", "2023-11-14T22:14"),
+            "from 2023-11-14 22:14:00 on has nothing of {}, which ends at 2023-11-14 22:13:29, 9 s after it began: let "
+            "it begin before that",
+        ),
+        (
+            ("--end", "2023-11-15T00:00:00+02:00"),
+            "up to 2023-11-14 22:00:00 has nothing of {}, which ends at 2023-11-14 22:13:29, 9 s after it began: let "
+            "it end after 2023-11-14 22:13:20",
+        ),
     ],
 )
 def test_a_section_beside_the_time_of_the_recording_is_refused_with_what_to_give_instead(
-    path: Path, capsys: pytest.CaptureFixture[str], command: str, option: tuple[str, float], told: str
+    path: Path, capsys: pytest.CaptureFixture[str], command: str, option: tuple[str, object], told: str
 ) -> None:
     words = command.format(path, path.with_name("b")).split()
     assert run(capsys, *words, *option) == (1, "", f"rtmw: a section {told.format(path)}\n")

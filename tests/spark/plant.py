@@ -46,6 +46,11 @@ class Deep(IdlStruct, typename="plant.Deep"):
     below: t.sequence["tests.spark.plant.Deep"]  # noqa: F821 (cyclonedds imports it by this name)
 
 
+@dataclass
+class Phase(IdlStruct, typename="plant.Phase"):
+    name: str
+
+
 def speed(number: int) -> Speed:
     return Speed(number % 5, number / 7, (1 << 63) + number, State.RUNNING if number % 3 else State.STOPPED)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rtmw.errors import RecordingError
 from rtmw.recording.recording import Recording
+from rtmw.recording.report.grid import Run
 from rtmw.recording.report.measure import Measuring
 from rtmw.recording.tools.copying import Progress, no_progress
 from rtmw.recording.tools.info import RecordingInfo, RunInfo, info, recorder_of, run_of
@@ -80,8 +81,32 @@ class Contents:
         """The number of the first message of each file."""
         return tuple(accumulate((file.info.messages for file in self.files[:-1]), initial=0))
 
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs of recorders, by their begin. Files that do not say it go with those that lie before them."""
+        found: dict[str, list[File]] = {}
+        begun = ""
+        for file in self.files:
+            begun = file.recorder.get("started_ns", begun)
+            found.setdefault(begun, []).append(file)
+        runs = [_run([file for file in files if file.info.messages or file.recorder]) for files in found.values()]
+        return tuple(sorted((run for run in runs if run is not None), key=lambda run: run.since_ns))
+
     def measuring(self, grid: Grid) -> Measuring:
-        return Measuring(grid, self.known, self.bases)
+        return Measuring(grid, self.runs, self.bases)
+
+
+def _run(files: Sequence[File]) -> Run | None:
+    """None: there are no files."""
+    if not files:
+        return None
+    known = frozenset(topic for file in files for topic in file.known)
+    return Run(
+        min(file.moment("started_ns", file.info.start_ns) for file in files),
+        max(file.moment("ended_ns", file.info.end_ns) for file in files),
+        known,
+        known | {topic.topic for file in files for topic in file.info.topics},
+    )
 
 
 def contents_of(paths: Sequence[Path], progress: Progress = no_progress) -> Contents:

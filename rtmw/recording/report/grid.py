@@ -49,6 +49,18 @@ class Grid:
         return begin < self.since_ns or begin + self.every_ns > self.until_ns
 
 
+@dataclass(frozen=True)
+class Run:
+    """From when to when one recorder recorded, into one file or several."""
+
+    since_ns: int
+    until_ns: int
+    known: frozenset[str] = frozenset()
+    """Topics that were there, or were named, when it began: silence before their first message counts."""
+    topics: frozenset[str] = frozenset()
+    """Those that it met later, too: silence behind their last message counts."""
+
+
 def grid_of(since_ns: int, until_ns: int, every: float | None, deadline: float | None) -> Grid:
     """`every` and `deadline` in seconds. Raises ValueError for intervals so short that there would be too many."""
     seconds = max(until_ns - since_ns, 0) / NS

@@ -14,7 +14,7 @@ from rtmw.recording.times import UNSET_NS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rtmw.recording.report.grid import Grid
+    from rtmw.recording.report.grid import Grid, Run
 
     Numbers = NDArray[np.int64]
     _Number = TypeVar("_Number", bound=np.integer[Any])
@@ -40,8 +40,8 @@ class Measuring:
     """The parameters of a measurement that are the same for all topics."""
 
     grid: Grid
-    known: frozenset[str]
-    """Topics that were there, or were named, when the recorder began: silence before their first message counts."""
+    runs: tuple[Run, ...]
+    """When recorders ran, by their begin."""
     bases: tuple[int, ...]
     """The number of the first message of each file: sequences follow each other within a file."""
 
@@ -59,6 +59,7 @@ class Measuring:
         times.sort()
         gaps = np.diff(times)
         usual = np.sort(gaps)
+        self._leave_out_unrecorded(times, gaps)
         silences = self._silences(topic, times, gaps, usual)
         return TopicFigures(
             topic=topic,
@@ -163,13 +164,24 @@ class Measuring:
         return run.astype(np.int32)
 
     def _open_ends(self, topic: str, times: Numbers) -> list[Silence]:
-        """Behind the last message, and of known topics before the first."""
+        """Behind the last message, and of known topics before the first, in the runs that knew the topic."""
         ends: list[Silence] = []
-        if len(times) and times[-1] < self.grid.until_ns:
-            ends.append(Silence(int(times[-1]), self.grid.until_ns, "end"))
-        if len(times) and topic in self.known and times[0] > self.grid.since_ns:
-            ends.append(Silence(self.grid.since_ns, int(times[0]), "begin"))
+        until_ns = max((run.until_ns for run in self.runs if topic in run.topics), default=self.grid.until_ns)
+        since_ns = min((run.since_ns for run in self.runs if topic in run.known), default=None)
+        if len(times) and times[-1] < until_ns:
+            ends.append(Silence(int(times[-1]), until_ns, "end"))
+        if len(times) and since_ns is not None and times[0] > since_ns:
+            ends.append(Silence(since_ns, int(times[0]), "begin"))
         return ends
+
+    def _leave_out_unrecorded(self, times: Numbers, gaps: Numbers) -> None:
+        """Shortens gaps by the time in which no recorder ran."""
+        until_ns = self.runs[0].until_ns if self.runs else 0
+        for run in self.runs[1:]:
+            row = int(np.searchsorted(times, until_ns, side="right")) - 1
+            if run.since_ns > until_ns and 0 <= row < len(gaps) and times[row + 1] >= run.since_ns:
+                gaps[row] -= run.since_ns - until_ns
+            until_ns = max(until_ns, run.until_ns)
 
     def _silences(self, topic: str, times: Numbers, gaps: Numbers, usual: Numbers) -> list[Silence]:
         """`usual`: the gaps, ordered."""

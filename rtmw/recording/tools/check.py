@@ -24,6 +24,7 @@ from rtmw.recording.records import DATA_END, FOOTER, HEAD, MAGIC, Opcode
 from rtmw.recording.schemas.payloads import described_payloads
 from rtmw.recording.times import UNSET_NS
 from rtmw.recording.tools.copying import Progress, no_progress
+from rtmw.recording.tools.salvage import Found, Gap, Salvage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +49,9 @@ class Checked:
     messages: int = 0
     """In chunks that are whole."""
     problems: list[str] = field(default_factory=list[str])
-    """Each in one sentence; none: the recording is whole."""
+    """Each in one sentence; none: what is there of the recording is whole."""
+    ending: str = ""
+    """Why the recording has no end, in one sentence; "": it has one, or is damaged."""
     gaps: Counter[str] = field(default_factory=Counter[str])
     """Messages of each topic that were published and are not in the recording, by their sequences."""
     missed: Counter[str] = field(default_factory=Counter[str])
@@ -59,7 +62,7 @@ class Checked:
 
     @property
     def is_whole(self) -> bool:
-        return not self.problems
+        return not self.problems and not self.ending
 
 
 def check(path: Path, progress: Progress = no_progress) -> Checked:
@@ -77,7 +80,11 @@ def check(path: Path, progress: Progress = no_progress) -> Checked:
 
 def _check(recording: Recording, checked: Checked, progress: Progress) -> None:
     if not recording.complete:
-        checked.problems.append(f"{recording.path} is not complete: {recording.incomplete_because}")
+        why = f"{recording.path} is not complete: {recording.incomplete_because}"
+        if recording.lacks_end and not _goes_on(recording):
+            checked.ending = f"{why}. Its recorder was killed or still writes, or the file was cut"
+        else:
+            checked.problems.append(why)
     sequences, payloads = _Sequences(recording), _Payloads(recording)
     for done, chunk in enumerate(recording.chunks, 1):
         try:
@@ -100,6 +107,13 @@ def _check(recording: Recording, checked: Checked, progress: Progress) -> None:
             look(recording)
         except RecordingError as error:
             checked.problems.append(str(error))
+
+
+def _goes_on(recording: Recording) -> bool:
+    """Does a whole chunk lie behind what was read? Then there is damage before it, and not only an end that lacks."""
+    behind = max((chunk.position for chunk in recording.chunks), default=recording.header.end)
+    parts = [type(part) for part in Salvage(recording._file, behind)]
+    return Gap in parts and Found in parts[parts.index(Gap) :]
 
 
 def _check_indexes(recording: Recording, chunk: Chunk, batch: Batch) -> None:

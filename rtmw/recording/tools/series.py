@@ -1,4 +1,4 @@
-"""Members of messages as series of numbers over time."""
+"""Members of messages as series of numbers over time; texts, such as the names of enumerators, as numbers of names."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 _TIMES: Final = ("publish_time_ns", "log_time_ns")
+MOST_NAMES: Final = 20
+"""Texts that one axis can show."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Series:
     """When they were published; where nobody says it, when they were recorded."""
     values: NDArray[np.float64]
     """NaN where the member is absent."""
+    names: tuple[str, ...] = ()
+    """Of a text: those that the values 0, 1, … stand for, in the order in which they came first."""
 
     def thinned(self, columns: int) -> Series:
         """So few points that a picture of so many columns looks the same: the least and the largest of each column."""
@@ -46,7 +50,7 @@ class Series:
         starts = np.flatnonzero(np.diff(column, prepend=-1))
         bounds = zip(starts.tolist(), [*starts[1:].tolist(), len(column)], strict=True)
         kept = sorted({row for begin, end in bounds for row in _extremes(self.values, begin, end)})
-        return Series(self.name, self.times_ns[kept], self.values[kept])
+        return Series(self.name, self.times_ns[kept], self.values[kept], self.names)
 
 
 def _extremes(values: NDArray[np.float64], begin: int, end: int) -> Iterator[int]:
@@ -61,27 +65,42 @@ def _extremes(values: NDArray[np.float64], begin: int, end: int) -> Iterator[int
 def series(recordings: Sequence[Recording], wanted: str, selection: TimeRange) -> Series:
     """`wanted`: a topic, a dot and a member, as pump/speed.rpm, imu.rates.x or arm.angles[2].
 
-    Raises ValueError for a topic or a member that there is not, or that is no number; RecordingDamaged, ValueMismatch.
+    Raises ValueError for a topic or a member that there is not, or that is no number and no text, and for more texts
+    than an axis can show; RecordingDamaged, ValueMismatch.
     """
     topic, steps = _split(recordings, wanted)
     frame = Frame(recordings, topic)
     column = next((name for name in frame.layout.columns if name.lower() == steps[0].lower()), None)
-    if column is None or _kind(frame, column, steps[1:]) is None:
+    kind = None if column is None else _kind(frame, column, steps[1:])
+    if column is None or kind is None:
         members = [column.field for column in frame.layout.columns.values() if column.member is not None]
-        known = [name for field in members for name in _numbers(field)]
-        raise ValueError(f"{wanted} is no number of {topic}; there are {some([f'{topic}.{name}' for name in known])}")
-    times, values = list[Any](), list[Any]()
+        known = some([f"{topic}.{name}" for field in members for name in _plottable(field)])
+        raise ValueError(f"{wanted} is no number and no text of {topic}; there are {known}")
+    times, found = list[Any](), list[Any]()
     for batch in frame.read(Query((*_TIMES, column), selection)):
-        found = batch.column(2)
+        values = batch.column(2)
         for step in steps[1:]:
-            found = _element(found, int(step)) if step.isdecimal() else pc.struct_field(found, [step])
-        values.append(pc.cast(found, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+            values = _element(values, int(step)) if step.isdecimal() else pc.struct_field(values, [step])
+        found.append(values)
         publish, log = (batch.column(at).fill_null(UNSET_NS).to_numpy(zero_copy_only=False) for at in (0, 1))
         times.append(np.where(publish == UNSET_NS, log, publish))
-    at, value = (np.concatenate(parts) if parts else np.zeros(0) for parts in (times, values))
+    at = np.concatenate(times) if times else np.zeros(0)
+    value, names = _numbered(wanted, pa.chunked_array(found, kind))
     order = np.argsort(at, kind="stable")
     order = order[at[order] != UNSET_NS]
-    return Series(wanted, at[order].astype(np.int64), value[order].astype(np.float64))
+    return Series(wanted, at[order].astype(np.int64), value[order].astype(np.float64), names)
+
+
+def _numbered(wanted: str, values: pa.ChunkedArray) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """Numbers, and of texts what they stand for. Raises ValueError for too many of these."""
+    names = tuple[str, ...]()
+    if _is_text(values.type):
+        texts = values.combine_chunks().dictionary_encode()
+        texts = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+        names, values = tuple(texts.dictionary.to_pylist()), texts.indices
+        if len(names) > MOST_NAMES:
+            raise ValueError(f"{wanted} has {len(names)} different texts; an axis shows {MOST_NAMES} at most")
+    return pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False), names
 
 
 def _split(recordings: Sequence[Recording], wanted: str) -> tuple[str, list[str]]:
@@ -100,7 +119,7 @@ def _split(recordings: Sequence[Recording], wanted: str) -> tuple[str, list[str]
 
 
 def _kind(frame: Frame, column: str, steps: Sequence[str]) -> Any:
-    """The type of the number to which the steps lead; None: they lead to none."""
+    """The type of the number or text to which the steps lead; None: they lead to none."""
     kind: Any = frame.layout.columns[column].field.type
     for step in steps:
         if step.isdecimal() and _is_list(kind):
@@ -109,7 +128,7 @@ def _kind(frame: Frame, column: str, steps: Sequence[str]) -> Any:
             kind = kind.field(step).type
         else:
             return None
-    return kind if _is_number(kind) else None
+    return kind if _is_number(kind) or _is_text(kind) else None
 
 
 def _element(lists: Any, index: int) -> Any:
@@ -130,13 +149,17 @@ def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
-def _numbers(field: Any, above: str = "") -> Iterator[str]:
-    """The numbers of a column, as they are written."""
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _plottable(field: Any, above: str = "") -> Iterator[str]:
+    """The numbers and texts of a column, as they are written."""
     name = f"{above}{field.name}"
     if pa.types.is_struct(field.type):
         for part in field.type:
-            yield from _numbers(part, f"{name}.")
-    elif _is_number(field.type):
+            yield from _plottable(part, f"{name}.")
+    elif _is_number(field.type) or _is_text(field.type):
         yield name
-    elif _is_list(field.type) and _is_number(field.type.value_type):
+    elif _is_list(field.type) and (_is_number(field.type.value_type) or _is_text(field.type.value_type)):
         yield f"{name}[0]"

@@ -14,7 +14,7 @@ from rtmw.recording import Recording
 from rtmw.recording.batch import CARRIED
 from rtmw.recording.report.figures import Distribution, Silence, TopicFigures, loaded
 from rtmw.recording.report.gather import KINDS, Gathered, TopicColumns, numbered
-from rtmw.recording.report.grid import Grid, grid_of
+from rtmw.recording.report.grid import Grid, Run, grid_of
 from rtmw.recording.report.measure import Measuring, distribution
 from rtmw.recording.times import UNSET_NS
 from tests.recording.report import made
@@ -36,7 +36,8 @@ def rows(publish: list[int], **columns: list[int]) -> TopicColumns:
 def figures(
     found: TopicColumns, grid: Grid = GRID, known: tuple[str, ...] = (), bases: tuple[int, ...] = (0,)
 ) -> TopicFigures:
-    return Measuring(grid, frozenset(known), bases).figures("t", found)
+    run = Run(grid.since_ns, grid.until_ns, frozenset(known), frozenset(known))
+    return Measuring(grid, (run,), bases).figures("t", found)
 
 
 def nearest_rank(values: list[int], share: float) -> int:
@@ -149,6 +150,38 @@ def test_a_regular_topic_that_dies_is_silent_until_the_end(tmp_path: Path) -> No
     assert topics["dies"].silences == (Silence(last, BEGIN_NS + 20 * SECOND, "end"),)
     assert topics["breaks"].silences == (Silence(BEGIN_NS + 4900 * MS, BEGIN_NS + 9 * SECOND, "between"),)
     assert topics["fine"].silences == ()
+
+
+def run(path: Path, begin: int, topics: dict[str, int], known: str = "[]") -> Path:
+    """A recording of 20 seconds from a second on, of topics that send ten messages a second until another second."""
+    with Maker(path) as maker:
+        for topic, until in topics.items():
+            channel = maker.channel(topic)
+            for at in range(begin * SECOND, until * SECOND, 100 * MS):
+                maker.write(channel, at + made.LATENCY, b"x", published=at)
+        ends = {"started_ns": str(BEGIN_NS + begin * SECOND), "ended_ns": str(BEGIN_NS + (begin + 20) * SECOND)}
+        maker.writer.metadata("rtmw.recorder", made.told(known=known, **ends))
+    return path
+
+
+def test_a_topic_that_no_later_run_knew_is_expected_until_its_own_run_ended(tmp_path: Path) -> None:
+    first = run(tmp_path / "a_0.mcap", 0, {"stays": 20, "ended": 20, "died": 12, "paused": 20})
+    later = run(tmp_path / "b_0.mcap", 3600, {"stays": 3620, "new": 3620, "paused": 3605}, '["new", "stays"]')
+    topics = {one.topic: one for one in made.facts(first, later, deadline=2.0).topics}
+    assert {name: topics[name].silences for name in ("stays", "ended", "new")} == {"stays": (), "ended": (), "new": ()}
+    assert {name: one.deadline.misses for name, one in topics.items() if one.deadline} == {
+        "stays": 0, "ended": 0, "new": 0, "died": 1, "paused": 1,
+    }  # fmt: skip
+    assert topics["died"].silences == (Silence(BEGIN_NS + 11900 * MS, BEGIN_NS + 20 * SECOND, "end"),)
+    assert topics["paused"].silences == (Silence(BEGIN_NS + 3604900 * MS, BEGIN_NS + 3620 * SECOND, "end"),)
+
+
+def test_files_of_one_run_are_judged_together_also_the_last_one_of_a_recorder_that_was_killed(tmp_path: Path) -> None:
+    first = run(tmp_path / "a_0.mcap", 0, {"stays": 20, "died": 20})
+    with Maker(tmp_path / "a_1.mcap") as maker:
+        made.regular(maker, maker.channel("stays"), until=60 * SECOND, without=range(20 * SECOND))
+    topics = {one.topic: one for one in made.facts(first, maker.path).topics}
+    assert topics["died"].silences == (Silence(BEGIN_NS + 19900 * MS, BEGIN_NS + 59900 * MS + made.LATENCY, "end"),)
 
 
 def test_a_topic_that_was_never_regular_is_silent_only_if_it_is_so_for_long() -> None:

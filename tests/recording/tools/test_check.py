@@ -34,9 +34,26 @@ def test_every_turned_bit_is_found(whole: Path) -> None:
         assert not check(whole).is_whole, f"bit {place % 8} of byte {place}"
 
 
-def test_a_recording_that_was_cut_is_not_complete(whole: Path) -> None:
-    whole.write_bytes(whole.read_bytes()[:-1])
-    assert "not complete" in check(whole).problems[0]
+def test_a_recording_that_was_cut_anywhere_has_no_end_and_is_not_damaged(whole: Path) -> None:
+    data = whole.read_bytes()
+    with Recording(whole) as recording:
+        begin = recording.chunks[0].position
+    for size in range(begin, len(data), 11):
+        whole.write_bytes(data[:size])
+        checked = check(whole)
+        assert (checked.problems, checked.is_whole) == ([], False), size
+        assert "is not complete: it has no end" in checked.ending
+
+
+def test_damage_in_a_recording_without_an_end_is_no_lack_of_an_end(whole: Path) -> None:
+    with Recording(whole) as recording:
+        first, second, *_, last = recording.chunks
+    data = whole.read_bytes()[: last.side_position]
+    for place in (first.position + first.length - 1, second.position + 3, second.position + 20):
+        turned = bytearray(data)
+        turned[place] ^= 1
+        whole.write_bytes(turned)
+        assert check(whole).problems, place
 
 
 def test_all_damaged_chunks_are_named_not_only_the_first(whole: Path) -> None:

@@ -82,11 +82,13 @@ def test_a_part_of_the_time_may_be_chosen(path: Path) -> None:
     ("wanted", "error"),
     [
         ("leg.x", r"no member of a topic, as TOPIC\.member; there are the topics arm, arm\.left"),
-        ("arm.left", "no number of arm; there are none"),
-        ("arm.left.speed", r"no number of arm\.left; there are arm\.left\.rates\.x, .*angles\[0\], .*is_moving"),
-        ("arm.left.name", r"no number of arm\.left"),
-        ("arm.left.rates", r"no number of arm\.left"),
-        ("arm.left.angles", r"no number of arm\.left"),
+        ("arm.left", "no number and no text of arm; there are none"),
+        (
+            "arm.left.speed",
+            r"no number and no text of arm\.left; there are arm\.left\.rates\.x, .*angles\[0\], .*is_moving",
+        ),
+        ("arm.left.rates", r"no number and no text of arm\.left"),
+        ("arm.left.angles", r"no number and no text of arm\.left"),
         ("arm.left.rates..x", r"no member of arm\.left, as rates\.x or angles\[2\]"),
         ("arm.left.angles[x]", r"no member of arm\.left"),
     ],
