@@ -8,8 +8,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from rtmw.cli.quantities import argument, count, natural, seconds
-from rtmw.cli.replay_arguments import moment, rate
+from rtmw.cli.quantities import argument, count, moment, natural, seconds
+from rtmw.cli.replay_arguments import rate
 from rtmw.cli.subcommands import add_subcommand
 from rtmw.log_options import check_segment
 from rtmw.publisher import check_count

@@ -8,15 +8,16 @@ from rtmw.cli import main
 from rtmw.cli.arguments import build_parser
 
 TIME = "is not a time; write seconds as a number, or as '500ms', '10min', '2h', '7d'"
+MOMENT = "is no moment: seconds, 10min, or 2026-01-31T12:00:00"
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("plot a.b run --start x", f"'x' {TIME}"),
-        ("plot a.b run --end -1", f"'-1' {TIME}"),
-        ("recording cut run -o part --start 1m", f"'1m' {TIME}"),
-        ("recording export run --csv - --end 1e300", "it is '1e300'; it must be from 0 to 1e+09 seconds"),
+        ("plot a.b run --start x", f"x {MOMENT}"),
+        ("plot a.b run --end -1", f"-1 {MOMENT}"),
+        ("recording cut run -o part --start 1m", f"1m {MOMENT}"),
+        ("recording export run --csv - --end 1e300", f"1e300 {MOMENT}"),
         ("replay run --spin x", f"'x' {TIME}"),
         ("replay run --max-blocking x", f"'x' {TIME}"),
         ("replay run --wait x", "x is not a whole number"),

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.cli.replay_arguments import moment, quality, rate, renaming
+from rtmw.cli.quantities import moment
+from rtmw.cli.replay_arguments import quality, rate, renaming
 from tests.cli.command import Run
 from tests.recordings import SECOND, Maker, numbered
 
