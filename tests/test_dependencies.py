@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = ("arrow", "pandas", "polars", "sql", "catalog", "json", "protobuf", "plot", "link", "spark")
+EXTRAS = ("arrow", "pandas", "polars", "sql", "catalog", "json", "protobuf", "plot", "link", "completion", "spark")
 """What users may add; `dev` is not theirs."""
 
 OURS = {"rtmw", "topics"}

@@ -14,6 +14,7 @@ import rtmw
 from rtmw.addresses import place_to_listen
 from rtmw.cli import (
     clean,
+    completion,
     delay,
     doctor,
     echo,
@@ -152,7 +153,8 @@ def _add_windows(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_topic_commands(commands: Commands) -> None:
-    _add(commands, "list", topic.list_topics, "list the topics of the domain")
+    listed = _add(commands, "list", topic.list_topics, "list the topics of the domain")
+    listed.add_argument("--names", action="store_true", help="only their names, one a line")
     info = _add(
         commands, "info", topic.info, "show a topic's endpoints, their QoS and drops, and pairs that do not match"
     )
@@ -178,7 +180,7 @@ def _add_topic_commands(commands: Commands) -> None:
 def _add_echo(commands: Commands) -> None:
     parser = _add(commands, "echo", echo.echo, "print the messages of a topic as they come")
     parser.add_argument("topic")
-    parser.add_argument("--count", type=count, help="messages to print (default: until Ctrl-C)")
+    parser.add_argument("-n", "--count", type=count, help="messages to print (default: until Ctrl-C)")
     parser.add_argument("--wait", action="store_true", help="wait for a topic that is not there yet")
     parser.add_argument("--timeout", type=seconds, help="give up after so many seconds without a message to print")
     parser.add_argument("--field", metavar="a.b", help="print only this field of the value")
@@ -261,3 +263,4 @@ def _add_upkeep(commands: Commands) -> None:
     parser = _add(commands, "clean", clean.clean, "remove the shared memory of the domain", json=False)
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--force", action="store_true", help="also while living programs are attached")
+    completion.add_command(commands)

@@ -54,6 +54,9 @@ def list_topics(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json([_summary(view) for view in views])
         return 0
+    if arguments.names:
+        print("".join(f"{view.name}\n" for view in views), end="")
+        return 0
     rows = [(view.name, ", ".join(view.types), *list(_summary(view).values())[2:]) for view in views]
     columns = ("topic", "types", "publishers", "subscribers", "published", "bytes", "queued", "dropped")
     show(Table(f"Domain {arguments.domain}: {counted(len(views), 'topic')}", columns, rows))
