@@ -51,19 +51,20 @@ def _peers(region: shm.Region, rows: Iterable[shm.PublisherRow | shm.SubscriberR
             yield Peer(row.pid, row.type, type_name_of(types, row.type), Reliability(row.reliability))
 
 
-def type_name_of(types: dict[int, tuple[str, bytes]], index: int) -> str:
-    """Name of a type for people, by its index in the region; `?` when it is not among `types`: made later."""
-    if index == shm.TYPE_ANY:
+def type_name_of(types: dict[int, tuple[str, bytes]], life: int) -> str:
+    """Name of a type for people, by its life in the region; `?` when it is not among `types`: it was made later, or
+    nobody uses it any more."""
+    if life == shm.TYPE_ANY:
         return "*"
-    return "bytes" if index == shm.TYPE_RAW else shown_name(types.get(index, ("?", b""))[0])
+    return "bytes" if life == shm.TYPE_RAW else shown_name(types.get(life, ("?", b""))[0])
 
 
-def _same_type(types: dict[int, tuple[str, bytes]], index: int, type: MessageType | AnyType) -> bool:
-    if index == shm.TYPE_ANY or isinstance(type, AnyType):
+def _same_type(types: dict[int, tuple[str, bytes]], life: int, type: MessageType | AnyType) -> bool:
+    if life == shm.TYPE_ANY or isinstance(type, AnyType):
         return True
-    if index == shm.TYPE_RAW or type.kind == "bytes":
-        return index == shm.TYPE_RAW and type.kind == "bytes"
-    return types.get(index) == (type.name, type.description)
+    if life == shm.TYPE_RAW or type.kind == "bytes":
+        return life == shm.TYPE_RAW and type.kind == "bytes"
+    return types.get(life) == (type.name, type.description)
 
 
 def _type_reason(types: dict[int, tuple[str, bytes]], mine: Offer, peer: Peer) -> str | None:

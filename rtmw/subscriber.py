@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack, overload
 
 from rtmw import shm
 from rtmw.clock import CLOCK
@@ -69,24 +69,33 @@ class SubscriberStats:
     """Publishers of the topic that are not matched, and why."""
 
 
+_DECODERS_MOST: Final = 256
+"""As many as there are types in a region at a time."""
+
+
 class _Decoders:
     """For `rtmw.ANY`: decodes by the description that lies in the region, compiled once a type."""
 
     def __init__(self, region: shm.Region) -> None:
         self._region = region
-        self._types: dict[int, MessageType | None] = {shm.TYPE_RAW: None}
+        self._types: dict[int, MessageType] = {}
+        """By life, in the order in which they were met."""
 
-    def __call__(self, index: int, data: shm.Sample[Any]) -> Any:
-        if index not in self._types:
-            self._types[index] = from_description(self._described(index))
-        type = self._types[index]
-        return bytes(data) if type is None or type.decode is None else type.decode(data)
+    def __call__(self, life: int, data: shm.Sample[Any]) -> Any:
+        if life == shm.TYPE_RAW:
+            return bytes(data)
+        type = self._types.get(life) or self._meet(life)
+        return bytes(data) if type.decode is None else type.decode(data)
 
-    def _described(self, index: int) -> bytes:
-        described = self._region.types().get(index)
+    def _meet(self, life: int) -> MessageType:
+        """Types come and go; of those that nobody uses any more few are remembered."""
+        described = self._region.types().get(life)
         if described is None:
-            raise RegionDamaged(f"a message of type {index}, which the region does not have; run `rtmw clean`")
-        return described[1]
+            raise RegionDamaged(f"a message of type {life}, which the region does not have; run `rtmw clean`")
+        if len(self._types) == _DECODERS_MOST:
+            del self._types[next(iter(self._types))]
+        self._types[life] = type = from_description(described[1])
+        return type
 
 
 @cache

@@ -54,23 +54,25 @@ class LocalTopic:
 
 
 Types = dict[int, tuple[str, bytes]]
-"""The types of a region: name and description, by number."""
+"""The types of a region: name and description, by life."""
 
 _type_of = lru_cache(maxsize=4096)(from_description)
 
 
 class _Kinds:
-    """The types of a region, by their number there."""
+    """The types of a region, by their life there."""
 
     def __init__(self, types: Types) -> None:
         self._types = types
         self.strange: dict[str, None] = {}
         """Types that could not be read, in the order in which they were met."""
 
-    def __call__(self, index: int) -> MessageType | AnyType | None:
-        if index in (shm.TYPE_ANY, shm.TYPE_RAW):
-            return ANY if index == shm.TYPE_ANY else resolve(bytes)
-        name, description = self._types[index]
+    def __call__(self, life: int) -> MessageType | AnyType | None:
+        if life in (shm.TYPE_ANY, shm.TYPE_RAW):
+            return ANY if life == shm.TYPE_ANY else resolve(bytes)
+        if life not in self._types:  # the endpoint has gone since its row was read, and its type with it
+            return None
+        name, description = self._types[life]
         try:
             return _type_of(description)
         except RtmwError as error:

@@ -143,12 +143,18 @@ def types_in_use(domain: Domain, topic: str) -> list[tuple[str, bytes | None]]:
     Those of its endpoints; where no endpoint names one, those of the messages in its queues.
     """
     region = domain.region
-    life, types = topic_life(region, topic), region.types()
+    life = topic_life(region, topic)
     rows: list[shm.PublisherRow | shm.SubscriberRow] = [*shm.publishers(region), *shm.subscribers(region)]
     used = {row.type for row in rows if row.topic == life and row.is_alive} - {shm.TYPE_ANY}
     if not used and life is not None:
         used = set(region.contents().get(life, (0, 0, ()))[2])
-    return [(type_name_of(types, type), types[type][1] if type in types else None) for type in sorted(used)]
+    types = region.types()  # behind the rows: one that is not there any more has gone since, with who used it
+    described = {life: description for life, (_, description) in types.items()}
+    return [
+        (type_name_of(types, life), described.get(life))
+        for life in sorted(used)
+        if life == shm.TYPE_RAW or life in described
+    ]
 
 
 def by_topic(rows: Iterable[Row]) -> dict[int, list[Row]]:

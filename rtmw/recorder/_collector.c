@@ -131,7 +131,9 @@ static PyObject *Collector_channel(PyObject *self, PyObject *given)
     bool exists = number > 0 && number <= core->channel_count;
     struct channel channel = exists ? core->channels[number] : (struct channel){0};
     pthread_mutex_unlock(&core->lock);
-    if (exists) return Py_BuildValue("IH", channel.source, channel.type);
+    if (exists) /* what a channel has stays as it is until the collector is closed */
+        return Py_BuildValue("IKy#", channel.source, (unsigned long long)channel.life, channel.description,
+                             (Py_ssize_t)channel.description_bytes);
     return PyErr_Format(PyExc_KeyError, "there is no channel %lu", number);
 }
 

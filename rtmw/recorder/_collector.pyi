@@ -22,8 +22,8 @@ class Collector:
     def next(self, timeout_ns: int, /) -> int | None:
         """The next full chunk; None: the time is up, or there will be no more."""
 
-    def channel(self, number: int, /) -> tuple[int, int]:
-        """Source and type of a channel."""
+    def channel(self, number: int, /) -> tuple[int, int, bytes | None]:
+        """Source, type and its description of a channel; None: raw bytes. The type is a key of `Region.types`."""
 
     def missing(self) -> list[tuple[int, int, int, int]]:
         """The messages not recorded since the last call: source, its last channel or 0, cause, count."""

@@ -237,6 +237,7 @@ void collector_free(struct collector *c)
     free(c->waited_for);
     free(c->ready);
     free(c->news);
+    for (uint32_t i = 1; i <= c->channel_count; i++) free(c->channels[i].description);
     free(c->channels);
     free(c->free);
     free(c->full);

@@ -22,8 +22,10 @@ enum { BANDS = RTMW_PRIORITIES, TYPES_AT_FIRST = 2, SOURCES_AT_FIRST = 64 };
 /* Why a message is not in the recording; the numbers are those of the side record (docs/format.md). */
 enum cause { MISSED = 1, EXPIRED, UNKNOWN_TYPE, OVERFLOWED, PAUSED, EARLY, CAUSES };
 
+/* A type of the messages of a topic. While nobody uses it its slot may go to another; when it comes again, `life` is new. */
 struct kind {
-    uint16_t type, channel;
+    uint64_t life, identity; /* of raw bytes, `identity` is 0 */
+    uint16_t channel;
 };
 
 /* A topic that is recorded. The collector thread writes; counters may be read by anyone. */
@@ -59,7 +61,9 @@ struct missed {
 
 struct channel {
     uint32_t source;
-    uint16_t type;
+    uint64_t life;     /* of its type, when the channel was made */
+    void *description; /* of its type, which may be gone when it is written; NULL: raw bytes */
+    size_t description_bytes;
 };
 
 struct collector {
@@ -103,7 +107,7 @@ int64_t source_add(struct collector *, const char *topic, const rtmw_subscriber_
 void source_close(struct source *);
 /* The thread sees what was added; false: no memory. */
 bool sources_adopt(struct collector *);
-/* The channel of a message, a new one if it is the first of its type; 0: there are no more. */
+/* The channel of a message that is held, a new one if it is the first of its type; 0: there are no more. */
 uint16_t source_channel(struct collector *, struct source *, uint16_t type);
 void source_count_missing(struct source *, enum cause, uint64_t count);
 /* What the bus dropped since the last look, and what is new to tell. */

@@ -91,15 +91,20 @@ void source_close(struct source *s)
     free(s);
 }
 
-static uint16_t new_channel(struct collector *c, struct source *s, uint16_t type)
+/* `type`: NULL for raw bytes. */
+static uint16_t new_channel(struct collector *c, struct source *s, uint64_t life, const rtmw_type_copy *type)
 {
+    struct channel made = {.source = s->number, .life = life};
     uint16_t channel = 0;
+    if (type && !(made.description = malloc(type->description_bytes + 1))) return 0;
+    if (type) memcpy(made.description, type->description, made.description_bytes = type->description_bytes);
     pthread_mutex_lock(&c->lock);
     if (c->channel_count + 1 < CHUNK_CHANNELS) {
         channel = (uint16_t)++c->channel_count;
-        c->channels[channel] = (struct channel){s->number, type};
+        c->channels[channel] = made;
     }
     pthread_mutex_unlock(&c->lock);
+    if (!channel) free(made.description);
     return channel;
 }
 
@@ -114,13 +119,28 @@ static bool kinds_room(struct source *s)
     return true;
 }
 
+/* A type that the source has not met in this life. */
+static uint16_t meet_type(struct collector *c, struct source *s, uint16_t type, uint64_t life)
+{
+    rtmw_type_copy copy;
+    bool typed = rtmw_type_find(c->region, type, &copy) == RTMW_OK;
+    for (uint32_t i = 0; typed && i < s->kind_count; i++) {
+        if (s->kinds[i].identity != copy.identity) continue;
+        s->kinds[i].life = life;
+        return s->kinds[i].channel;
+    }
+    uint16_t channel = kinds_room(s) ? new_channel(c, s, life, typed ? &copy : NULL) : 0;
+    if (channel) s->kinds[s->kind_count++] = (struct kind){life, typed ? copy.identity : 0, channel};
+    return channel;
+}
+
 uint16_t source_channel(struct collector *c, struct source *s, uint16_t type)
 {
-    for (uint32_t i = 0; i < s->kind_count; i++)
-        if (s->kinds[i].type == type) return s->channel = s->kinds[i].channel;
-    uint16_t channel = kinds_room(s) ? new_channel(c, s, type) : 0;
-    if (!channel) return 0;
-    s->kinds[s->kind_count++] = (struct kind){type, channel};
+    uint64_t life = rtmw_type_life(c->region, type);
+    uint16_t channel = 0;
+    for (uint32_t i = 0; i < s->kind_count && !channel; i++)
+        if (s->kinds[i].life == life) channel = s->kinds[i].channel;
+    if (!channel && !(channel = meet_type(c, s, type, life))) return 0;
     return s->channel = channel;
 }
 

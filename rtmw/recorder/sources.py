@@ -114,13 +114,13 @@ class Sources:
         if not new:
             return
         self._remember_publishers()
-        types, by_topic = self._domain.region.types(), self._publishers_by_topic()
+        by_topic = self._publishers_by_topic()
         for number in new:
-            source, type = self._collector.channel(number)
+            source, type, description = self._collector.channel(number)
             topic = self._names[source]
             self._channels[topic, type] = number
             publishers = [p for p in by_topic.get(topic, ()) if p.type == type] or self._offered.get((topic, type), [])
-            kind = types[type][1] if type in types else resolve(bytes)
+            kind = resolve(bytes) if description is None else description
             define(definitions, topic, kind, _qos(publishers), number)
         self._latch()
 

@@ -46,7 +46,7 @@ typedef struct {
     PyObject_HEAD
     Region *region; /* attached while a sample lives: its memory lies there */
     PyObject *topic, *decode;
-    bool any; /* decode(index of the type, sample), else decode(sample); NULL: raw bytes */
+    bool any; /* decode(life of the type, sample), else decode(sample); NULL: raw bytes */
 } SampleContext;
 
 typedef struct {
@@ -65,6 +65,7 @@ typedef struct {
     PyObject_HEAD
     SampleContext *context;
     rtmw_message core;
+    uint64_t type; /* its life: topics.h */
     PyObject *value;
     Py_ssize_t exports;
     bool held;

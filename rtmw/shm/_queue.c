@@ -18,10 +18,10 @@ static PyObject *queued_message(struct rtmw_region *r, uint32_t band, const stru
     lock_take(&r->lock);
     if (expires) expires = on_clock(expires, now, realtime_ns(r, now));
     lock_give(&r->lock);
-    return Py_BuildValue("IKKIKKKNy#i", band, (unsigned long long)m->sequence, (unsigned long long)m->size,
-                         (unsigned int)m->type, (unsigned long long)m->publisher, (unsigned long long)m->source_time_ns,
-                         (unsigned long long)expires, holder_pids(r, m->holders), (const char *)m->preview,
-                         (Py_ssize_t)m->shown, m->reliability);
+    return Py_BuildValue("IKKKKKKNy#i", band, (unsigned long long)m->sequence, (unsigned long long)m->size,
+                         (unsigned long long)m->type, (unsigned long long)m->publisher,
+                         (unsigned long long)m->source_time_ns, (unsigned long long)expires, holder_pids(r, m->holders),
+                         (const char *)m->preview, (Py_ssize_t)m->shown, m->reliability);
 }
 
 /* queue(life): [] when that life of the topic is over, or ends meanwhile. */

@@ -1,6 +1,7 @@
 /* Sample: a message where it lies, held until its last view is gone. It holds the region and not the subscriber: that
  * leaves its topic with the last reference to it, whatever samples of it still live. */
 #include "_core.h"
+#include "topics.h"
 
 SampleContext *sample_context(State *state, PyObject *region, PyObject *topic, PyObject *decode, bool any)
 {
@@ -111,8 +112,9 @@ static PyObject *Sample_value(PyObject *object, void *unused)
     if (!sample_is_held(self)) return NULL;
     if (!context->decode) return PyBytes_FromStringAndSize(self->core.data, (Py_ssize_t)self->core.size);
     Py_ssize_t before = self->exports;
-    PyObject *value = context->any ? PyObject_CallFunction(context->decode, "iO", (int)self->core.type, object)
-                                   : PyObject_CallOneArg(context->decode, object);
+    PyObject *value = context->any
+                          ? PyObject_CallFunction(context->decode, "KO", (unsigned long long)self->type, object)
+                          : PyObject_CallOneArg(context->decode, object);
     if (value && !self->value && self->exports == before) self->value = Py_NewRef(value);
     return value;
 }
@@ -122,8 +124,11 @@ static PyObject *Sample_type_name(PyObject *object, void *unused)
     (void)unused;
     Sample *self = (Sample *)object;
     struct rtmw_region *r = self->context->region->core;
-    if (self->core.type >= r->header->types) return PyUnicode_FromString("bytes");
-    PyObject *name = name_at(r->types[self->core.type].name, TYPE_NAME_BYTES);
+    rtmw_type_copy copy;
+    if (self->type == TYPE_RAW) return PyUnicode_FromString("bytes");
+    if (type_read(r, self->core.type, &copy) != self->type)
+        return PyErr_Format(PyExc_ValueError, "the sample was released, and nobody uses its type any more");
+    PyObject *name = name_at(copy.name, TYPE_NAME_BYTES);
     PyObject *dds = PyUnicode_FromString("::"), *dot = PyUnicode_FromString(".");
     PyObject *shown =
         name && dds && dot ? PyUnicode_Replace(name, dds, dot, -1) : NULL; /* as shown_name() of rtmw.types */

@@ -1,4 +1,5 @@
-/* The tables of the region as lists and dicts: what tools show of topics, endpoints, programs and types. */
+/* The tables of the region as lists and dicts: what tools show of topics, endpoints, programs and types. Topics and types are
+ * known by their lives: the number of a slot may mean another one a moment later. */
 #include "_core.h"
 #include "contents.h"
 #include "fingerprint.h"
@@ -53,7 +54,7 @@ static PyObject *type_indices(const struct contents *contents)
 {
     PyObject *types = PyTuple_New(contents->types);
     for (uint32_t i = 0; types && i < contents->types; i++)
-        PyTuple_SET_ITEM(types, i, PyLong_FromUnsignedLong(contents->type[i]));
+        PyTuple_SET_ITEM(types, i, PyLong_FromUnsignedLongLong(contents->type[i]));
     return types;
 }
 
@@ -78,7 +79,7 @@ PyObject *Region_contents(PyObject *self, PyObject *unused)
 }
 
 /* The life of the topic that an endpoint is of. It goes on for as long as the endpoint; so what is read while the word
- * of the endpoint stays the same one's is the right one. 0: the endpoint has gone. */
+ * of the endpoint stays the same one's is the right one, the life of its type as well. 0: the endpoint has gone. */
 static uint64_t topic_of(struct rtmw_region *r, const uint64_t *endpoint, uint64_t word)
 {
     if (slot_topic(word) >= r->header->topics) return 0;
@@ -98,10 +99,11 @@ PyObject *Region_publishers(PyObject *self, PyObject *unused)
         struct publisher_block *p = &r->publishers[i];
         uint8_t reliability = load_relaxed(&p->reliability);
         if (slot_state_of(word) != SLOT_ACTIVE || reliability > RTMW_RELIABLE) continue;
-        uint64_t topic = topic_of(r, &r->publisher_words[i], word);
+        unsigned long long type = type_life(r, load_seq(&p->type));
+        uint64_t topic = topic_of(r, &r->publisher_words[i], word); /* behind the type */
         if (!topic) continue;
         failed =
-            append_new(list, Py_BuildValue("KKIBBIIKKKKKKNK", (unsigned long long)topic, number(&p->identity), p->type,
+            append_new(list, Py_BuildValue("KKKBBIIKKKKKKNK", (unsigned long long)topic, number(&p->identity), type,
                                            reliability, p->priority, p->depth, p->history, number(&p->published),
                                            number(&p->bytes), number(&p->timed_out), number(&p->exhausted),
                                            number(&p->max_blocking), number(&p->lifetime_ns),
@@ -173,12 +175,13 @@ PyObject *Region_subscribers(PyObject *self, PyObject *unused)
         uint8_t reliability = load_relaxed(&s->reliability);
         if (slot_state_of(word) < SLOT_ACTIVE) continue;
         if (reliability > RTMW_RELIABLE) continue; /* nobody writes that: the region is damaged */
-        uint64_t topic = topic_of(r, &r->subscriber_words[i], word);
+        unsigned long long type = type_life(r, load_seq(&s->type));
+        uint64_t topic = topic_of(r, &r->subscriber_words[i], word); /* behind the type */
         if (!topic) continue;
         struct topic *t = &r->topics[link_index(topic)];
-        failed = append_new(list, Py_BuildValue("KKIBINNN(IKKBKON)", (unsigned long long)topic,
-                                                (unsigned long long)subscriber_identity(r, word, i), s->type,
-                                                reliability, s->depth, subscriber_counters(r, t, s), cursors(r, t, s),
+        failed = append_new(list, Py_BuildValue("KKKBINNN(IKKBKON)", (unsigned long long)topic,
+                                                (unsigned long long)subscriber_identity(r, word, i), type, reliability,
+                                                s->depth, subscriber_counters(r, t, s), cursors(r, t, s),
                                                 latency_buckets(r, i), s->history, number(&s->min_interval_ns),
                                                 number(&s->deadline_ns), load_relaxed(&s->exact), number(&s->lease_ns),
                                                 slot_is_parked(word) ? Py_True : Py_False,
@@ -243,12 +246,12 @@ PyObject *Region_types(PyObject *self, PyObject *unused)
     PyObject *types = PyDict_New();
     int failed = types == NULL;
     for (uint32_t i = 0; !failed && i < r->header->types; i++) {
-        struct type_entry *t = &r->types[i];
-        uint32_t bytes = load_relaxed(&t->bytes);
-        if (slot_state_of(load_seq(&t->word)) != SLOT_ACTIVE || bytes > TYPE_BYTES) continue;
-        PyObject *name = name_at(t->name, TYPE_NAME_BYTES);
-        failed =
-            put_new(types, PyLong_FromUnsignedLong(i), Py_BuildValue("Ny#", name, t->description, (Py_ssize_t)bytes));
+        rtmw_type_copy copy;
+        uint64_t life = type_read(r, i, &copy);
+        if (!life) continue;
+        PyObject *name = name_at(copy.name, TYPE_NAME_BYTES);
+        failed = put_new(types, PyLong_FromUnsignedLongLong(life),
+                         Py_BuildValue("Ny#", name, copy.description, (Py_ssize_t)copy.description_bytes));
     }
     return finished(types, failed);
 }

@@ -1,5 +1,6 @@
 /* take, take_many and receive: messages of the core become samples. */
 #include "_core.h"
+#include "topics.h"
 #include "waiting.h"
 
 enum { TAKE_AT_ONCE = 64 };
@@ -14,6 +15,7 @@ static PyObject *sample_of(Subscriber *self, const rtmw_message *message)
     }
     sample->context = (SampleContext *)Py_NewRef((PyObject *)self->context);
     sample->core = *message;
+    sample->type = type_life(self->region->core, message->type);
     sample->value = NULL;
     sample->exports = 0;
     sample->held = true;

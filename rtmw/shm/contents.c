@@ -7,9 +7,11 @@
 
 #include <string.h>
 
+#include "topics.h"
+
 enum { LOOKS = 4 };
 
-static void add_type(struct contents *contents, uint16_t type)
+static void add_type(struct contents *contents, uint64_t type)
 {
     for (uint32_t i = 0; i < contents->types; i++)
         if (contents->type[i] == type) return;
@@ -19,17 +21,18 @@ static void add_type(struct contents *contents, uint16_t type)
 /* Adds the messages of a band. false: head passed the walk; what was added was there, and more may be. */
 static bool add_band(struct rtmw_region *r, struct band *band, struct contents *contents)
 {
-    uint64_t head = load_seq(&band->head), sequence = link_tag(head);
+    uint64_t head = load_seq(&band->head), began = load_relaxed(&band->began);
+    uint64_t sequence = sequence_near(link_tag(head), began);
     uint32_t index = link_index(head);
     for (uint32_t i = 0; index < r->header->descriptors && i < r->header->descriptors; i++) {
         struct descriptor *d = &r->descriptors[index];
         bool is_message = descriptor_is_message(d);
-        uint16_t type = load_acquire(&d->type); /* acquire: before head is read again */
+        uint64_t type = type_life(r, load_acquire(&d->type)); /* acquire: before head is read again */
         uint32_t granules = load_acquire(&d->block_granules);
         uint64_t next = load_acquire(&d->next), its_sequence = load_acquire(&d->sequence);
         if (sequence_near(link_tag(load_seq(&band->head)), sequence) > sequence) return false;
         if ((its_sequence ^ sequence) & TAG_MASK) break; /* somebody wrote over the links, which may lead in a circle */
-        if (is_message) {
+        if (is_message && sequence > began) {
             contents->messages++;
             add_type(contents, type);
         }

@@ -9,8 +9,8 @@ enum { CONTENTS_TYPES = 16 }; /* most types of a topic that are named */
 struct contents {
     uint32_t messages;
     uint32_t types;
-    uint64_t bytes; /* of the pool: blocks as they are claimed, not payloads */
-    uint16_t type[CONTENTS_TYPES];
+    uint64_t bytes;                /* of the pool: blocks as they are claimed, not payloads */
+    uint64_t type[CONTENTS_TYPES]; /* their lives: topics.h */
 };
 
 void contents_count(struct rtmw_region *, struct topic *, struct contents *);

@@ -66,6 +66,7 @@ struct rtmw_region {
     uint64_t pid_namespace;
     bool is_tool;      /* may keep the last slot: see claim_after_sweep */
     uint32_t forks;    /* value of rtmw_forks when attached */
+    bool serves_peers; /* types that it makes are of other hosts: see rtmw_serve_peers */
     uint32_t swept;    /* 1 once this process found that somebody swept after it: see is_swept */
     rtmw_lock lock;    /* guards everything below and the private part of endpoints */
     uint64_t *refs;    /* a descriptor: how many cursors of this process hold it, plus LENT for each message lent out */
@@ -343,7 +344,7 @@ struct peeked {
     uint64_t sequence, size, publisher, source_time_ns, expires_ns, holders[2], next; /* as in struct descriptor */
     uint64_t preview[PREVIEW / 8];                                                    /* `shown` bytes of the payload */
     uint32_t shown;
-    uint16_t type;
+    uint64_t type; /* its life: topics.h */
     uint8_t reliability;
     bool is_message; /* false: emptied */
 };

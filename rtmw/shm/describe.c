@@ -22,7 +22,8 @@ const char *rtmw_describe(int code)
         [RTMW_NO_PARTICIPANT_SLOT] = "every participant slot is taken by a living process",
         [RTMW_NO_TOPIC_SLOT] = "every topic slot is taken",
         [RTMW_NO_ENDPOINT_SLOT] = "every endpoint slot is taken by a living process",
-        [RTMW_NO_TYPE_SLOT] = "every type slot is taken",
+        [RTMW_NO_TYPE_SLOT] = "every type slot is taken by a type that a publisher, a subscriber or a message has, or "
+                              "is kept for this host",
         [RTMW_NOT_FOUND] = "there is no such domain",
         [RTMW_VERSION] = "the region was made by another version",
         [RTMW_DAMAGED] = "the region is half made, truncated, or contradicts itself",

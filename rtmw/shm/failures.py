@@ -55,8 +55,9 @@ def _table() -> dict[int, Message]:
         ),
         core.NO_TYPE_SLOT: (
             errors.LimitReached,
-            "topic {subject!r}: every one of the 256 type slots of the domain is taken, and types stay for as long "
-            "as it does; use fewer types, or another domain",
+            "topic {subject!r}: every one of the 256 type slots of the domain is taken by a type that a publisher, a "
+            "subscriber or a message in a queue has; close some, clear topics that keep messages with `rtmw topic "
+            "clear`, or use another domain",
         ),
         core.NOT_FOUND: (
             errors.DomainNotFound,

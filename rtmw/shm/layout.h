@@ -22,8 +22,8 @@
  *   head, tail, cursor {sequence:44   | index:20}    the sequence only grows, so the word never repeats
  *   participant        {0:4 | generation:36 | pid:22 | state:2}      its first byte is locked while it lives: life.c
  *   slot word          {generation:36 | topic:16 | owner:8 | state:4}
- *                      of topics, types and endpoints. Types stay. An ACTIVE subscriber of owner NOBODY: parked.c
- *   life of a topic    {generation:44 | index:20}    of its slot; what tools know it by
+ *                      of topics, types and endpoints. An ACTIVE subscriber of owner NOBODY: parked.c
+ *   life of a topic    {generation:44 | index:20}    of its slot; what tools know it by. The same of a type
  *   page, granule      {tag:44 | descriptor:20}      owned while that descriptor's block_tag is this tag
  *   trace turn         {ticket:48 | owner:8 | state:8}   of an entry of the ring; owner NOBODY unless it is being written
  *   place              {granules:40 | topic:16 | band:8}  granules of this message and of all before it in the band
@@ -41,7 +41,7 @@
 #include "rtmw.h"
 
 #define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
-#define RTMW_LAYOUT_VERSION 9u
+#define RTMW_LAYOUT_VERSION 10u
 
 enum {
     LINE = 64,
@@ -117,6 +117,9 @@ static inline bool slot_is_there(uint64_t word)
 {
     return slot_state_of(word) == SLOT_ACTIVE || slot_state_of(word) == SLOT_RETIRING;
 }
+
+/* Slots of types from this one on are for everybody; those before it only for programs of this host. */
+static inline uint32_t first_open_type(uint32_t types) { return types / 2; }
 
 /* participant words */
 enum participant_state { ABSENT = 0, PRESENT = 1, LEAVING = 2 };
@@ -222,8 +225,8 @@ struct participant {
 };
 
 struct type_entry {
-    uint64_t word;     /* slot word */
-    uint64_t identity; /* hash of the description; written by the claimer, before ACTIVE */
+    uint64_t word;     /* slot word: by CAS, as retire.c draws it. The rest is written by the claimer, before ACTIVE */
+    uint64_t identity; /* hash of the description */
     uint32_t bytes;    /* of the description */
     uint8_t pad[44];
     char name[TYPE_NAME_BYTES];

@@ -4,7 +4,7 @@
  * read of it is the message if, and only if, the state has the same generation before and after, and names a message both
  * times. Fields are loaded with acquire, so that none is loaded after the second look at the state.
  */
-#include "core.h"
+#include "topics.h"
 
 static bool is_message_of(uint64_t state, uint64_t generation)
 {
@@ -28,7 +28,7 @@ static bool read_message(struct rtmw_region *r, struct descriptor *d, uint64_t s
     m->publisher = load_acquire(&d->publisher);
     m->source_time_ns = load_acquire(&d->source_time_ns);
     m->expires_ns = load_acquire(&d->expires_ns);
-    m->type = load_acquire(&d->type);
+    m->type = type_life(r, load_acquire(&d->type));
     m->reliability = load_acquire(&d->reliability);
     m->holders[0] = load_acquire(&d->holders[0]);
     m->holders[1] = load_acquire(&d->holders[1]);

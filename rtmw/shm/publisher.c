@@ -10,18 +10,19 @@
 
 enum { WAIT_SLICE_NS = 5000000, MEMORY_SLICE_NS = 500000 };
 
-static void fill_block(rtmw_publisher *p, uint16_t type)
+/* The type stays as it is: it is named already, and may not be anything else for a moment. */
+static void fill_block(rtmw_publisher *p)
 {
     struct rtmw_region *r = p->region;
     struct publisher_block *block = p->block = &r->publishers[p->slot];
-    memset(block, 0, sizeof *block);
     block->identity = p->identity = endpoint_identity(r->my_word, p->word, p->slot);
-    block->type = type;
     block->depth = p->qos.depth;
     block->history = p->qos.history;
     block->reliability = (uint8_t)p->qos.reliability;
     block->priority = p->qos.priority;
     block->lifetime_ns = p->qos.lifetime_ns;
+    block->max_blocking = 0;
+    block->published = block->bytes = block->timed_out = block->exhausted = block->held_by_history = 0;
     raise_to(&p->topic->history, p->qos.history);
     if (p->qos.reliability == RTMW_TIMELY) store_seq(&p->topic->timely, 1u);
     if (p->qos.reliability == RTMW_RELIABLE) store_seq(&p->topic->reliable, 1u);
@@ -31,16 +32,14 @@ static int open_locked(rtmw_publisher *p, const char *topic, const rtmw_type *ty
 {
     struct rtmw_region *r = p->region;
     struct claimed claimed;
-    uint16_t type_index;
     if (!memory_make_writable(r)) return RTMW_SYSTEM;
-    int code = type_register(r, type, &type_index);
-    if (code == RTMW_OK) code = endpoint_claim(r, topic, true, &claimed);
+    int code = endpoint_claim(r, &(struct wanted){topic, type, .publishes = true}, &claimed);
     if (code != RTMW_OK) return code;
     p->topic_index = claimed.topic;
     p->topic = &r->topics[claimed.topic];
     p->slot = claimed.slot;
     p->word = claimed.word;
-    fill_block(p, type_index);
+    fill_block(p);
     p->word = (p->word & ~UINT64_C(15)) | SLOT_ACTIVE;
     store_seq(&r->publisher_words[p->slot], p->word);
     return RTMW_OK;

@@ -1,4 +1,4 @@
-/* Topics that nobody uses give their slots back, when a new name finds the table full.
+/* Topics and types that nobody uses give their slots back, when a new one finds the table full.
  *
  *              a maker             its name is decided              nobody uses it, it seems
  *      FREE ───────────────► CLAIMED ────────────────────► ACTIVE ─────────────────────────► RETIRING
@@ -16,6 +16,11 @@
  * again, and the retirer's last CAS fails. Another retirer makes it RETIRING by itself, with the same effect. So nobody waits
  * for a retirer, which may be stopped or dead: it keeps the one slot that it has CLAIMED. The word carries its owner, so that
  * the last CAS never meets the RETIRING of another process.
+ *
+ * A type is unused if and only if: (1) no endpoint's block names it, whatever the state of its slot; (2) no descriptor that is
+ * not FREE does, and so no message that lies in a queue or is held. The looks come in this order: a publisher that the first
+ * does not see any more has linked its messages, which the second sees. An endpoint names its type in its block, and then
+ * looks at the type's word. The offers of a band may go on naming a type that is gone: see topic_reset.
  *
  * A topic that is FREE keeps its queues, each with its last message. A process that has the slot CLAIMED resets what
  * belongs to a life (topic_reset): the retirer, and again the next maker, because the retirer may have died in it. The
@@ -96,11 +101,29 @@ static bool is_idle(struct rtmw_region *r, uint32_t topic, const struct marks *u
     return !is_used(r, topic, used) && (!load_seq(&t->history) || !keeps_messages(r, t));
 }
 
-static bool begin_to_retire(struct rtmw_region *r, uint32_t topic, const struct marks *used)
+static bool begin_to_retire(struct rtmw_region *r, uint64_t *word, uint64_t seen)
+{
+    return cas64(word, seen, slot_make(slot_generation(seen), 0, r->me, SLOT_RETIRING));
+}
+
+static bool is_retiring_by_me(struct rtmw_region *r, uint64_t seen)
+{
+    return seen == slot_make(slot_generation(seen), 0, r->me, SLOT_RETIRING);
+}
+
+/* CLAIMED by me, in another life, so that nobody takes it for half made; 0: it was rescued. */
+static uint64_t end_retiring(struct rtmw_region *r, uint64_t *word, uint64_t seen)
+{
+    uint64_t mine = slot_make(slot_generation(seen) + 1, 0, r->me, SLOT_CLAIMED);
+    return cas64(word, seen, mine) ? mine : 0;
+}
+
+/* ---- topics ---- */
+
+static bool begin_topic(struct rtmw_region *r, uint32_t topic, const struct marks *used)
 {
     uint64_t *word = &r->topics[topic].word, seen = load_seq(word);
-    if (!slot_is_there(seen) || !is_idle(r, topic, used)) return false;
-    return cas64(word, seen, slot_make(slot_generation(seen), 0, r->me, SLOT_RETIRING));
+    return slot_is_there(seen) && is_idle(r, topic, used) && begin_to_retire(r, word, seen);
 }
 
 /* The state of the topic is dropped at once, by a process that has the slot to itself. */
@@ -110,15 +133,14 @@ static void give_back(struct rtmw_region *r, uint32_t topic, uint64_t mine)
     slot_free(&r->topics[topic].word, mine);
 }
 
-static bool end_retiring(struct rtmw_region *r, uint32_t topic, const struct marks *used)
+static bool end_topic(struct rtmw_region *r, uint32_t topic, const struct marks *used)
 {
-    uint64_t *word = &r->topics[topic].word, seen = load_seq(word), generation = slot_generation(seen);
-    if (seen != slot_make(generation, 0, r->me, SLOT_RETIRING)) return false;
-    if (!is_idle(r, topic, used)) return topic_rescue(r, topic, seen), false;
-    uint64_t mine = slot_make(generation + 1, 0, r->me, SLOT_CLAIMED); /* another life: nobody takes it for half made */
-    if (!cas64(word, seen, mine)) return false;
-    give_back(r, topic, mine);
-    return true;
+    uint64_t *word = &r->topics[topic].word, seen = load_seq(word);
+    if (!is_retiring_by_me(r, seen)) return false;
+    if (!is_idle(r, topic, used)) return slot_rescue(word, seen), false;
+    uint64_t mine = end_retiring(r, word, seen);
+    if (mine) give_back(r, topic, mine);
+    return mine != 0;
 }
 
 /* Looks at topics from `first` on, at most `count`, and retires some of them; how many it looked at. */
@@ -128,10 +150,10 @@ static uint32_t retire_some(struct rtmw_region *r, uint32_t first, uint32_t coun
     uint32_t topics = r->header->topics, looked = 0, begun = 0;
     mark_used(r, &used);
     for (; looked < count && begun <= topics / SHARE; looked++)
-        begun += begin_to_retire(r, (first + looked) % topics, &used);
+        begun += begin_topic(r, (first + looked) % topics, &used);
     if (!begun) return looked;
     mark_used(r, &used); /* pairs with endpoint_claim */
-    for (uint32_t i = 0; i < looked; i++) *retired += end_retiring(r, (first + i) % topics, &used);
+    for (uint32_t i = 0; i < looked; i++) *retired += end_topic(r, (first + i) % topics, &used);
     return looked;
 }
 
@@ -182,32 +204,92 @@ bool retire_kept_topic(struct rtmw_region *r)
     return false;
 }
 
-void topic_rescue(struct rtmw_region *r, uint32_t topic, uint64_t word)
+/* ---- types ---- */
+
+static void mark_type(struct rtmw_region *r, struct marks *used, uint32_t type)
 {
-    cas64(&r->topics[topic].word, word, slot_make(slot_generation(word), 0, 0, SLOT_ACTIVE));
+    if (type < r->header->types) used->bit[type / 64] |= UINT64_C(1) << type % 64;
 }
 
-bool topic_stands(struct rtmw_region *r, uint64_t life)
+static void mark_types(struct rtmw_region *r, struct marks *used)
 {
-    uint64_t *word = &r->topics[link_index(life)].word, seen;
+    uint32_t publishers = load_seq(&r->hints->publishers_top), subscribers = load_seq(&r->hints->subscribers_top);
+    memset(used, 0, sizeof *used);
+    for (uint32_t slot = 0; slot < publishers && slot < r->header->publishers; slot++)
+        if (slot_state_of(load_seq(&r->publisher_words[slot])) != SLOT_FREE)
+            mark_type(r, used, load_seq(&r->publishers[slot].type));
+    for (uint32_t slot = 0; slot < subscribers && slot < r->header->subscribers; slot++)
+        if (slot_state_of(load_seq(&r->subscriber_words[slot])) != SLOT_FREE)
+            mark_type(r, used, load_seq(&r->subscribers[slot].type));
+    for (uint32_t i = 0; i < r->header->descriptors; i++)
+        if (state_kind(load_seq(&r->descriptors[i].state)) != FREE)
+            mark_type(r, used, load_seq(&r->descriptors[i].type));
+}
+
+static bool end_type(struct rtmw_region *r, uint32_t type, const struct marks *used)
+{
+    uint64_t *word = &r->types[type].word, seen = load_seq(word);
+    if (!is_retiring_by_me(r, seen)) return false;
+    if (is_marked(used, type)) return slot_rescue(word, seen), false;
+    uint64_t mine = end_retiring(r, word, seen);
+    return mine && slot_free(word, mine);
+}
+
+/* All of them at once: there is nothing in a type that is worth keeping. */
+uint32_t retire_types(struct rtmw_region *r)
+{
+    struct marks used;
+    uint32_t begun = 0, retired = 0;
+    reclaim_passed(r);
+    mark_types(r, &used);
+    for (uint32_t type = 0; type < r->header->types; type++) {
+        uint64_t *word = &r->types[type].word, seen = load_seq(word);
+        begun += slot_is_there(seen) && !is_marked(&used, type) && begin_to_retire(r, word, seen);
+    }
+    if (!begun) return 0;
+    mark_types(r, &used); /* pairs with type_stands */
+    for (uint32_t type = 0; type < r->header->types; type++) retired += end_type(r, type, &used);
+    return retired;
+}
+
+/* ---- who uses one ---- */
+
+void slot_rescue(uint64_t *word, uint64_t seen)
+{
+    cas64(word, seen, slot_make(slot_generation(seen), 0, 0, SLOT_ACTIVE));
+}
+
+static bool stands(uint64_t *word, uint64_t life)
+{
     for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
-        seen = load_seq(word);
+        uint64_t seen = load_seq(word);
         if (!slot_is_there(seen) || slot_generation(seen) != link_tag(life)) return false;
         if (slot_state_of(seen) == SLOT_ACTIVE) return true;
-        topic_rescue(r, link_index(life), seen);
+        slot_rescue(word, seen);
     }
     return false;
 }
 
+bool topic_stands(struct rtmw_region *r, uint64_t life) { return stands(&r->topics[link_index(life)].word, life); }
+
+bool type_stands(struct rtmw_region *r, uint64_t life)
+{
+    return link_index(life) >= r->header->types || stands(&r->types[link_index(life)].word, life);
+}
+
+/* ---- a new life of a topic ---- */
+
 /* The offers of the next life begin at 0: else a subscriber that has counted before one of them came, as all do that are
  * there before the publisher, takes messages of the last life for unread ones. So these are counted together, as of a
- * further offer. */
+ * further offer. The last one stays, and is nobody's message any more: unless a reader of the last life holds it, it no
+ * longer uses its type. */
 static void forget_offers(struct rtmw_region *r, struct band *band)
 {
     struct descriptor *last = descriptor_at(r, link_index(load_seq(&band->tail)));
     if (!last) return;
     for (uint32_t i = 0; i < OFFERS; i++) store_relaxed(&last->count[i], 0u);
     store_relaxed(&last->offer, (uint8_t)OFFERS);
+    if (!descriptor_is_held(last)) store_relaxed(&last->type, (uint16_t)TYPE_RAW);
 }
 
 /* All but the last message goes; an evictor that is there at the same time helps. */
@@ -221,6 +303,9 @@ static void drop_band(struct rtmw_region *r, struct band *band)
     forget_offers(r, band);
 }
 
+/* Within a life of a topic offers stay, also those of a type that is gone. Another type in its slot then goes on counting
+ * where that ended. This does no harm: who takes the new type begins behind all messages of the old one, which were passed
+ * before its slot was given back, and counts differences from there. */
 void topic_reset(struct rtmw_region *r, uint32_t topic)
 {
     struct topic *t = &r->topics[topic];

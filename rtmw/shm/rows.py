@@ -26,7 +26,7 @@ class PublisherRow(NamedTuple):
     identity: int
     """Within the host; the upper 32 bits are the process id."""
     type: int
-    """Index in `Region.types`, or TYPE_RAW."""
+    """Key in `Region.types`, or TYPE_RAW."""
     reliability: int
     priority: int
     depth: int
@@ -68,7 +68,7 @@ class SubscriberRow(NamedTuple):
     identity: int
     """Within the host; the upper 32 bits are the process id."""
     type: int
-    """Index in `Region.types`, TYPE_RAW or TYPE_ANY."""
+    """Key in `Region.types`, TYPE_RAW or TYPE_ANY."""
     reliability: int
     depth: int
     counters: SubscriberCounters

@@ -63,26 +63,26 @@ typedef enum {
     RTMW_NO_PARTICIPANT_SLOT,
     RTMW_NO_TOPIC_SLOT, /* every topic slot is taken by one that has an endpoint, or is traced */
     RTMW_NO_ENDPOINT_SLOT,
-    RTMW_NO_TYPE_SLOT,
-    RTMW_BAD_QOS,     /* a priority above 7, an unknown reliability, or a depth of 0 */
-    RTMW_NOT_FOUND,   /* no such domain */
-    RTMW_VERSION,     /* the region was made by another version */
-    RTMW_DAMAGED,     /* the region is half made, truncated, or contradicts itself */
-    RTMW_DENIED,      /* the region belongs to another user */
-    RTMW_FORKED,      /* the handle is the parent's */
-    RTMW_SYSTEM,      /* a system call failed: see errno */
-    RTMW_BAD_LOAN,    /* not lent to this process: published or dropped before; or larger than what was taken */
-    RTMW_BAD_RELEASE, /* this process has no such message: it was released before, or never taken */
-    RTMW_EXISTS,      /* create: there is such a domain */
-    RTMW_NO_SPACE,    /* create: /dev/shm has no room for it */
-    RTMW_BAD_SIZE,    /* create: a pool below 64 KiB or above 512 GiB, or a reserve above a half */
-    RTMW_NO_TYPE,     /* no type has this index */
-    RTMW_SWEPT,       /* the process closed the region's file descriptor, and was taken for dead: attach anew */
-    RTMW_NO_LOCKS,    /* attach: fcntl(F_OFD_SETLK), by which processes see each other live, is refused: see errno */
-    RTMW_OBSERVER,    /* the region is attached to look on only (not by rtmw_attach) */
-    RTMW_AGAIN,       /* take: messages that this subscriber does not get were passed over; there may be more behind */
-    RTMW_BAD_TIMES,   /* subscriber: a min_interval longer than the deadline, or a lease without RELIABLE */
-    RTMW_OTHER_TIME   /* attach, create: this process is in another time namespace than the region, or cannot tell */
+    RTMW_NO_TYPE_SLOT, /* every type slot is taken by one that has an endpoint or a message, or is kept for this host */
+    RTMW_BAD_QOS,      /* a priority above 7, an unknown reliability, or a depth of 0 */
+    RTMW_NOT_FOUND,    /* no such domain */
+    RTMW_VERSION,      /* the region was made by another version */
+    RTMW_DAMAGED,      /* the region is half made, truncated, or contradicts itself */
+    RTMW_DENIED,       /* the region belongs to another user */
+    RTMW_FORKED,       /* the handle is the parent's */
+    RTMW_SYSTEM,       /* a system call failed: see errno */
+    RTMW_BAD_LOAN,     /* not lent to this process: published or dropped before; or larger than what was taken */
+    RTMW_BAD_RELEASE,  /* this process has no such message: it was released before, or never taken */
+    RTMW_EXISTS,       /* create: there is such a domain */
+    RTMW_NO_SPACE,     /* create: /dev/shm has no room for it */
+    RTMW_BAD_SIZE,     /* create: a pool below 64 KiB or above 512 GiB, or a reserve above a half */
+    RTMW_NO_TYPE,      /* no type has this number */
+    RTMW_SWEPT,        /* the process closed the region's file descriptor, and was taken for dead: attach anew */
+    RTMW_NO_LOCKS,     /* attach: fcntl(F_OFD_SETLK), by which processes see each other live, is refused: see errno */
+    RTMW_OBSERVER,     /* the region is attached to look on only (not by rtmw_attach) */
+    RTMW_AGAIN,        /* take: messages that this subscriber does not get were passed over; there may be more behind */
+    RTMW_BAD_TIMES,    /* subscriber: a min_interval longer than the deadline, or a lease without RELIABLE */
+    RTMW_OTHER_TIME    /* attach, create: this process is in another time namespace than the region, or cannot tell */
 } rtmw_code;
 
 /* A reliability, and for subscribers RTMW_EXACT in addition: matched with publishers that offer just that, and no more.
@@ -160,7 +160,7 @@ typedef struct {
     uint64_t ends_ns;        /* the same on CLOCK_MONOTONIC, which nobody sets */
     uint64_t publisher;      /* identity in this region: see rtmw_identity. Upper 32 bits: the process, unless REMOTE */
     uint32_t descriptor;
-    uint16_t type;
+    uint16_t type; /* RTMW_RAW, or a number that means this type for as long as the message is held: rtmw_type_find */
     uint8_t priority;
     bool is_old;     /* published before the subscriber came */
     uint32_t number; /* messages within topic and priority, up to it, that are offered to the subscriber, modulo 2^32 */
@@ -195,8 +195,14 @@ RTMW_API void rtmw_detach(rtmw_region *region);
  * ENOMEM or EPERM: RLIMIT_MEMLOCK is too low; then nothing is locked. Idempotent. */
 RTMW_API int rtmw_lock_memory(rtmw_region *region);
 
-/* The type of a message, by `type` of the message. RTMW_NO_TYPE: it is raw bytes, or no type has this index. */
+/* The type of a message that is held, by `type` of the message: once nobody uses a type, its number is given to another one.
+ * RTMW_NO_TYPE: it is raw bytes, or no type has this number. */
 RTMW_API int rtmw_type_find(rtmw_region *, uint16_t type, rtmw_type_copy *);
+/* A number by which to remember the type of a message that is held: no other type ever has it. 0: no type has this one. */
+RTMW_API uint64_t rtmw_type_life(rtmw_region *, uint16_t type);
+/* Types that are new, and that endpoints of this handle name from now on, are those of other hosts: they get none of the
+ * slots that are kept for programs of this host, half of the table. A node says so. */
+RTMW_API void rtmw_serve_peers(rtmw_region *);
 
 /* ---- publishers ---- */
 

@@ -26,19 +26,22 @@ bool slot_free(uint64_t *word, uint64_t value)
     return cas64(word, value, slot_make(slot_generation(value), 0, 0, SLOT_FREE));
 }
 
-/* The topic may give its slot back after its name was found and before the endpoint names it: then all over again. */
-int endpoint_claim(struct rtmw_region *r, const char *name, bool publishes, struct claimed *claimed)
+/* Topic and type may give their slots back after they were found and before the endpoint names them: then all over again. */
+int endpoint_claim(struct rtmw_region *r, const struct wanted *wanted, struct claimed *claimed)
 {
-    uint64_t *words = publishes ? r->publisher_words : r->subscriber_words, life;
-    uint32_t count = publishes ? r->header->publishers : r->header->subscribers;
-    uint32_t *top = publishes ? &r->hints->publishers_top : &r->hints->subscribers_top;
+    uint64_t *words = wanted->publishes ? r->publisher_words : r->subscriber_words, topic, type;
+    uint32_t count = wanted->publishes ? r->header->publishers : r->header->subscribers;
+    uint32_t *top = wanted->publishes ? &r->hints->publishers_top : &r->hints->subscribers_top;
     for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
-        int code = topic_open(r, name, &life);
+        int code = type_open(r, wanted->type, &type);
+        if (code == RTMW_OK) code = topic_open(r, wanted->topic, &topic);
         if (code != RTMW_OK) return code;
-        claimed->topic = link_index(life);
+        *claimed = (struct claimed){.topic = link_index(topic), .type = link_index(type)};
         claimed->word = slot_claim(r, words, count, top, claimed->topic, &claimed->slot);
         if (!claimed->word) return RTMW_NO_ENDPOINT_SLOT;
-        if (topic_stands(r, life)) return RTMW_OK;
+        store_seq(wanted->publishes ? &r->publishers[claimed->slot].type : &r->subscribers[claimed->slot].type,
+                  claimed->type);
+        if (topic_stands(r, topic) && type_stands(r, type)) return RTMW_OK; /* pairs with retire_topics, retire_types */
         slot_free(&words[claimed->slot], claimed->word);
     }
     return RTMW_DAMAGED;

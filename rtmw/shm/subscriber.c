@@ -146,7 +146,7 @@ void subscriber_fill(rtmw_subscriber *s)
     store_relaxed(&block->parked_until_ns, 0);
     store_relaxed(&block->armed, 0u);
     store_relaxed(&block->own_socket, 0u);
-    store_relaxed(&block->type, s->type);
+    store_relaxed(&block->type, s->type); /* which it is already */
     store_relaxed(&block->reliability, (uint8_t)s->qos.reliability);
     store_relaxed(&block->exact, (uint8_t)s->exact);
     store_relaxed(&block->depth, s->qos.depth);
@@ -177,9 +177,9 @@ static int open_locked(rtmw_subscriber *s, const char *topic, const rtmw_type *t
 {
     struct rtmw_region *r = s->region;
     struct claimed claimed;
-    int code = type_register(r, type, &s->type);
-    if (code == RTMW_OK) code = endpoint_claim(r, topic, false, &claimed);
+    int code = endpoint_claim(r, &(struct wanted){topic, type, .publishes = false}, &claimed);
     if (code != RTMW_OK) return code;
+    s->type = (uint16_t)claimed.type;
     s->topic_index = claimed.topic;
     s->topic = &r->topics[claimed.topic];
     s->slot = claimed.slot;

@@ -13,7 +13,8 @@
  * frees what the dead left CLAIMED, whether or not it was named: nobody uses it yet, and either that CAS succeeds or the
  * one to ACTIVE.
  *
- * Types stay for as long as the region; when topics go: retire.c.
+ * When their slots are given back: retire.c. The slots of types below `first_open_type` are for programs of this host: what
+ * a peer of a node describes gets one of the others. A type that is there already is found by both.
  */
 #include <string.h>
 
@@ -30,7 +31,7 @@ static uint64_t hash_of(const char *text)
 struct table {
     uint8_t *entries;
     size_t stride;
-    uint32_t count;
+    uint32_t count, first; /* entries; the first in which this handle may make one */
     uint64_t *hashes, *makers;
     uint32_t *made; /* a hint that counts them, or NULL */
     bool (*same)(const void *entry, const void *key);
@@ -59,7 +60,7 @@ static void activate(const struct table *table, uint64_t named)
 static uint64_t make_entry(struct rtmw_region *r, const struct table *table, uint64_t hash, const void *key,
                            uint32_t *slot)
 {
-    for (*slot = 0; *slot < table->count; ++*slot) {
+    for (*slot = table->first; *slot < table->count; ++*slot) {
         uint64_t word = load_relaxed(word_at(table, *slot));
         if (slot_state_of(word) != SLOT_FREE) continue;
         uint64_t mine = slot_make(slot_generation(word) + 1, 0, r->me, SLOT_CLAIMED);
@@ -101,60 +102,61 @@ static uint64_t intern(struct rtmw_region *r, const struct table *table, uint64_
     return life;
 }
 
-/* The name of a topic may be written over meanwhile, by the maker of another one: a reader of the name looks at the
- * topic's word afterwards. Hence whole words, with acquire and release. */
-enum { NAME_WORDS = NAME_BYTES / 8 };
-
-static void read_name(const struct topic *t, char *name)
+/* What an entry says may be written over meanwhile, by the maker of another one: who reads it looks at the word of the
+ * entry afterwards. Hence whole words, with acquire and release. */
+static void read_words(void *to, const void *shared, size_t bytes)
 {
-    const uint64_t *words = (const uint64_t *)(const void *)t->name;
-    for (uint32_t i = 0; i < NAME_WORDS; i++) {
+    const uint64_t *words = shared;
+    for (size_t i = 0; i * 8 < bytes; i++) {
         uint64_t word = load_acquire(&words[i]);
-        memcpy(name + i * 8, &word, 8);
+        memcpy((uint8_t *)to + i * 8, &word, bytes - i * 8 < 8 ? bytes - i * 8 : 8);
     }
 }
 
-static void write_name(struct topic *t, const char *name)
+static void write_words(void *shared, const void *from, size_t bytes)
 {
-    uint64_t *words = (uint64_t *)(void *)t->name, padded[NAME_WORDS] = {0};
-    memcpy(padded, name, strnlen(name, NAME_BYTES - 1));
-    for (uint32_t i = 0; i < NAME_WORDS; i++) store_release(&words[i], padded[i]);
+    uint64_t *words = shared;
+    for (size_t i = 0; i * 8 < bytes; i++) {
+        uint64_t word = 0;
+        memcpy(&word, (const uint8_t *)from + i * 8, bytes - i * 8 < 8 ? bytes - i * 8 : 8);
+        store_release(&words[i], word);
+    }
 }
 
 static bool same_topic(const void *entry, const void *key)
 {
     char name[NAME_BYTES];
-    read_name(entry, name);
+    read_words(name, ((const struct topic *)entry)->name, NAME_BYTES);
     return strncmp(name, key, NAME_BYTES) == 0;
 }
 
 static void fill_topic(struct rtmw_region *r, uint32_t slot, const void *key)
 {
     topic_reset(r, slot);
-    write_name(&r->topics[slot], key);
+    write_words(r->topics[slot].name, key, strlen(key) + 1);
 }
 
 uint64_t topic_read(struct rtmw_region *r, uint32_t topic, char name[NAME_BYTES])
 {
     uint64_t life = topic_life(r, topic);
-    read_name(&r->topics[topic], name);
+    read_words(name, r->topics[topic].name, NAME_BYTES);
     name[NAME_BYTES - 1] = 0;
     return topic_life(r, topic) == life ? life : 0;
 }
 
 static bool same_type(const void *entry, const void *key)
 {
-    return ((const struct type_entry *)entry)->identity == ((const rtmw_type *)key)->identity;
+    return load_acquire(&((const struct type_entry *)entry)->identity) == ((const rtmw_type *)key)->identity;
 }
 
 static void fill_type(struct rtmw_region *r, uint32_t slot, const void *key)
 {
     struct type_entry *made = &r->types[slot];
     const rtmw_type *type = key;
-    made->identity = type->identity;
-    made->bytes = (uint32_t)type->description_bytes;
-    strncpy(made->name, type->name, TYPE_NAME_BYTES - 1);
-    memcpy(made->description, type->description, type->description_bytes);
+    store_release(&made->identity, type->identity);
+    store_release(&made->bytes, (uint32_t)type->description_bytes);
+    write_words(made->name, type->name, strlen(type->name) + 1);
+    write_words(made->description, type->description, type->description_bytes);
 }
 
 static struct table topic_table(struct rtmw_region *r)
@@ -176,6 +178,7 @@ static struct table type_table(struct rtmw_region *r)
     return (struct table){.entries = (uint8_t *)r->types,
                           .stride = sizeof(struct type_entry),
                           .count = count,
+                          .first = r->serves_peers ? first_open_type(count) : 0,
                           .hashes = r->type_directory,
                           .makers = r->type_directory + count,
                           .same = same_type,
@@ -201,6 +204,19 @@ uint64_t topic_find(struct rtmw_region *r, const char *name)
 
 enum { MOST_ROUNDS = 64 };
 
+/* The life of `key`, for which slots are given back if there is none. 0: none can be. */
+static uint64_t intern_making_room(struct rtmw_region *r, const struct table *table, uint64_t hash, const void *key,
+                                   bool (*make_room)(struct rtmw_region *))
+{
+    uint64_t life = intern(r, table, hash, key);
+    for (uint32_t in_vain = 0; !life; in_vain++) { /* others may take what came free, or have made this very entry */
+        bool room = make_room(r);
+        life = intern(r, table, hash, key);
+        if (!room || in_vain == MOST_ROUNDS) break;
+    }
+    return life;
+}
+
 /* Idle topics give their slots back, or those do that only the dead used; else the oldest that only history keeps. */
 static bool make_topic_slots(struct rtmw_region *r)
 {
@@ -211,47 +227,52 @@ int topic_open(struct rtmw_region *r, const char *name, uint64_t *life)
 {
     if (!is_topic_name(name)) return RTMW_BAD_NAME;
     struct table table = topic_table(r);
-    *life = intern(r, &table, hash_of(name), name);
-    for (uint32_t in_vain = 0; !*life; in_vain++) { /* others may take what came free, or have made this very topic */
-        bool room = make_topic_slots(r);
-        *life = intern(r, &table, hash_of(name), name);
-        if (!*life && (!room || in_vain == MOST_ROUNDS)) return RTMW_NO_TOPIC_SLOT;
-    }
+    *life = intern_making_room(r, &table, hash_of(name), name, make_topic_slots);
+    if (!*life) return RTMW_NO_TOPIC_SLOT;
     raise_to(&r->hints->topics_top, link_index(*life) + 1);
     return RTMW_OK;
 }
 
-int type_register(struct rtmw_region *r, const rtmw_type *type, uint16_t *index)
+/* Types that nobody uses give their slots back; then those that only the dead used, or the messages of idle topics. What
+ * history keeps is not given up for a type. */
+static bool make_type_slots(struct rtmw_region *r) { return retire_types(r) || sweep_the_dead(r) || retire_topics(r); }
+
+int type_open(struct rtmw_region *r, const rtmw_type *type, uint64_t *life)
 {
-    if (!type || type == RTMW_ANY) {
-        *index = type ? TYPE_ANY : TYPE_RAW;
-        return RTMW_OK;
-    }
+    *life = type == RTMW_ANY ? TYPE_ANY : TYPE_RAW;
+    if (!type || type == RTMW_ANY) return RTMW_OK;
     if (!type->name || strlen(type->name) >= TYPE_NAME_BYTES || type->description_bytes > TYPE_BYTES)
         return RTMW_TOO_LARGE;
     struct table table = type_table(r);
-    uint64_t life = intern(r, &table, type->identity, type);
-    if (!life) return RTMW_NO_TYPE_SLOT;
-    *index = (uint16_t)link_index(life);
-    return RTMW_OK;
+    *life = intern_making_room(r, &table, type->identity, type, make_type_slots);
+    return *life ? RTMW_OK : RTMW_NO_TYPE_SLOT;
 }
 
 /* Copied: a process that overwrites the region while somebody reads it shall not lead anybody out of it. */
-int rtmw_type_find(rtmw_region *r, uint16_t type, rtmw_type_copy *copy)
+uint64_t type_read(struct rtmw_region *r, uint32_t type, rtmw_type_copy *copy)
 {
     _Static_assert(sizeof copy->name == TYPE_NAME_BYTES && sizeof copy->description == TYPE_BYTES, "rtmw.h says it");
-    if (is_forked(r)) return RTMW_FORKED;
-    if (type >= r->header->types || slot_state_of(load_acquire(&r->types[type].word)) != SLOT_ACTIVE)
-        return RTMW_NO_TYPE;
+    uint64_t life = type_life(r, type);
+    if (!life || type >= r->header->types) return 0;
     const struct type_entry *entry = &r->types[type];
-    uint32_t bytes = load_relaxed(&entry->bytes);
-    copy->identity = load_relaxed(&entry->identity);
+    uint32_t bytes = load_acquire(&entry->bytes);
+    copy->identity = load_acquire(&entry->identity);
     copy->description_bytes = bytes < TYPE_BYTES ? bytes : TYPE_BYTES;
-    memcpy(copy->name, entry->name, TYPE_NAME_BYTES - 1);
+    read_words(copy->name, entry->name, TYPE_NAME_BYTES);
     copy->name[TYPE_NAME_BYTES - 1] = 0;
-    memcpy(copy->description, entry->description, copy->description_bytes);
-    return RTMW_OK;
+    read_words(copy->description, entry->description, copy->description_bytes);
+    return type_life(r, type) == life ? life : 0;
 }
+
+int rtmw_type_find(rtmw_region *r, uint16_t type, rtmw_type_copy *copy)
+{
+    if (is_forked(r)) return RTMW_FORKED;
+    return type_read(r, type, copy) ? RTMW_OK : RTMW_NO_TYPE;
+}
+
+uint64_t rtmw_type_life(rtmw_region *r, uint16_t type) { return is_forked(r) ? 0 : type_life(r, type); }
+
+void rtmw_serve_peers(rtmw_region *r) { r->serves_peers = true; }
 
 void sweep_half_made(struct rtmw_region *r, uint32_t dead)
 {
@@ -261,7 +282,7 @@ void sweep_half_made(struct rtmw_region *r, uint32_t dead)
             uint64_t word = load_seq(word_at(&tables[i], slot));
             if (slot_owner(word) != dead) continue;
             if (slot_state_of(word) == SLOT_CLAIMED) slot_free(word_at(&tables[i], slot), word);
-            if (slot_state_of(word) == SLOT_RETIRING) topic_rescue(r, slot, word);
+            if (slot_state_of(word) == SLOT_RETIRING) slot_rescue(word_at(&tables[i], slot), word);
         }
 }
 

@@ -9,7 +9,9 @@ bool is_topic_name(const char *name);
 int topic_open(struct rtmw_region *, const char *name, uint64_t *life); /* found or made; it may be retired at once */
 uint64_t topic_find(struct rtmw_region *, const char *name);            /* its life, or 0 */
 uint64_t topic_read(struct rtmw_region *, uint32_t topic, char name[NAME_BYTES]); /* its life; 0: there is none now */
-int type_register(struct rtmw_region *, const rtmw_type *, uint16_t *type);
+/* A life of a type: {generation | index} of its slot; TYPE_RAW and TYPE_ANY have no slot, and are their own lives */
+int type_open(struct rtmw_region *, const rtmw_type *, uint64_t *life); /* found or made; it may be retired at once */
+uint64_t type_read(struct rtmw_region *, uint32_t type, rtmw_type_copy *); /* its life; 0: there is none now */
 void sweep_half_made(struct rtmw_region *, uint32_t dead);
 
 static inline uint64_t topic_life(struct rtmw_region *r, uint32_t topic) /* 0: there is none now */
@@ -18,22 +20,28 @@ static inline uint64_t topic_life(struct rtmw_region *r, uint32_t topic) /* 0: t
     return slot_is_there(word) ? link_make(slot_generation(word), topic) : 0;
 }
 
-/* retire.c: topics that nobody uses. Lock held */
-struct marks { /* a bit a topic */
+static inline uint64_t type_life(struct rtmw_region *r, uint32_t type) /* 0: there is none now */
+{
+    if (type >= r->header->types) return type == TYPE_RAW || type == TYPE_ANY ? type : 0;
+    uint64_t word = load_seq(&r->types[type].word);
+    return slot_is_there(word) ? link_make(slot_generation(word), type) : 0;
+}
+
+/* retire.c: topics and types that nobody uses. Lock held */
+struct marks { /* a bit a topic or type */
     uint64_t bit[MOST_TOPICS / 64];
 };
-static inline bool is_marked(const struct marks *marks, uint32_t topic)
-{
-    return marks->bit[topic / 64] >> topic % 64 & 1;
-}
+static inline bool is_marked(const struct marks *marks, uint32_t at) { return marks->bit[at / 64] >> at % 64 & 1; }
 void mark_published(struct rtmw_region *,
                     struct marks *); /* topics that a publisher's slot names, whatever its state */
 bool is_published(struct rtmw_region *, uint32_t topic);
 uint32_t retire_topics(struct rtmw_region *); /* how many gave their slots back */
 bool retire_kept_topic(struct rtmw_region *); /* one that has only messages that history keeps */
+uint32_t retire_types(struct rtmw_region *);  /* how many gave their slots back */
 /* After I said in shared memory that I use it: this life goes on for as long as I do. false: it is over */
 bool topic_stands(struct rtmw_region *, uint64_t life);
-void topic_rescue(struct rtmw_region *, uint32_t topic, uint64_t word); /* word: RETIRING → ACTIVE, unless it changed */
+bool type_stands(struct rtmw_region *, uint64_t life);
+void slot_rescue(uint64_t *word, uint64_t seen); /* of a topic or type: RETIRING → ACTIVE, unless it changed */
 /* Sets the state that a topic begins with. The slot is CLAIMED by the caller, and no endpoint names it. All that is to be
  * another in another life of a topic is reset here */
 void topic_reset(struct rtmw_region *, uint32_t topic);
@@ -42,11 +50,16 @@ void topic_reset(struct rtmw_region *, uint32_t topic);
 uint64_t topic_forget(struct rtmw_region *, uint64_t life, bool alone); /* lock held */
 
 /* slots.c: of endpoints. Lock held */
+struct wanted {
+    const char *topic;
+    const rtmw_type *type;
+    bool publishes;
+};
 struct claimed {
     uint64_t word; /* CLAIMED */
-    uint32_t topic, slot;
+    uint32_t topic, slot, type;
 };
-int endpoint_claim(struct rtmw_region *, const char *topic, bool publishes, struct claimed *);
+int endpoint_claim(struct rtmw_region *, const struct wanted *, struct claimed *); /* its block names the type */
 /* A CLAIMED word in the lowest free slot, or 0; tries again after a sweep. Lock held */
 uint64_t slot_claim(struct rtmw_region *, uint64_t *words, uint32_t count, uint32_t *top, uint32_t topic,
                     uint32_t *slot);

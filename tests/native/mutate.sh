@@ -167,13 +167,13 @@ mutant "the dead hold on" participants \
 mutant "a retirer does not look for users again" retire \
     's/^    mark_used\(r, &used\); \/\* pairs with endpoint_claim \*\/$//' "use a topic" "$@"
 mutant "who uses a topic does not look at its word" retire \
-    '/^bool topic_stands/,/^}/ s/if \(!slot_is_there\(seen\).*$/return true;/' "use a topic" "$@"
+    '/^static bool stands/,/^}/ s/if \(!slot_is_there\(seen\).*$/return true;/' "use a topic" "$@"
 mutant "who uses a topic does not see that it is another life" retire \
     's/ \|\| slot_generation\(seen\) != link_tag\(life\)\) return false;/) return false;/' "use a topic" "$@"
 mutant "a retirer does not say who it is" retire \
-    's/slot_make\((slot_generation\(seen\)|generation), 0, r->me, SLOT_RETIRING\)/slot_make(\1, 0, 0, SLOT_RETIRING)/' "retire ‖ retire" "$@"
+    's/slot_make\(slot_generation\(seen\), 0, r->me, SLOT_RETIRING\)/slot_make(slot_generation(seen), 0, 0, SLOT_RETIRING)/' "retire ‖ retire" "$@"
 mutant "who finds a topic RETIRING waits for the retirer" retire \
-    's/^        topic_rescue\(r, link_index\(life\), seen\);$/        return false;/' "death" "$@"
+    '/^static bool stands/,/^}/ s/^        slot_rescue\(word, seen\);$/        return false;/' "death" "$@"
 mutant "a retirer does not look at tracers" retire \
     's/ \|\| load_seq\(&t->tracers\[0\]\) \| load_seq\(&t->tracers\[1\]\);/;/' "trace ‖ use" "$@"
 mutant "a new topic has the messages of the old one" retire \
@@ -185,11 +185,25 @@ mutant "a maker reads what was made last after its look" topics \
 mutant "a maker replaces what was made last before it is ACTIVE" topics \
     's/^        activate\(table, last\);$//' "open topic" "$@"
 mutant "a topic that a dead retirer left stays RETIRING" topics \
-    's/if \(slot_state_of\(word\) == SLOT_RETIRING\) topic_rescue\(r, slot, word\);//' "death" "$@"
+    's/if \(slot_state_of\(word\) == SLOT_RETIRING\) slot_rescue\(.*\);//' "death" "$@"
 mutant "who wants a slot waits for another retirer" retire \
-    '/^static bool begin_to_retire/,/^}/ s/!slot_is_there\(seen\)/slot_state_of(seen) != SLOT_ACTIVE/' "death" "$@"
+    '/^static bool begin_topic/,/^}/ s/slot_is_there\(seen\)/slot_state_of(seen) == SLOT_ACTIVE/' "death" "$@"
 mutant "a slot is given back under the life that it had" retire \
-    's/slot_make\(generation \+ 1, 0, r->me, SLOT_CLAIMED\)/slot_make(generation, 0, r->me, SLOT_CLAIMED)/' "use a" "$@"
+    's/slot_make\(slot_generation\(seen\) \+ 1, 0, r->me, SLOT_CLAIMED\)/slot_make(slot_generation(seen), 0, r->me, SLOT_CLAIMED)/' "use a" "$@"
+mutant "who wants a type's slot waits for another retirer" retire \
+    '/^uint32_t retire_types/,/^}/ s/slot_is_there\(seen\)/slot_state_of(seen) == SLOT_ACTIVE/' "death" "$@"
+mutant "a retirer does not look for users of types again" retire \
+    's/^    mark_types\(r, &used\); \/\* pairs with type_stands \*\/$//' "use a type" "$@"
+mutant "a retirer does not look at the types of messages" retire \
+    '/^static void mark_types/,/^}/ s/state_kind\(load_seq\(&r->descriptors\[i\]\.state\)\) != FREE/false/' "use a type" "$@"
+mutant "a retirer looks at messages before publishers" retire \
+    '/^static void mark_types/,/^}/ { /for \(uint32_t i = 0/,$ { /^    for/d; /^        if \(state_kind/d }; s/^    memset.*$/&\n    for (uint32_t i = 0; i < r->header->descriptors; i++) if (state_kind(load_seq(\&r->descriptors[i].state)) != FREE) mark_type(r, used, load_seq(\&r->descriptors[i].type));/ }' "use a type, leave" "$@"
+mutant "who opens an endpoint does not look at the word of its type" slots \
+    's/ && type_stands\(r, type\)//' "use a type" "$@"
+mutant "an endpoint names its type after it looked at the word" publisher \
+    's/^    fill_block\(p\);$/    store_seq(\&r->publishers[p->slot].type, 0xFFFFu); fill_block(p); store_seq(\&r->publishers[p->slot].type, claimed.type);/' "use a type" "$@"
+mutant "a type is read without a second look at its word" topics \
+    's/return type_life\(r, type\) == life \? life : 0;/return life;/' "look at a type" "$@"
 mutant "what was promised is asked before what it is promised for" retention \
     's/^    struct outlook o = \{\.topic.*$/    uint64_t promised = load_relaxed(\&t->history);\n&/; s/uint64_t history = load_relaxed\(&t->history\)/uint64_t history = promised/' "with history ‖ evict" "$@"
 

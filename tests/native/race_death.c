@@ -396,5 +396,5 @@ bool die_at_every_step(void)
     well &= die_emptying(&(struct fate){"make room", make_room_once}, one_rested_on);
     well &= die_emptying(&(struct fate){"inherit two pages", inherit}, pages_rested_on);
     well &= die_within();
-    return well & die_sweeping() & die_retiring() & die_choosing() & die_waking() & stop_at_every_step();
+    return well & die_sweeping() & die_retiring() & die_retiring_types() & die_choosing() & die_waking() & stop_at_every_step();
 }

@@ -67,7 +67,7 @@ static void claim_race(void)
     struct rtmw_region *r = &world.region[me()];
     struct claimed claimed;
     lock_take(&r->lock);
-    note(endpoint_claim(r, "race", true, &claimed));
+    note(endpoint_claim(r, &(struct wanted){"race", NULL, true}, &claimed));
     note(claimed.topic);
     lock_give(&r->lock);
 }
@@ -301,7 +301,7 @@ static void make_another_of_it(void)
     must_use("new", "in the slot of a topic that the dead left");
 }
 
-static bool die_in(const char *name, void (*prepare)(void), void (*act)(void), void (*go_on)(void))
+bool die_beside(const char *name, void (*prepare)(void), void (*act)(void), void (*go_on)(void))
 {
     static struct world start;
     uint32_t step = 1;
@@ -323,10 +323,10 @@ static bool die_in(const char *name, void (*prepare)(void), void (*act)(void), v
 
 bool die_retiring(void)
 {
-    return die_in("use a new topic", two_idle_topics, use_new, go_on_without_it) &
-           die_in("use a new topic", two_idle_topics, use_new, leave_it_to_the_sweep) &
-           die_in("use a new topic", one_slot_to_retire, use_new, use_another_name) &
-           die_in("publish, then another topic", one_that_dies_here, publish_old, make_another_of_it);
+    return die_beside("use a new topic", two_idle_topics, use_new, go_on_without_it) &
+           die_beside("use a new topic", two_idle_topics, use_new, leave_it_to_the_sweep) &
+           die_beside("use a new topic", one_slot_to_retire, use_new, use_another_name) &
+           die_beside("publish, then another topic", one_that_dies_here, publish_old, make_another_of_it);
 }
 
 /* ---- a maker died between naming its topic and making it ACTIVE ---- */
@@ -334,7 +334,7 @@ bool die_retiring(void)
 static void make_as_the_dead(void)
 {
     struct claimed claimed;
-    endpoint_claim(&world.region[2], "new", true, &claimed);
+    endpoint_claim(&world.region[2], &(struct wanted){"new", NULL, true}, &claimed);
 }
 
 static bool is_named_and_claimed(void)

@@ -8,7 +8,7 @@ int main(int count, char **arguments)
 {
     const struct race *const tables[] = {queue_races, block_races, wait_races, membership_races, sweep_races, empty_races, inherit_races,
                                          trace_races, retire_races, hint_races, within_races, parked_races,
-                                         abandoned_races, band_races};
+                                         abandoned_races, band_races, type_races};
     const char *wanted = count > 1 ? arguments[1] : "";
     uint32_t ran = 0, failed = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -182,6 +182,7 @@ static bool nothing_is_claimed(void)
         if (slot_state_of(world.shared.publisher_words[i]) || slot_state_of(world.shared.subscriber_words[i])) return false;
     for (uint32_t i = 0; i < TOPICS; i++)
         if ((world.shared.topics[i].word & 15 & ~SLOT_ACTIVE) || world.shared.topics[i].tracers[0]) return false;
+    if (world.shared.types[0].word & 15 & ~SLOT_ACTIVE) return false;
     for (uint32_t i = 0; i < EVENTS; i++)
         if (turn_state(world.shared.events[i].turn) == TRACE_WRITING) return false;
     for (uint32_t i = 0; i < PARTICIPANTS; i++)

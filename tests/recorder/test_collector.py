@@ -12,11 +12,14 @@ import rtmw
 from rtmw.recorder.library import Collector
 from rtmw.recording._mcap import ChunkBuilder
 from rtmw.recording.causes import Cause
+from rtmw.types import resolve
 from tests.child import Spawn
 from tests.wall_clock import WallClock, wall_clock
 
 LONG_S = 60.0
 CHUNK = 4096
+TYPES = 256
+"""Of a region, at a time."""
 
 
 class Fixture:
@@ -141,6 +144,28 @@ def test_each_type_of_a_topic_has_a_channel(domain: rtmw.Domain, collector: Fixt
     channels = [number for number, _, _ in chunk.channels()]
     assert [collector.core.channel(number)[0] for number in channels].count(first) == 2
     assert len({collector.core.channel(number) for number in channels}) == 3
+
+
+def test_a_type_that_is_gone_before_its_chunk_is_written_is_described(domain: rtmw.Domain) -> None:
+    """One that comes again, in another slot, has the channel that it had."""
+    import numpy as np
+
+    made = Fixture(domain.id, chunks=32)
+    made.add("a")
+
+    def publish(number: int) -> None:
+        before, type = made.seen()["taken"], np.dtype([(f"f{number}", "f8")])
+        with rtmw.Publisher("a", type, domain=domain) as publisher:
+            assert publisher.publish(np.array((1.0,), type))
+        made.until(lambda: made.seen()["taken"] > before)
+
+    for number in (*range(TYPES + 1), 0):
+        publish(number)
+    described = [made.core.channel(number + 1)[2] for number in range(TYPES + 1)]
+    assert described == [resolve(np.dtype([(f"f{number}", "f8")])).description for number in range(TYPES + 1)]
+    with pytest.raises(KeyError):
+        made.core.channel(TYPES + 2)
+    made.core.close()
 
 
 def test_a_chunk_is_closed_when_it_is_old(domain: rtmw.Domain) -> None:

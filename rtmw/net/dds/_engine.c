@@ -28,6 +28,7 @@ static PyObject *Engine_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         return PyErr_SetFromErrnoWithFilename(PyExc_OSError, carried);
     }
     int code = rtmw_attach(domain, &self->core->region);
+    if (code == RTMW_OK) rtmw_serve_peers(self->core->region);
     int failed = errno;
     if (code == RTMW_OK && (failed = engine_start(self->core))) {
         rtmw_detach(self->core->region);

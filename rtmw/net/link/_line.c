@@ -15,6 +15,7 @@ static PyObject *Bus_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     Bus *self = (Bus *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     int code = rtmw_attach(domain, &self->region);
+    if (code == RTMW_OK) rtmw_serve_peers(self->region);
     self->holders = 1;
     if (code == RTMW_OK && carried && !(self->carried = carried_map(carried)))
         return PyErr_SetFromErrnoWithFilename(PyExc_OSError, carried), Py_DECREF(self), NULL;

@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from types import MappingProxyType
 from uuid import UUID
 
+import numpy as np
 import pytest
 
 import rtmw
-from rtmw import Reliability
+from rtmw import Reliability, RtmwError
 from rtmw.net.dds.ended import Ended
 from rtmw.net.link import mouth, side
 from rtmw.net.link.control import Control
@@ -24,6 +25,7 @@ from rtmw.net.neighbours import LocalTopic, Subscribing, origin
 from rtmw.net.security.rights import Rights
 from rtmw.net.security.rules import Rule, RuleTable
 from rtmw.net.settings import Settings
+from rtmw.publisher import wire_type
 from rtmw.types import ANY, resolve
 from tests.net.link.ends import PATIENCE, Ends, wait_until
 from tests.net.link.format import begin
@@ -32,6 +34,7 @@ from tests.net.link.test_hostile import Stranger
 
 RELIABLE = Reliability.RELIABLE
 HELD, WINDOW = 200_000, 1 << 20
+TYPES = 256
 
 
 # ---- messages ----
@@ -44,6 +47,28 @@ def bounded(ends: Ends) -> Ends:
     there.line.close()
     there.line = Line(there.bus, there.zero_copy_most, 0, 1, 1, HELD)
     return ends
+
+
+def test_a_peer_gets_half_of_the_types_and_leaves_the_others_to_programs_of_this_host(ends: Ends) -> None:
+    there, opened = ends.there, list[Route]()
+
+    def open_one(number: int) -> None:
+        type = wire_type(resolve(np.dtype([(f"peer{number}", "f8")])))
+        about = (2, 0, 64, 0, origin(ends.here.domain), True, WINDOW)
+        opened.append(there.line.inbound(number + 1, "strange", type, *about))
+
+    for number in range(TYPES // 2):
+        open_one(number)
+    with pytest.raises(RtmwError, match="every type slot"):
+        open_one(TYPES // 2)
+    for number in range(TYPES // 2):
+        rtmw.Publisher("own", np.dtype([(f"own{number}", "f8")]), domain=there.domain).close()
+    with rtmw.Subscriber("strange", np.dtype([("peer3", "f8")]), domain=there.domain):
+        assert there.domain.region.types()
+    for route in opened:
+        route.close()
+    open_one(TYPES // 2)
+    opened[-1].close()
 
 
 class Stuck:
