@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rtmw.errors import RtmwError
-from rtmw.settings.errors import SettingsError
+from rtmw.settings.errors import SettingsError, in_short
 from rtmw.settings.file import SettingsFile
 
 if TYPE_CHECKING:
@@ -93,11 +93,11 @@ class Declaration:
             if name in self.others:
                 continue
             if name not in self.by_name:
-                raise self.error(f"{place(name)}: {self._why_unknown(name, value)}")
+                raise self.error(f"{place(name)}: {in_short(self._why_unknown(name, value))}")
             try:
                 checked[name] = self.by_name[name].check(value)
             except ValueError as error:
-                raise self.error(f"{place(name)}: {name} cannot be used: {error}") from None
+                raise self.error(f"{place(name)}: {name} cannot be used: {in_short(str(error))}") from None
         return checked
 
     def _why_unknown(self, name: str, value: Any) -> str:

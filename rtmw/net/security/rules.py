@@ -28,6 +28,7 @@ from rtmw.net.security.errors import RulesError
 from rtmw.net.security.names import SCHEME, USER, is_user, parse_name
 from rtmw.patterns import is_meant, is_own, is_pattern
 from rtmw.qos import PRIORITIES
+from rtmw.settings import in_short
 from rtmw.units import size as in_words
 from rtmw.units import some_bytes
 
@@ -216,12 +217,12 @@ def make_rule(values: Mapping[str, Any], place: Callable[[str], str], at: str) -
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-            raise RulesError(f"{place(key)}: a rule has no {key}; {advice}")
+            raise RulesError(f"{place(key)}: a rule has no {in_short(key)}; {advice}")
         check = _peers if key == "peer" else _CEILINGS.get(key, _patterns)
         try:
             checked[key] = check(value)
         except ValueError as error:
-            raise RulesError(f"{place(key)}: {key} cannot be used: {error}") from None
+            raise RulesError(f"{place(key)}: {key} cannot be used: {in_short(str(error))}") from None
     if "peer" not in checked:
         raise RulesError(f'{at}: a rule needs peer, such as peer = "rtmw://plant/press-*"')
     allows = {verb: checked[verb] for verb in VERBS if verb in checked}

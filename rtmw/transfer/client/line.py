@@ -85,6 +85,8 @@ def no_core(domain: int) -> CoreNotRunning:
 def _fault_of_announcement(frame: Frame, pid: int) -> str:
     if not isinstance(frame.message, Core):
         return f"it is {type(frame.message).__name__}, and no announcement of a core"
+    if frame.message.start > CLOCK.monotonic_ns():
+        return "it announces a core that starts in the future"
     return "" if frame.life.pid == pid else f"its head names process {frame.life.pid}"
 
 
@@ -98,6 +100,8 @@ class Line:
         self._heard = rtmw.Subscriber(queue_of(slot), domain=domain, reliability=reliable, depth=DEPTH)
         self._cores = rtmw.Subscriber(CORE_TOPIC, domain=domain, history=1)
         self._barriers = Barrier(queue_of(slot), self._fault), Barrier(CORE_TOPIC, _fault_of_announcement)
+        self._announced: dict[int, tuple[Life, Core]] = {}
+        """By the process: what has said that it is the core. Only one of them is."""
         self._core_pids: set[int] = set()
         """Of all cores that it has met: the answers of one that has ended may still be in the queue."""
         self.requests = Requests(domain, slot)
@@ -248,10 +252,12 @@ class Line:
     def _hear_cores(self) -> None:
         for sample in self._cores.take_many(16):
             frame = self._barriers[1].frame_of(sample.value, sample._pid)
-            if frame is None or not isinstance(frame.message, Core) or frame.message.start <= self.start:
+            if frame is None or not isinstance(frame.message, Core):
                 continue
             if frame.life.lives():
-                self._meet(frame.life, frame.message)
+                self._announced[frame.life.pid] = frame.life, frame.message
+                if frame.message.start > self.start:
+                    self._meet(frame.life, frame.message)
             self._has_heard = True
             self.changed.notify()
 
@@ -259,6 +265,9 @@ class Line:
         """That it has ended is seen in its process."""
         if self.core is not None and not self.core.lives():
             self.requests.core, self._gone_at = None, CLOCK.monotonic()
+            self._announced = {pid: said for pid, said in self._announced.items() if said[0].lives()}
+            for said in self._announced.values():  # what has ended was none: another program had said that it is one
+                self._meet(*said)
             self.changed.notify()
         if self.core is None and CLOCK.monotonic() - self._gone_at > GRACE_S:
             self.changed.notify(all=True)  # threads that wait look at check_core

@@ -16,7 +16,10 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 
-IN_PYTHON = ["types_descriptions", "idl_texts", "columns_rows", "cdr_cyclone"]
+IN_PYTHON = [
+    *("types_descriptions", "idl_texts", "columns_rows", "cdr_cyclone"),
+    *("schemas", "session_hello", "settings_texts", "transfer_topics"),
+]
 """Modules with an `attack` and `MUTANTS`."""
 IN_C = ["cdr_decode", "columns_decode"]
 """Programs of the Makefile, whose mutants are in mutate.sh."""

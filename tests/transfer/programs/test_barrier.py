@@ -121,6 +121,35 @@ def test_what_is_no_announcement_of_a_core_ends_the_transfers_of_no_program(
         letter.consume()
 
 
+@pytest.mark.parametrize("ahead_ns", [-1, 1 << 62], ids=["now", "in the future"])
+def test_who_said_that_it_is_the_core_and_has_ended_is_in_the_way_of_none(
+    core: CoreProcess, domain: rtmw.Domain, sender: rtmw.Sender, inbox: rtmw.Inbox, spawn: Spawn, ahead_ns: int
+) -> None:
+    """It says so last, so that its own start is the latest."""
+    impostor = spawn(
+        f"""
+        import os, time
+        from rtmw.publisher import OwnPublisher
+        from rtmw.transfer.address import Life
+        from rtmw.transfer.frames import CORE_TOPIC, Frame, pack_frame
+        from rtmw.transfer.messages import Core
+        out = OwnPublisher(CORE_TOPIC, history=1)
+        out.publish(pack_frame(Frame(Life.of_process(), 0, 0, Core(time.monotonic_ns() + {ahead_ns}, "x"))))
+        print("said")
+        input()
+        """
+    )
+    assert impostor.line() == "said"
+    eventually(lambda: Line.of(domain).node == "x" if ahead_ns < 0 else Line.of(domain).refused == 1)
+    impostor.kill()
+    eventually(lambda: Line.of(domain).node == "plant")
+    sender.send("ingest", b"after it", timeout=PATIENCE)
+    letter = inbox.take(PATIENCE)
+    assert letter is not None
+    assert letter.body == b"after it"
+    letter.consume()
+
+
 def test_what_the_core_has_not_said_to_a_program_is_passed_over(
     core: CoreProcess, domain: rtmw.Domain, sender: rtmw.Sender, inbox: rtmw.Inbox
 ) -> None:
