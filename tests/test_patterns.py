@@ -10,6 +10,9 @@ import pytest
 
 import rtmw
 from rtmw.net.settings import make_settings
+from rtmw.player.tracks import Choice
+
+pytestmark = pytest.mark.usefixtures("domain_id")
 
 WILD = ("#", "+", "dev/#", "plant/+/speed", "+/a", "/#")
 NAMES = ("a#b", "a+b/c", "#1/speed", "c++", "++", "a/##")
@@ -48,3 +51,8 @@ def test_a_recorder_refuses_them_among_its_topics(options: dict[str, Any], tmp_p
 def test_a_node_refuses_them_among_the_topics_that_it_carries(setting: str) -> None:
     with pytest.raises(rtmw.RtmwError, match=f"{setting}.*wildcard of MQTT"):
         make_settings(None, {setting: ["dev/#"]})
+
+
+def test_a_replay_refuses_them_as_new_names_of_topics() -> None:
+    with pytest.raises(rtmw.TopicNameError, match="wildcard of MQTT"):
+        Choice(remap={"a": "dev/#"}).check(["a"])

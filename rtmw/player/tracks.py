@@ -11,7 +11,7 @@ import numpy as np
 
 from rtmw import shm
 from rtmw.errors import RtmwError
-from rtmw.patterns import is_among, is_meant, is_own
+from rtmw.patterns import check_levels, is_among, is_meant, is_own
 from rtmw.player.qos import QosOptions, TrackQos, recorded_qos
 from rtmw.qos import Reliability
 from rtmw.recording.ordered import MessageFilter
@@ -63,7 +63,9 @@ class Choice:
         return qos
 
     def check(self, known: Iterable[str]) -> None:
-        """Raises RtmwError where something is named that the recordings do not have."""
+        """Raises RtmwError where something is named that the recordings do not have, or that no topic can be named."""
+        for name in self.remap.values():
+            check_levels(name)
         names = sorted(set(known))
         patterns = [wanted for wanted in (*(self.topics or ()), *self.qos) if not _is_any(names, wanted)]
         for unknown in (*patterns, *(name for name in self.remap if name not in names)):
