@@ -1,5 +1,6 @@
 # The whole developer interface; CI calls the same targets (.ci/run).
 PYTHON ?= python3
+FOR ?= x86_64
 BIN := .venv/bin
 FOUND_CC := $(shell command -v cc || command -v gcc || command -v clang)
 CORE := $(sort $(shell find rtmw -name "*.c"))
@@ -8,7 +9,7 @@ STRICT := -Wall -Wextra -Werror -fsyntax-only
 INCLUDE = -isystem $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check style native bench bench-docs torture clean
+.PHONY: help setup demo test check wheel style native bench bench-docs torture clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -20,6 +21,11 @@ test: setup  ## set up, then run every test
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 3 --dist loadfile
 
 check: setup style native  ## lint, types, house rules, C warnings, native races under the sanitizers
+
+wheel: setup  ## a wheel for Linux x86-64 with glibc 2.28 or newer, into dist/; FOR=aarch64: for that processor
+	@rm -rf build  # what was built for another processor
+	RTMW_WHEEL=$(FOR) $(BIN)/python -m pip --quiet wheel --no-deps --no-build-isolation --wheel-dir dist .
+	$(BIN)/auditwheel show dist/rtmw-*manylinux_2_28_$(FOR).whl
 
 bench: setup .venv-bench/.installed  ## rtmw beside its peers, a quarter of an hour; ARGS=--quick: about five
 	@.venv-bench/bin/python -m bench $(ARGS)

@@ -1,12 +1,14 @@
 """Builds the C core and the codec, and the core as a library for programs in C; all else is in pyproject.toml.
 
 RTMW_SANITIZE=thread or RTMW_SANITIZE=address builds it with that sanitizer.
+RTMW_WHEEL=x86_64 or RTMW_WHEEL=aarch64 makes a wheel for Linux on that processor, from glibc 2.28 on (`make wheel`).
 Without a C compiler the one inside the `ziglang` wheel is used, if that is installed.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 import shutil
 import site
@@ -16,7 +18,10 @@ from glob import glob
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+
+WHEEL = os.environ.get("RTMW_WHEEL")
 
 NO_COMPILER = """
 rtmw: a C compiler is needed to build the C core, and none was found (looked for {wanted}, and for the
@@ -49,7 +54,18 @@ def find_zig() -> list[str] | None:
     return None
 
 
+def portable_compiler(processor: str) -> list[str]:
+    """Zig brings the C library of each age. 2.28 is the oldest with all that the core calls (`getrandom` came in 2.25),
+    and numpy's wheels ask for it, too. Clang wants `crc32` named, which the core uses where the processor has it."""
+    zig = find_zig()
+    if zig is None or processor not in ("x86_64", "aarch64"):
+        sys.exit(f"rtmw: RTMW_WHEEL={processor}: it must be x86_64 or aarch64, and needs: pip install ziglang")
+    return [*zig, "-target", f"{processor}-linux-gnu.2.28", *(["-mcrc32"] if processor == "x86_64" else [])]
+
+
 def find_compiler() -> list[str]:
+    if WHEEL:
+        return portable_compiler(WHEEL)
     wanted = usual_compilers()
     for command in map(shlex.split, wanted):
         if shutil.which(command[0]):
@@ -99,7 +115,7 @@ class BuildCore(build_ext):
             self.compiler.set_executables(
                 compiler=compiler,
                 compiler_so=[*compiler, "-fPIC", "-fwrapv", "-DNDEBUG"],
-                linker_so=[*compiler, "-shared"],
+                linker_so=[*compiler, "-shared", *(["-s"] if WHEEL else [])],
             )
         super().build_extensions()
 
@@ -113,15 +129,24 @@ class BuildCore(build_ext):
         self.describe_library(Path(*LIBRARY.split(".")).parent)
 
     def get_ext_filename(self, fullname: str) -> str:
-        """No module of Python, so its name does not say for which one it is."""
+        """The library is no module of Python, so its name does not say for which one it is."""
         name = Path(super().get_ext_filename(fullname))
-        return str(name.with_name("librtmw.so") if name.name.startswith("librtmw.") else name)
+        if name.name.startswith("librtmw."):
+            return str(name.with_name("librtmw.so"))
+        return str(name).replace(platform.machine(), WHEEL) if WHEEL else str(name)
 
     def describe_library(self, folder: Path) -> None:
         """For `pkg-config`, beside header and library, so that all of them can be moved together."""
         about = self.distribution.metadata
         text = PKG_CONFIG.format(description=about.get_description(), version=about.get_version())
         folder.joinpath("rtmw.pc").write_text(text)
+
+
+class BuildWheel(bdist_wheel):
+    def finalize_options(self) -> None:
+        if WHEEL:
+            self.plat_name = f"manylinux_2_28_{WHEEL}"
+        super().finalize_options()
 
 
 def library(name: str) -> Extension:
@@ -163,5 +188,5 @@ setup(
         extension("rtmw.columns._columns"),
         extension("rtmw.recorder._collector", "rtmw/recording/chunk.c"),
     ],
-    cmdclass={"build_ext": BuildCore},
+    cmdclass={"build_ext": BuildCore, "bdist_wheel": BuildWheel},
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
@@ -19,3 +21,15 @@ def needed(module: str, package: str, extra: str, use: str) -> Any:
         if not error.name or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise NotInstalled(MISSING.format(package=package, use=use, extra=extra)) from error
+
+
+@contextmanager
+def needing_dds(use: str) -> Generator[None]:
+    """What is imported inside may need cyclonedds. Where cyclonedds is missing, NotInstalled names the command that
+    installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "cyclonedds":
+            raise
+        raise NotInstalled(MISSING.format(package="cyclonedds", use=use, extra="dds")) from error

@@ -66,6 +66,12 @@ SIBLINGS = {"rtmw.shm", "rtmw.types", "rtmw.log"}
 LATE = {"rtmw.recorder", "rtmw.player", "rtmw.spark", "rtmw.transfer"}
 """Services that `rtmw` names for type checkers, and imports when it is asked for them (tests/test_exports.py)."""
 
+DDS = "cyclonedds"
+WITH_DDS = {"rtmw.net.dds.cyclone", "rtmw.net.dds.library"}
+"""Modules that need cyclonedds to be imported at all. All others import it when a class of its is met."""
+NEED_DDS = {"rtmw.net", "rtmw.demo"}
+"""Parts with modules that import these two, or topics: the rest of the package works where cyclonedds is missing."""
+
 OUTSIDE = ("topics", "examples", "bench")
 
 MEASURED = {"rtmw.types", "rtmw.recording"}
@@ -100,6 +106,38 @@ def imports(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
                 base = ".".join([*package.split(".")[: len(package.split(".")) - node.level + 1], base]).rstrip(".")
             full = [f"{base}.{alias.name}" for alias in node.names]
             yield from ((node.lineno, name if is_module(name) else base) for name in full)
+
+
+class AtOnce(ast.NodeTransformer):
+    """Leaves of a module what runs when it is imported."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        del node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        del node
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if "TYPE_CHECKING" in ast.unparse(node.test) else self.generic_visit(node)
+
+
+def imports_at_once(source: str, package: str) -> set[str]:
+    """What is imported together with the module, also by `import_module`, and the packages above."""
+    tree: ast.AST = AtOnce().visit(ast.parse(source))
+    calls = (
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "import_module"
+    )
+    names = [name for _, name in imports(tree, package)]
+    names += [call.args[0].value for call in calls if isinstance(call.args[0], ast.Constant)]
+    return {".".join(name.split(".")[: length + 1]) for name in names for length in range(name.count(".") + 1)}
+
+
+def importing(wanted: set[str], graph: dict[str, set[str]]) -> set[str]:
+    """The modules that import one of these at once, directly or by others."""
+    found = set[str]()
+    while more := {name for name, names in graph.items() if names & (wanted | found)} - found:
+        found |= more
+    return found
 
 
 def allowed(importer: str, imported: str) -> bool:
@@ -156,6 +194,44 @@ def test_a_module_imports_only_from_its_layer_and_below(path: Path) -> None:
     assert part(module) in LEVELS, f"{module} has no layer: enter it in LAYERS of this file"
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     assert upward_imports(module, path.read_text(), package) == []
+
+
+def test_only_the_node_and_the_demonstration_need_cyclonedds_to_be_imported() -> None:
+    graph = dict[str, set[str]]()
+    for path in python_files("rtmw"):
+        module = module_name(path)
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        graph[module] = imports_at_once(path.read_text(), package)
+    assert {name for name, names in graph.items() if DDS in names} == WITH_DDS
+    assert {part(name) for name in importing({DDS, "rtmw.demo.topics"}, graph)} == NEED_DDS
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import cyclonedds.idl",
+        "with needing_dds('a node'):\n    from cyclonedds.core import Qos",
+        "idl = import_module('cyclonedds.idl')",
+        "class A:\n    from cyclonedds.idl import IdlStruct",
+        "from a import b",
+    ],
+)
+def test_the_rule_sees_what_is_imported_at_once(source: str) -> None:
+    graph = {"a": {DDS}, "module": imports_at_once(source, "")}
+    assert importing({DDS}, graph) == {"a", "module"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def late():\n    import cyclonedds.idl",
+        "class A:\n    def late(self):\n        return import_module('cyclonedds.idl')",
+        "if TYPE_CHECKING:\n    from cyclonedds.idl import IdlStruct",
+        "import cyclone",
+    ],
+)
+def test_the_rule_lets_pass_what_is_imported_late(source: str) -> None:
+    assert imports_at_once(source, "").isdisjoint({DDS})
 
 
 def test_the_architecture_has_the_same_table_of_layers() -> None:

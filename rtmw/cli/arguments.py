@@ -45,6 +45,7 @@ from rtmw.cli.quantities import argument, count, domain_number, natural, positiv
 from rtmw.cli.settings_arguments import add_settings
 from rtmw.cli.values import load_type
 from rtmw.net.settings import NODE
+from rtmw.optional import needing_dds
 from rtmw.qos import PRIORITIES, Reliability
 
 Run = Callable[[argparse.Namespace], int]
@@ -118,7 +119,8 @@ def _add_demo(commands: Commands) -> None:
 
 
 def _run_demo(arguments: argparse.Namespace) -> int:
-    from rtmw.demo.course import FOLDER, run  # psutil and the topics are only needed here
+    with needing_dds("`rtmw demo`"):
+        from rtmw.demo.course import FOLDER, run  # psutil and the topics are only needed here
 
     folder = Path(arguments.output or FOLDER)
     return run(arguments.seconds, folder, spark=not arguments.no_spark, install=arguments.install_spark)

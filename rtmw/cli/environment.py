@@ -17,7 +17,9 @@ USUAL_POOL = 64 << 20
 """Of a domain made with the defaults."""
 FUTEX_WAITV = 449
 """Number of the system call, the same on every architecture (Linux 5.16)."""
-PACKAGES = ("rtmw", "posix-ipc", "numpy", "cyclonedds", "uvloop", "psutil", "rich")
+ADVICE = {"cyclonedds": "only `rtmw node` and classes of cyclonedds.idl need it: pip install 'rtmw[dds]'"}
+"""For packages that are not needed everywhere."""
+PACKAGES = ("rtmw", "numpy", "cyclonedds", "uvloop", "psutil", "rich")
 
 
 @dataclass(frozen=True)
@@ -78,4 +80,4 @@ def _package(name: str) -> Check:
     try:
         return Check(name, metadata.version(name))
     except metadata.PackageNotFoundError:
-        return Check(name, "not installed", f"pip install {name}")
+        return Check(name, "not installed", ADVICE.get(name, f"pip install {name}"))

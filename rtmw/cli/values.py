@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from rtmw.latency import Latency
+from rtmw.optional import needing_dds
 from rtmw.strict_json import NOT_FINITE
 
 LONG_LIST = 16
@@ -142,7 +143,8 @@ def load_type(name: str) -> Any:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        found: Any = getattr(importlib.import_module(module_name), class_name)
+        with needing_dds("this class"):
+            found: Any = getattr(importlib.import_module(module_name), class_name)
     except (ImportError, AttributeError) as error:
         raise argparse.ArgumentTypeError(f"{name} cannot be loaded: {error}") from error
     if not (_is(found, type) and _is_dataclass(found)):

@@ -19,9 +19,9 @@ from rtmw.shm import _core
 from rtmw.units import size_of
 
 SHM = "/dev/shm"
+"""Where Linux shows shared-memory objects as files. By `os` and not `pathlib`: importing rtmw has to be quick."""
 NO_GROUP = 0xFFFFFFFF
 """The number that no group has: chown(2) takes it for none."""
-"""Where Linux shows shared-memory objects as files. By `os` and not `pathlib`: importing rtmw has to be quick."""
 _NO_ROOM = (errno.ENOSPC, errno.ENOMEM, errno.EFBIG)
 
 
@@ -186,14 +186,8 @@ def create(domain: int, pool_bytes: int, reserve: int, group: int | None = None)
 
 def unlink_quietly(name: str) -> None:
     """Nothing where there is none. Raises PermissionError: it is of another user."""
-    import posix_ipc  # only here: a Python without the GIL turns it on for that module
-
-    try:
-        posix_ipc.unlink_shared_memory(name)
-    except posix_ipc.ExistentialError:
-        pass
-    except posix_ipc.PermissionsError as error:
-        raise PermissionError(*error.args) from None
+    with suppress(FileNotFoundError):
+        os.unlink(SHM + name)
 
 
 def unlink(domain: int) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rtmw.closing import Closing
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError, UnsupportedType
+from rtmw.optional import needing_dds
 from rtmw.publisher import Publisher
 from rtmw.spark.delivery import Delivery
 from rtmw.spark.rows import Source
@@ -58,7 +59,8 @@ def named_type(name: str) -> MessageType:
     if not attribute:
         raise UnsupportedType(f"type {name!r} is not possible; a type is named 'package.module:Class'")
     try:
-        return resolve(getattr(importlib.import_module(module), attribute))
+        with needing_dds("this class"):
+            return resolve(getattr(importlib.import_module(module), attribute))
     except (ImportError, AttributeError) as error:
         raise UnsupportedType(f"type {name!r} cannot be had: {error}; workers have to find its module") from error
 

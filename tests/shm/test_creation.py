@@ -8,7 +8,6 @@ import signal
 import subprocess
 from pathlib import Path
 
-import posix_ipc
 import pytest
 
 import rtmw
@@ -29,7 +28,7 @@ def left_over(number: int) -> list[str]:
 
 
 def put(name: str) -> str:
-    posix_ipc.SharedMemory(name, posix_ipc.O_CREX, size=4096).close_fd()
+    (SHM / name[1:]).write_bytes(bytes(4096))
     return name
 
 
@@ -99,9 +98,10 @@ def test_what_a_creator_is_making_whose_pid_is_not_of_this_namespace_is_not_left
     name = f"/rtmw.{domain_id}.new.{dead.pid}.{7:016x}"
     creator = spawn(
         f"""
-        import fcntl, posix_ipc, sys
-        made = posix_ipc.SharedMemory({name!r}, posix_ipc.O_CREX, size=4096)
-        fcntl.flock(made.fd, fcntl.LOCK_EX)  # as create.c does
+        import fcntl, sys
+        made = open("/dev/shm" + {name!r}, "xb")
+        made.truncate(4096)
+        fcntl.flock(made, fcntl.LOCK_EX)  # as create.c does
         print("making", flush=True)
         sys.stdin.readline()
         """

@@ -12,8 +12,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from cyclonedds.core import DDSException
-from cyclonedds.domain import DomainParticipant
+from rtmw.optional import needing_dds
+
+with needing_dds("`rtmw node`"):
+    from cyclonedds.core import DDSException
+    from cyclonedds.domain import DomainParticipant
 
 __all__ = ["DDSException", "DomainParticipant"]
 

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 from rtmw.errors import RtmwError
+from rtmw.optional import needing_dds
 from rtmw.shm import make_linkable
 
 __all__ = [
@@ -20,7 +21,8 @@ __all__ = [
 
 MADE_FOR = "11.0"
 """The releases of cyclonedds whose layout the engine knows."""
-KNOWS_DATAGRAMS = version("cyclonedds").startswith(f"{MADE_FOR}.")
+with needing_dds("`rtmw node`"):
+    KNOWS_DATAGRAMS = version("cyclonedds").startswith(f"{MADE_FOR}.")
 """Does the DDS library lay received datagrams out as dds.h says? That cannot be tried; other releases do without."""
 
 
