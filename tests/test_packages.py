@@ -191,6 +191,7 @@ WITHOUT_DDS = {
             assert recording.message_count == 1
         with rtmw.Domain(), rtmw.Subscriber("clock", rtmw.ANY) as clock, rtmw.Subscriber("a") as subscriber:
             with rtmw.Replay("/tmp/monday", clock=10.0) as replay:
+                replay.play()
                 assert replay.wait(30)
                 assert clock.receive(30).value.clock.sec > 0
                 assert subscriber.receive(30).value == b"x"

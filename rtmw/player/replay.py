@@ -273,7 +273,7 @@ class Replay(Closing):
 
 def _with_clock(plan: Plan, hz: float, reliable: bool, fresh: bool) -> Ticks:
     """Adds the track of the recording's time; what plays it."""
-    from rtmw.player.clock import MOST_HZ, TOPIC, Ticks, clock_track  # cyclonedds is only needed here
+    from rtmw.player.clock import MOST_HZ, TOPIC, Ticks, clock_track  # few replays have a clock
 
     if not 0 < hz <= MOST_HZ:
         raise ValueError(f"clock={hz!r} is not possible; it is above 0 and at most {MOST_HZ:g} times a second, or None")

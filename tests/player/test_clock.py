@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cyclonedds.idl import IdlStruct, types
+from cyclonedds.idl.annotations import final
 
 import rtmw
 from rtmw.cli import main
-from rtmw.player.clock import Clock, Ticks, Time, payloads
+from rtmw.player.clock import Ticks, clock_type, payloads
 from rtmw.player.cues import DTYPE, Cues
 from rtmw.types import resolve
 from tests.recordings import BEGIN_NS, MS, SECOND, Maker, numbered
@@ -28,11 +31,25 @@ def played(found: list[Cues]) -> list[tuple[int, int]]:
     return [(int(cue["track"]), int(cue["log_ns"])) for cues in found for cue in cues.cues]
 
 
-def test_the_payload_is_what_the_codec_writes() -> None:
+@final
+@dataclass
+class Time(IdlStruct, typename="builtin_interfaces.msg.Time"):
+    sec: types.int32
+    nanosec: types.uint32
+
+
+@final
+@dataclass
+class Clock(IdlStruct, typename="rosgraph_msgs.msg.Clock"):
+    clock: Time
+
+
+def test_the_type_and_the_payload_are_those_of_ros() -> None:
     times = np.array([0, BEGIN_NS + 123_456_789])
-    encode = resolve(Clock).encode
-    assert payloads(times) == bytes(encode(Clock(Time(0, 0)))) + bytes(
-        encode(Clock(Time(BEGIN_NS // SECOND, 123_456_789)))
+    ros = resolve(Clock)
+    assert clock_type().description == ros.description
+    assert payloads(times) == bytes(ros.encode(Clock(Time(0, 0)))) + bytes(
+        ros.encode(Clock(Time(BEGIN_NS // SECOND, 123_456_789)))
     )
 
 
