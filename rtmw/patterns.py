@@ -11,7 +11,7 @@ from rtmw.errors import TopicNameError
 OWN_PREFIX: Final = "rtmw/"
 """Topics on which services of rtmw talk: they stay on their host, and are meant only where they are named."""
 WILD: Final = frozenset("*?[")
-MQTT_WILD: Final = ("#", "+")
+MQTT_WILD: Final = frozenset("#+")
 """Levels that stand for others in MQTT. No topic has such a level, so that no program waits for it in vain."""
 
 
@@ -38,7 +38,7 @@ def is_among(topic: str, wanted: Iterable[str]) -> bool:
 def check_levels(topic: object) -> None:
     """Raise TopicNameError where a whole level of a topic or pattern is a wildcard of MQTT; `a#b` is a name."""
     levels = str(topic).split("/")
-    if any(level in MQTT_WILD for level in levels):
+    if not MQTT_WILD.isdisjoint(levels):
         pattern = "/".join("*" if level in MQTT_WILD else level for level in levels)
         raise TopicNameError(
             f"{topic!r} names no topic: a whole level `#` or `+` is a wildcard of MQTT, and has no meaning here. "
