@@ -29,7 +29,7 @@ class QueuedMessage:
     to_be_sent: bool
     """Some subscriber that gets it by type and reliability has not come to it (requirement P13)."""
     preview: bytes
-    """The first bytes of the payload, at most 64."""
+    """The first bytes of the payload: at most 64, if no other number was asked for."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,17 @@ class _Reader:
         return matched and self.type in (type, shm.TYPE_ANY)
 
 
-def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
-    """The messages in a topic's queues, highest band first, oldest first; [] for a topic that nobody uses."""
+def queue(domain: Domain, topic: str, preview: int = 64) -> list[QueuedMessage]:
+    """The messages in a topic's queues, highest band first, oldest first; [] for a topic that nobody uses.
+
+    `preview`: bytes of each payload that are read, at most 1 MiB.
+    """
     region = domain.region
     types = region.types()
     life = topic_life(region, topic)
     if life is None:
         return []
-    found = region.queue(life)
+    found = region.queue(life, preview)
     readers = [
         _Reader(row.type, row.reliability, bool(row.is_exact), row.reached)
         for row in shm.living(shm.subscribers(region))
@@ -71,7 +74,7 @@ def queue(domain: Domain, topic: str) -> list[QueuedMessage]:
             expires_ns=expires_ns or None,
             holders=tuple(holders),
             to_be_sent=any(one.gets(type, offered) and sequence > one.reached[band] for one in readers),
-            preview=preview,
+            preview=shown,
         )
-        for band, sequence, size, type, publisher, source_time_ns, expires_ns, holders, preview, offered in found
+        for band, sequence, size, type, publisher, source_time_ns, expires_ns, holders, shown, offered in found
     ]

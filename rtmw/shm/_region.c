@@ -219,7 +219,7 @@ static PyMethodDef Region_methods[] = {
     {"identity", Region_identity, METH_O, NULL},
     {"endpoints_fingerprint", Region_endpoints_fingerprint, METH_NOARGS, NULL},
     {"participants_fingerprint", Region_participants_fingerprint, METH_NOARGS, NULL},
-    {"queue", Region_queue, METH_O, NULL},
+    {"queue", Region_queue, METH_VARARGS, NULL},
     {"lock_memory", Region_lock_memory, METH_NOARGS, NULL},
     {"trace", Region_trace, METH_VARARGS, NULL},
     {"trace_next", Region_trace_next, METH_NOARGS, NULL},

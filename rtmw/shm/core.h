@@ -339,17 +339,17 @@ int queue_step(struct rtmw_region *, struct band *, uint32_t *index, uint64_t *s
                uint64_t *missed); /* lock held */
 
 /* peek.c */
-enum { PREVIEW = 64 };
 struct peeked {
     uint64_t sequence, size, publisher, source_time_ns, expires_ns, holders[2], next; /* as in struct descriptor */
-    uint64_t preview[PREVIEW / 8];                                                    /* `shown` bytes of the payload */
-    uint32_t shown;
-    uint64_t type; /* its life: topics.h */
+    uint64_t type;                                                                    /* its life: topics.h */
+    uint32_t shown;                                                                   /* bytes of the payload */
     uint8_t reliability;
     bool is_message; /* false: emptied */
 };
-struct peek { /* begins as {.band = ..., .index = NIL} */
+struct peek { /* begins as {.band = ..., .index = NIL, .preview = ..., .room = ...} */
     struct band *band;
+    uint64_t *preview;       /* the first bytes of each payload are copied here */
+    uint32_t room;           /* that many at most, in whole words */
     uint64_t last, sequence; /* the last message that was looked at, and the one to look at */
     uint32_t index;          /* where that is; NIL: at head */
     bool ended;

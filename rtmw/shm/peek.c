@@ -12,16 +12,17 @@ static bool is_message_of(uint64_t state, uint64_t generation)
     return state_generation(state) == generation && (kind == QUEUED || kind == APPENDING);
 }
 
-static void copy_preview(struct rtmw_region *r, struct descriptor *d, struct peeked *m)
+static void copy_preview(struct rtmw_region *r, struct descriptor *d, const struct peek *at, struct peeked *m)
 {
-    const uint64_t *payload = payload_of(r, d, m->size); /* at least 64 bytes: in the descriptor, or whole granules */
-    m->shown = !payload ? 0 : m->size < PREVIEW ? (uint32_t)m->size : PREVIEW;
-    for (uint32_t i = 0; i < PREVIEW / 8 && i * 8 < m->shown; i++) m->preview[i] = load_acquire(&payload[i]);
+    const uint64_t *payload = payload_of(r, d, m->size); /* whole words: in the descriptor, or in granules */
+    m->shown = !payload ? 0 : m->size < at->room ? (uint32_t)m->size : at->room;
+    for (uint32_t i = 0; i * 8 < m->shown; i++) at->preview[i] = load_acquire(&payload[i]);
 }
 
-/* Reads the message of this sequence from this descriptor. false: it is gone, or the region is damaged. */
-static bool read_message(struct rtmw_region *r, struct descriptor *d, uint64_t sequence, struct peeked *m)
+/* Reads the message to look at from this descriptor. false: it is gone, or the region is damaged. */
+static bool read_message(struct rtmw_region *r, struct descriptor *d, const struct peek *at, struct peeked *m)
 {
+    uint64_t sequence = at->sequence;
     uint64_t state = load_acquire(&d->state), generation = state_generation(state);
     m->sequence = sequence;
     m->size = load_acquire(&d->size);
@@ -35,7 +36,7 @@ static bool read_message(struct rtmw_region *r, struct descriptor *d, uint64_t s
     m->next = load_acquire(&d->next);
     m->is_message = is_message_of(state, generation);
     m->shown = 0;
-    if (m->is_message) copy_preview(r, d, m);
+    if (m->is_message) copy_preview(r, d, at, m);
     bool is_in_place = ((load_acquire(&d->sequence) ^ sequence) & TAG_MASK) == 0;
     return state_generation(load_relaxed(&d->state)) == generation && is_in_place;
 }
@@ -52,7 +53,7 @@ bool peek_next(struct rtmw_region *r, struct peek *at, struct peeked *m)
         struct descriptor *d = descriptor_at(r, at->index);
         if (!d) return false;
         uint64_t sequence = at->sequence;
-        if (!read_message(r, d, sequence, m)) {
+        if (!read_message(r, d, at, m)) {
             at->index = NIL; /* evicted meanwhile: what is left begins at head */
             continue;
         }

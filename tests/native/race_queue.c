@@ -275,13 +275,14 @@ static void little_memory_and_a_message(void)
 
 static void peek_all(void)
 {
-    struct peek at = {.band = band_of(0), .index = NIL};
+    uint64_t preview[8];
+    struct peek at = {.band = band_of(0), .index = NIL, .preview = preview, .room = sizeof preview};
     struct peeked m;
     uint64_t last = 0;
     for (int i = 0; i < 6 && peek_next(&world.region[me()], &at, &m); i++) {
         if (m.sequence <= last) broken("sequence %u comes after %u", (uint32_t)m.sequence, (uint32_t)last);
-        if (m.shown != PREVIEW || m.size != 600 || m.preview[0] != 100 + m.sequence)
-            broken("sequence %u shows %u", (uint32_t)m.sequence, (uint32_t)m.preview[0]);
+        if (m.shown != sizeof preview || m.size != 600 || preview[0] != 100 + m.sequence)
+            broken("sequence %u shows %u", (uint32_t)m.sequence, (uint32_t)preview[0]);
         note(last = m.sequence);
     }
 }

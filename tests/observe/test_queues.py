@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+import pytest
+
 import rtmw
 from rtmw import observe
 from tests.bus import Reading, lifetime_of, taken
@@ -102,3 +104,13 @@ def test_looking_at_a_queue_while_garbage_with_samples_is_collected_does_not_han
         """
     )
     assert child.line(10) == "100"
+
+
+def test_as_much_of_each_payload_is_shown_as_was_asked_for(domain: rtmw.Domain) -> None:
+    payloads = [bytes(range(256)) * 40, b"small", b"x" * 129]
+    with rtmw.Publisher("t", domain=domain, history=3) as publisher:
+        publisher.publish_many(payloads)
+        for most in (0, 1, 63, 129, 10_240, 1 << 20):
+            assert [m.preview for m in observe.queue(domain, "t", most)] == [data[:most] for data in payloads]
+        with pytest.raises(ValueError, match="1048576 bytes at most"):
+            observe.queue(domain, "t", (1 << 20) + 1)
