@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from io import StringIO
 from urllib.request import Request, urlopen
 
+from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_fd_to_metric_families
 
 Labels = frozenset[tuple[str, str]]
 Samples = dict[tuple[str, Labels], float]
@@ -17,7 +21,15 @@ def scraped(url: str) -> Samples:
     """Every sample by name and labels."""
     with urlopen(Request(url, headers=_ACCEPT), timeout=_PATIENCE_S) as answer:
         assert answer.headers["Content-Type"].startswith("application/openmetrics-text"), answer.headers
-        families = [*text_string_to_metric_families(answer.read().decode())]
+        return _samples(text_string_to_metric_families(answer.read().decode()))
+
+
+def parsed(text: str) -> Samples:
+    """The same of the text of Prometheus, as `rtmw metrics` prints it."""
+    return _samples(text_fd_to_metric_families(StringIO(text)))
+
+
+def _samples(families: Iterable[Metric]) -> Samples:
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in families

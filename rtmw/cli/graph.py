@@ -17,10 +17,8 @@ from rtmw.cli.picture import picture
 from rtmw.cli.show import counted, show_json
 from rtmw.errors import LimitReached, RtmwError
 from rtmw.observe import Edge, Graph, Process, TopicView
+from rtmw.observe.transfers import NODE_TOPIC
 from rtmw.qos import Reliability
-
-NODE_TOPIC = "rtmw/node"
-"""Where a node says how it is."""
 
 
 def graph(arguments: argparse.Namespace) -> int:

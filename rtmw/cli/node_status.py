@@ -13,6 +13,7 @@ from rtmw.cli.environment import Check
 from rtmw.cli.node_links import links_table, links_words
 from rtmw.cli.show import Table, counted, show, show_json, size
 from rtmw.clock import CLOCK
+from rtmw.observe.transfers import STILL, service_fault
 
 if TYPE_CHECKING:
     from rtmw.shm import Sample
@@ -120,19 +121,19 @@ def without_trailer(found: dict[str, Any]) -> list[str]:
 def services(status: dict[str, Any]) -> Iterator[Check]:
     """Do those that it hosts run, and are they at work? One end may be that of any program; from the second on there
     is an obstacle."""
-    from rtmw.net.services import STILL
-
     for one in status.get("services", []):
         name, pid = f"service {one['name']}", one["pid"]
         if pid is not None and one.get("silent") is not None:
             found = f"process {pid} has stood still for {one['silent']:.0f} s, and nothing is sent or taken"
             yield Check(name, found, f"{STILL}: kill -CONT {pid}, or look at that disk")
             continue
+        if one.get("full"):
+            yield Check(name, f"process {pid}, but its disk is full", one["full"])
+            continue
         if one["failures"] < 2:
             yield Check(name, "is being started" if pid is None else f"process {pid}")
             continue
-        found = f"ended {one['failures']} times in a row, soon after its start: {one['why'] or 'it gave no reason'}"
-        yield Check(name, found, "mend that; the node starts it again and again, so it goes on by itself")
+        yield Check(name, service_fault(one), "mend that; the node starts it again and again, so it goes on by itself")
 
 
 def unmatched_table(found: dict[str, Any]) -> Table:

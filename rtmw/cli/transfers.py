@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import codecs
+import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import rtmw
 from rtmw.cli.common import CommandError, attach_served
@@ -16,12 +19,14 @@ from rtmw.cli.show import Table, counted, duration, live, show, show_json, size
 from rtmw.cli.windows import windows
 from rtmw.clock import CLOCK
 from rtmw.errors import TransferRefused
+from rtmw.recording.tools.whole import STANDARD_OUTPUT
 from rtmw.transfer.address import Address
 from rtmw.transfer.client.viewer import Viewer
+from rtmw.transfer.header import File, Kind, unpack_body
 from rtmw.transfer.place import Place
 from rtmw.transfer.records import TransferId
 
-__all__ = ["cancel_command", "info_command", "restored_command", "retry_command", "show_command"]
+__all__ = ["body_command", "cancel_command", "info_command", "restored_command", "retry_command", "show_command"]
 
 _GONE: Final = "its node has gone"
 COLUMNS: Final = (
@@ -29,6 +34,8 @@ COLUMNS: Final = (
 )  # fmt: skip
 ROWS: Final = 40
 """Of transfers, in each table of --watch."""
+MOST_SHOWN: Final = 4096
+"""Bytes of a body on a terminal."""
 EVENTS: Final = 10
 """The last ones, which are shown."""
 PAPER: Final = (
@@ -50,14 +57,16 @@ def show_command(arguments: argparse.Namespace) -> int:
     with viewing(arguments) as viewer:
         if arguments.watch:
             return _watch(viewer, arguments)
-        found = viewer.show("queues" if arguments.queues else "transfers")
+        found, full = viewer.show("queues" if arguments.queues else "transfers"), viewer.full
     if arguments.json:
-        show_json(found)
+        show_json({**found, "full": full})
         return 0
     for table in queue_tables(found) if arguments.queues else tables(found):
         show(table)
     for words in [] if arguments.queues else event_lines(found, EVENTS):
         print(words)
+    if full:
+        print(f"Nothing that is logged is accepted: {full}.")
     return 0
 
 
@@ -257,6 +266,81 @@ def info_command(arguments: argparse.Namespace) -> int:
     for one in found:
         show(Table(one["id"], ("field", "value"), [(name, _shown(value)) for name, value in one.items()]))
     return 0
+
+
+def body_command(arguments: argparse.Namespace) -> int:
+    """Its bytes, as text where they are one; of files, where they lie."""
+    (id,) = _ids([arguments.id])
+    with viewing(arguments) as viewer:
+        try:
+            kind, file = viewer.body(id)
+        except TransferRefused as error:
+            raise CommandError(str(error)) from None
+    with file:
+        if kind is Kind.BUF and arguments.part is None:
+            return _show_part(id, file, arguments)
+        content = unpack_body(kind, file.read())
+    parts: tuple[bytes | File, ...] = content if isinstance(content, tuple) else (content,)
+    if arguments.part is None:
+        return _show_parts(id, kind, parts, arguments)
+    if arguments.part > len(parts):
+        raise CommandError(f"{id} has {counted(len(parts), 'part')}, and no part {arguments.part}")
+    part = parts[arguments.part - 1]
+    if isinstance(part, File):
+        raise CommandError(f"part {arguments.part} of {id} is a file, which lies at {part.source}")
+    return _show_part(id, BytesIO(part), arguments)
+
+
+def _show_part(id: TransferId, file: IO[bytes], arguments: argparse.Namespace) -> int:
+    if arguments.raw == STANDARD_OUTPUT:
+        shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    elif arguments.raw:
+        try:
+            with Path(arguments.raw).open("xb") as written:
+                shutil.copyfileobj(file, written)
+        except FileExistsError:
+            raise CommandError(f"{arguments.raw} is there already; name a new file") from None
+    elif arguments.json:
+        show_json({"id": str(id), "body": file.read()})
+    else:
+        for line in body_lines(file.read(MOST_SHOWN), is_all=not file.read(1)):
+            print(line)
+    return 0
+
+
+def _show_parts(id: TransferId, kind: Kind, parts: Sequence[bytes | File], arguments: argparse.Namespace) -> int:
+    if arguments.raw:
+        raise CommandError(f"{id} is a {kind.name}: name one of its parts, as --part 1")
+    rows = [_part_row(number, part) for number, part in enumerate(parts, 1)]
+    if arguments.json:
+        show_json({"id": str(id), "kind": kind.name, "parts": parts})
+    else:
+        show(Table(f"{id}: {kind.name}, {counted(len(parts), 'part')}", ("part", "what", "size", "to"), rows))
+    return 0
+
+
+def _part_row(number: int, part: bytes | File) -> tuple[Any, ...]:
+    if isinstance(part, File):
+        return number, part.source, None, part.destination or Path(part.source).name
+    return number, "bytes", size(len(part)), None
+
+
+def body_lines(data: bytes, is_all: bool) -> Iterator[str]:
+    """As text, if all of it can be printed; else sixteen bytes a line."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(data, is_all)
+    except UnicodeDecodeError:
+        text = "\0"
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        yield text
+    else:
+        for at in range(0, len(data), 16):
+            row = data[at : at + 16]
+            printed = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+            yield f"{at:08x}  {row.hex(' '):47}  {printed}"
+    if not is_all:
+        yield f"… these are the first {size(len(data))}; --raw FILE writes all of it"
 
 
 def _shown(value: Any) -> str | None:

@@ -17,7 +17,7 @@ Add = Callable[..., argparse.ArgumentParser]
 
 
 def add_commands(commands: object, add: Add) -> None:
-    """`rtmw transfers`, and `rtmw transfers cancel|retry|info|restored`."""
+    """`rtmw transfers`, and `rtmw transfers cancel|retry|info|body|restored`."""
     help = "show transfers, open transactions and what went wrong, as the core of the host has them"
     parser = add(commands, "transfers", partial(_run, "show"), help)
     parser.add_argument("--watch", action="store_true", help="again and again, with rates, until q or Ctrl-C")
@@ -37,6 +37,10 @@ def add_commands(commands: object, add: Add) -> None:
             one.add_argument(
                 "--cause", metavar="WORDS", help="instead of IDs: the dead letters with these words as why"
             )
+    body = add(kinds, "body", partial(_run, "body"), "show what a transfer carries, without taking it")
+    body.add_argument("id", metavar="ID", help="as `rtmw transfers` shows it")
+    body.add_argument("--part", type=count, metavar="N", help="of a composite: this part alone, from 1")
+    body.add_argument("--raw", metavar="FILE", help="write the bytes to a new file, or with - to standard output")
     what = "say that the data of a node that does not run was set back, by a snapshot of its disk: ids begin anew"
     restored = add(kinds, "restored", partial(_run, "restored"), what)
     restored.add_argument("folder", type=Path, metavar="FOLDER", help="`data` of the node")

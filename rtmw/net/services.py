@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,24 +21,20 @@ from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.settings import Settings
-from rtmw.observe.queues import queue
-from rtmw.observe.transfers import COUNTERS_TOPIC
+from rtmw.observe.transfers import STILL, STILL_S, TransferActivity, transfers
 
-__all__ = ["STILL", "Services"]
+__all__ = ["Services"]
 
 log = logging.getLogger("rtmw.node")
 
 MODULES: Final = {"transfer": "rtmw.transfer.core"}
-SIGNS: Final = {"transfer": COUNTERS_TOPIC}
-"""The topic on which a service says that it is at work."""
-STILL: Final = "it was stopped, or the disk of its data does not answer"
+LOOKS: Final[dict[str, Callable[[Domain], TransferActivity | None]]] = {"transfer": transfers}
+"""What a service says of itself; None: it has said nothing."""
 _FIRST_S, _MOST_S = 0.1, 5.0
 """Between the end of a service and its next start (`Backoff`)."""
 _LONG_S: Final = 10.0
-"""A service that has run for so long is started at once."""
+"""A service that has been at work for so long is started at once, and has no failures behind it."""
 _END_S: Final = 5.0
-_SILENT_S: Final = 10.0
-"""A service says about once a second that it is at work. One that has not for so long stands still."""
 _BEGINS_S: Final = 60.0
 """So long it may take to begin: it reads what it has kept."""
 
@@ -56,26 +53,25 @@ class Service:
     """How often in a row it ended soon after its start."""
     begun: float = 0.0
     """When its last process was started, by CLOCK_MONOTONIC."""
-    sign: int | None = None
-    """Number of the last message by which its process said that it is at work; None: it has not yet."""
-    heard: float = 0.0
-    """When that message was seen first, by CLOCK_MONOTONIC."""
+    works: bool = False
+    """Its last process has said that it is at work, so it has begun."""
     silent: float | None = None
     """Seconds for which its process has stood still; None: it is at work, or is not running."""
+    full: str = ""
+    """Its disk is full; what it says of that."""
 
     def start(self, pid: int) -> None:
         """Its next process runs."""
-        self.pid, self.starts, self.sign, self.silent = pid, self.starts + 1, None, None
-        self.begun = self.heard = CLOCK.monotonic()
+        self.pid, self.starts, self.silent = pid, self.starts + 1, None
+        self.works, self.full, self.begun = False, "", CLOCK.monotonic()
 
-    def hear(self, sign: int | None) -> None:
-        """`sign`: number of the last message of its process; None: there is none. That it begins to stand still, and
-        that it goes on, is logged."""
-        if sign is not None and sign != self.sign:
-            self.sign, self.heard = sign, CLOCK.monotonic()
-        silent = CLOCK.monotonic() - self.heard
-        was_still, is_still = self.silent is not None, silent > (_BEGINS_S if self.sign is None else _SILENT_S)
-        self.silent = silent if is_still and self.pid is not None else None
+    def hear(self, said: TransferActivity | None) -> None:
+        """`said`: what its process has said last; None: nothing. That it begins to stand still, and that it goes on, is
+        logged."""
+        self.works, self.full = said is not None, "" if said is None else said.full
+        silent = CLOCK.monotonic() - self.begun if said is None else said.silent
+        was_still, is_still = self.silent is not None, silent > (_BEGINS_S if said is None else STILL_S)
+        self.silent = silent if is_still else None
         if is_still and not was_still:
             log.warning("service %s: process %s stands still: %s", self.name, self.pid, STILL)
         elif was_still and not is_still:
@@ -83,11 +79,17 @@ class Service:
 
     def row(self) -> dict[str, Any]:
         """`failures`: 0 also of one that has been running for long."""
-        lasts = self.pid is not None and CLOCK.monotonic() - self.begun > _LONG_S
         return {
             "name": self.name, "pid": self.pid, "starts": self.starts, "why": self.why,
-            "failures": 0 if lasts else self.failures, "silent": self.silent,
+            "failures": 0 if self.pid is not None and self.lasts else self.failures,
+            "silent": self.silent, "full": self.full,
         }  # fmt: skip
+
+    @property
+    def lasts(self) -> bool:
+        """Its last process was at work, and not for a moment only. One that reads for long what it keeps, and ends
+        because that is damaged, was never at work."""
+        return self.works and CLOCK.monotonic() - self.begun > _LONG_S
 
 
 class Services:
@@ -113,8 +115,8 @@ class Services:
         """Are they at work? Call it about once a second."""
         for service in self._services:
             if service.pid is not None:
-                said = [one.sequence for one in queue(domain, SIGNS[service.name]) if one.publisher == service.pid]
-                service.hear(max(said, default=None))
+                said = LOOKS[service.name](domain)
+                service.hear(said if said is not None and said.pid == service.pid else None)
 
     def rows(self) -> list[dict[str, Any]]:
         """For the status of the node."""
@@ -125,7 +127,7 @@ class Services:
         while True:
             code = await self._run(service, said)
             service.failures += 1
-            if CLOCK.monotonic() - service.begun > _LONG_S:
+            if service.lasts:
                 backoff.reset()
                 service.failures, said = 0, ""
             if said != (said := service.why or "no reason"):

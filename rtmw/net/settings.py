@@ -15,7 +15,8 @@ from rtmw.addresses import parts
 from rtmw.domain import LARGEST_ID
 from rtmw.net.security.rules import NO_RULES, RuleTable
 from rtmw.net.security.tables import NO_LINK, TABLES, Link, read_tables
-from rtmw.patterns import OWN_PREFIX, is_among, is_meant, is_own
+from rtmw.observe.transfers import NODE_TOPIC
+from rtmw.patterns import is_among, is_meant, is_own
 from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, values
 from rtmw.shm import parse_group, parse_size
 
@@ -23,8 +24,7 @@ __all__ = ["NODE", "STATUS_TOPIC", "Settings", "SettingsError", "make_settings",
 
 LOOPBACK: Final = "lo"
 """Topics of rtmw itself: they stay where they are."""
-STATUS_TOPIC: Final = OWN_PREFIX + "node"
-"""Where a node says once a second how it is: JSON, kept for late subscribers."""
+STATUS_TOPIC: Final = NODE_TOPIC
 SERVICES: Final = ("transfer",)
 """The services that a node can host."""
 WITH_NODES: Final = "nodes"

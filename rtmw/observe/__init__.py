@@ -10,7 +10,7 @@ from rtmw.observe.programs import program
 from rtmw.observe.queues import QueuedMessage, queue
 from rtmw.observe.tables import Holding, TableUse, holdings, tables
 from rtmw.observe.trace import Trace, TraceEvent
-from rtmw.observe.transfers import TransferActivity, TransferCounters, transfers
+from rtmw.observe.transfers import TransferActivity, TransferCounters, TransferQueue, transfers
 from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics, types_in_use
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "TraceEvent",
     "TransferActivity",
     "TransferCounters",
+    "TransferQueue",
     "examine",
     "graph",
     "holdings",

@@ -31,6 +31,7 @@ COUNTER: Final = CounterMetricFamily
 GAUGE: Final = GaugeMetricFamily
 
 _TOPIC: Final = ("domain", "topic")
+_QUEUE: Final = ("domain", "service", "node")
 _ENDPOINT: Final = (*_TOPIC, "program", "pid")
 
 _OF_TOPICS: Final[tuple[tuple[Family, str, str, Callable[[TopicView], int]], ...]] = (
@@ -95,7 +96,14 @@ def _of_core(domain: str, core: TransferActivity) -> Iterator[Metric]:
         yield found
     silent = GAUGE("rtmw_transfers_silent_seconds", "Since the core of transfers has told this", labels=("domain",))
     silent.add_metric([domain], core.silent)
-    yield silent
+    full = GAUGE("rtmw_transfers_disk_full", "1: the disk of the core has no room for more, else 0", labels=("domain",))
+    full.add_metric([domain], 1 if core.full else 0)
+    depth = GAUGE("rtmw_transfers_queue_letters", "Transfers of a service that have not ended", labels=_QUEUE)
+    oldest = GAUGE("rtmw_transfers_queue_oldest_seconds", "Age of the oldest of them", labels=_QUEUE)
+    for queue in core.queues:
+        depth.add_metric([domain, queue.service, queue.node], queue.transfers)
+        oldest.add_metric([domain, queue.service, queue.node], queue.oldest)
+    yield from (silent, full, depth, oldest)
 
 
 def _of_tables(domain: str, used: Sequence[TableUse]) -> Iterator[Metric]:

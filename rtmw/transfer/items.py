@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, MutableMapping
+from itertools import compress
 from typing import Final, TypeVar, overload
 
 from rtmw.transfer.enqueued import EnqueuedRun
@@ -74,6 +75,11 @@ class Runs:
         if run.is_own:
             own = bisect_left(self._sequences, run.sequences[0])
             del self._own[own], self._sequences[own]
+
+    def waiting(self) -> Iterator[tuple[EnqueuedRun, int, int]]:
+        """Each run, how many of its letters nobody has taken, and the number of the first of these."""
+        for run, left in zip(self._runs, self._left, strict=True):
+            yield run, left, next(compress(run.lsns, run.bodies))
 
     def number_of(self, sequence: int) -> int | None:
         """Of the own letter whose id has this sequence; None: there is none, or it was taken."""

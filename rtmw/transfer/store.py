@@ -17,7 +17,7 @@ on the disk.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -31,6 +31,7 @@ from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, LogFull
 from rtmw.transfer.address import Life
+from rtmw.transfer.ages import EVERY_NS, Ages
 from rtmw.transfer.changes import ChangeRun
 from rtmw.transfer.checkpoint import checkpoint_of
 from rtmw.transfer.effects import Aborted, Append, Free, Moved, MovedRun, Note, Steps, drive
@@ -135,10 +136,11 @@ class Store(Closing):
         self._told, self._now, self._every = told, now, checkpoint
         self._spooled = self._checkpoints = self._orphans = self._checkpoint = self._tried = self._size = 0
         self._last: rtmw.Appended | None = None
+        self.ages = Ages()
         self._untrimmed: rtmw.Appended | None = None
         """The last record of a checkpoint that may not be durable yet."""
         self.spool = Spool(self._path / "spool")
-        self.place = Place(self._path)
+        self.place, self._ages = Place(self._path), self._path / "ages"
         try:
             self._log: rtmw.Log[bytes] = rtmw.Log(self._path / "log", sync=False, segment=segment, dedupe=1)
             self._log._hold()  # a step that logs several records, and waits for the last one, has one sync
@@ -158,7 +160,8 @@ class Store(Closing):
     def _recover(self, node: str, deliveries: int) -> State:
         """Redo, undo, and a START. Raises LogLocked, LogDamaged, TransfersDamaged, ValueError."""
         self._log.trim(0)  # takes the lock, and cuts what a killed writer has left
-        records = map(attrgetter("position", "data"), self._log.read())
+        self.ages = self._kept_ages()
+        records = map(attrgetter("position", "data"), self._noting(self._log.read()))
         done = redo(saying(records, self._log.end))
         self._checkpoint = done.checkpoint
         state = done.state
@@ -175,12 +178,42 @@ class Store(Closing):
         self._drive(undo_losers(state, deliveries), notes)
         self.lies = self.place.look() if state.life else Lies.HERE  # else its ids have a new incarnation
         self._drive(_start(state, node, self._now().wall_ns, self.lies), notes)
+        self.note_time()
         if self._last is not None:
             self._last.resolve()
         self.place.keep()
         bodies = [item.record.body for item in state.items.made.values()]
         self._orphans = self.spool.keep(body for body in bodies if isinstance(body, Spooled))
         return state
+
+    def _kept_ages(self) -> Ages:
+        try:
+            return Ages.unpack(self._ages.read_bytes(), self._log.end)
+        except OSError:
+            return Ages()
+
+    def _noting(self, records: Iterable[rtmw.LogRecord[bytes]]) -> Iterator[rtmw.LogRecord[bytes]]:
+        """The records, and their times are noted, for the file is not written in a crash."""
+        due = 0
+        for record in records:
+            if record.time_ns >= due:
+                due = record.time_ns + EVERY_NS
+                self.ages.note(record.position - 1, record.time_ns)
+            yield record
+
+    def note_time(self) -> None:
+        """For the ages of transfers. Call it about once a second."""
+        self.ages.note(0 if self._last is None else self._last.position, self._now().wall_ns)
+
+    def _keep_ages(self) -> None:
+        """In a file, which lasts longer than the records: those go with the next trim. It is not synced, and what a
+        crash leaves of it may be nothing: then ages are counted from the last checkpoint on."""
+        if not self.ages:  # it was not opened
+            return
+        temporary = self._ages.with_suffix(".partial")
+        with suppress(OSError):  # a full disk: the file of before stays
+            temporary.write_bytes(self.ages.pack())
+            temporary.replace(self._ages)
 
     def _bury_the_dead(self) -> None:
         """Letters of receivers that have ended meanwhile go back."""
@@ -349,6 +382,10 @@ class Store(Closing):
             open = len(self.machine.open)
             return StoreStats(len(state.items), open, dict(state.counts), self._checkpoints, self._orphans, since)
 
+    def log_disk(self) -> int:
+        """Bytes of the files of the log."""
+        return self._log.stats().disk
+
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError(f"{self._path}: used after close()")
@@ -360,6 +397,7 @@ class Store(Closing):
         little is to be written, a full disk makes it due early, since it makes room. A second one in a segment would
         free nothing. Nobody waits for the disk: a later step trims what lies before it, when it is durable."""
         if self._untrimmed is not None and self._log.end > self._untrimmed.position:
+            self._keep_ages()
             self._log._begin_to_write().ask_trim(self._checkpoint)
             self._untrimmed = None
         last, begun = 0 if self._last is None else self._last.position, max(self._checkpoint, self._tried)
@@ -379,6 +417,7 @@ class Store(Closing):
         with self._lock:
             self._check_open()
             self._write_checkpoint(self.machine.state).resolve()
+            self._keep_ages()
             self._log.trim(self._checkpoint)
             self._untrimmed = None
 
@@ -401,6 +440,7 @@ class Store(Closing):
                 return
             self._closed = True
             try:
+                self._keep_ages()
                 self._log.close()
             finally:
                 self.spool.close()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rtmw.errors import LogFull
+from rtmw.transfer.ages import Ages
 from rtmw.transfer.effects import Append, Note, drive
 from rtmw.transfer.errors import TransactionAborted
 from rtmw.transfer.events import Event, Now
@@ -35,6 +36,7 @@ class Volatile:
         state = State()
         state.apply(_FIRST, Start(1, node, incarnation))
         self.machine, self._now, self._next = Machine(state, limits), now, _FIRST + 1
+        self.ages = Ages()
 
     def submit(self, event: Event) -> Submitted:
         """As `Store.submit`; nothing waits for a disk."""
@@ -44,6 +46,10 @@ class Volatile:
         except (TransactionAborted, LogFull) as error:
             return Submitted(None, error, notes, None, False)
         return Submitted(answer, None, notes, None, False)
+
+    def note_time(self) -> None:
+        """Call it about once a second."""
+        self.ages.note(self._next - 1, self._now().wall_ns)
 
     def _number(self, effect: Append) -> range:
         begin = self._next

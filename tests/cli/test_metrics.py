@@ -197,8 +197,10 @@ def test_what_is_no_address_and_port_is_refused(run: Run, place: str, capsys: py
 
 def test_every_metric_is_explained(core: CoreProcess, domain: rtmw.Domain, domain_id: int, run: Run) -> None:
     with rtmw.Publisher("t", domain=domain), rtmw.Subscriber("t", domain=domain):
-        with rtmw.Subscriber(COUNTERS_TOPIC, domain=domain, history=1) as counters:
-            counters.receive(timeout=PATIENCE)
+        with rtmw.Sender("gauge", domain=domain) as sender, rtmw.Subscriber(COUNTERS_TOPIC, domain=domain) as counters:
+            sender.send("ingest", b"waits")
+            while b'"ingest"' not in counters.receive(timeout=PATIENCE).value:
+                pass
         shown = {name for name, _ in printed(run, domain_id)}
     text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
     assert {*re.findall(r"`(rtmw_\w+)`", text.partition("| name")[2])} == shown

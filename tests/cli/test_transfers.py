@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +17,14 @@ from rtmw.cli import transfers
 from rtmw.cli.top import TransferWords
 from rtmw.cli.transfers import PAPER
 from rtmw.observe import TransferActivity, TransferCounters
+from rtmw.publisher import OwnPublisher
+from rtmw.transfer.client.viewer import Viewer
 from rtmw.transfer.core.shown import MOST
+from rtmw.transfer.frames import CORE_QUEUE
 from tests.child import Spawn
 from tests.cli.command import Run, document
-from tests.transfer.core_process import PATIENCE, CoreProcess
+from tests.openmetrics import Samples, labelled, parsed
+from tests.transfer.core_process import PATIENCE, CoreProcess, consumed
 
 
 def here(core: CoreProcess) -> tuple[str, str]:
@@ -300,3 +305,148 @@ def test_a_graph_has_services_between_senders_and_inboxes(core: CoreProcess, spa
 def test_t7_a_window_that_is_shut_is_said(sent: int, words: str) -> None:
     row = {"state": "ACCEPTED", "bytes": 64 << 20, "sent": sent, "limit": 16 << 20, "rate": None}
     assert transfers._progress(row) == words
+
+
+# ---- bodies ----
+
+
+def test_t11_a_body_is_read_without_taking_it_with_the_rights_of_retry_and_cancel(
+    core: CoreProcess, sender: rtmw.Sender, run: Run
+) -> None:
+    transfer = dead_letter(sender)
+    status, out, _ = run("transfers", "body", str(transfer.id), *here(core))
+    assert (status, out) == (0, "poison\n")
+    assert transfer.state is TransferState.DEAD
+    assert document(run, "transfers", "body", str(transfer.id), *here(core)) == {
+        "id": str(transfer.id), "body": "poison",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ("Wasserstände".encode(), "Wasserstände"),
+        (b"a\x1b[31mred", "00000000  61 1b 5b 33 31 6d 72 65 64                       a.[31mred"),
+        ("\u202egnp.exe".encode(), "00000000  e2 80 ae 67 6e 70 2e 65 78 65                    ...gnp.exe"),
+        (bytes(range(17)), "00000000  00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f  ................\n00000010  10"),
+    ],
+)
+def test_what_a_terminal_would_obey_in_a_body_is_shown_byte_by_byte(
+    core: CoreProcess, sender: rtmw.Sender, run: Run, body: bytes, shown: str
+) -> None:
+    sent = sender.send("ingest", body)
+    assert run("transfers", "body", str(sent.id), *here(core))[1].startswith(shown)
+
+
+@pytest.mark.parametrize("delivery", [Delivery.NORMAL, Delivery.LOG])
+@pytest.mark.parametrize("size", [5000, 300_000])
+def test_of_a_large_body_the_front_is_shown_and_raw_has_all_of_it(
+    core: CoreProcess, sender: rtmw.Sender, run: Run, tmp_path: Path, delivery: Delivery, size: int
+) -> None:
+    body = ("é" * size).encode()[:-1] + b"!"  # a letter of two bytes lies over the end of what is shown
+    sent = sender.send("ingest", b"x" + body, delivery=delivery)
+    lines = run("transfers", "body", str(sent.id), *here(core))[1].splitlines()
+    assert lines[1] == "… these are the first 4.0 KiB; --raw FILE writes all of it"
+    assert run("transfers", "body", str(sent.id), "--raw", str(tmp_path / "raw"), *here(core))[0] == 0
+    assert (tmp_path / "raw").read_bytes() == b"x" + body
+    status, _, err = run("transfers", "body", str(sent.id), "--raw", str(tmp_path / "raw"), *here(core))
+    assert (status, "name a new file" in err) == (1, True)
+
+
+def test_of_a_composite_the_parts_are_listed_and_one_is_read(
+    core: CoreProcess, sender: rtmw.Sender, run: Run, tmp_path: Path
+) -> None:
+    source = tmp_path / "run.csv"
+    source.write_text("1")
+    sent = sender.send("ingest", [rtmw.Part(b"head"), rtmw.File(str(source), "in/run.csv")])
+    out = run("transfers", "body", str(sent.id), *here(core))[1]
+    assert all(words in out for words in ("COMPOSITE, 2 parts", str(source), "in/run.csv"))
+    assert run("transfers", "body", str(sent.id), "--part", "1", *here(core))[1] == "head\n"
+    for words, why in (
+        (("--part", "2"), f"is a file, which lies at {source}"),
+        (("--part", "3"), "has 2 parts, and no part 3"),
+        (("--raw", "-"), "name one of its parts, as --part 1"),
+    ):
+        status, _, err = run("transfers", "body", str(sent.id), *words, *here(core))
+        assert (status, why in err) == (1, True), err
+
+
+def test_the_body_of_what_has_ended_is_gone_and_that_is_said(core: CoreProcess, sender: rtmw.Sender, run: Run) -> None:
+    sent = sender.send("ingest", b"x")
+    sent.cancel()
+    status, _, err = run("transfers", "body", str(sent.id), *here(core))
+    assert (status, "it is CANCELLED" in err) == (1, True), err
+
+
+# ---- a core that stands still ----
+
+
+def test_a_core_that_stands_still_is_told_within_five_seconds_also_when_its_queue_is_full(
+    core: CoreProcess, domain: rtmw.Domain
+) -> None:
+    core.stop()
+    flood = OwnPublisher(CORE_QUEUE, domain=domain, reliability=rtmw.Reliability.RELIABLE, max_blocking=0)
+    for flooded in (False, True):
+        begun = time.monotonic()
+        with pytest.raises(TimeoutError, match=f"kill -CONT {core.process.pid}"), Viewer(domain) as viewer:
+            viewer.show("transfers")
+        assert time.monotonic() - begun < 5, flooded
+        assert any(not flood.publish(b"no frame") for _ in range(10_000)), "its queue is full"
+
+
+# ---- queues, and how old what is in them is ----
+
+
+def scraped(core: CoreProcess, run: Run) -> Samples:
+    """What `rtmw metrics` prints of queues, by the strict parser."""
+    return {key: value for key, value in parsed(run("metrics", *here(core))[1]).items() if "_queue_" in key[0]}
+
+
+def depths(core: CoreProcess, run: Run) -> dict[tuple[str, str], float]:
+    found = scraped(core, run)
+    labels = {key: dict(key[1]) for key in found if key[0] == "rtmw_transfers_queue_letters"}
+    return {(one["service"], one["node"]): found[key] for key, one in labels.items()}
+
+
+def test_metrics_have_depth_and_age_of_the_oldest_by_service_and_by_node_of_destination(
+    core: CoreProcess, sender: rtmw.Sender, run: Run
+) -> None:
+    sender.send("ingest", b"first", delivery=Delivery.LOG)
+    sent = time.time()
+    sender.send_many("ingest", [b"more"] * 9, delivery=Delivery.LOG)
+    sender.send("ingest", b"beside", delivery=Delivery.NORMAL)
+    sender.send("ingest@far", b"away", delivery=Delivery.LOG)
+    sender.send("bills@far", b"away")
+    until(lambda: depths(core, run) == {("ingest", ""): 11, ("ingest", "far"): 1, ("bills", "far"): 1})
+    until(lambda: time.time() - sent > 2)
+    labels = labelled(domain=str(core.domain), service="ingest", node="")
+    age, begun = scraped(core, run)["rtmw_transfers_queue_oldest_seconds", labels], time.time() - sent
+    assert 2 < age < begun + 3, "a second of the mark before it, and one of the last message"
+    with rtmw.Inbox("ingest", domain=core.domain) as inbox:
+        consumed(inbox, 11)
+    until(lambda: depths(core, run) == {("ingest", "far"): 1, ("bills", "far"): 1})
+
+
+def test_ages_go_on_over_a_kill_of_the_core_and_over_its_end(core: CoreProcess, sender: rtmw.Sender, run: Run) -> None:
+    labels = labelled(domain=str(core.domain), service="ingest", node="")
+
+    def age() -> float:
+        return scraped(core, run).get(("rtmw_transfers_queue_oldest_seconds", labels), 0.0)
+
+    sent = time.time()
+    sender.send("ingest", b"old", delivery=Delivery.LOG)
+    until(lambda: age() > 2)
+    for end in (core.kill, core.terminate):
+        end()
+        core.start()
+        core.wait_until_ready()
+        until(lambda: age() > 0)
+        assert time.time() - sent - 1 < age() < time.time() - sent + 3
+
+
+def test_a_dead_letter_is_in_no_depth_so_it_makes_no_queue_old(
+    core: CoreProcess, sender: rtmw.Sender, run: Run
+) -> None:
+    dead_letter(sender)
+    counted(core, lambda counters: counters.dead == 1)
+    assert depths(core, run) == {}

@@ -18,6 +18,7 @@ import rtmw
 from rtmw.clock import CLOCK
 from rtmw.domain import domain_of
 from rtmw.errors import ClosedError, RtmwError, SweptError
+from rtmw.observe.transfers import why_no_core
 from rtmw.transfer.address import Life
 from rtmw.transfer.barrier import Barrier
 from rtmw.transfer.client.deadline import Deadline
@@ -74,7 +75,13 @@ def new_life() -> Life:
     return life
 
 
-def no_core(domain: int) -> CoreNotRunning:
+def no_core(domain: int, why: str = "") -> CoreNotRunning:
+    """`why`: what the node of this domain says of a core that does not go on."""
+    if why:
+        return CoreNotRunning(
+            f"the node of domain {domain} serves no transfers now: their service {why}. Mend that; the node starts it "
+            f"again and again, so it goes on by itself, and rtmw node doctor --domain {domain} says how it is"
+        )
     return CoreNotRunning(
         f"no node serves the transfers of domain {domain}; start one: "
         f"rtmw node --domain {domain} --serve transfer --data FOLDER; "
@@ -136,18 +143,20 @@ class Line:
 
     # ---- members ----
 
-    def enter(self, member: Member, wait: Callable[[Pending], Message] | None = None) -> None:
+    def enter(self, member: Member, ask: Callable[[Pending], Message] | None = None) -> None:
         """It joins. CoreNotRunning: there is no core, and none came for a second; or for ten, if there was one.
-        `wait`: waits for the answer of the core; without it, as long as there is a core."""
+        `ask`: asks the core, and waits for its answer; without it, as long as there is a core."""
         self.changed.wait(lambda: self._has_heard, FIRST_S)
         if not self._has_heard or not self.changed.wait(lambda: self.core is not None, GRACE_S):
+            error = self._no_core()
             self._close_if_unused()
-            raise no_core(self._domain.id)
+            raise error
         with self.requests.lock:
             self.requests.enter(member._life)
             self._members[member._life] = member
         try:
-            (wait or self.wait)(self.requests.begin(Pending(member._life, member._join)))
+            pending = Pending(member._life, member._join)
+            ask(pending) if ask is not None else self.wait(self.requests.begin(pending))
         except BaseException:
             self._forget(member._life)
             raise
@@ -182,7 +191,8 @@ class Line:
 
     def ask(self, life: Life, message: Message, timeout: float | None = None) -> Message:
         """Asks, and waits for the answer. Errors: TransferRefused and so on, CoreNotRunning, TimeoutError."""
-        return self.wait(self.requests.begin(Pending(life, message)), timeout)
+        deadline = Deadline(timeout)
+        return self.wait(self.requests.begin(Pending(life, message), deadline.left), deadline.left)
 
     def wait(self, pending: Pending, timeout: float | None = None) -> Message:
         """TimeoutError: no answer yet. CoreNotRunning: there has been no core for the grace time."""
@@ -220,7 +230,10 @@ class Line:
         if error is not None:
             raise type(error)(*error.args)
         if self.core is None and CLOCK.monotonic() - self._gone_at > GRACE_S:
-            raise no_core(self._domain.id)
+            raise self._no_core()
+
+    def _no_core(self) -> CoreNotRunning:
+        return no_core(self._domain.id, why_no_core(self._domain))
 
     # ---- what the core says ----
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from contextlib import suppress
-from typing import Any, Final
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any, Final
 
 import rtmw
 from rtmw import observe
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
+from rtmw.observe.transfers import STILL
 from rtmw.transfer.client.line import Line, new_life
 from rtmw.transfer.client.pending import Pending
+from rtmw.transfer.errors import TransferRefused
+from rtmw.transfer.header import Kind
 from rtmw.transfer.messages import Alter, Done, Join, Leave, Message, Show, Shown
 from rtmw.transfer.records import TransferId, TransferState
 
@@ -20,10 +26,8 @@ __all__ = ["Viewer"]
 NAME: Final = "rtmw"
 PATIENCE_S: Final = 10.0
 """For a core that is at work."""
-STILL_S: Final = 2.5
-"""After so long without an answer it is looked whether the core stands still, and then twice a second."""
-_SILENT_S: Final = 2.5
-"""So long a core that is at work may be silent: it counts once a second."""
+_LOOK_S: Final = 0.5
+"""So often it is looked whether a core that does not answer stands still."""
 
 
 class Viewer(Closing):
@@ -33,29 +37,47 @@ class Viewer(Closing):
     def __init__(self, domain: rtmw.Domain) -> None:
         self._life, self._join, self._domain = new_life(), Join(0, NAME), domain
         self._line = Line.of(domain)
-        self._line.enter(self, self._wait)
+        self._line.enter(self, self._ask)
 
-    def _wait(self, pending: Pending) -> Message:
-        """The answer. TimeoutError: there is none, with the reason."""
-        end, patience = CLOCK.monotonic() + PATIENCE_S, STILL_S
+    def _ask(self, pending: Pending) -> Message:
+        """The answer. TimeoutError: there is none, with the reason; or its queue is full, as that of a core that stands
+        still is at last."""
+        end, is_asked = CLOCK.monotonic() + PATIENCE_S, False
         while True:
             with suppress(TimeoutError):
-                return self._line.wait(pending, patience)
-            core, found, patience = self._line.core, observe.transfers(self._domain), 0.5
-            if core is None or found is None or found.silent > _SILENT_S or CLOCK.monotonic() > end:
+                if not is_asked:
+                    self._line.requests.begin(pending, _LOOK_S)
+                    is_asked = True
+                return self._line.wait(pending, _LOOK_S)
+            core, found = self._line.core, observe.transfers(self._domain)
+            if core is None or found is None or found.stands_still or CLOCK.monotonic() > end:
                 break
         where = f"the core of domain {self._domain.id}{f', process {core.pid},' if core else ''}"
         advice = f"kill -CONT {core.pid}, or " if core else ""
-        raise TimeoutError(
-            f"{where} does not answer: it was stopped, or its disk does not answer; {advice}ask "
-            f"rtmw node doctor --domain {self._domain.id}"
-        )
+        raise TimeoutError(f"{where} does not answer: {STILL}; {advice}ask rtmw node doctor --domain {self._domain.id}")
 
     def show(self, what: str) -> Any:
-        """`transfers`, `dead`, `queues`, `members`, or `info ID`. TransferRefused: there is no such transfer."""
-        pending = self._line.requests.begin(Pending(self._life, Show(what)))
-        self._wait(pending)
+        """`transfers`, `dead`, `queues`, `members`, `info ID` or `body ID`. TransferRefused: there is no such one."""
+        pending = Pending(self._life, Show(what))
+        self._ask(pending)
         return json.loads(b"".join(piece.data for piece in pending.first if isinstance(piece, Shown)))
+
+    def body(self, id: TransferId) -> tuple[Kind, IO[bytes]]:
+        """What it carries, as it lies at the core; nobody takes it by that. TransferRefused: there is no such
+        transfer."""
+        found = self.show(f"body {id}")
+        if "path" not in found:
+            return Kind[found["kind"]], BytesIO(base64.b64decode(found["body"]))
+        try:
+            return Kind[found["kind"]], Path(found["path"]).open("rb")
+        except FileNotFoundError:
+            raise TransferRefused(f"transfer {id} has ended meanwhile, and its body is gone") from None
+
+    @property
+    def full(self) -> str:
+        """The disk of the core is full: how full, and what makes room. Empty: there is room."""
+        found = observe.transfers(self._domain)
+        return "" if found is None else found.full
 
     def cancel(self, id: TransferId) -> TransferState:
         """Nobody gets it. TransferRefused: it was handed over already, or has ended."""
@@ -66,7 +88,7 @@ class Viewer(Closing):
         return self._alter(id, TransferState.ACCEPTED)
 
     def _alter(self, id: TransferId, state: TransferState) -> TransferState:
-        answer = self._wait(self._line.requests.begin(Pending(self._life, Alter(id, state))))
+        answer = self._ask(Pending(self._life, Alter(id, state)))
         assert isinstance(answer, Done), "ALTER is answered with DONE"
         return TransferState(answer.value)
 

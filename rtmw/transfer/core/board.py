@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 import rtmw
 from rtmw.clock import CLOCK
-from rtmw.observe.transfers import COUNTERS_TOPIC, TransferCounters
+from rtmw.observe.transfers import COUNTERS_TOPIC, TransferCounters, TransferQueue, pack_activity
 from rtmw.publisher import OwnPublisher
 from rtmw.strict_json import as_json
 from rtmw.transfer.address import Life
@@ -15,7 +16,9 @@ from rtmw.transfer.core.watching import Happening
 from rtmw.transfer.frames import CORE_TOPIC, EVENTS_TOPIC, Frame, pack_frame
 from rtmw.transfer.messages import Core
 
-__all__ = ["Board"]
+__all__ = ["Board", "Counted"]
+
+Counted: TypeAlias = tuple[TransferCounters, list[TransferQueue]]
 
 EVERY_S: Final = 1.0
 SHARE: Final = 20
@@ -35,7 +38,8 @@ class Board:
         system, and this clock does not either."""
         self._events = OwnPublisher(EVENTS_TOPIC, domain=domain, history=64)
         self._counters = OwnPublisher(COUNTERS_TOPIC, domain=domain, history=1, depth=1)
-        self._next = 0.0
+        self._next = self._next_count = 0.0
+        self._counted: Counted
 
     def announce(self) -> None:
         """This core is there, for programs that run, and for those that come later."""
@@ -50,15 +54,20 @@ class Board:
         """One JSON object."""
         self._events.publish(as_json(happening.row()).encode())
 
-    def is_due(self, now: float) -> bool:
-        """It is time for the counters. `now`: monotonic."""
-        return now >= self._next
+    def is_due(self) -> bool:
+        """It is time to say that this core is at work."""
+        return CLOCK.monotonic() >= self._next
 
-    def count(self, counters: TransferCounters, begun: float) -> None:
-        """`begun`: when the core began to count."""
-        now = CLOCK.monotonic()
-        self._next = begun + max(EVERY_S, SHARE * (now - begun))
-        self._counters.publish(counters.pack())
+    def say(self, count: Callable[[], Counted], full: Callable[[TransferCounters], str]) -> None:
+        """The core is at work. The numbers are those of before while counting anew takes too much of its time. `full`:
+        what to say of the disk."""
+        begun = CLOCK.monotonic()
+        self._next = begun + EVERY_S
+        if begun >= self._next_count:
+            self._counted = count()
+            self._next_count = begun + SHARE * (CLOCK.monotonic() - begun)
+        counters, queues = self._counted
+        self._counters.publish(pack_activity(counters, queues, full(counters)))
 
     def close(self) -> None:
         self._core.close()

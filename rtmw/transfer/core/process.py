@@ -17,9 +17,10 @@ from typing import Any, Final
 
 import rtmw
 from rtmw.clock import CLOCK
+from rtmw.observe.transfers import TransferCounters
 from rtmw.transfer.address import Address, Life, Reach
 from rtmw.transfer.barrier import Barrier
-from rtmw.transfer.core.board import Board
+from rtmw.transfer.core.board import Board, Counted
 from rtmw.transfer.core.claim import claim
 from rtmw.transfer.core.desk import CoreDesk
 from rtmw.transfer.core.effects import (
@@ -51,7 +52,7 @@ from rtmw.transfer.core.outbox import Outbox
 from rtmw.transfer.core.processes import Processes
 from rtmw.transfer.core.service import Service
 from rtmw.transfer.core.syncing import Syncing
-from rtmw.transfer.core.watching import counters_of
+from rtmw.transfer.core.watching import counters_of, full_words, queues_of
 from rtmw.transfer.effects import Aborted, Came, Free, Moved, MovedRun
 from rtmw.transfer.errors import TransferError
 from rtmw.transfer.events import Event, Now, SendRun, SendTransfer, Tick
@@ -90,7 +91,7 @@ class Process:
     def __init__(
         self, domain: rtmw.Domain, data: Path, node: str, limits: Limits | None = None, network: Network | None = None
     ) -> None:
-        self._domain, self.stopping = domain, asyncio.Event()
+        self._domain, self._data, self.stopping = domain, data, asyncio.Event()
         self._claim = claim(domain.id)
         chosen = limits or Limits()
         self._store = Store(data, node=node, limits=chosen, now=_now)
@@ -221,10 +222,18 @@ class Process:
             self._count()
 
     def _count(self) -> None:
-        begun = CLOCK.monotonic()
-        if self._board.is_due(begun):
-            machines = self._store.machine, self._volatile.machine
-            self._board.count(counters_of(machines, self._service.redelivered), begun)
+        if self._board.is_due():
+            self._store.note_time()
+            self._volatile.note_time()
+            self._board.say(self._counted, self._full)
+
+    def _counted(self) -> Counted:
+        machines = self._store.machine, self._volatile.machine
+        ages = zip(machines, (self._store.ages, self._volatile.ages), strict=True)
+        return counters_of(machines, self._service.redelivered), queues_of(ages)
+
+    def _full(self, kept: TransferCounters) -> str:
+        return full_words(self._data, kept, self._store.log_disk()) if self._has_no_room else ""
 
     def _drop_outboxes(self) -> None:
         used = {member.slot for member in self._service.members.values()}
@@ -364,12 +373,12 @@ class Process:
         if is_full == self._has_no_room or not (is_full or isinstance(event, SendTransfer | SendRun)):
             return
         self._has_no_room = is_full
+        cause = f"{done.failure}. Now {self._full(self._counted()[0])}" if is_full else ""
         if is_full:
-            log.warning("nothing that is logged is accepted: %s", done.failure)
+            log.warning("nothing that is logged is accepted: %s", cause)
         else:
             log.info("there is room again")
-        happening = self._service.events.of_disk(str(done.failure) if is_full else "", _now().wall_ns)
-        self._board.tell(happening)
+        self._board.tell(self._service.events.of_disk(cause, _now().wall_ns))
 
     def _later(self, logged: bool, work: Callable[[], object]) -> None:
         if logged:

@@ -76,7 +76,7 @@ class Service:
     """See the head of this file. `path`: of a body in the spool, as programs find it."""
 
     def __init__(self, machines: Machines, path: Any) -> None:
-        self.machines = machines
+        self.machines, self.path = machines, path
         self.members: dict[Life, Member] = {}
         self._bodies = Bodies()
         self._owners = Owners(machines.logged)

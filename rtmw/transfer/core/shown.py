@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -13,7 +14,7 @@ from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.frames import BLOCK
 from rtmw.transfer.messages import Shown
 from rtmw.transfer.queues import Item, queue_name
-from rtmw.transfer.records import TransferId, TransferState
+from rtmw.transfer.records import Spooled, TransferId, TransferState
 from rtmw.transfer.rows import queue_rows, transaction_rows
 
 if TYPE_CHECKING:
@@ -40,12 +41,27 @@ def answer_to(what: str, service: Service) -> Iterator[Shown]:
     elif kind == "members":
         yield from _pieces(_members(service))
     elif kind == "info":
-        item = service.machines.find(TransferId.parse(rest))
-        if item is None:
-            raise TransferRefused(f"there is no transfer {rest}; it has ended, or never was{_end_of(rest, service)}")
+        item = _found(rest, service)
         yield from _pieces({**transfer_row(item, service), **queue_items([item], service)[0]})
+    elif kind == "body":
+        yield from _pieces(_body(_found(rest, service), service))
     else:
-        raise ValueError(f"a core does not show {what!r}; it shows transfers, dead, queues, members, and info ID")
+        raise ValueError(f"a core does not show {what!r}; it shows transfers, dead, queues, members, info ID, body ID")
+
+
+def _found(written: str, service: Service) -> Item:
+    item = service.machines.find(TransferId.parse(written))
+    if item is None:
+        raise TransferRefused(f"there is no transfer {written}; it has ended, or never was{_end_of(written, service)}")
+    return item
+
+
+def _body(item: Item, service: Service) -> dict[str, Any]:
+    """In base64; or the path of the file in which it lies, which goes with the transfer."""
+    body, kind = item.record.body, item.record.header.kind.name
+    if isinstance(body, Spooled):
+        return {"kind": kind, "path": str(service.path(body))}
+    return {"kind": kind, "body": base64.b64encode(body).decode()}
 
 
 def _end_of(written: str, service: Service) -> str:

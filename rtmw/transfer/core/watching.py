@@ -1,18 +1,25 @@
-"""Memory and counters of a core for people who watch (T11): the last errors as events, and eight numbers."""
+"""Memory and counters of a core for people who watch (T11): the last errors as events, eight numbers, and queues."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from rtmw.observe.transfers import TransferCounters
+from rtmw.observe.transfers import TransferCounters, TransferQueue
+from rtmw.transfer.address import Address
+from rtmw.transfer.ages import Ages
 from rtmw.transfer.machine import Machine
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, AbortCause, Spooled, TransferState
 from rtmw.transfer.wire.frames import Offer
+from rtmw.units import counted, size
 
-__all__ = ["BAD", "Events", "Happening", "counters_of"]
+__all__ = ["BAD", "Events", "Happening", "counters_of", "full_words", "queues_of"]
 
 BAD: Final = (ENDED - {TransferState.CONSUMED}) | {TransferState.DEAD}
 """States that are events."""
@@ -95,3 +102,38 @@ def counters_of(machines: tuple[Machine, ...], redelivered: int) -> TransferCoun
         failed=failed,
         redelivered=redelivered,
     )
+
+
+def full_words(data: Path, kept: TransferCounters, log_bytes: int) -> str:
+    """How full the disk is, what is kept there, and what makes room."""
+    number = counted(kept.parked, "transfer") + (f" ({counted(kept.dead, 'dead letter')})" if kept.dead else "")
+    return (
+        f"the disk of {data} has {size(shutil.disk_usage(data).free)} free. Kept there are {number} with "
+        f"{size(kept.body_bytes)} of bodies, and {size(log_bytes)} of log. Receivers that consume make room (rtmw "
+        "transfers shows where letters wait); so does rtmw transfers cancel, and what you remove from that disk. Then "
+        "it goes on by itself"
+    )
+
+
+def queues_of(machines: Iterable[tuple[Machine, Ages]]) -> list[TransferQueue]:
+    """What has not ended and is no dead letter, by service and node; that whose oldest transfer is the oldest first."""
+    counts: Counter[tuple[str, str]] = Counter()
+    since: dict[tuple[str, str], int] = {}
+    for machine, ages in machines:
+        firsts: dict[tuple[str, str], int] = {}
+        for to, number, first in _parts(machine):
+            queue = to.service, to.node
+            counts[queue] += number
+            firsts[queue] = min(first, firsts.get(queue, first))
+        for queue, first in firsts.items():
+            since[queue] = min(ages.since(first), since.get(queue, sys.maxsize))
+    return [TransferQueue(*queue, counts[queue], since[queue]) for queue in sorted(since, key=lambda one: since[one])]
+
+
+def _parts(machine: Machine) -> Iterator[tuple[Address, int, int]]:
+    """To whom, how many, and the number of the first of them."""
+    for run, left, first in machine.state.items.runs.waiting():
+        yield run.model.header.to, left, first
+    for item in machine.state.items.made.values():
+        if item.state is not TransferState.DEAD and item.counts_at(machine.state.node):
+            yield item.record.header.to, 1, item.lsn
