@@ -242,7 +242,12 @@ def _add_node(commands: Commands) -> None:
     parser.add_argument("--file", metavar="FILE", help="settings with the rules (default: those of the node)")
     kinds = shown.add_parser("keys", help="make, request, sign, install, renew and show keys of nodes")
     node_keys.add_commands(partial(_add, kinds.add_subparsers(metavar="COMMAND", required=True)))
-    _add(shown, "doctor", node_doctor.doctor, "look for what is in the way between this host and the others")
+    help = "look for what is in the way between this host and the others; status 1 for a fault"
+    _strict(_add(shown, "doctor", node_doctor.doctor, help))
+
+
+def _strict(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--strict", action="store_true", help="status 3 if there are remarks alone (else 0)")
 
 
 def _add_recordings(commands: Commands) -> None:
@@ -260,7 +265,9 @@ def _add_recordings(commands: Commands) -> None:
 
 
 def _add_upkeep(commands: Commands) -> None:
-    parser = _add(commands, "doctor", doctor.doctor, "check the books of the domain, its participants and this machine")
+    help = "check the books of the domain, its participants and this machine; status 1 for a fault"
+    parser = _add(commands, "doctor", doctor.doctor, help)
+    _strict(parser)
     parser.add_argument("--fix", action="store_true", help="first sweep after the dead and reclaim what nobody uses")
     parser = _add(commands, "clean", clean.clean, "remove the shared memory of the domain", json=False)
     parser.add_argument("--yes", action="store_true", help="do not ask")

@@ -9,7 +9,7 @@ from typing import Any
 
 from rtmw import observe, shm
 from rtmw.cli.common import look_at, open_to
-from rtmw.cli.environment import Check, checks
+from rtmw.cli.environment import CHECK_COLUMNS, Check, checks, status_of, verdict
 from rtmw.cli.fitness import fitness
 from rtmw.cli.show import Cell, Table, counted, show, show_json, size
 from rtmw.cli.values import to_plain
@@ -38,11 +38,16 @@ class _Findings:
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """Print the examination; status 1 if the books do not balance. A domain that is not there has none."""
+    """Print the examination, and how many faults and remarks it has; the status is that of `status_of`. Books that do
+    not balance are faults. A domain that is not there has none."""
     findings = _examine(arguments.domain, arguments.fix)
     machine, leftovers = checks(), _leftovers(arguments.fix)
     real_time = fitness(findings.mapped if findings else None)
     balanced = not findings.books.problems if findings else None
+    full = [table for table in findings.tables if table.share_of_all >= NEARLY_FULL] if findings else []
+    problems = findings.books.problems if findings else ()
+    left = 0 if arguments.fix else len(leftovers)
+    told = verdict([*machine, *real_time], len(problems), left + len(full))
     if arguments.json:
         found = {
             "books": findings.books if findings else None,
@@ -54,8 +59,8 @@ def doctor(arguments: argparse.Namespace) -> int:
             "domains": shm.domains(),
             "leftovers": leftovers,
         }
-        show_json({"domain": arguments.domain, "balanced": balanced, **found})
-        return 1 if balanced is False else 0
+        show_json({"domain": arguments.domain, "balanced": balanced, **told, **found})
+        return status_of(told, arguments.strict)
     show(_checks_table("This machine", machine))
     show(_checks_table("For real time", real_time))
     print(f"Domains of this machine: {', '.join(str(number) for number in shm.domains()) or 'none'}")
@@ -65,7 +70,8 @@ def doctor(arguments: argparse.Namespace) -> int:
         print(f"Domain {arguments.domain} does not exist: there are no books to check.")
     else:
         _show_findings(arguments.domain, findings)
-    return 1 if balanced is False else 0
+    print(f"{counted(told['faults'], 'fault')}, {counted(told['remarks'], 'remark')}.")
+    return status_of(told, arguments.strict)
 
 
 def _examine(number: int, fix: bool) -> _Findings | None:
@@ -93,7 +99,7 @@ def _leftovers(fix: bool) -> list[str]:
 
 
 def _checks_table(title: str, found: list[Check]) -> Table:
-    return Table(title, ("what", "found", "advice"), [(c.name, c.found, c.advice or None) for c in found])
+    return Table(title, CHECK_COLUMNS, [check.row() for check in found])
 
 
 def _show_findings(number: int, findings: _Findings) -> None:

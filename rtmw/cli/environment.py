@@ -7,7 +7,10 @@ import errno
 import os
 import platform
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from rtmw import shm
 from rtmw.cli.show import size
@@ -22,13 +25,46 @@ ADVICE = {"cyclonedds": "only `rtmw node` and classes of cyclonedds.idl need it:
 PACKAGES = ("rtmw", "numpy", "cyclonedds", "uvloop", "psutil", "rich")
 
 
+FAULT: Final = 1
+"""Exit status of a doctor that has found a fault."""
+REMARKS: Final = 3
+"""Exit status of a doctor that has found remarks alone, with --strict; else they are status 0."""
+
+
 @dataclass(frozen=True)
 class Check:
-    """One thing about this machine; `advice` is empty if it is as it should be."""
+    """One thing that a doctor looks at; `advice` is empty if it is as it should be."""
 
     name: str
     found: str
     advice: str = ""
+    remark: bool = False
+    """With an advice: it works as it is, so that is a remark. Else it is a fault: something does not work."""
+
+    @property
+    def kind(self) -> str | None:
+        """A fault or a remark; None: it is as it should be."""
+        return ("remark" if self.remark else "fault") if self.advice else None
+
+    def row(self) -> tuple[str, str, str | None, str | None]:
+        """Of a table with CHECK_COLUMNS."""
+        return self.name, self.found, self.kind, self.advice or None
+
+
+CHECK_COLUMNS: Final = ("what", "found", "", "advice")
+
+
+def verdict(found: Iterable[Check], faults: int = 0, remarks: int = 0) -> dict[str, int]:
+    """How many faults and remarks there are; `faults`, `remarks`: beside those of the checks."""
+    kinds = Counter(check.kind for check in found)
+    return {"faults": kinds["fault"] + faults, "remarks": kinds["remark"] + remarks}
+
+
+def status_of(found: dict[str, int], strict: bool) -> int:
+    """The exit status of a doctor with this verdict."""
+    if found["faults"]:
+        return FAULT
+    return REMARKS if strict and found["remarks"] else 0
 
 
 def checks() -> list[Check]:
@@ -52,7 +88,7 @@ def _shared_memory() -> Check:
         return Check(SHARED_MEMORY, str(error.strerror), f"mount a tmpfs at {SHARED_MEMORY}")
     free = usage.f_bavail * usage.f_frsize
     found = f"{size(free)} free of {size(usage.f_blocks * usage.f_frsize)}"
-    return Check(SHARED_MEMORY, found, shortage(free))
+    return Check(SHARED_MEMORY, found, shortage(free), remark=True)
 
 
 def shortage(free: int) -> str:
@@ -71,7 +107,8 @@ def _futex_waitv() -> Check:
     libc.syscall(ctypes.c_long(FUTEX_WAITV), None, ctypes.c_uint(0), ctypes.c_uint(0), None, ctypes.c_int(0))
     if ctypes.get_errno() == errno.EINVAL:  # it is there, and does not take nothing
         return Check("futex_waitv", "available")
-    return Check("futex_waitv", "missing", "a WaitSet uses its slower fallback; Linux 5.16 has the system call")
+    advice = "a WaitSet uses its slower fallback; Linux 5.16 has the system call"
+    return Check("futex_waitv", "missing", advice, remark=True)
 
 
 def _package(name: str) -> Check:

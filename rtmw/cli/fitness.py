@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from rtmw import realtime
@@ -18,8 +19,9 @@ QUICK_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_cou
 
 
 def fitness(mapped_bytes: int | None) -> list[Check]:
-    """All checks. `mapped_bytes`: what `lock_memory` of the domain would lock; None without a domain."""
-    return [
+    """All checks; what they advise is a remark, since rtmw works without. `mapped_bytes`: what `lock_memory` of the
+    domain would lock; None without a domain."""
+    found = [
         _cores(),
         _preemption(),
         _governors(),
@@ -30,6 +32,7 @@ def fitness(mapped_bytes: int | None) -> list[Check]:
         _huge_pages(),
         _clock(),
     ]
+    return [replace(check, remark=True) for check in found]
 
 
 def _read(path: Path) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rtmw.cli.environment import Check
+from rtmw.cli.environment import CHECK_COLUMNS, Check, status_of, verdict
 from rtmw.cli.node_links import examined
 from rtmw.cli.node_status import SILENT_S, find_status, services
 from rtmw.cli.show import Table, counted, duration, show, show_json, size
@@ -31,19 +31,19 @@ UP, MULTICAST = 0x1, 0x1000
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """Print the examination; status 1 if anything is in the way."""
+    """Print the examination, and how many faults and remarks it has; the status is that of `status_of`."""
     try:
         status = find_status(arguments.domain)
     except DomainNotFound:
         status = None
     found = [*checks(arguments.domain, status)]
-    well = not any(check.advice for check in found)
+    told = verdict(found)
     if arguments.json:
-        show_json({"domain": arguments.domain, "well": well, "checks": found})
+        show_json({"domain": arguments.domain, "well": not told["faults"], **told, "checks": found})
     else:
-        rows = [(check.name, check.found, check.advice or None) for check in found]
-        show(Table(f"The node of domain {arguments.domain}", ("what", "found", "advice"), rows))
-    return 0 if well else 1
+        show(Table(f"The node of domain {arguments.domain}", CHECK_COLUMNS, [check.row() for check in found]))
+        print(f"{counted(told['faults'], 'fault')}, {counted(told['remarks'], 'remark')}.")
+    return status_of(told, arguments.strict)
 
 
 def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
@@ -59,7 +59,8 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
         advice = "give the interface an address, or let the name be found; the node goes on by itself"
         yield Check("network", status["cut_off"], advice)
     if status.get("public_calls_only"):
-        yield Check("DDS library", status["public_calls_only"], "until that is installed, topics cross at a lower rate")
+        advice = "until that is installed, topics cross at a lower rate"
+        yield Check("DDS library", status["public_calls_only"], advice, remark=True)
     for name in (status["interface"] or "").split(", "):
         yield interface(name, status["interface_why"], status["multicast"])
     yield receive_buffer()
@@ -93,7 +94,8 @@ def keys(row: dict[str, Any]) -> Check:
     if "expires" not in row:
         return Check("keys", "cannot be used", row["warning"])
     found = f"{row['name']}, serial {row['serial']}, expire in {duration(max(row['expires'] - CLOCK.wall(), 0.0))}"
-    return Check("keys", found, f"{row['warning']}: rtmw node keys renew" if row["warning"] else "")
+    advice = f"{row['warning']}: rtmw node keys renew" if row["warning"] else ""
+    return Check("keys", found, advice, remark=row["expires"] > CLOCK.wall())
 
 
 def is_stopped(pid: int) -> bool:
@@ -131,7 +133,7 @@ def receive_buffer(limit: Path = RECEIVE_LIMIT) -> Check:
     if most >= ENOUGH_BYTES:
         return Check("receive buffer", f"up to {size(most)}")
     advice = "large messages lose fragments and are sent again; sysctl -w net.core.rmem_max=16777216"
-    return Check("receive buffer", f"up to {size(most)}", advice)
+    return Check("receive buffer", f"up to {size(most)}", advice, remark=True)
 
 
 def ports(dds_domain: int, given: Path = GIVEN_PORTS, reserved: Path = RESERVED_PORTS) -> Check:
@@ -151,7 +153,7 @@ def ports(dds_domain: int, given: Path = GIVEN_PORTS, reserved: Path = RESERVED_
         f"the kernel gives {first} to {last} to any program, so a node may find them taken when it starts; use another "
         f"--dds-domain, or sysctl -w net.ipv4.ip_local_reserved_ports={own[0]}-{own[-1]}"
     )
-    return Check(name, found, advice)
+    return Check(name, found, advice, remark=True)
 
 
 def _span(text: str) -> range:
@@ -174,7 +176,7 @@ def peers(status: dict[str, Any]) -> Check:
         advice = (
             f"start a node there, on DDS domain {status['dds_domain']}; name it with --peers if multicast is blocked"
         )
-    return Check("peers", found, advice)
+    return Check("peers", found, advice, remark=True)
 
 
 def hearing(one: dict[str, Any], dds_domain: int) -> Check:
@@ -202,7 +204,7 @@ def clock(peer: dict[str, Any]) -> Check:
     if peer["offset_ns"] is None:
         return Check(name, "not measured yet")
     found = f"{peer['offset_ns'] / 1e6:+.3g} ms, there and back {peer['round_trip_ns'] / 1e6:.3g} ms"
-    return Check(name, found, peer["warning"] or "")
+    return Check(name, found, peer["warning"] or "", remark=True)
 
 
 def topics(status: dict[str, Any]) -> Iterator[Check]:

@@ -105,7 +105,7 @@ def _turned_away(one: dict[str, Any]) -> Check:
     times = "once" if one["count"] == 1 else f"{one['count']} times"
     found = f"refused {times}, the last time {duration(one['ago_s'])} ago ({one['cause']}): {one['why']}"
     advice = "if a peer is there, look at rtmw node doctor there, too; if a stranger is, keep it from the port"
-    return Check(f"connections from {one['address']}", found, advice)
+    return Check(f"connections from {one['address']}", found, advice, remark=True)
 
 
 def _where_to_look(peer: dict[str, Any]) -> str:

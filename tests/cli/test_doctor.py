@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
+from rtmw.cli.environment import Check, status_of, verdict
 from tests.cli.command import Run, document
 
 
@@ -113,6 +114,35 @@ def test_doctor_finds_what_creators_that_died_left_behind_and_fix_removes_it(run
         assert left.exists()
         run("doctor", "--fix")
         assert not left.exists()
+    finally:
+        left.unlink(missing_ok=True)
+
+
+REMARK = Check("receive buffer", "up to 208.0 KiB", "raise it", remark=True)
+WELL = Check("kernel", "Linux")
+
+
+@pytest.mark.parametrize(
+    ("found", "problems", "status", "strict"),
+    [
+        ([WELL], 0, 0, 0),
+        ([WELL, REMARK], 0, 0, 3),
+        ([WELL, REMARK, Check("node", "none runs", "start one")], 0, 1, 1),
+        ([WELL, REMARK], 2, 1, 1),
+    ],
+)
+def test_the_status_tells_a_fault_from_a_remark(found: list[Check], problems: int, status: int, strict: int) -> None:
+    told = verdict(found, problems)
+    assert (status_of(told, strict=False), status_of(told, strict=True)) == (status, strict)
+
+
+def test_what_a_creator_left_is_a_remark_which_strict_alone_has_in_its_status(run: Run, domain_id: int) -> None:
+    left = Path(f"/dev/shm/rtmw.{domain_id}.new.4194304.{'0' * 15}7")  # no process has this number
+    left.write_bytes(b"half")
+    try:
+        found = document(run, "doctor")
+        assert found["remarks"] > 0
+        assert (run("doctor")[0], run("doctor", "--strict")[0]) == ((1, 1) if found["faults"] else (0, 3))
     finally:
         left.unlink(missing_ok=True)
 

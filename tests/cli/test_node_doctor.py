@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,9 @@ import pytest
 import rtmw
 from rtmw.cli.node_doctor import checks, clock, interface, peers, ports, receive_buffer
 from rtmw.cli.node_status import here_only, unmatched_table
+from rtmw.clock import CLOCK
+from rtmw.net.settings import STATUS_TOPIC
+from rtmw.publisher import OwnPublisher
 from tests.cli.command import Run
 
 STATUS: dict[str, Any] = {
@@ -20,6 +25,8 @@ STATUS: dict[str, Any] = {
     ],
     "apart": [], "refused": {},
 }  # fmt: skip
+
+ENDED = {"name": "transfer", "pid": None, "failures": 4, "why": "the folder of data cannot be used"}
 
 
 def advice(status: dict[str, Any] | None) -> list[str]:
@@ -43,6 +50,26 @@ def test_without_a_node_it_says_how_to_start_one_and_ends_with_1(run: Run, domai
     assert f"start one: rtmw node --domain {domain_id}" in out
     with rtmw.Domain(domain_id, pool="8M"):
         assert run("node", "doctor", "--domain", str(domain_id))[:2] == (status, out)
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "strict"),
+    [
+        ({"participants": 0, "peers": []}, 0, 3),
+        ({"participants": 0, "peers": [], "services": [ENDED]}, 1, 1),
+        ({"participants": 0, "peers": [], "refused": {"t": "too many"}}, 1, 1),
+    ],
+)
+def test_the_status_tells_a_fault_from_a_remark_and_strict_tells_remarks_from_none(
+    run: Run, domain: rtmw.Domain, more: dict[str, Any], status: int, strict: int
+) -> None:
+    told = {**STATUS, "pid": os.getpid(), "told_ns": CLOCK.monotonic_ns(), **more}
+    with OwnPublisher(STATUS_TOPIC, domain=domain, history=1) as node:
+        node.publish(json.dumps(told).encode())
+        asked = "node", "doctor", "--domain", str(domain.id)
+        assert (run(*asked)[0], run(*asked, "--strict")[0]) == (status, strict)
+        found = json.loads(run(*asked, "--json")[1])
+        assert (found["faults"] > 0, found["well"], found["remarks"] > 0) == (status == 1, status == 0, True)
 
 
 @pytest.mark.parametrize(
