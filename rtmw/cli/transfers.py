@@ -283,11 +283,12 @@ def body_command(arguments: argparse.Namespace) -> int:
     parts: tuple[bytes | File, ...] = content if isinstance(content, tuple) else (content,)
     if arguments.part is None:
         return _show_parts(id, kind, parts, arguments)
-    if arguments.part > len(parts):
-        raise CommandError(f"{id} has {counted(len(parts), 'part')}, and no part {arguments.part}")
-    part = parts[arguments.part - 1]
+    number: int = arguments.part
+    if number > len(parts):
+        raise CommandError(f"{id} has {counted(len(parts), 'part')}, and no part {number}")
+    part = parts[number - 1]
     if isinstance(part, File):
-        raise CommandError(f"part {arguments.part} of {id} is a file, which lies at {part.source}")
+        raise CommandError(f"part {number} of {id} is a file, which lies at {part.source}")
     return _show_part(id, BytesIO(part), arguments)
 
 
