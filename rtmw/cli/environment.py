@@ -117,4 +117,4 @@ def _package(name: str) -> Check:
     try:
         return Check(name, metadata.version(name))
     except metadata.PackageNotFoundError:
-        return Check(name, "not installed", ADVICE.get(name, f"pip install {name}"))
+        return Check(name, "not installed", ADVICE.get(name, f"pip install {name}"), remark=name in ADVICE)
