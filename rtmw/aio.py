@@ -186,9 +186,10 @@ async def next_sample(subscriber: Awaited[T], region: shm.Region) -> shm.Sample[
                 return sample
             if subscriber._deadline_left() == 0:
                 return subscriber.receive(timeout=0)
-            waiting = waiting or LongWait(subscriber._log_silence)
-            waiting.look()
+            if waiting is not None:
+                waiting.look()
             await _wakeup(subscriber, region)
+            waiting = waiting or LongWait(subscriber._log_silence)
         except TimeoutError:
             continue
         except ClosedError:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack, overload
 
 from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
-from rtmw.errors import ClosedError, RegionDamaged
+from rtmw.errors import RegionDamaged
 from rtmw.latency import Latency
 from rtmw.matching import TELL_AFTER_S, Offer, log_wait, silence, unheard
 from rtmw.patterns import check_levels
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=np.generic)
 
 T = TypeVar("T")
-
-_receive: Callable[..., Any] = shm.Subscriber[Any].receive
-"""The core's own method: a call by this name is quicker than one by `super()`."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +168,7 @@ class Subscriber(shm.Subscriber[T], Closing):
         check_seconds("spin", spin)
         self._domain = domain_of(domain)
         self._reader: Callable[[], Reader | None] = lambda: None
-        self._looks = True
-        """Does a wait without limit still say why nothing comes?"""
+        self._tells_after_ns = round(TELL_AFTER_S * 1e9)
         self._silence: tuple[tuple[int, int], str] | None = None
         region = self._domain.region
         super().__init__(
@@ -199,22 +194,6 @@ class Subscriber(shm.Subscriber[T], Closing):
     def _request(self) -> Offer:
         return Offer(self.topic, self.type, self.reliability)
 
-    def receive(self, timeout: float | None = None) -> shm.Sample[T]:
-        """Wait for the next message. TimeoutError after `timeout` seconds, with the reason if nobody publishes or a
-        publisher is not matched; None: no limit, and that reason is logged after 2 s, once for the subscriber.
-
-        Errors: DeadlineMissed when the deadline passes, LeaseExpired, ClosedError.
-        """
-        try:
-            sample: shm.Sample[T] = _receive(self, TELL_AFTER_S if timeout is None and self._looks else timeout)
-            return sample
-        except shm.NoMessage as error:
-            if timeout is not None:
-                raise TimeoutError("; ".join(filter(None, (str(error), self._why_silent())))) from None
-        self._log_silence()
-        sample = _receive(self)
-        return sample
-
     def _why_silent(self) -> str:
         """Looked up when an endpoint came or went, and each second, for deaths: receive(0) in a loop stays cheap."""
         region = self._domain.region
@@ -226,22 +205,9 @@ class Subscriber(shm.Subscriber[T], Closing):
     def _log_silence(self) -> None:
         """Log once why a wait without limit hears nothing, if there is a reason."""
         reason = self._why_silent()
-        if reason and self._looks:
-            self._looks = False
+        if reason and self._tells_after_ns:
+            self._tells_after_ns = 0
             log_wait(self.topic, "a message", reason)
-
-    def __iter__(self) -> Iterator[shm.Sample[T]]:
-        """Messages as they come, until `close`. The first wait is that of `receive`; those after it are the core's."""
-        return chain(self._first(), self) if self._looks else self
-
-    def _first(self) -> Iterator[shm.Sample[T]]:
-        try:
-            yield self.receive()
-        except ClosedError:
-            if not self.closed:
-                raise
-        finally:
-            self._looks = False  # `chain` asks for the iterator behind this one, which is the subscriber itself
 
     def listen(
         self, callback: Callable[[shm.Sample[T]], object], on_deadline: Callable[[], object] | None = None

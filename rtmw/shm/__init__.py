@@ -13,7 +13,6 @@ from rtmw.shm._core import (
     is_topic_name,
     wait_any,
 )
-from rtmw.shm.failures import NoMessage
 from rtmw.shm.linking import make_linkable
 from rtmw.shm.region import (
     beside,
@@ -42,7 +41,6 @@ __all__ = [
     "TYPE_ANY",
     "TYPE_RAW",
     "Loan",
-    "NoMessage",
     "Publisher",
     "PublisherRow",
     "Region",

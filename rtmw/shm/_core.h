@@ -56,7 +56,8 @@ typedef struct {
     SampleContext *context;
     rtmw_subscriber *core;
     uint64_t spin_ns;
-    uint32_t busy; /* as a publisher's */
+    uint64_t tells_after_ns; /* a wait without limit calls _log_silence() then; 0: it does not */
+    uint32_t busy;           /* as a publisher's */
     bool closed;
     PyTypeObject *sample_type;
 } Subscriber;

@@ -192,6 +192,9 @@ class Loan:
 
 @disjoint_base
 class Subscriber(Generic[_T]):
+    _tells_after_ns: int
+    """After so long a wait without limit calls `_log_silence()` of the subclass, and goes on; 0: it does not."""
+
     def __init__(
         self,
         region: Region,

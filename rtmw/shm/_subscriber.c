@@ -168,8 +168,10 @@ static PyMethodDef Subscriber_methods[] = {
     {"take_many", FAST(GUARDED(Subscriber_take_many)), METH_FASTCALL | METH_KEYWORDS,
      "take_many($self, limit)\n--\n\nAt most `limit` messages. Never waits."},
     {"receive", FAST(GUARDED(Subscriber_receive)), METH_FASTCALL | METH_KEYWORDS,
-     "receive($self, timeout=None)\n--\n\nThe next message; waits up to `timeout` seconds.\n\n"
-     "Raises TimeoutError, or DeadlineMissed when the deadline passes without a message."},
+     "receive($self, timeout=None)\n--\n\nThe next message; waits up to `timeout` seconds. None: no limit, and after 2 "
+     "s it is logged once why nothing\n"
+     "comes, if nobody publishes or a publisher is not matched.\n\n"
+     "Raises TimeoutError with that reason, or DeadlineMissed when the deadline passes without a message."},
     {"fileno", GUARDED(Subscriber_fileno), METH_NOARGS,
      "fileno($self, /)\n--\n\nA file descriptor of this subscriber alone, for select and its kin: readable while there "
      "may "
@@ -193,6 +195,8 @@ static PyGetSetDef Subscriber_getset[] = {{"identity", GUARDED(Subscriber_identi
                                           {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef Subscriber_members[] = {{"topic", T_OBJECT, offsetof(Subscriber, topic), READONLY,
                                             "Name of the topic."},
+                                           {"_tells_after_ns", T_ULONGLONG, offsetof(Subscriber, tells_after_ns), 0,
+                                            NULL},
                                            {NULL, 0, 0, 0, NULL}};
 static PyType_Slot Subscriber_slots[] = {{Py_tp_init, Subscriber_init},
                                          {Py_tp_dealloc, Subscriber_dealloc},

@@ -93,8 +93,8 @@ PyObject *Subscriber_take_many(PyObject *object, PyObject *const *args, Py_ssize
     return list ? finished(list, taken < 0) : NULL;
 }
 
-/* Waits with the GIL released. true: look again; false: an exception is set. */
-static bool wait_once(Subscriber *self, uint64_t end)
+/* Waits with the GIL released. RTMW_OK: look again; RTMW_TIMEOUT; -1: an exception is set. */
+static int wait_once(Subscriber *self, uint64_t end)
 {
     int code;
     self->busy++;
@@ -103,18 +103,31 @@ static bool wait_once(Subscriber *self, uint64_t end)
     Py_END_ALLOW_THREADS
     self->busy--;
     subscriber_finish(self);
-    if (PyErr_CheckSignals() || !subscriber_is_open(self)) return false;
-    if (code == RTMW_OK || code == RTMW_EMPTY || code == RTMW_INTERRUPTED) return true;
-    return fail((PyObject *)self, code, self->topic, 0), false;
+    if (PyErr_CheckSignals() || !subscriber_is_open(self)) return -1;
+    if (code == RTMW_OK || code == RTMW_EMPTY || code == RTMW_INTERRUPTED) return RTMW_OK;
+    if (code == RTMW_TIMEOUT) return code;
+    return fail((PyObject *)self, code, self->topic, 0), -1;
 }
 
+/* A wait without limit says once why nothing comes, `tells_after_ns` after its begin, and goes on. */
 static PyObject *receive_until(Subscriber *self, uint64_t end)
 {
+    uint64_t tells_at = 0;
     for (;;) {
         PyObject *sample = take_one(self);
         if (sample || PyErr_Occurred()) return sample;
         if (self->spin_ns >= GLANCE_NS && subscriber_glance(self->core)) continue;
-        if (!wait_once(self, end)) return NULL;
+        bool tells = end == UINT64_MAX && self->tells_after_ns && tells_at != UINT64_MAX;
+        if (tells && !tells_at) tells_at = ends_after(self->tells_after_ns);
+        int code = wait_once(self, tells ? tells_at : end);
+        if (code < 0) return NULL;
+        if (code != RTMW_TIMEOUT) continue;
+        if (!tells) return fail((PyObject *)self, code, (PyObject *)self, 0);
+        PyObject *told = PyObject_CallMethod((PyObject *)self, "_log_silence", NULL);
+        if (!told) return NULL;
+        Py_DECREF(told);
+        tells_at = UINT64_MAX;
+        if (!subscriber_is_open(self)) return NULL;
     }
 }
 

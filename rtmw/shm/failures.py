@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from rtmw import errors
 
 Message = tuple[Callable[[str], Exception], str]
-
-
-class NoMessage(TimeoutError):
-    """The core waited in vain. A signal handler may raise TimeoutError, too, and that is passed on as it is."""
 
 
 def _table() -> dict[int, Message]:
@@ -23,7 +20,6 @@ def _table() -> dict[int, Message]:
             "holds or still has to read. Release samples sooner, make the domain with a larger pool, or see "
             "`rtmw doctor`",
         ),
-        core.TIMEOUT: (NoMessage, "topic {subject!r}: no message within the timeout"),
         core.DEADLINE: (errors.DeadlineMissed, "topic {subject!r}: the deadline passed without a message"),
         core.CLOSED: (errors.ClosedError, "topic {subject!r}: used after close()"),
         core.TOO_LARGE: (
@@ -128,6 +124,10 @@ def failure(code: int, subject: object, detail: int) -> Exception:
             "them",
             detail,
         )
+    if code == core.TIMEOUT:
+        waiting: Any = subject  # a subscriber, which knows why nothing comes
+        words = f"topic {waiting.topic!r}: no message within the timeout", waiting._why_silent()
+        return TimeoutError("; ".join(filter(None, words)))
     if code == core.DENIED and isinstance(subject, int):
         from rtmw.shm.region import denied
 
