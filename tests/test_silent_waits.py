@@ -189,21 +189,22 @@ def test_a_subscriber_logs_it_once_however_often_it_waits(
 
 
 @pytest.mark.usefixtures("domain")
-def test_a_receive_logs_also_when_the_publisher_has_gone_after_its_first_message(
-    said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("take", [rtmw.Subscriber.receive, next])
+def test_a_wait_logs_also_when_the_publisher_has_gone_after_its_first_message(
+    take: Callable[..., rtmw.Sample[bytes]], said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriber, "TELL_AFTER_S", 0.05)
     waiting = rtmw.Subscriber("t")
     with rtmw.Publisher("t") as publisher:
         publisher.publish(b"first")
-        waiting.receive()
+        take(waiting)
     helper = publishing_when(said)
-    assert waiting.receive().value == b"x"
+    assert take(waiting).value == b"x"
     helper.join()
 
 
 @pytest.mark.usefixtures("domain")
-def test_a_for_is_the_cores_own_after_its_first_message_and_goes_on_after_a_missed_deadline() -> None:
+def test_an_iteration_goes_on_after_a_missed_deadline() -> None:
     waiting, publisher = rtmw.Subscriber("t", deadline=0.02), rtmw.Publisher("t")
     messages = iter(waiting)
     with pytest.raises(rtmw.DeadlineMissed):
