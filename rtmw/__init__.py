@@ -64,7 +64,19 @@ from rtmw.publisher import Publisher, PublisherStats
 from rtmw.qos import Profile, Reliability
 from rtmw.shm import Loan, Sample
 from rtmw.subscriber import Subscriber, SubscriberStats
-from rtmw.types import ANY
+from rtmw.types import (
+    ANY,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 from rtmw.waitset import WaitSet
 
 if TYPE_CHECKING:
@@ -183,10 +195,20 @@ __all__ = [
     "VersionMismatch",
     "WaitSet",
     "__version__",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
     "observe",
     "profiles",
     "realtime",
     "spark",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
 ]
 
 __version__: str

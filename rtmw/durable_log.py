@@ -90,6 +90,13 @@ class Log(Closing, Generic[T]):
         self: Log[Any], path: str | os.PathLike[str], type: AnyType, **options: Unpack[LogOptions]
     ) -> None: ...
     @overload
+    def __init__(
+        self: Log[dict[str, Any]],
+        path: str | os.PathLike[str],
+        type: builtins.type[dict[str, Any]],
+        **options: Unpack[LogOptions],
+    ) -> None: ...
+    @overload
     def __init__(self, path: str | os.PathLike[str], type: builtins.type[T], **options: Unpack[LogOptions]) -> None: ...
 
     def __init__(

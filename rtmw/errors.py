@@ -95,7 +95,7 @@ class TopicNameError(RtmwError, ValueError):
 
 
 class UnsupportedType(RtmwError, TypeError):
-    """Not a message type: bytes, a numpy dtype, or a `cyclonedds.idl` dataclass."""
+    """Not a message type: `bytes`, `str`, `dict`, a numpy dtype, or a class whose members can travel."""
 
 
 class MessageError(RtmwError):

@@ -99,7 +99,8 @@ class Publisher(shm.Publisher[T], Closing):
 
     - `topic`: a name of 1 to 191 bytes of UTF-8, without control characters, `*`, `?` and `[`, and without levels that
       are `#` or `+`. Names under `rtmw/` are those of rtmw itself, and refused.
-    - `type`: `bytes`, a numpy dtype, or a dataclass of `cyclonedds.idl`.
+    - `type`: `bytes`, `str`, `dict` (any JSON value), a numpy dtype, or a class with members: a dataclass, a
+      msgspec.Struct, a pydantic.BaseModel, or an IdlStruct of `cyclonedds.idl`. docs/types.md says what members may be.
     - `domain`: a number, or a Domain; None: the environment's RTMW_DOMAIN, else 0.
     - `priority`: 0 to 7; subscribers take the highest first. A message may have another one.
     - `lifetime`: seconds for which a message is valid; no subscriber gets an expired message. None: no limit. A message
@@ -123,6 +124,13 @@ class Publisher(shm.Publisher[T], Closing):
         self: Publisher[NDArray[S]],
         topic: str,
         type: np.dtype[S] | builtins.type[S],
+        **options: Unpack[PublisherOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Publisher[dict[str, Any]],
+        topic: str,
+        type: builtins.type[dict[str, Any]],
         **options: Unpack[PublisherOptions],
     ) -> None: ...
     @overload

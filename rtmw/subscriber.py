@@ -145,6 +145,13 @@ class Subscriber(shm.Subscriber[T], Closing):
     @overload
     def __init__(self: Subscriber[Any], topic: str, type: AnyType, **options: Unpack[SubscriberOptions]) -> None: ...
     @overload
+    def __init__(
+        self: Subscriber[dict[str, Any]],
+        topic: str,
+        type: builtins.type[dict[str, Any]],
+        **options: Unpack[SubscriberOptions],
+    ) -> None: ...
+    @overload
     def __init__(self, topic: str, type: builtins.type[T], **options: Unpack[SubscriberOptions]) -> None: ...
 
     def __init__(

@@ -110,7 +110,7 @@ def test_a_topic_name_has_up_to_191_bytes_of_utf8(name: str) -> None:
     assert publisher.topic == subscriber.topic == subscriber.receive(1).topic == name
 
 
-@pytest.mark.parametrize("type", [int, str, "bytes", None, 5, rtmw.ANY, []])
+@pytest.mark.parametrize("type", [int, list, "bytes", None, 5, rtmw.ANY, []])
 def test_an_object_that_is_no_message_type_is_refused(type: object) -> None:
     with pytest.raises(rtmw.UnsupportedType):
         rtmw.Publisher("t", type)  # type: ignore[call-overload]

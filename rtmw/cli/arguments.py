@@ -201,7 +201,7 @@ def _add_publish(commands: Commands) -> None:
     parser.add_argument("value", help="JSON for the type that the topic carries; text where it carries none, or bytes")
     types = parser.add_mutually_exclusive_group()
     types.add_argument(
-        "--type", type=load_type, metavar="MODULE:CLASS", help="dataclass to publish (default: what the topic carries)"
+        "--type", type=load_type, metavar="MODULE:CLASS", help="class to publish (default: what the topic carries)"
     )
     types.add_argument("--bytes", action="store_true", help="publish the text as bytes, whatever the topic carries")
     parser.add_argument("--rate", type=positive, default=1.0, help="messages a second (default 1)")

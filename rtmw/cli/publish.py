@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import is_dataclass
 from typing import Any
 
 import rtmw
@@ -17,6 +18,7 @@ from rtmw.cli.show import counted, show_json
 from rtmw.cli.values import from_plain
 from rtmw.clock import CLOCK
 from rtmw.errors import DomainNotFound, UnsupportedType
+from rtmw.types import resolve
 from rtmw.types.plain import maker
 
 
@@ -58,8 +60,11 @@ def _warn(arguments: argparse.Namespace, refused: Sequence[str]) -> None:
 
 def _message(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """Type and value: as the options say, else of the type that the topic carries; bytes where it carries none."""
-    if arguments.type is not None:
+    if arguments.type is not None and (arguments.type in (str, dict) or is_dataclass(arguments.type)):
         return arguments.type, read_value(arguments.type, arguments.value)
+    if arguments.type is not None:
+        kind = resolve(arguments.type)
+        return _described(arguments, kind.name, kind.description)
     carried = [] if arguments.bytes else _carried(arguments.domain, arguments.topic)
     if len(carried) > 1:
         names = ", ".join(name for name, _ in carried)

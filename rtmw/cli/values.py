@@ -7,13 +7,16 @@ import dataclasses
 import importlib
 import os
 import sys
+import types
 import typing
 from enum import Enum
 from typing import Any
 
+from rtmw.errors import UnsupportedType
 from rtmw.latency import Latency
 from rtmw.optional import needing_dds
 from rtmw.strict_json import NOT_FINITE
+from rtmw.types import resolve
 
 LONG_LIST = 16
 LONG_TEXT = 256
@@ -147,8 +150,10 @@ def load_type(name: str) -> Any:
             found: Any = getattr(importlib.import_module(module_name), class_name)
     except (ImportError, AttributeError) as error:
         raise argparse.ArgumentTypeError(f"{name} cannot be loaded: {error}") from error
-    if not (_is(found, type) and _is_dataclass(found)):
-        raise argparse.ArgumentTypeError(f"{name} is not a dataclass")
+    try:
+        resolve(found)
+    except UnsupportedType as error:
+        raise argparse.ArgumentTypeError(f"{name}: {error}") from error
     return found
 
 
@@ -158,6 +163,10 @@ def from_plain(kind: Any, plain: Any) -> Any:
     if origin is typing.Annotated:
         subtype = getattr(arguments[1], "subtype", None)
         return from_plain(arguments[0], plain) if subtype is None else [from_plain(subtype, item) for item in plain]
+    if origin is list:
+        return [from_plain(arguments[0], item) for item in plain]
+    if origin in (typing.Union, types.UnionType):
+        return None if plain is None else from_plain(next(one for one in arguments if one is not type(None)), plain)
     if _is(kind, type) and issubclass(kind, Enum):
         return _enum_from_plain(kind, plain)
     if _is_dataclass(kind) and _is(kind, type):

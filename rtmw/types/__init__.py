@@ -1,28 +1,58 @@
-"""Bytes to values and back: `bytes` as they are, numpy arrays in place, `cyclonedds.idl` dataclasses as CDR.
+"""Bytes to values and back: `bytes` as they are, numpy arrays in place, objects of classes as CDR.
 
     kind = resolve(Reading)                       # a MessageType, made once per class
     payload = kind.encode(Reading("A1", 7.4))
     other = from_description(kind.description)    # in a program that has no class Reading
     other.decode(payload).station
 
-Nothing of numpy or cyclonedds is imported before a type of theirs is met.
+Nothing of numpy, cyclonedds, msgspec or pydantic is imported before a type of theirs is met.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from rtmw.errors import RegionDamaged, UnsupportedType
 from rtmw.types.checks import shown, shown_name
 from rtmw.types.message_type import ANY, RAW, AnyType, MessageType, read_document
 
-__all__ = ["ANY", "AnyType", "MessageType", "carried_type", "from_description", "resolve", "shown_name"]
+__all__ = [
+    "ANY",
+    "AnyType",
+    "MessageType",
+    "carried_type",
+    "float32",
+    "float64",
+    "from_description",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "resolve",
+    "shown_name",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+
+# Numbers of a size, as members of classes. To type checkers they are int and float; cyclonedds has them by these words.
+int8 = Annotated[int, "int8"]
+int16 = Annotated[int, "int16"]
+int32 = Annotated[int, "int32"]
+int64 = Annotated[int, "int64"]
+uint8 = Annotated[int, "uint8"]
+uint16 = Annotated[int, "uint16"]
+uint32 = Annotated[int, "uint32"]
+uint64 = Annotated[int, "uint64"]
+float32 = Annotated[float, "float32"]
+float64 = Annotated[float, "float64"]
 
 _resolved: dict[Any, MessageType] = {}
 
 
 def resolve(type: Any) -> MessageType:
-    """The MessageType of `bytes`, a numpy dtype or scalar class, or a `cyclonedds.idl` IdlStruct class; or it itself.
+    """The MessageType of `bytes`, `str`, `dict`, a numpy dtype or scalar class, or a class with members; or it itself.
 
     Raises UnsupportedType for everything else.
     """
@@ -84,12 +114,26 @@ def _resolve(given: Any) -> MessageType:
         from rtmw.types.idl_type import idl_type
 
         return idl_type(given)
+    return _of_class(given)
+
+
+def _of_class(given: Any) -> MessageType:
+    if given is str or given is dict:
+        from rtmw.types.text import json_type, text_type
+
+        return text_type() if given is str else json_type()
+    from rtmw.types.classes import has_members
+
+    if has_members(given):
+        from rtmw.types.idl_type import class_type
+
+        return class_type(given)
     raise _refusal(given)
 
 
 def _refusal(given: Any) -> UnsupportedType:
     hint = "; rtmw.ANY is for subscribers only" if given is ANY else ""
     return UnsupportedType(
-        f"{given!r} is not a message type; use bytes, a numpy dtype (np.dtype('f4')), "
-        f"or a dataclass derived from cyclonedds.idl.IdlStruct{hint}"
+        f"{given!r} is not a message type; use bytes, str, dict (any JSON value), a numpy dtype (np.dtype('f4')), "
+        f"a dataclass, msgspec.Struct or pydantic.BaseModel, or a cyclonedds.idl.IdlStruct{hint}"
     )

@@ -46,13 +46,14 @@ def record(value: Any, what: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
+def is_a(value: Any, *kinds: type) -> bool:
+    """`isinstance` on what may be anything, and stays so for the type checkers."""
+    return isinstance(value, kinds)
 
 
 def row(value: Any, what: str, least: int = 0, most: int = MEMBERS) -> list[Any]:
     """A JSON array of `least` to `most` elements."""
-    if not _is_list(value):
+    if not is_a(value, list):
         raise ValueError(f"{shown(value)} is not {what}")
     elements: list[Any] = value
     if not least <= len(elements) <= most:

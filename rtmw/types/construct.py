@@ -7,6 +7,29 @@ from inspect import getattr_static
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
+from rtmw.errors import UnsupportedType
+
+
+def keywords(cls: Any, names: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The arguments of the class that members of these names are; None: storing them does all that a call would.
+
+    Raises UnsupportedType: a pydantic class takes a member under no single name.
+    """
+    if stores_directly(cls):
+        return None
+    config: dict[str, Any] = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
+    by_name = config.get("populate_by_name") or config.get("validate_by_name")
+    members: dict[str, Any] = {} if by_name else getattr(cls, "__pydantic_fields__", {})
+    return tuple(_keyword(cls, name, getattr(members.get(name), "validation_alias", None)) for name in names)
+
+
+def _keyword(cls: Any, name: str, alias: Any) -> str:
+    if alias is not None and not isinstance(alias, str):
+        raise UnsupportedType(
+            f"{cls.__name__}.{name}: its alias is no single name; set validate_by_name=True in the class's model_config"
+        )
+    return alias or name
+
 
 def stores_directly(cls: Any) -> bool:
     """Whether storing every field does all that the constructor would: no code of the user's is skipped."""

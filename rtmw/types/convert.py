@@ -18,14 +18,22 @@ def check_class(value: Any, cls: Any) -> None:
         raise TypeError(f"{type(value).__name__} in place of {cls.__name__}")
 
 
+def enumerator_numbers(cls: Any) -> dict[Any, int]:
+    """The number of each enumerator: its value if all values of the Enum are whole numbers, else its place."""
+    if all(type(member.value) is int for member in cls):
+        return {member: member.value for member in cls}
+    return {member: place for place, member in enumerate(cls)}
+
+
 def enum_number(cls: Any) -> Callable[[Any], int]:
     """From an enumerator, or from a plain int as cyclonedds accepts it."""
+    numbers = enumerator_numbers(cls)
 
     def number(value: Any) -> int:
         if type(value) is int:
             return value
         check_class(value, cls)
-        return int(value.value)
+        return numbers[value]
 
     return number
 

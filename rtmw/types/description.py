@@ -37,6 +37,7 @@ from rtmw.types.schema import (
     Typedef,
     Union,
     fault_of,
+    nodes_of,
     references,
     strip,
 )
@@ -47,9 +48,15 @@ _ENUM_RANGE: Final = -(1 << 31), (1 << 32) - 1
 
 def to_document(schema: Schema) -> dict[str, Any]:
     """The JSON object of a schema."""
-    types = {name: _definition(part) for name, part in schema.types.items() if name != schema.name}
-    top = _definition(schema.top)
+    types = {name: _definition(part, schema.xcdr) for name, part in schema.types.items() if name != schema.name}
+    top = _definition(schema.top, schema.xcdr)
     return top | {"name": schema.name, "kind": "cdr", "xcdr": schema.xcdr, "types": types}
+
+
+def canonical(document: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """The document of a schema that was read from this one; older versions of rtmw wrote each list as `list`."""
+    has_list = any(isinstance(node, Sequence) and not node.plain for p in schema.types.values() for node in nodes_of(p))
+    return to_document(schema) if has_list else document
 
 
 def from_document(document: dict[str, Any]) -> Schema:
@@ -71,14 +78,14 @@ def _words(error: Exception) -> str:
     return f"it has no {checks.shown(error.args[0])}" if isinstance(error, KeyError) else str(error)
 
 
-def _definition(part: Definition) -> dict[str, Any]:
+def _definition(part: Definition, xcdr: int) -> dict[str, Any]:
     match part:
         case Struct():
-            fields = [[m.name, _node(m.node), *([m.annotations] if m.annotations else [])] for m in part.fields]
+            fields = [[m.name, _node(m.node, xcdr), *([m.annotations] if m.annotations else [])] for m in part.fields]
             return {"kind": "struct", "fields": fields, "extensibility": part.extensibility} | part.annotations
         case Union():
-            cases = [[case.name, list(case.labels), _node(case.node)] for case in part.cases]
-            head = {"kind": "union", "discriminator": _node(part.discriminator), "implicit": part.implicit}
+            cases = [[case.name, list(case.labels), _node(case.node, xcdr)] for case in part.cases]
+            head = {"kind": "union", "discriminator": _node(part.discriminator, xcdr), "implicit": part.implicit}
             return head | {"cases": cases, "extensibility": part.extensibility} | part.annotations
         case Enumeration():
             return {"kind": "enum", "members": [list(member) for member in part.members], "bit_bound": part.bit_bound}
@@ -86,7 +93,7 @@ def _definition(part: Definition) -> dict[str, Any]:
             return {"kind": "bitmask", "bits": [list(bit) for bit in part.bits], "bit_bound": part.bit_bound}
 
 
-def _node(node: Node) -> Any:
+def _node(node: Node, xcdr: int) -> Any:
     match node:
         case Primitive():
             return node.name
@@ -96,15 +103,17 @@ def _node(node: Node) -> Any:
             return "bytes"
         case Sequence():
             bound = {} if node.bound is None else {"bound": node.bound}
-            return {"sequence" if node.plain else "list": _node(node.element)} | bound
+            # a list of anything has the bytes of a sequence, but for numbers in XCDR2: there it has a size in front
+            is_sequence = node.plain or xcdr == 1 or not isinstance(strip(node.element), Primitive)
+            return {"sequence" if is_sequence else "list": _node(node.element, xcdr)} | bound
         case Array():
-            return {"array": _node(node.element), "length": node.length}
+            return {"array": _node(node.element, xcdr), "length": node.length}
         case Maybe():
-            return {"optional": _node(node.element)}
+            return {"optional": _node(node.element, xcdr)}
         case Typedef():
-            return {"typedef": _node(node.element), "as": node.name}
+            return {"typedef": _node(node.element, xcdr), "as": node.name}
         case Map():
-            return {"map": [_node(node.key), _node(node.value)]}
+            return {"map": [_node(node.key, xcdr), _node(node.value, xcdr)]}
         case Named():
             return {"type": node.name}
 
@@ -260,7 +269,7 @@ def _union_fault(part: Definition, schema: Schema) -> str | None:
     elif isinstance(kind, Primitive) and kind.name in _LABELS:
         strange = [label for label in (*labels, part.implicit) if not _LABELS[kind.name](label)]
     else:
-        return f"a union switches on {checks.shown(_node(kind))}"
+        return f"a union switches on {checks.shown(_node(kind, 1))}"
     return f"{checks.shown(strange[0])} is no label of a union of {kind.name}" if strange else None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rtmw.errors import MessageError, TypeMismatch, ValueMismatch
 from rtmw.types.checks import shown, shown_name
-from rtmw.types.convert import BOOLEANS
+from rtmw.types.convert import BOOLEANS, enumerator_numbers
 from rtmw.types.plan import Plan, conversion, number_of
 from rtmw.types.schema import Array, Map, Maybe, Named, Node, Octets, Primitive, Sequence, Struct, Text, Union, strip
 
@@ -105,7 +105,9 @@ def _check_range(kind: str, code: str, word: str, value: Any, path: str) -> None
     if kind in ("boolean", "bitmask"):
         return
     try:
-        number = ord(value) if kind == "char" else getattr(value, "value", value) if kind == "enum" else value
+        number = ord(value) if kind == "char" else value
+        if kind == "enum" and type(value) is not int:
+            number = enumerator_numbers(type(value))[value]
         struct.pack("<" + code, number)
     except (struct.error, OverflowError, TypeError) as error:
         raise ValueMismatch(f"{path}: {shown(value)} does not fit a {word}") from error

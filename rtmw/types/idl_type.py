@@ -1,4 +1,4 @@
-"""MessageTypes of IDL structs: from the class, or from the description alone."""
+"""MessageTypes of structs: from the class of an IdlStruct, from a plain class, or from the description alone."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from rtmw.errors import RegionDamaged, UnsupportedType, ValueMismatch
 from rtmw.types import reference
+from rtmw.types.classes import describe_class
 from rtmw.types.codec import compile_codec, header_word
 from rtmw.types.describe import describe
-from rtmw.types.description import from_document, to_document
+from rtmw.types.description import canonical, from_document, to_document
 from rtmw.types.diagnose import explain
 from rtmw.types.message_type import MessageType, make
 from rtmw.types.plan import Plan, uncovered
@@ -22,14 +23,29 @@ if TYPE_CHECKING:
 def idl_type(cls: Any) -> MessageType:
     """The MessageType of an IdlStruct class. What the compiled codec does not cover goes through cyclonedds."""
     schema, classes = describe(cls)
+    document = _document(cls, schema)
+    if uncovered(schema):
+        return _reference_type(cls, document, Plan(schema, classes))
+    return _compiled_type(document, Plan(schema, classes), cls)
+
+
+def class_type(cls: Any) -> MessageType:
+    """The MessageType of a class of `dataclasses`, msgspec or pydantic: that of the IdlStruct with these members."""
+    schema, classes = describe_class(cls)
+    document = _document(cls, schema)
+    if feature := uncovered(schema):
+        raise UnsupportedType(f"{cls.__name__} cannot travel: {feature}; derive {cls.__name__} from IdlStruct, too")
+    return _compiled_type(document, Plan(schema, classes), None)
+
+
+def _document(cls: Any, schema: Schema) -> dict[str, Any]:
+    """The description of a class, which others can read. Raises UnsupportedType."""
     document = to_document(schema)
     try:
         from_document(document)
     except RegionDamaged as error:
         raise UnsupportedType(f"{cls.__name__} cannot be described to others: {error}") from error
-    if uncovered(schema):
-        return _reference_type(cls, document, Plan(schema, classes))
-    return _compiled_type(document, Plan(schema, classes), cls)
+    return document
 
 
 def idl_from_document(document: dict[str, Any]) -> MessageType:
@@ -42,13 +58,13 @@ def idl_from_document(document: dict[str, Any]) -> MessageType:
 
 def idl_without_codec(document: dict[str, Any]) -> MessageType:
     """The MessageType that a description names, of which values are the payload's bytes. Raises RegionDamaged."""
-    from_document(document)
-    return make(document, _octets, bytes)
+    return make(canonical(document, from_document(document)), _octets, bytes)
 
 
 def idl_and_plan(document: dict[str, Any]) -> tuple[MessageType, Plan | None]:
     """The same with the plan that it was compiled from; None where values are the payload's bytes."""
     schema = from_document(document)
+    document = canonical(document, schema)
     if uncovered(schema):
         return make(document, _octets, bytes), None
     try:
@@ -74,6 +90,8 @@ def _compiled_type(document: dict[str, Any], plan: Plan, original: Any) -> Messa
     name, word = plan.schema.shown_name, header_word(plan.schema)
 
     def rescue(data: memoryview, position: int, error: Exception) -> Any:
+        if error.__traceback__ is not None:  # the codec itself is in C and leaves none
+            raise ValueMismatch(f"{name}: the class refuses the values of the message: {error}") from error
         head = bytes(data[:2])
         if len(data) >= 4 and head != word.to_bytes(2, "little"):
             if original is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rtmw.errors import TypeMismatch, UnsupportedType, ValueMismatch
 from rtmw.strict_json import NOT_FINITE
-from rtmw.types.checks import shown_name
+from rtmw.types.checks import is_a, shown_name
 from rtmw.types.idl_type import idl_and_plan
 from rtmw.types.message_type import MessageType, read_document
 from rtmw.types.plan import Plan, is_octet
@@ -75,27 +75,22 @@ def _number(node: Primitive, plain: Any) -> Any:
     return int(plain) if isinstance(plain, float) and plain.is_integer() else plain
 
 
-def _is(value: Any, *kinds: type) -> bool:
-    """`isinstance` on what may be anything and stays so for the type checkers."""
-    return isinstance(value, kinds)
-
-
 def _octets(plain: Any) -> Any:
     """Bytes of text, of `{"hex": ...}`, or of a list of numbers; what is neither is left for the encoder to refuse."""
     try:
-        if _is(plain, str):
+        if is_a(plain, str):
             return plain.encode()
-        if _is(plain, dict):
+        if is_a(plain, dict):
             return bytes.fromhex(plain["hex"])
-        return bytes(plain) if _is(plain, list) else plain
+        return bytes(plain) if is_a(plain, list) else plain
     except (TypeError, ValueError, KeyError):
         return plain
 
 
 def _row(plan: Plan, node: Sequence | Array, plain: Any, path: str) -> Any:
-    if is_octet(node.element) and _is(plain, str, dict):
+    if is_octet(node.element) and is_a(plain, str, dict):
         return _octets(plain)
-    if not _is(plain, list):
+    if not is_a(plain, list):
         raise TypeMismatch(f"{path}: expected a list, found {plain!r}")
     return [_value(plan, node.element, one, f"{path}[{index}]") for index, one in enumerate(plain)]
 
@@ -104,7 +99,7 @@ def _named(plan: Plan, node: Named, plain: Any, path: str) -> Any:
     part, cls = plan.schema.types[node.name], plan.classes[node.name]
     if isinstance(part, Enumeration):
         return _enumerator(cls, plain, path)
-    if not _is(plain, dict):
+    if not is_a(plain, dict):
         raise TypeMismatch(f"{path}: expected an object of {shown_name(node.name)}, found {plain!r}")
     match part:
         case Struct():

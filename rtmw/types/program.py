@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple, assert_never
 
 from rtmw.types import _cdr
-from rtmw.types.construct import stores_directly
-from rtmw.types.convert import BOOLEANS, enum_number, mask_number, mask_value
+from rtmw.types.construct import keywords
+from rtmw.types.convert import BOOLEANS, enum_number, enumerator_numbers, mask_number, mask_value
 from rtmw.types.plan import Plan, is_octet
 from rtmw.types.schema import (
     Array,
@@ -126,20 +126,26 @@ class _Compiler:
         part, cls = self._plan.schema.types[node.name], self._plan.classes[node.name]
         match part:
             case Enumeration():
-                members = {member.value: member for member in cls}
-                made = Op(_cdr.ENUM, self._number(node)[1], type=cls, extra=("_value_", members, enum_number(cls)))
+                made = self._enumeration(self._number(node)[1], cls)
             case Bitmask():
                 both = mask_number(cls, part), mask_value(cls, part)
                 made = Op(_cdr.BITMASK, self._number(node)[1], type=cls, extra=both)
             case Struct():
                 names = tuple(member.name for member in part.fields)
                 parts = [(member.name, member.node) for member in part.fields]
-                extra = None if stores_directly(cls) else names
-                return self._object(_cdr.STRUCT, node.name, parts, len(parts), extra)
+                return self._object(_cdr.STRUCT, node.name, parts, len(parts), keywords(cls, names))
             case Union():
                 return self._union(node.name, part)
         self._made[node.name] = made
         return made
+
+    def _enumeration(self, size: int, cls: Any) -> Op:
+        numbers = enumerator_numbers(cls)
+        members = {number: member for member, number in numbers.items()}
+        # C reads the value of an object of `type`; no value is of None's, so all of them go through enum_number
+        reads_value = all(member.value is number for member, number in numbers.items())
+        extra = ("_value_", members, enum_number(cls))
+        return Op(_cdr.ENUM, size, type=cls if reads_value else type(None), extra=extra)
 
     def _union(self, name: str, part: Union) -> Op:
         default = next((at for at, case in enumerate(part.cases) if not case.labels), -1)

@@ -11,6 +11,7 @@ import pytest
 import rtmw
 from rtmw import observe
 from tests.cli.command import Run
+from tests.types import postponed_classes as classes
 from topics import telemetry
 
 
@@ -33,6 +34,47 @@ def test_pub_publishes_an_object_of_a_type(run: Run, domain: rtmw.Domain) -> Non
     with telemetry.CPU.subscriber(domain=domain) as subscriber:
         run("topic", "pub", "telemetry/cpu", '{"host": "pump", "cores": [1, 2]}', "--type", "topics.telemetry:Cpu")
         assert subscriber.receive(5).value == telemetry.Cpu(host="pump", cores=[1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (
+            "tests.types.postponed_classes:Outer",
+            '{"inner": {"number": 1}, "more": [{"number": 2}], "maybe": {"number": 3}, "hue": "BLUE"}',
+            classes.Outer(classes.Inner(1), [classes.Inner(2)], classes.Inner(3), classes.Hue.BLUE),
+        ),
+        (
+            "tests.types.postponed_classes:ModelOuter",
+            '{"inner": {"number": 1}}',
+            classes.ModelOuter(inner=classes.ModelInner(number=1)),
+        ),
+        (
+            "tests.types.postponed_classes:StructOuter",
+            '{"inner": {"number": 1}, "number": 9}',
+            classes.StructOuter(classes.StructInner(1), 9),
+        ),
+        ("builtins:str", '"hello"', "hello"),
+        ("builtins:dict", '{"limit": [3]}', {"limit": [3]}),
+    ],
+)
+def test_pub_publishes_a_plain_class_a_text_or_json(
+    run: Run, domain: rtmw.Domain, name: str, text: str, expected: object
+) -> None:
+    with rtmw.Subscriber("t", type(expected), domain=domain) as subscriber:
+        assert run("topic", "pub", "t", text, "--type", name)[0] == 0
+        assert subscriber.receive(5).value == expected
+        if isinstance(expected, dict | str):
+            return
+        assert run("topic", "pub", "t", text)[0] == 0
+        assert subscriber.receive(5).value == expected
+
+
+def test_pub_refuses_a_class_that_cannot_travel(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run("topic", "pub", "t", "{}", "--type", "tests.types.postponed_classes:Tree")
+    assert ended.value.code == 2
+    assert "Tree.children[]: Tree would contain itself" in capsys.readouterr().err
 
 
 def test_pub_publishes_json_as_the_type_that_the_topic_carries(run: Run, domain: rtmw.Domain) -> None:

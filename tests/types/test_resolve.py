@@ -7,7 +7,7 @@ import subprocess
 import sys
 import zlib
 from dataclasses import replace
-from typing import Any
+from typing import Any, Optional
 
 import cyclonedds.idl as idl
 import cyclonedds.idl.types as t
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from rtmw.errors import RegionDamaged, UnsupportedType
-from rtmw.types import ANY, MessageType, from_description, resolve
+from rtmw.types import ANY, MessageType, carried_type, from_description, resolve
 from rtmw.types.message_type import make, read_document
 from tests.types.messages import Colour, Reading, Tree
 
@@ -46,7 +46,7 @@ def test_any_has_one_value_that_prints_as_it_is_written() -> None:
         resolve(ANY)
 
 
-@pytest.mark.parametrize("given", [int, str, dict, [], "f4", None, object(), np.ndarray, idl.IdlStruct, Colour])
+@pytest.mark.parametrize("given", [int, list, [], "f4", None, object(), np.ndarray, idl.IdlStruct, Colour])
 def test_what_is_no_message_type_is_refused_and_the_message_says_what_is(given: Any) -> None:
     with pytest.raises(UnsupportedType, match="numpy dtype"):
         resolve(given)
@@ -222,3 +222,22 @@ def test_bytes_resolve_also_after_all_parts_of_the_codec_are_loaded() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "bytes"
+
+
+def test_a_list_is_described_as_the_sequence_whose_bytes_it_has() -> None:
+    """cyclonedds makes no DDS type of a list; and its lists of numbers in XCDR2 have a size that no sequence has."""
+    pairs = (list[int], t.sequence[int]), (list[str], t.sequence[str]), (list[list[str]], t.sequence[t.sequence[str]])
+    for pair in pairs:
+        one, other = (idl.make_idl_struct("A", "A", {"a": hint}) for hint in pair)
+        assert resolve(one).identity == resolve(other).identity
+    optional: Any = {"b": Optional[int]}  # noqa: UP045 (cyclonedds does not know the other spelling)
+    one, other = (idl.make_idl_struct("A", "A", {"a": hint, **optional}) for hint in (list[int], t.sequence[int]))
+    assert resolve(one).identity != resolve(other).identity
+    assert one(a=[1], b=None).serialize() != other(a=[1], b=None).serialize()
+
+
+def test_a_description_of_an_older_rtmw_that_says_list_is_the_same_type() -> None:
+    document = {"name": "A", "kind": "cdr", "xcdr": 1, "extensibility": "final", "types": {}}
+    old = zlib.compress(json.dumps(document | {"fields": [["a", {"list": "int64"}]]}).encode())
+    made = idl.make_idl_struct("A", "A", {"a": list[int]})
+    assert from_description(old).identity == carried_type(old).identity == resolve(made).identity

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, assert_type
 
+import msgspec
 import numpy as np
+import pydantic
 from cyclonedds.idl import IdlStruct
 from numpy.typing import NDArray
 
@@ -16,6 +18,37 @@ import rtmw
 @dataclass
 class Speed(IdlStruct):
     rpm: float
+
+
+@dataclass
+class Plain:
+    pump: rtmw.int32
+    load: rtmw.float32
+    note: str | None = None
+
+
+class Struct(msgspec.Struct):
+    pump: rtmw.uint8
+
+
+class Model(pydantic.BaseModel):
+    pump: rtmw.int64
+
+
+def classes(log: rtmw.Log[Plain]) -> None:
+    assert_type(rtmw.Publisher("t", Plain), rtmw.Publisher[Plain])
+    assert_type(rtmw.Publisher("t", Struct), rtmw.Publisher[Struct])
+    assert_type(rtmw.Publisher("t", Model), rtmw.Publisher[Model])
+    assert_type(rtmw.Publisher("chatter", str), rtmw.Publisher[str])
+    assert_type(rtmw.Publisher("settings", dict, history=1), rtmw.Publisher[dict[str, Any]])
+    assert_type(rtmw.Subscriber("t", Plain).receive().value.pump, int)
+    assert_type(rtmw.Subscriber("t", Plain).receive().value.load, float)
+    assert_type(rtmw.Subscriber("t", Struct).receive().value.pump, int)
+    assert_type(rtmw.Subscriber("t", Model).receive().value, Model)
+    assert_type(rtmw.Subscriber("chatter", str).receive().value, str)
+    assert_type(rtmw.Subscriber("settings", dict).receive().value, dict[str, Any])
+    assert_type(rtmw.Log("log/", dict), rtmw.Log[dict[str, Any]])
+    log.append(Plain(1, 0.5))
 
 
 def publishers(domain: rtmw.Domain) -> None:

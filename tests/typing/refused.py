@@ -20,6 +20,8 @@ def misuse(publisher: rtmw.Publisher[Speed], subscriber: rtmw.Subscriber[Speed],
     publisher.publish(Speed(1.0), urgency=3)  # refused
     publisher.publish_many([1, 2])  # refused
     rtmw.Publisher("t", Speed, 3)  # refused
+    rtmw.Publisher("t", str).publish(b"bytes")  # refused
+    rtmw.Publisher("t", dict).publish("text")  # refused
     rtmw.Publisher("t", Speed, deadline=1.0)  # refused
     rtmw.Subscriber("t", Speed, lifetime=1.0)  # refused
     rtmw.WaitSet(publisher)  # refused

@@ -70,7 +70,7 @@ def _bytes_of(value: Any) -> bytes:
         return value
     if isinstance(value, bytearray | memoryview):
         return bytes(cast("Buffer", value))
-    type: MessageType = resolve(getattr(value, "dtype", None) or value.__class__)
+    type: MessageType = resolve(value.dtype if value.__class__.__module__ == "numpy" else value.__class__)
     if type.encode is None:
         raise TypeMismatch(f"a body is bytes or a typed message, and was given {value!r:.80}")
     return bytes(type.encode(value))

@@ -76,6 +76,24 @@ def test_a_ros2_program_reads_what_rtmw_publishes(
         assert peer.next(f"rt/{topic}", "sample") == peer.value(theirs)
 
 
+def test_a_str_is_the_string_of_ros_both_ways(
+    host: Host, peer: Peer, topic: str, compiled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = as_ros2(String("hello ü"), compiled, monkeypatch)
+    there, back = f"rt/{topic}", f"rt/{topic}/back"
+    peer.open("reader", there, type(theirs))
+    with rtmw.Publisher(topic, str, domain=host.domain, reliability=Reliability.RELIABLE) as publisher:
+        assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+        assert peer.next(there, "matched") == "1"
+        publisher.publish("hello ü")
+        assert peer.next(there, "sample") == peer.value(theirs)
+    peer.open("writer", back, type(theirs))
+    with rtmw.Subscriber(f"{topic}/back", str, domain=host.domain, reliability=Reliability.RELIABLE) as subscriber:
+        assert peer.next(back, "matched") == "1"
+        peer.write(back, theirs)
+        assert subscriber.receive(timeout=PATIENCE).value == "hello ü"
+
+
 @pytest.mark.parametrize("message", [String("hello ü"), TWIST], ids=["String", "Twist"])
 @pytest.mark.parametrize("known", [True, False], ids=["known type", "any type"])
 def test_rtmw_receives_what_a_ros2_program_writes(

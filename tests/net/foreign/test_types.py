@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,54 @@ def test_rtmw_reads_each_type_of_a_foreign_program(host: Host, peer: Peer, topic
         assert peer.next(topic, "matched") == "1"
         peer.write(topic, message)
         assert subscriber.receive(timeout=PATIENCE).value == message
+
+
+@dataclass
+class Track:
+    """`kinds::Track` as a program writes it that has no IDL."""
+
+    __idl_typename__ = "kinds.Track"
+    id: rtmw.uint32
+    name: str
+    hue: Hue
+    path: list[Spot]
+    raw: bytes
+    steps: list[rtmw.int16]
+
+
+@dataclass
+class Spot:
+    __idl_typename__ = "kinds.Point"
+    x: float
+    y: float
+
+
+class Hue(Enum):
+    __idl_typename__ = "kinds.Colour"
+    RED = 0
+    GREEN = 1
+    BLUE = 2
+
+
+def test_a_plain_dataclass_is_read_and_written_by_foreign_programs(
+    host: Host, peer: Peer, topic: str, compiled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(compiled))
+    kinds: Any = importlib.import_module("kinds")
+    mine = Track(5, "ü", Hue.BLUE, [Spot(0.5, -1.0)], b"\0\xff", [1, -2])
+    theirs = kinds.Track(5, "ü", kinds.Colour.BLUE, [kinds.Point(0.5, -1.0)], [0, 255], [1, -2])
+    peer.open("reader", topic, type(theirs))
+    with rtmw.Publisher(topic, Track, domain=host.domain, reliability=RELIABLE) as publisher:
+        assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+        assert peer.next(topic, "matched") == "1"
+        publisher.publish(mine)
+        assert peer.next(topic, "sample") == peer.value(theirs)
+    back = f"{topic}/back"
+    peer.open("writer", back, type(theirs))
+    with rtmw.Subscriber(back, Track, domain=host.domain, reliability=RELIABLE) as subscriber:
+        assert peer.next(back, "matched") == "1"
+        peer.write(back, theirs)
+        assert subscriber.receive(timeout=PATIENCE).value == mine
 
 
 @pytest.mark.parametrize("message", ["Perhaps", "Perhaps of nothing", "Grown"])
