@@ -172,6 +172,33 @@ WITHOUT_DDS = {
             a.publish(np.ones(3, "f4")), b.publish(b"b")
             assert other.communicate()[0].split() == ["3.0", "b'b'"]
         """,
+    "a class, a text and a dict cross two processes": """
+        import subprocess, sys
+        from dataclasses import dataclass
+        import rtmw
+
+        @dataclass
+        class Speed:
+            pump: rtmw.int32
+            note: str = ""
+
+        VALUES = {"class": Speed(1, "idle"), "text": "hello", "dict": {"limit": 3}}
+        OTHER = "import rtmw; types = {'class': rtmw.ANY, 'text': str, 'dict': dict}; "
+        OTHER += "opened = [rtmw.Subscriber(name, type) for name, type in types.items()]; "
+        OTHER += "print(*[subscriber.receive(30).value for subscriber in opened])"
+        other = subprocess.Popen([sys.executable, "-c", OTHER], stdout=subprocess.PIPE, text=True)
+        for name, value in VALUES.items():
+            with rtmw.Publisher(name, type(value), history=1) as publisher:
+                publisher.wait_for_subscribers(timeout=30)
+                publisher.publish(value)
+        assert other.communicate()[0].strip() == "Speed(pump=1, note='idle') hello {'limit': 3}"
+        """,
+    "the core for programs in C is loaded": """
+        import ctypes
+        from rtmw import shm
+
+        assert ctypes.CDLL(f"{shm.__path__[0]}/librtmw.so").rtmw_publisher_open
+        """,
     "a log": """
         import rtmw
 

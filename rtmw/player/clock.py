@@ -12,10 +12,7 @@ from rtmw.player.cues import DTYPE, Cues
 from rtmw.player.qos import TrackQos
 from rtmw.player.tracks import Track
 from rtmw.qos import Reliability
-from rtmw.types.description import to_document
-from rtmw.types.idl_type import idl_from_document
-from rtmw.types.message_type import MessageType
-from rtmw.types.schema import Field, Named, Primitive, Schema, Struct
+from rtmw.types import int32, resolve, uint32
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,22 +26,27 @@ _PAYLOAD: Final = np.dtype([("head", "S4"), ("sec", "<i4"), ("nanosec", "<u4")])
 _LITTLE_ENDIAN: Final = b"\x00\x01"
 
 
-_TIME: Final = "builtin_interfaces::msg::Time"
-_CLOCK: Final = "rosgraph_msgs::msg::Clock"
-_FINAL: Final = {"extensibility": "final"}
+@dataclass
+class Time:
+    """Wall clock time."""
+
+    __idl_typename__ = "builtin_interfaces.msg.Time"
+    sec: int32
+    nanosec: uint32
 
 
-def clock_type() -> MessageType:
-    """The type of the time at which a replay stands: `clock.sec` and `clock.nanosec`, wall clock time."""
-    time = Struct((Field("sec", Primitive("int32")), Field("nanosec", Primitive("uint32"))), _FINAL)
-    clock = Struct((Field("clock", Named(_TIME)),), _FINAL)
-    return idl_from_document(to_document(Schema(_CLOCK, 1, {_CLOCK: clock, _TIME: time})))
+@dataclass
+class Clock:
+    """The time at which a replay stands."""
+
+    __idl_typename__ = "rosgraph_msgs.msg.Clock"
+    clock: Time
 
 
 def clock_track(reliable: bool) -> Track:
     """The topic of the time; the last one is kept for late subscribers."""
     reliability = Reliability.RELIABLE if reliable else Reliability.ADAPTIVE
-    return Track(TOPIC, "", clock_type(), TrackQos(reliability, history=1))
+    return Track(TOPIC, "", resolve(Clock), TrackQos(reliability, history=1))
 
 
 @dataclass(frozen=True, slots=True)

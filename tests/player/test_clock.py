@@ -12,7 +12,7 @@ from cyclonedds.idl.annotations import final
 
 import rtmw
 from rtmw.cli import main
-from rtmw.player.clock import Ticks, clock_type, payloads
+from rtmw.player.clock import Clock, Ticks, Time, payloads
 from rtmw.player.cues import DTYPE, Cues
 from rtmw.types import resolve
 from tests.recordings import BEGIN_NS, MS, SECOND, Maker, numbered
@@ -33,23 +33,23 @@ def played(found: list[Cues]) -> list[tuple[int, int]]:
 
 @final
 @dataclass
-class Time(IdlStruct, typename="builtin_interfaces.msg.Time"):
+class RosTime(IdlStruct, typename="builtin_interfaces.msg.Time"):
     sec: types.int32
     nanosec: types.uint32
 
 
 @final
 @dataclass
-class Clock(IdlStruct, typename="rosgraph_msgs.msg.Clock"):
-    clock: Time
+class RosClock(IdlStruct, typename="rosgraph_msgs.msg.Clock"):
+    clock: RosTime
 
 
 def test_the_type_and_the_payload_are_those_of_ros() -> None:
     times = np.array([0, BEGIN_NS + 123_456_789])
-    ros = resolve(Clock)
-    assert clock_type().description == ros.description
-    assert payloads(times) == bytes(ros.encode(Clock(Time(0, 0)))) + bytes(
-        ros.encode(Clock(Time(BEGIN_NS // SECOND, 123_456_789)))
+    ours, ros = resolve(Clock), resolve(RosClock)
+    assert ours.description == ros.description
+    assert payloads(times) == bytes(ros.encode(RosClock(RosTime(0, 0)))) + bytes(
+        ours.encode(Clock(Time(BEGIN_NS // SECOND, 123_456_789)))
     )
 
 
