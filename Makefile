@@ -22,7 +22,8 @@ test: setup  ## set up, then run every test
 
 check: setup style native  ## lint, types, house rules, C warnings, native races under the sanitizers
 
-wheel: setup  ## a wheel for Linux x86-64 with glibc 2.28 or newer, into dist/; FOR=aarch64: for that processor
+wheel: .venv/.core  ## a wheel for Linux x86-64 with glibc 2.28 or newer, into dist/; FOR=aarch64: for that processor
+	@$(PIP) 'setuptools>=77' ziglang auditwheel
 	@rm -rf build  # what was built for another processor
 	RTMW_WHEEL=$(FOR) $(BIN)/python -m pip --quiet wheel --no-deps --no-build-isolation --wheel-dir dist .
 	$(BIN)/auditwheel show dist/rtmw-*manylinux_2_28_$(FOR).whl
