@@ -14,8 +14,10 @@ import pytest
 from cyclonedds.idl import IdlEnum, IdlStruct, types
 
 import rtmw
+from tests.child import Spawn
 from tests.cli.command import Run
 from tests.cli.conftest import run  # noqa: F401 (a fixture)
+from tests.page import programs
 from tests.transfer.core_process import PATIENCE, serving_transfers
 
 
@@ -132,3 +134,11 @@ def test_echo_prints_the_members(run: Run, domain: rtmw.Domain) -> None:  # noqa
         _, out, _ = run("topic", "echo", "speed", "--count", "1", "--timeout", "5", "--json")
     value = json.loads(out)["value"]
     assert value == {"pump": 7, "rpm": 1.5, "state": "ON", "note": "high", "marks": [0.5]}
+
+
+def test_the_programs_of_the_page_run(spawn: Spawn) -> None:
+    printed = ["1500.0", None, "3"]
+    for source, line in zip(programs(Path(__file__).parents[1] / "docs" / "types.md"), printed, strict=True):
+        child = spawn(source)
+        assert line is None or child.line() == line
+        assert child.wait() == 0, child.stderr

@@ -35,6 +35,7 @@ TESTED = {
     "hello_subscriber.py",
     "numpy_image.py",
     "qos.py",
+    "message_types.py",
     "asyncio_subscriber.py",
     "waitset.py",
     "record_replay.py",
@@ -67,6 +68,17 @@ def test_an_image_is_not_copied(domain_id: int) -> None:
     lines = output("numpy_image.py")
     assert lines[0].startswith("image of 1920 x 1080, 6220800 bytes, mean green 123.")
     assert lines[1:] == ["not copied: the array is a view of shared memory", "read-only"]
+
+
+def test_each_kind_of_type_crosses(domain_id: int) -> None:
+    assert output("message_types.py") == [
+        "Speed(pump=Pump(number=1, state=<State.ON: 1>), rpm=1500.0, note=None, marks=[0.5])",
+        "hello",
+        "{'limit': 3, 'names': ['a', 'b']}",
+        "[0. 1. 2.]",
+        "b'as they are'",
+        "Speed.pump.number: 70000 does not fit a uint16",
+    ]
 
 
 def test_every_qos_setting_does_what_the_example_says(domain_id: int) -> None:
