@@ -16,7 +16,7 @@ from rtmw.optional import needed
 from rtmw.spark.folders import own_folder
 from rtmw.spark.java import find_java
 from rtmw.spark.quiet import UNIX_SOCKETS, workers_by_tcp
-from rtmw.spark.workers import prepare_workers, source_folder
+from rtmw.spark.workers import check_server, prepare_workers, source_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -188,7 +188,8 @@ def registered(session: SparkSession) -> SparkSession:
 def register(session: SparkSession) -> SparkSession:
     """Make the format "rtmw" known to a session that was made elsewhere, whose settings stay as they are.
 
-    On one machine its workers run this Python from now on. On a cluster a task looks whether the executors find rtmw.
+    On one machine its workers run this Python from now on. On a cluster, and on the server of a session of Spark
+    Connect, a task looks whether the workers find rtmw.
     `where` on `spark.read.format("rtmw")` reads all, unless `spark.sql.python.filterPushdown.enabled` is true there;
     on `rtmw.spark.read` it reads what is asked for in any case.
     Errors: NotInstalled, with what is missing, or to be set.
@@ -197,7 +198,9 @@ def register(session: SparkSession) -> SparkSession:
     from rtmw.spark.datasource import RtmwDataSource
 
     context = getattr(session, "_sc", None)
-    if context is not None:  # else the session is one of Spark Connect, whose server has the workers
+    if context is None:  # of Spark Connect, whose server has the workers
+        check_server(session)
+    else:
         prepare_workers(context)
     with workers_by_tcp(session):  # the first one that is registered makes the JVM look for others, in a worker
         _make_known(session, RtmwDataSource)

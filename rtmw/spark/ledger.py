@@ -4,6 +4,9 @@ Spark runs a task again when it fails, and a batch of a stream when the driver w
 back, so each task counts in a file which rows are on the bus; the file is mapped, so that SIGKILL takes nothing away.
 Between a message and its count lies one instruction: one message of a task may come twice, and none is lost, provided
 that Spark computes the same rows in the same order again, as it does from recordings.
+
+Attempts at the same rows that run on one host at the same time take turns: the later one waits until the first one has
+ended, which Spark may have given up already, and goes on behind it.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import mmap
 import os
 import shutil
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +24,8 @@ from rtmw.errors import RtmwError
 from rtmw.locks import FileLock
 
 WORD = 8
+LOOK_S = 0.05
+"""Between looks whether another attempt has ended."""
 
 
 def ledgers() -> Path:
@@ -39,8 +45,8 @@ def forget_job(job: str) -> None:
 class Ledger(Closing):
     """The count of one task's rows that are on the bus.
 
-    `job` names what Spark may run again as a whole, `batch` one run of a stream, `part` the task in it.
-    RtmwError: another attempt at the same rows is running now.
+    `job` names what Spark may run again as a whole, `batch` one run of a stream, `part` the task in it. Waits while
+    another attempt at the same rows runs.
     """
 
     def __init__(self, job: str, batch: int, part: int) -> None:
@@ -49,9 +55,8 @@ class Ledger(Closing):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = folder / str(part)
         self._lock = FileLock(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        if not self._lock.take():
-            self._lock.close()
-            raise RtmwError(f"task {part} of {job} is being published by another attempt on this host")
+        while not self._lock.take():
+            time.sleep(LOOK_S)
         with self._path.open("a+b") as file:
             file.truncate(WORD)
             self._map = mmap.mmap(file.fileno(), WORD)

@@ -27,7 +27,7 @@ from rtmw.types import resolve
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark import SparkContext
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 LEAD_NS = 1_500_000_000
 """From the moment that all tasks are ready to the first message: Spark lets them know within a second."""
@@ -88,7 +88,8 @@ def replay(rows: DataFrame, *, tasks: int | None = None, **options: Unpack[Repla
 
     Rows have the columns `topic` and `log_time`, and `payload` or the fields of the message, as recordings are read.
     `rate`: 1 as recorded (default), 2 twice as fast, 0 as fast as readers take it. `tasks`: publish at the same time,
-    each for its share of the topics, and all of them must find a core; None: one for each core. A topic to which nobody
+    each for its share of the topics, and all of them must find a core; None: one for each core, or one on a server of
+    Spark Connect. A topic to which nobody
     subscribed, or not as it is published, is a warning of the logger `rtmw`, and in the answer.
 
     Errors: ValueError (columns, options), and those of the tasks as Spark reports them.
@@ -102,7 +103,7 @@ def replay(rows: DataFrame, *, tasks: int | None = None, **options: Unpack[Repla
     if delivery.topic is not None:
         placed, tasks = rows.repartition(1), 1
     else:
-        tasks = tasks_of(rows.sparkSession.sparkContext, tasks, delivery.rate > 0)
+        tasks = tasks_of(rows.sparkSession, tasks, delivery.rate > 0)
         placed = rows.repartition(tasks, "topic")
     ordered = placed.sortWithinPartitions(clock, *(["sequence"] if "sequence" in rows.columns else []))
     found = ordered.mapInArrow(player(delivery), REPORT, barrier=delivery.rate > 0).collect()
@@ -118,11 +119,12 @@ def replay(rows: DataFrame, *, tasks: int | None = None, **options: Unpack[Repla
     return Replayed(topics, size, CLOCK.monotonic() - begin, late, subscribers, refused)
 
 
-def tasks_of(spark: SparkContext, wanted: int | None, at_once: bool) -> int:
+def tasks_of(session: SparkSession, wanted: int | None, at_once: bool) -> int:
     """ValueError: more than this machine runs at a time, for which Spark would wait ten minutes."""
+    context: SparkContext | None = getattr(session, "_sc", None)  # None: nobody knows how many run on a server
     if wanted is None:
-        return spark.defaultParallelism
-    cores = cores_of(spark.master or "") if at_once else None
+        return 1 if context is None else context.defaultParallelism
+    cores = cores_of(context.master or "") if at_once and context is not None else None
     if wanted < 1 or (cores is not None and wanted > cores):
         most = "" if cores is None else f" to {cores}, which run at the same time"
         raise ValueError(f"tasks={wanted} is not possible; there may be from 1{most}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import site
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,14 +16,32 @@ from rtmw.errors import NotInstalled
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 _PROBE: Final = "lambda numbers: [__import__('importlib.util').util.find_spec('rtmw') is not None for _ in numbers]"
 """Made from text, so that a worker gets the function itself and not its place in rtmw."""
+
+_SERVER_PROBE: Final = (
+    "lambda batches: (__import__('pyarrow').RecordBatch.from_pydict({'found': ["
+    "__import__('importlib.util').util.find_spec('rtmw') is not None]}) for _ in batches)"
+)
 
 MISSING: Final = (
     "the Python of the executors cannot import rtmw{why}. Before the session begins, set spark.pyspark.python (or "
     "PYSPARK_PYTHON) to a Python that has rtmw[spark] on every host, or spark.executorEnv.PYTHONPATH to its folder"
 )
+
+MISSING_SERVER: Final = (
+    "the Python of the Spark Connect server cannot import rtmw{why}. Before the server starts, set PYSPARK_PYTHON (or "
+    "spark.pyspark.python) there to a Python that has rtmw[spark], of the version that runs here"
+)
+
+SPECULATES: Final = (
+    "spark.speculation is on: Spark may run copies of slow tasks on other hosts, and a copy of one that publishes rows "
+    "publishes them a second time. Leave it off in sessions that write or replay"
+)
+
+log = logging.getLogger("rtmw")
 
 _checked: set[str] = set()
 """Applications whose workers find it."""
@@ -35,7 +55,8 @@ def source_folder() -> str | None:
 
 
 def prepare_workers(context: SparkContext) -> None:
-    """On this machine, workers run the Python that runs here; on a cluster it is made sure, once, that they find rtmw.
+    """On this machine, workers run the Python that runs here; on a cluster it is made sure, once, that they find rtmw,
+    and a setting that doubles messages is told.
 
     Raises NotInstalled, with what to set.
     """
@@ -44,6 +65,8 @@ def prepare_workers(context: SparkContext) -> None:
     elif context.applicationId not in _checked:
         _check_executors(context)
         _checked.add(context.applicationId)
+        if context.getConf().get("spark.speculation", "false") == "true":
+            log.warning(SPECULATES)
 
 
 def _use_this_python(context: SparkContext) -> None:
@@ -55,13 +78,26 @@ def _use_this_python(context: SparkContext) -> None:
         own.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, *known]))
 
 
+def check_server(session: SparkSession) -> None:
+    """Runs one task on the server of Spark Connect. Raises NotInstalled, with what to set."""
+    rows = session.range(0, 1, 1, 1)
+    _check(lambda: rows.mapInArrow(_made(_SERVER_PROBE), "found boolean").collect()[0][0], MISSING_SERVER)
+
+
 def _check_executors(context: SparkContext) -> None:
     """Runs one task."""
-    probe: Any = eval(_PROBE, {"__name__": "__main__"})
+    _check(lambda: context.parallelize([0], 1).mapPartitions(_made(_PROBE)).collect()[0], MISSING)
+
+
+def _made(probe: str) -> Any:
+    return eval(probe, {"__name__": "__main__"})
+
+
+def _check(is_found: Callable[[], bool], missing: str) -> None:
     try:
-        (is_found,) = context.parallelize([0], 1).mapPartitions(probe).collect()
+        found = is_found()
     except Exception as error:
         lines = [line for line in str(error).splitlines() if "Error: " in line or "MISMATCH" in line]
-        raise NotInstalled(MISSING.format(why=f": {lines[-1].strip()}" if lines else "")) from error
-    if not is_found:
-        raise NotInstalled(MISSING.format(why=""))
+        raise NotInstalled(missing.format(why=f": {lines[-1].strip()}" if lines else "")) from error
+    if not found:
+        raise NotInstalled(missing.format(why=""))

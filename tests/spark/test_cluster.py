@@ -16,15 +16,20 @@ from tests.conftest import SHORT_LIVED
 from tests.spark.recorded import reading, record
 
 JOB = """
+import logging
 import sys
 
 import rtmw.spark
 
+said = []
+handler = logging.Handler()
+handler.emit = lambda record: said.append(record.getMessage().partition(":")[0])
+logging.getLogger("rtmw").addHandler(handler)
 path, domain = sys.argv[1:]
 spark = rtmw.spark.session()
 messages = spark.read.format("rtmw").load(path, topic="river")
 print(spark.sparkContext.applicationId)
-print("master", spark.sparkContext.master)
+print("master", spark.sparkContext.master, *said)
 print("read", *messages.selectExpr("count(*)", "sum(value)").first())
 replayed = rtmw.spark.replay(messages, topic="again", domain=int(domain), rate=0, tasks=1)
 print("replayed", replayed.messages)
@@ -40,7 +45,7 @@ def submit(job: Path, *arguments: str) -> list[str]:
     environment = {**os.environ, "JAVA_HOME": str(find_java()), "SPARK_LOCAL_IP": "127.0.0.1"}
     settings = (
         f"spark.pyspark.python={sys.executable}", "spark.driver.memory=512m", "spark.ui.enabled=false",
-        f"spark.executor.extraJavaOptions={SHORT_LIVED}",
+        f"spark.executor.extraJavaOptions={SHORT_LIVED}", "spark.speculation=true",
     )  # fmt: skip
     options = [word for setting in settings for word in ("--conf", setting)]
     words = [str(tool), "--master", "local-cluster[2,1,1024]", *options, str(job), *arguments]
@@ -107,5 +112,5 @@ def test_a_submitted_job_reads_and_replays_on_executors(tmp_path: Path, domain: 
         said = submit(tmp_path / "job.py", str(tmp_path), str(domain.id))
         heard = [sample.value.value for sample in subscriber.take_many(100)]
     total = sum(reading(number).value for number in range(40))
-    assert said == ["master local-cluster[2,1,1024]", f"read 40 {total}", "replayed 40"]
+    assert said == ["master local-cluster[2,1,1024] spark.speculation is on", f"read 40 {total}", "replayed 40"]
     assert sum(heard) == pytest.approx(total)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from queue import Empty, Queue
 
 import pytest
 
@@ -48,12 +50,22 @@ def test_what_was_counted_survives_sigkill(spawn: Spawn, temporary: Path) -> Non
         assert ledger.count[0] == 7
 
 
-def test_two_attempts_at_once_are_refused() -> None:
-    with (
-        Ledger("job", 0, 3),
-        pytest.raises(rtmw.RtmwError, match="task 3 of job is being published"),
-    ):
-        Ledger("job", 0, 3)
+def test_of_two_attempts_at_once_the_later_one_waits_and_goes_on_behind_the_first() -> None:
+    found = Queue[int]()
+
+    def second() -> None:
+        with Ledger("job", 0, 3) as ledger:
+            found.put(ledger.count[0])
+
+    with Ledger("job", 0, 3) as first:
+        first.count[0] = 1
+        thread = threading.Thread(target=second)
+        thread.start()
+        with pytest.raises(Empty):
+            found.get(timeout=0.3)
+        first.count[0] = 9
+    assert found.get(timeout=60) == 9
+    thread.join()
 
 
 def test_a_task_that_is_done_for_good_leaves_nothing_behind(temporary: Path) -> None:

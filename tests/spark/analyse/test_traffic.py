@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rtmw.recording.causes import Cause
+from rtmw.spark.reading import read
+from tests.recordings import Maker
 from tests.spark.analyse.rows import BEGIN, Sent, collected, frame, gaps, groups, rank, time_of, traffic
 
 if TYPE_CHECKING:
@@ -176,8 +180,29 @@ def test_lifetime_misses(messages: DataFrame) -> None:
     over = [(row.log_time - row.expires) // timedelta(microseconds=1) for row in rows if row.expires is not None]
     late = [us for us in over if us > 0]
     assert 0 < len(late) < len(rows)
-    expected = [("c/d", len(rows), len(late), len(late) / len(rows), max(late) / 1e3)]
+    expected = [("c/d", len(rows), len(late), len(late) / len(rows), max(late) / 1e3, None)]
     assert collected(analyse.lifetime_misses(messages)) == expected
+
+
+def test_lifetime_misses_count_what_expired_before_the_recorder_came_to_it(spark: SparkSession, tmp_path: Path) -> None:
+    from rtmw.spark import analyse
+
+    for number in range(2):
+        with Maker(tmp_path / f"run_{number}.mcap", chunk_bytes=100) as maker:
+            brief, last, other = maker.channel("brief"), maker.channel("last"), maker.channel("other")
+            for at in range(10):
+                maker.write(brief, at * MS, b"x", left=MS if at % 5 else -2 * MS)
+                maker.write(other, at * MS, b"x")
+                maker.writer.missed(brief, Cause.EXPIRED, 3)
+                maker.writer.missed(brief, Cause.MISSED, 1)
+            if number:
+                maker.write(last, 11 * MS, b"x", left=MS)
+            maker.writer.missed(last, Cause.EXPIRED, 7)
+            maker.write(other, 12 * MS, b"x")
+    rows = read(tmp_path, typed=False, spark=spark)
+    expected = [("brief", 20, 4, 64 / 80, 2.0, 60), ("last", 1, 0, 14 / 15, None, 14)]
+    assert collected(analyse.lifetime_misses(rows)) == expected
+    assert collected(analyse.lifetime_misses(rows.where("topic = 'brief'"))) == expected[:1]
 
 
 VALUES = [("x", BEGIN + at * MS, value) for at, value in ((3, 1.5), (4, 2.5), (9, 4.25), (31, -1.0), (32, 8.0))]
