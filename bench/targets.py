@@ -169,6 +169,11 @@ TARGETS = (
         1.1,
     ),
     Target(
+        "a publish of 32 MiB that a full pool refuses, processor time: at most 2 × one of 4 KB that it refuses",
+        ours("refused", "processor time"),
+        2.0,
+    ),
+    Target(
         "a typed message of 8 fields, encode and decode: at most msgspec's MessagePack",
         ours("typed", "8 fields: 6 numbers, str, array of 16 doubles"),
         1.0,

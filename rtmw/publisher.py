@@ -52,7 +52,8 @@ class PublisherStats:
     """Subscribers of the topic that are not matched, and why."""
     in_the_way: tuple[str, ...]
     """RELIABLE subscribers whose queue is full at present, in the priority of the message that was refused last: their
-    programs, and how much is unread. At most 64."""
+    programs, and how much is unread. If memory was what that message or loan lacked, and nothing was published since:
+    those of any topic that have something unread. At most 64."""
 
 
 def check_count(name: str, value: int, least: int) -> int:
@@ -230,14 +231,7 @@ class Publisher(shm.Publisher[T], Closing):
         """Counters since it was opened, and the subscribers that are matched at present, or not and why."""
         offer = Offer(self.topic, self.type, self.reliability)
         refused = refusals(self._domain.region, offer)
-        return PublisherStats(*self._counters(), self.subscribers, refused, self._in_the_way())
-
-    def _in_the_way(self) -> tuple[str, ...]:
-        blockers, names = self._blockers(), self._domain.region.names()
-        return tuple(
-            f"{names.get(pid, '?')} (pid {pid}): {unread} messages unread, and its depth is {depth}"
-            for pid, depth, unread in blockers
-        )
+        return PublisherStats(*self._counters(), self.subscribers, refused, shm.blocker_words(self._blockers()))
 
     def __repr__(self) -> str:
         return f"<rtmw.Publisher {self.topic!r} {shown_name(self.type.name)}{', closed' if self.closed else ''}>"

@@ -17,6 +17,7 @@ NAMES = (
     "one_way",
     "fan_out",
     "crowd",
+    "refused",
     "typed",
     "attach",
     "replay",

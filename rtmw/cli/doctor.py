@@ -145,7 +145,11 @@ def _advice(table: str, holdings: Sequence[Holding]) -> str:
         return f"{_cause(holdings)} A domain that is made with a larger pool has more."
     if table == "participants":
         return "No further program can attach until one ends."
-    return "A domain that is made with a larger pool has more." if table != "types" else "No further type fits."
+    if table == "types":
+        return (
+            "A new type gets the slot of one that nobody uses; if all are used, none fits until a program closes some."
+        )
+    return "A domain that is made with a larger pool has more."
 
 
 def _cause(holdings: Sequence[Holding]) -> str:

@@ -82,10 +82,14 @@ def _told(settings: Settings) -> dict[str, object] | None:
 
 
 def _domain(settings: Settings) -> Check:
+    from rtmw.net.settings import other_pool
+
     try:
         with look_at(settings.domain) as domain:
             whose = open_to(shm.group_of(settings.domain))
-            return Check("domain", f"{settings.domain}, with a pool of {size(domain.pool)}{whose}")
+            found, asked = f"{settings.domain}, with a pool of {size(domain.pool)}{whose}", settings.pool_asked
+            advice = other_pool(domain.pool, asked)[1] if asked not in (None, domain.pool) else ""
+            return Check("domain", found, advice)
     except DomainNotFound:
         whose = open_to(settings.group)
         return Check("domain", f"{settings.domain}, made by the node with a pool of {size(settings.pool)}{whose}")

@@ -13,6 +13,7 @@ from rtmw.cli.node_status import SILENT_S, find_status, services
 from rtmw.cli.show import Table, counted, duration, show, show_json, size
 from rtmw.clock import CLOCK
 from rtmw.errors import DomainNotFound
+from rtmw.net.settings import other_pool
 
 INTERFACES = Path("/sys/class/net")
 RECEIVE_LIMIT = Path("/proc/sys/net/core/rmem_max")
@@ -63,6 +64,7 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
         yield Check("DDS library", status["public_calls_only"], advice, remark=True)
     for name in (status["interface"] or "").split(", "):
         yield interface(name, status["interface_why"], status["multicast"])
+    yield from pool(status)
     yield receive_buffer()
     yield ports(status["dds_domain"])
     if status.get("keys"):
@@ -87,6 +89,13 @@ def node(status: dict[str, Any]) -> Check:
         return Check("node", f"process {status['pid']}, DDS domain {status['dds_domain']}")
     found = f"process {status['pid']} has said nothing for {status['silent_s']:.0f} s"
     return Check("node", found, "what follows may be out of date; continue it if it was stopped, or start it again")
+
+
+def pool(status: dict[str, Any]) -> Iterator[Check]:
+    """Is it as large as the settings ask for? Where they ask for none, any is right."""
+    has, asked = status.get("pool"), status.get("pool_asked")
+    if has is not None and asked is not None:
+        yield Check("pool", size(has)) if has == asked else Check("pool", *other_pool(has, asked))
 
 
 def keys(row: dict[str, Any]) -> Check:

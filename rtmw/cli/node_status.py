@@ -53,6 +53,7 @@ def info(arguments: argparse.Namespace) -> int:
     """Print what crosses, in each direction, and what does not, and why."""
     from rtmw.addresses import metrics_url
     from rtmw.net.met import nodes_met
+    from rtmw.net.settings import other_pool
 
     found = node_status(arguments.domain)
     if arguments.json:
@@ -66,6 +67,8 @@ def info(arguments: argparse.Namespace) -> int:
     )
     if found.get("public_calls_only"):
         print(f"Warning: {found['public_calls_only']}.")
+    if found.get("pool_asked") not in (None, found.get("pool")):
+        print("Warning: the pool: {}; {}.".format(*other_pool(found["pool"], found["pool_asked"])))
     if found["metrics_port"] is not None:
         print(f"Metrics: {metrics_url(found['metrics_address'], found['metrics_port'])}")
     show(crossing_table("Out", found["out"]))

@@ -48,7 +48,7 @@ from rtmw.net.neighbours import LocalTopic, Neighbours, origin
 from rtmw.net.peers import addresses, are_ipv6
 from rtmw.net.refusals import Refusals
 from rtmw.net.services import Services
-from rtmw.net.settings import NODE, STATUS_TOPIC, Settings
+from rtmw.net.settings import NODE, STATUS_TOPIC, Settings, other_pool
 from rtmw.net.status import Status
 from rtmw.net.supervisor import notify
 from rtmw.publisher import OwnPublisher
@@ -77,6 +77,8 @@ class Node:
         self._since = CLOCK.wall()
         self._metrics: Metrics | None = None
         self._refusals, self._services = Refusals(), Services(settings, config)
+        self._pool = 0
+        """Bytes, of the domain."""
         self._cut_off: str | None = None
         """Which address is gone."""
         self._anew: str | None = None
@@ -109,7 +111,8 @@ class Node:
                 self._measured(),
                 Domain(self.settings.domain, pool=self.settings.pool, group=self.settings.group) as domain,
             ):
-                self._region = region_of(domain.id)
+                self._region, self._pool = region_of(domain.id), domain.pool
+                self._see_pool()
                 with opened(domain, self.settings) as self._engine:
                     async with self._services:
                         await self._serve(domain, loop)
@@ -217,6 +220,11 @@ class Node:
         if lost and lost != self._cut_off:
             log.warning("%s", lost)
         self._cut_off = lost
+
+    def _see_pool(self) -> None:
+        asked = self.settings.pool_asked
+        if asked is not None and asked != self._pool:
+            log.warning("the pool of domain %d: %s; %s", self.settings.domain, *other_pool(self._pool, asked))
 
     def _see_settings(self) -> None:
         """The DDS library takes in where to look for others when it starts, and never again."""
@@ -326,6 +334,7 @@ class Node:
         told["refusals"] = {**self._refusals.counts, **self._flow.refusals()}
         told["metrics_address"], told["services"] = self.settings.metrics_address, self._services.rows()
         told["metrics_port"] = self._metrics.port if self._metrics else None
+        told["pool"], told["pool_asked"] = self._pool, self.settings.pool_asked
         self._warn(nodes_met(told))
         if self._metrics:
             self._metrics.tell(plain(told))

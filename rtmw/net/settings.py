@@ -19,6 +19,7 @@ from rtmw.observe.transfers import NODE_TOPIC
 from rtmw.patterns import is_among, is_meant, is_own
 from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, values
 from rtmw.shm import parse_group, parse_size
+from rtmw.units import size
 
 __all__ = ["NODE", "STATUS_TOPIC", "Settings", "SettingsError", "make_settings", "place_of"]
 
@@ -31,6 +32,15 @@ WITH_NODES: Final = "nodes"
 WITH_PLAIN: Final = "plain programs"
 """With whom a topic crosses: `with` in the rows of that document. Nodes that know no partitions (partitions.py) are
 plain programs here."""
+
+
+def other_pool(pool: int, asked: int) -> tuple[str, str]:
+    """What to say where a domain has another pool than a node was to make it with, and what to do."""
+    found = f"it has {size(pool)}, and {size(asked)} is asked for"
+    return (
+        found,
+        "a domain that exists keeps its own pool: end its programs, run `rtmw clean`, and start the node first",
+    )
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,11 @@ class Settings:
     transfer: Link = NO_LINK
     """Sessions of the service of this name."""
     allow: RuleTable = NO_RULES
+
+    @property
+    def pool_asked(self) -> int | None:
+        """None: no pool is asked for, so that any is right."""
+        return None if self.pool == Settings.pool else self.pool
 
     @property
     def wire_domain(self) -> int:

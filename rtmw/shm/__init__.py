@@ -13,6 +13,7 @@ from rtmw.shm._core import (
     is_topic_name,
     wait_any,
 )
+from rtmw.shm.failures import blocker_words
 from rtmw.shm.linking import make_linkable
 from rtmw.shm.region import (
     beside,
@@ -49,6 +50,7 @@ __all__ = [
     "SubscriberRow",
     "TopicRow",
     "beside",
+    "blocker_words",
     "create",
     "domain_bytes",
     "domains",

@@ -11,13 +11,23 @@ static struct PyModuleDef core_module;
 
 State *state_of(PyTypeObject *type) { return PyModule_GetState(PyType_GetModuleByDef(type, &core_module)); }
 
-static PyObject *raise_failure(State *state, int code, PyObject *subject, uint64_t detail)
+static PyObject *raise_error(PyObject *error)
 {
-    PyObject *error =
-        PyObject_CallFunction(state->failure, "iOK", code, subject ? subject : Py_None, (unsigned long long)detail);
     if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(error);
     return NULL;
+}
+
+static PyObject *raise_failure(State *state, int code, PyObject *subject, uint64_t detail)
+{
+    return raise_error(
+        PyObject_CallFunction(state->failure, "iOK", code, subject ? subject : Py_None, (unsigned long long)detail));
+}
+
+PyObject *fail_exhausted(PyObject *self, PyObject *topic, uint64_t size, PyObject *blockers)
+{
+    return raise_error(PyObject_CallFunction(state_of(Py_TYPE(self))->failure, "iOKO", RTMW_NO_MEMORY, topic,
+                                             (unsigned long long)size, blockers));
 }
 
 PyObject *fail(PyObject *self, int code, PyObject *subject, uint64_t detail)

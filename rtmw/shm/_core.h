@@ -100,6 +100,8 @@ State *state_of(PyTypeObject *type);
 
 /* Sets the exception of a code, unless one is set already. Always NULL. */
 PyObject *fail(PyObject *self, int code, PyObject *subject, uint64_t detail);
+/* Of a loan for which there is no memory; who is in its way, as publisher_blockers says. Always NULL. */
+PyObject *fail_exhausted(PyObject *self, PyObject *topic, uint64_t size, PyObject *blockers);
 
 /* Seconds, or None, in nanoseconds. false: an exception is set. */
 bool seconds(PyObject *value, uint64_t none, uint64_t *ns);
@@ -161,6 +163,9 @@ PyObject *latency_buckets(struct rtmw_region *r, uint32_t slot);
 /* ---- Publisher ---- */
 
 /* Python code may have run since the last look: an encoder, a signal handler, another thread. false: an exception. */
+/* _publisher.c: who is in its way, as a list of tuples; see blockers_of. */
+PyObject *publisher_blockers(Publisher *self, uint32_t most, uint32_t looks);
+
 static inline bool publisher_is_open(Publisher *self)
 {
     if (self->core && !self->closed) return true;

@@ -165,6 +165,16 @@ static PyType_Slot Loan_slots[] = {{Py_tp_dealloc, Loan_dealloc},
 PyType_Spec Loan_spec = {"rtmw.Loan", sizeof(Loan), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                          Loan_slots};
 
+enum { NAMED = 3, LOOKED_AT = 256 }; /* subscribers, for the words of a refusal, which has to be quick */
+
+static void fail_naming(Publisher *self, uint64_t size)
+{
+    publisher_refused(self->core, RTMW_NO_MEMORY);
+    PyObject *blockers = publisher_blockers(self, NAMED, LOOKED_AT);
+    if (blockers) fail_exhausted((PyObject *)self, self->topic, size, blockers);
+    Py_XDECREF(blockers);
+}
+
 PyObject *Publisher_loan(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
 {
     Publisher *self = (Publisher *)object;
@@ -187,8 +197,10 @@ PyObject *Publisher_loan(PyObject *object, PyObject *const *args, Py_ssize_t cou
     while (code != RTMW_OK && wait_for_room(self, code, &end));
     loan->open = code == RTMW_OK;
     if (loan->open) return (PyObject *)loan;
-    if (code == RTMW_NO_MEMORY && self->core) publisher_refused(self->core, code);
-    fail(object, code, self->topic, (uint64_t)size);
+    if (code == RTMW_NO_MEMORY && self->core)
+        fail_naming(self, (uint64_t)size);
+    else
+        fail(object, code, self->topic, (uint64_t)size);
     Py_DECREF(loan);
     return NULL;
 }

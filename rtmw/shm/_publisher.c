@@ -1,5 +1,6 @@
 /* Publisher: an endpoint from its opening to its close. Its messages go through _publish.c and _loan.c. */
 #include "_core.h"
+#include "topics.h"
 #include "waiting.h"
 
 static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
@@ -107,22 +108,34 @@ static PyObject *Publisher_counters(PyObject *object, PyObject *unused)
                          (unsigned long long)p->held_by_history);
 }
 
+/* Program, pid, topic, depth, messages unread, whether its queue is full. */
+static PyObject *shown_blocker(struct rtmw_region *r, const struct blocker *b)
+{
+    const struct participant *program = b->owner < PARTICIPANTS ? &r->participants[b->owner] : NULL;
+    char topic[NAME_BYTES];
+    topic_read(r, b->topic, topic);
+    return Py_BuildValue("NINIKN", program ? name_at(program->name, sizeof program->name) : PyUnicode_FromString("?"),
+                         program ? participant_pid(load_seq(&program->word)) : 0, name_at(topic, NAME_BYTES), b->depth,
+                         (unsigned long long)b->unread, PyBool_FromLong(b->is_full));
+}
+
 /* They are found first, and shown then: to make objects may run other code of the program. */
+PyObject *publisher_blockers(Publisher *self, uint32_t most, uint32_t looks)
+{
+    struct blocker found[MOST_BLOCKERS];
+    uint32_t count = blockers_of(self->core, found, most < MOST_BLOCKERS ? most : MOST_BLOCKERS, looks);
+    PyObject *list = PyList_New(0);
+    int failed = list == NULL;
+    for (uint32_t i = 0; !failed && i < count; i++)
+        failed = append_new(list, shown_blocker(self->region->core, &found[i]));
+    return finished(list, failed);
+}
+
 static PyObject *Publisher_blockers(PyObject *object, PyObject *unused)
 {
     (void)unused;
     Publisher *self = (Publisher *)object;
-    struct blocker found[MOST_BLOCKERS];
-    if (!publisher_is_open(self)) return NULL;
-    uint32_t count = blockers_of(self->core, found, MOST_BLOCKERS);
-    PyObject *list = PyList_New(count);
-    for (uint32_t i = 0; list && i < count; i++) {
-        unsigned long long unread = found[i].unread;
-        PyObject *one = Py_BuildValue("IIK", found[i].pid, found[i].depth, unread);
-        if (!one) Py_CLEAR(list);
-        if (list) PyList_SET_ITEM(list, i, one);
-    }
-    return list;
+    return publisher_is_open(self) ? publisher_blockers(self, MOST_BLOCKERS, UINT32_MAX) : NULL;
 }
 
 static PyObject *Publisher_identity(PyObject *object, void *unused)

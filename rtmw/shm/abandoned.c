@@ -17,7 +17,7 @@
 #include "retention.h"
 #include "topics.h"
 
-enum { PASS_TOPICS = 1024, AGAIN_NS = 10000000 };
+enum { PASS_TOPICS = 1024, TALLY_TOPICS = 256, AGAIN_NS = 10000000 };
 
 static void raise_origin(struct band *band, uint64_t least)
 {
@@ -146,10 +146,6 @@ bool abandoned_gives(struct search *s, enum look look)
 
 /* ---- who is in the way ---- */
 
-struct tally {
-    uint64_t history, unread; /* granules, or descriptors */
-};
-
 static void tally_band(struct rtmw_region *r, uint32_t topic, uint32_t band, struct tally *tally)
 {
     struct outlook o = outlook_begin(r, topic, band, LOOK_UNREAD);
@@ -161,17 +157,27 @@ static void tally_band(struct rtmw_region *r, uint32_t topic, uint32_t band, str
         tally->unread += held;
 }
 
+/* A part of a round. Until the first one has ended, what it has seen is what is known. */
+static void tally_some(struct rtmw_region *r, struct known_tally *known)
+{
+    uint32_t topics = load_seq(&r->hints->topics_top), looked = 0;
+    if (topics > r->header->topics) topics = r->header->topics;
+    if (!known->scan) known->sum = (struct tally){0};
+    for (; known->scan < topics && looked < TALLY_TOPICS; looked++, known->scan++)
+        for (uint32_t bands = load_seq(&r->topics[known->scan].bands) & ((1u << BANDS) - 1); bands; bands &= bands - 1)
+            tally_band(r, known->scan, (uint32_t)__builtin_ctz(bands), &known->sum);
+    bool is_over = known->scan >= topics;
+    if (is_over || !known->at_ns) known->history_holds = known->sum.history > known->sum.unread;
+    if (!is_over) return;
+    known->scan = 0;
+    known->at_ns = monotonic_ns();
+}
+
 bool history_is_in_the_way(struct rtmw_region *r)
 {
-    struct tally tally = {0};
     uint64_t now = monotonic_ns();
     lock_take(&r->lock);
-    uint32_t topics = now - r->tally.at_ns < AGAIN_NS ? 0 : load_seq(&r->hints->topics_top);
-    for (uint32_t topic = 0; topic < topics && topic < r->header->topics; topic++)
-        for (uint32_t bands = load_seq(&r->topics[topic].bands) & ((1u << BANDS) - 1); bands; bands &= bands - 1)
-            tally_band(r, topic, (uint32_t)__builtin_ctz(bands), &tally);
-    if (topics) r->tally.history_holds = tally.history > tally.unread;
-    if (topics) r->tally.at_ns = monotonic_ns();
+    if (r->tally.scan || now - r->tally.at_ns >= AGAIN_NS) tally_some(r, &r->tally);
     bool holds = r->tally.history_holds;
     lock_give(&r->lock);
     return holds;

@@ -18,9 +18,16 @@ struct abandoned {
     bool of_pages, was_vain;      /* it has those with blocks; the pass found none */
 };
 
-/* What fills the memory, when that was looked at last. */
+/* Granules, or descriptors. */
+struct tally {
+    uint64_t history, unread;
+};
+
+/* What fills the memory, when that was looked at last, in rounds over all topics. */
 struct known_tally {
-    uint64_t at_ns;     /* CLOCK_MONOTONIC */
+    struct tally sum;   /* of the topics before `scan` */
+    uint32_t scan;      /* where the round goes on; 0: there is none */
+    uint64_t at_ns;     /* CLOCK_MONOTONIC, when the last round ended; 0: none has */
     bool history_holds; /* history kept more than RELIABLE subscribers had unread */
 };
 

@@ -104,6 +104,7 @@ struct rtmw_publisher {
     uint64_t trim_at[BANDS]; /* queue length at which trimming is worth another look */
     uint32_t refused_band;   /* of the message that was refused last */
     uint64_t refused_bytes;  /* that could not be had, when it was refused last; 0: there was no room in a queue */
+    uint64_t lacked_memory;  /* if that was memory: how many it had published, plus 1; else 0 */
     uint64_t waited_ns;      /* when it last waited for memory, or was refused it. Read and written relaxed */
     uint64_t reclaimed_ns;   /* when it last looked as far as its message is large */
     uint64_t relieved_ns;    /* when it last looked for relief: a topic that holds more than its own */

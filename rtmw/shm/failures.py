@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rtmw import errors
 
 Message = tuple[Callable[[str], Exception], str]
+Blocker = tuple[str, int, str, int, int, bool]
+"""A subscriber in the way of a publisher: program, pid, topic, depth, messages unread, whether its queue is full."""
 
 
 def _table() -> dict[int, Message]:
@@ -17,8 +19,8 @@ def _table() -> dict[int, Message]:
         core.NO_MEMORY: (
             errors.PoolExhausted,
             "topic {subject!r}: no memory for a loan of {detail} bytes: the pool is full of messages that somebody "
-            "holds or still has to read. Release samples sooner, make the domain with a larger pool, or see "
-            "`rtmw doctor`",
+            "holds or still has to read{in_the_way}. Release samples sooner, make the domain with a larger pool, or "
+            "see `rtmw doctor`",
         ),
         core.DEADLINE: (errors.DeadlineMissed, "topic {subject!r}: the deadline passed without a message"),
         core.CLOSED: (errors.ClosedError, "topic {subject!r}: used after close()"),
@@ -113,7 +115,16 @@ def _table() -> dict[int, Message]:
     }
 
 
-def failure(code: int, subject: object, detail: int) -> Exception:
+def blocker_words(blockers: Iterable[Blocker]) -> tuple[str, ...]:
+    """Who is in the way of a publisher, one a subscriber."""
+    return tuple(
+        f"{program} (pid {pid}): {unread} messages"
+        + (f" unread, and its depth is {depth}" if is_full else f" of {topic!r} unread")
+        for program, pid, topic, depth, unread, is_full in blockers
+    )
+
+
+def failure(code: int, subject: object, detail: int, blockers: Iterable[Blocker] = ()) -> Exception:
     """The exception for a code. `detail`: bytes, version, messages missed, or errno, as the code says."""
     from rtmw.shm import _core as core
 
@@ -143,4 +154,6 @@ def failure(code: int, subject: object, detail: int) -> Exception:
         return OSError(detail, text)
     other = (errors.RtmwError, f"{{subject}}: {core.explain(code, 0)}")
     kind, text = _table().get(code, other)
-    return kind(text.format(subject=subject, detail=detail))
+    found = "; ".join(blocker_words(blockers))
+    in_the_way = f" (in the way: {found})" if found else ""
+    return kind(text.format(subject=subject, detail=detail, in_the_way=in_the_way))

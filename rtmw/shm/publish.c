@@ -71,6 +71,7 @@ static int refused(rtmw_publisher *p, int code, uint64_t bytes, uint32_t band)
 {
     store_relaxed(&p->refused_bytes, bytes);
     store_relaxed(&p->refused_band, band);
+    p->lacked_memory = code == RTMW_NO_MEMORY ? load_relaxed(&p->block->published) + 1 : 0;
     if (code != RTMW_NO_MEMORY) return code; /* of full queues it is done by reliable_room */
     store_relaxed(&p->waited_ns, monotonic_ns());
     expel_for_memory(p);

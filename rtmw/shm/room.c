@@ -143,25 +143,52 @@ static bool is_in_the_way(struct rtmw_publisher *p, uint32_t topic, struct subsc
     return topic == p->topic_index && waits_for(p, block) && room_of(p, band, block) <= 0;
 }
 
-static struct blocker blocker_at(struct rtmw_publisher *p, uint32_t slot)
+static struct blocker blocker_at(struct rtmw_publisher *p, uint32_t slot, uint32_t topic, uint32_t band)
 {
     struct rtmw_region *r = p->region;
+    struct topic *t = &r->topics[topic];
     struct subscriber_block *block = &r->subscribers[slot];
-    uint32_t band = p->refused_band, owner = slot_owner(load_seq(&r->subscriber_words[slot]));
-    uint32_t pid = owner < PARTICIPANTS ? participant_pid(load_seq(&r->participants[owner].word)) : 0;
-    uint64_t unread = unread_in(r, &p->topic->band[band], block, load_seq(&block->taken[band])).waiting;
-    return (struct blocker){pid, load_relaxed(&block->depth), unread};
+    struct blocker found = {.topic = topic, .depth = load_relaxed(&block->depth), .is_full = band != FOR_MEMORY};
+    found.owner = slot_owner(load_seq(&r->subscriber_words[slot]));
+    found.unread = found.is_full ? unread_in(r, &t->band[band], block, load_seq(&block->taken[band])).waiting
+                                 : unread_by(r, t, block).waiting;
+    return found;
 }
 
-uint32_t blockers_of(struct rtmw_publisher *p, struct blocker *found, uint32_t most)
+static uint32_t full_ones(struct rtmw_publisher *p, struct blocker *found, uint32_t most)
+{
+    uint32_t topic = p->topic_index, band = p->refused_band, count = 0;
+    struct subscriber_block *block;
+    for (uint32_t slot = 0; count < most && (block = next_subscriber(p->region, topic, &slot)); slot++)
+        if (is_in_the_way(p, topic, block, band)) found[count++] = blocker_at(p, slot, topic, band);
+    return count;
+}
+
+static uint32_t memory_keepers(struct rtmw_publisher *p, struct blocker *found, uint32_t most, uint32_t looks)
 {
     struct rtmw_region *r = p->region;
-    struct subscriber_block *block;
+    uint32_t top = load_seq(&r->hints->subscribers_top), count = 0;
+    if (top > r->header->subscribers) top = r->header->subscribers;
+    for (uint32_t looked = 0; looked < looks && looked < top && count < most; looked++) {
+        uint32_t slot = (r->expel_scan + looked) % top;
+        uint64_t word = load_seq(&r->subscriber_words[slot]);
+        if (slot_state_of(word) != SLOT_ACTIVE || slot_topic(word) >= r->header->topics) continue;
+        if (!is_in_the_way(p, slot_topic(word), &r->subscribers[slot], FOR_MEMORY)) continue;
+        found[count++] = blocker_at(p, slot, slot_topic(word), FOR_MEMORY);
+    }
+    return count;
+}
+
+uint32_t blockers_of(struct rtmw_publisher *p, struct blocker *found, uint32_t most, uint32_t looks)
+{
+    struct rtmw_region *r = p->region;
     uint32_t count = 0;
-    if (is_forked(r) || p->qos.reliability != RTMW_RELIABLE) return 0;
+    if (is_forked(r)) return 0;
     lock_take(&r->lock);
-    for (uint32_t slot = 0; count < most && (block = next_subscriber(r, p->topic_index, &slot)); slot++)
-        if (is_in_the_way(p, p->topic_index, block, p->refused_band)) found[count++] = blocker_at(p, slot);
+    if (p->lacked_memory == load_relaxed(&p->block->published) + 1)
+        count = memory_keepers(p, found, most, looks);
+    else if (p->qos.reliability == RTMW_RELIABLE)
+        count = full_ones(p, found, most);
     lock_give(&r->lock);
     return count;
 }

@@ -20,13 +20,17 @@ int subscriber_wait(struct rtmw_subscriber *, uint64_t end, uint64_t spin_ns);
 int publisher_wait(rtmw_publisher *, uint64_t end);
 /* room.c: a publisher waits for memory, or was refused it: the dead are swept after, the stalled lapse. Lock held */
 void expel_for_memory(rtmw_publisher *);
-struct blocker {  /* a RELIABLE subscriber that is full, in the band of the message refused last */
-    uint32_t pid; /* 0: its program has left it to the next one */
-    uint32_t depth;
+/* A RELIABLE subscriber because of which a publisher was refused last: one of its topic that is full in the band of that
+ * message; or, if memory was what it lacked and it has not published since, one of any topic that has something unread. */
+struct blocker {
+    uint32_t owner; /* participant slot; NOBODY: its program has left it to the next one */
+    uint32_t topic, depth;
     uint64_t unread;
+    bool is_full; /* else what it has unread keeps memory */
 };
-uint32_t blockers_of(rtmw_publisher *, struct blocker *, uint32_t most); /* how many; at most so many */
-uint64_t end_of(uint64_t now, uint64_t timeout_ns);                      /* UINT64_MAX: no limit */
+/* How many; at most so many. Of other topics' subscribers it looks at so many only, and the next call at others. */
+uint32_t blockers_of(rtmw_publisher *, struct blocker *, uint32_t most, uint32_t looks);
+uint64_t end_of(uint64_t now, uint64_t timeout_ns); /* UINT64_MAX: no limit */
 
 /* wait_any.c */
 int wait_any(rtmw_subscriber **, bool *ready, size_t count, uint64_t end);

@@ -123,6 +123,11 @@ def test_a_crowd_is_compared_with_one_subscriber_in_the_same_process() -> None:
     assert question("crowd").measure(Stage("8M"), RTMW, short)[RTMW].value > 0
 
 
+def test_a_refused_large_publish_is_compared_with_a_refused_small_one_in_the_same_process() -> None:
+    short = Case("few", (RTMW,), {"calls": 5})
+    assert question("refused").measure(Stage("64M"), RTMW, short)[RTMW].value > 0
+
+
 def test_two_benches_at_once_have_different_domains() -> None:
     with domain("1M") as one, domain("1M") as other:
         assert one != other

@@ -34,6 +34,17 @@ def checked(run: Run, file: Path, text: str) -> tuple[int, Found, list[dict[str,
     return status, {one["name"]: (one["found"], one["advice"]) for one in told["checks"]}, told["topics"]
 
 
+def test_a_domain_with_another_pool_than_the_settings_ask_for_is_shown_with_what_to_do(
+    run: Run, file: Path, domain_id: int
+) -> None:
+    with rtmw.Domain(domain_id, pool="8M"):
+        for pool, well in (('pool = "3M"', False), ('pool = "8M"', True), ("", True)):
+            status, found, _ = checked(run, file, f'dds_domain = 4\ninterface = "lo"\n{pool}\n')
+            shown, advice = found["domain"]
+            assert shown == f"{domain_id}, with a pool of 8.0 MiB"
+            assert (status == 0, advice == "") == (well, well)
+
+
 def test_good_settings_are_shown_as_the_node_would_use_them(run: Run, file: Path, domain_id: int) -> None:
     text = 'dds_domain = 4\npeers = ["localhost", "127.0.0.1:7410"]\ninterface = "lo"\npool = "3M"\nros2 = true\n'
     text += 'max_rate = "2M"\ntopic_rates = ["camera/*=1M"]\npeer_rates = ["10.0.0.*=3M"]\n'

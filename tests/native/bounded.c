@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "native.h"
+#include "retention.h"
 
 enum {
     TAKE_STEPS = 3000,      /* of one take, whatever there is that it steps over */
@@ -10,6 +11,7 @@ enum {
     WAIT_STEPS = 24000,    /* of one that finds full queues */
     PASS_STEPS = 12,       /* of a descriptor, in one that is refused and large */
     REFUSED_STEPS = 24000, /* of one that is small and finds nothing */
+    TALLY_STEPS = 6000, /* of the look at what fills the memory, when it is counted as refused */
     TOPICS = 900,
     SUBSCRIBERS = 1900,
     SMALL = 8,
@@ -42,6 +44,7 @@ static int within(uint64_t most, int code, const char *what)
 #define PUBLISHED(...) (steps = 0, within(PUBLISH_STEPS, (__VA_ARGS__), #__VA_ARGS__))
 
 static const rtmw_subscriber_qos idle = RTMW_SUBSCRIBER_QOS;
+static const rtmw_publisher_qos offers = {RTMW_RELIABLE, 0, 64, 0, 0};
 static const rtmw_subscriber_qos deep = {RTMW_RELIABLE, 1u << 30, 0, 0, 0, 0};
 
 /* ---- publishing into a domain that is full ---- */
@@ -177,6 +180,28 @@ static void a_refused_publish_of_any_size_looks_through_the_tables_at_most_once(
     }
 }
 
+/* A part of the topics in one call. Topics that history keeps come behind those that RELIABLE subscribers have unread. */
+static void to_count_a_refusal_looks_at_a_bounded_number_of_topics(void)
+{
+    static const rtmw_publisher_qos keeps = {RTMW_ADAPTIVE, 0, 4, 3, 0};
+    static uint8_t data[300];
+    char name[32];
+    begin();
+    for (uint32_t i = 0; i < TOPICS; i++) {
+        rtmw_publisher *publisher;
+        snprintf(name, sizeof name, "t/%u", i);
+        if (i < TOPICS / 3) subscribe_to(others, name, deep);
+        CHECK(rtmw_publisher_open(mine, name, NULL, i < TOPICS / 3 ? &offers : &keeps, &publisher) == RTMW_OK);
+        for (int k = 0; k < 3; k++) CHECK(rtmw_publish(publisher, data, sizeof data, NULL) == RTMW_OK);
+    }
+    for (int i = 0; i < 8; i++) {
+        steps = 0;
+        bool history = history_is_in_the_way(mine);
+        within(TALLY_STEPS, RTMW_OK, "what a refusal costs to be counted");
+        CHECK(i < 4 || history, "history keeps two thirds");
+    }
+}
+
 /* ---- taking what a subscriber does not get ---- */
 
 static void flood(const char *topic)
@@ -257,6 +282,7 @@ int main(void)
     alone(a_refused_publish_looks_at_a_bounded_number_of_topics_of_its_own_priority);
     alone(a_publisher_that_is_refused_looks_at_a_bounded_number_of_full_subscribers);
     alone(a_refused_publish_of_any_size_looks_through_the_tables_at_most_once);
+    alone(to_count_a_refusal_looks_at_a_bounded_number_of_topics);
     alone(a_publish_walks_through_a_bounded_part_of_queues);
     alone(a_publish_to_a_queue_that_is_for_nobody_walks_through_a_bounded_part_of_it);
     alone(an_eviction_asks_a_bounded_number_of_subscribers);

@@ -197,7 +197,7 @@ mutant "a retirer does not look for users of types again" retire \
 mutant "a retirer does not look at the types of messages" retire \
     '/^static void mark_types/,/^}/ s/state_kind\(load_seq\(&r->descriptors\[i\]\.state\)\) != FREE/false/' "use a type" "$@"
 mutant "a retirer looks at messages before publishers" retire \
-    '/^static void mark_types/,/^}/ { /for \(uint32_t i = 0/,$ { /^    for/d; /^        if \(state_kind/d }; s/^    memset.*$/&\n    for (uint32_t i = 0; i < r->header->descriptors; i++) if (state_kind(load_seq(\&r->descriptors[i].state)) != FREE) mark_type(r, used, load_seq(\&r->descriptors[i].type));/ }' "use a type, leave" "$@"
+    '/^static void mark_types/,/^}/ { /^    for \(uint32_t i = 0/,/descriptors\[i\]\.type/d; s/^    memset.*$/&\n    for (uint32_t i = 0; i < r->header->descriptors; i++) if (state_kind(load_seq(\&r->descriptors[i].state)) != FREE) mark_type(r, used, load_seq(\&r->descriptors[i].type));/ }' "use a type, leave" "$@"
 mutant "who opens an endpoint does not look at the word of its type" slots \
     's/ && type_stands\(r, type\)//' "use a type" "$@"
 mutant "an endpoint names its type after it looked at the word" publisher \

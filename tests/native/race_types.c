@@ -181,7 +181,7 @@ bool die_retiring_types(void)
 }
 
 const struct race type_races[] = {
-    {"use a type ‖ use a new one", {4, 1}, 2, 3, an_idle_type, {use_one, use_two}, one_or_two, one_of_them},
+    {"use a type ‖ use a new one", {4, 1}, 2, 2, an_idle_type, {use_one, use_two}, one_or_two, one_of_them},
     {"use a type, leave ‖ use a new one", {4, 1}, 2, 3, an_idle_type_and_a_reader, {use_one_and_leave, use_two},
      all_are_what_they_were, each_by_its_type},
     {"use a type, leave ‖ use a new one ‖ take", {4, 1}, 3, 2, an_idle_type_and_a_reader,

@@ -140,6 +140,27 @@ def test_it_makes_the_domain_of_the_size_asked_for_if_it_is_the_first_there(host
     assert host.domain.pool == 3 << 20
 
 
+def test_a_pool_of_another_size_than_asked_for_is_said_once_and_shown(hosts: tuple[Host, Host]) -> None:
+    host, words = hosts[0], "it has 8.0 MiB, and 3.0 MiB is asked for"
+    host.start("--pool", "3M")
+    command = ("--domain", str(host.number))
+    assert (
+        f"Warning: the pool: {words}; a domain that exists keeps its own pool"
+        in warm.run("node", "info", *command).stdout
+    )
+    done = warm.run("node", "doctor", *command, "--json")
+    (found,) = [check for check in json.loads(done.stdout)["checks"] if check["name"] == "pool"]
+    assert found["found"] == words
+    assert "start the node first" in found["advice"]
+    assert done.returncode == 1
+    assert host.stop() == 0
+    assert host.said.count(f"the pool of domain {host.number}: {words}") == 1
+    host.start()
+    assert node_info(host)["pool_asked"] is None
+    assert host.stop() == 0
+    assert host.said.count("is asked for") == 1
+
+
 def test_a_node_cleans_up_after_a_program_that_dies(hosts: tuple[Host, Host], domain_id: int, spawn: Spawn) -> None:
     host = hosts[0]
     host.start()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -27,6 +29,28 @@ def domain(domain_id: int) -> Iterator[rtmw.Domain]:
     with rtmw.Domain(domain_id, pool=POOL, reserve=0) as attached:
         yield attached
         assert_whole(attached)
+
+
+@every_reliability
+def test_a_loan_that_lacks_memory_names_the_programs_that_have_not_read(
+    reliability: Reliability, domain: rtmw.Domain
+) -> None:
+    """So do the stats, until it publishes again."""
+    orders = rtmw.Publisher("orders", domain=domain, reliability=Reliability.RELIABLE, max_blocking=0)
+    late = rtmw.Subscriber("orders", domain=domain, reliability=Reliability.RELIABLE, depth=1000)
+    count = orders.publish_many([bytes(BLOCK)] * 2 * BLOCKS)
+    said = rf".* \(pid {os.getpid()}\): {count} messages of 'orders' unread"
+    with rtmw.Publisher("other", domain=domain, reliability=reliability, max_blocking=0) as publisher:
+        with pytest.raises(rtmw.PoolExhausted, match=rf"in the way: {said}\)\. Release"):
+            publisher.loan(BLOCK)
+        assert re.fullmatch(said, *publisher.stats().in_the_way)
+        assert publisher.publish(bytes(BLOCK)) is False
+        assert re.fullmatch(said, *publisher.stats().in_the_way)
+        assert late.take_many(count)
+        assert publisher.publish(bytes(BLOCK))
+        assert publisher.stats().in_the_way == ()
+    for one in (orders, late):
+        one.close()
 
 
 @every_reliability
