@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.fields import Fields, packed_text
 from rtmw.transfer.once import DIGEST, Ending, OnceEntry
-from rtmw.transfer.queues import Item, Queue, queue_name
+from rtmw.transfer.queues import Item
 from rtmw.transfer.record_bytes import pack, pack_life, pack_request, unpack, unpack_life, unpack_request
 from rtmw.transfer.records import (
     ENDED,
@@ -321,7 +321,7 @@ def _read_item(fields: Fields, state: State, before: int) -> int:
     item = Item(lsn, record, TransferState(how), txn, taker, deliveries, cause, visible)
     state.keep(item)
     if item.state is TransferState.ACCEPTED:
-        state.queues.setdefault(queue_name(item.record.header.to), Queue()).put(item)
+        state.put(item)
     return lsn
 
 

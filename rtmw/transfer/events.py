@@ -151,6 +151,14 @@ class ConsumeRun:
 
 
 @dataclass(frozen=True, slots=True)
+class PassOver:
+    """Nobody can take a transfer now that this node carries to itself. What was sent behind it waits for it no longer.
+    Nothing of that is logged."""
+
+    item: int
+
+
+@dataclass(frozen=True, slots=True)
 class EndsConfirmed:
     """The node where these transfers began knows how they have ended here."""
 
@@ -200,6 +208,7 @@ class AbortTransaction:
 class ReceiverJoined:
     service: str
     life: Life
+    takes_files: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,4 +243,5 @@ Event: TypeAlias = (
     | ReceiverLeft
     | Tick
     | EndsConfirmed
+    | PassOver
 )

@@ -23,6 +23,7 @@ from rtmw.transfer.events import (
     EndsConfirmed,
     Event,
     Now,
+    PassOver,
     ReceiverJoined,
     ReceiverLeft,
     RollBack,
@@ -119,8 +120,8 @@ class Machine:
                 return self._commit(txn, request)
             case AbortTransaction(txn=txn):
                 return self._abort(txn, AbortCause.ASKED)
-            case ReceiverJoined(service=service, life=life):
-                return self._join(service, life)
+            case ReceiverJoined():
+                return self._join(event)
             case ReceiverLeft(life=life):
                 return self._leave(life)
             case Tick():
@@ -131,6 +132,8 @@ class Machine:
                 return consume_run(self.state, items, by)
             case EndsConfirmed(ids=ids):
                 return confirm_ends(self.state, ids)
+            case PassOver(item=item):
+                return self._pass_over(item)
 
     # ---- transactions ----
 
@@ -308,6 +311,11 @@ class Machine:
             yield from append(self.state, Take(event.txn, prev, item.lsn, event.life))
         return item
 
+    def _pass_over(self, number: int) -> Steps[None]:
+        item = self.state.items.get(number)
+        if item is not None:
+            yield from self.state.pass_over(item)
+
     def _first(self, event: TakeTransfer) -> Item | None:
         queue = self.state.queues.get(event.service)
         return queue.first(event.life, self.state.items) if queue is not None else None
@@ -340,8 +348,10 @@ class Machine:
 
     # ---- receivers and time ----
 
-    def _join(self, service: str, life: Life) -> Steps[None]:
-        self.receivers.setdefault(service, set()).add(life)
+    def _join(self, event: ReceiverJoined) -> Steps[None]:
+        self.receivers.setdefault(event.service, set()).add(event.life)
+        if event.takes_files:
+            self.state.hold_again(event.service)
         return
         yield  # a step is a generator, also one that does nothing
 

@@ -2,11 +2,16 @@
 
 The place of a transfer in its queue follows from its priority and the LSN of its ENQUEUE alone. So an undone TAKE is
 back in its place, and so is a transfer that was given back, whatever came meanwhile.
+
+A node carries files to itself, and they come into the queue when they are in the receiver's folder. Their place is that
+of their sending. What the same sender has sent behind them, with the same priority, is held until then, or until they
+are passed over because no receiver can take them now.
 """
 
 from __future__ import annotations
 
 import heapq
+from bisect import insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -17,6 +22,8 @@ from rtmw.transfer.records import Enqueue, TransferState, is_arriving, is_letter
 __all__ = ["NEXT", "Item", "Queue", "next_states", "queue_name"]
 
 Place: TypeAlias = tuple[int, int]
+Line: TypeAlias = tuple[str, str, int]
+"""Node, sender and priority: transfers of one line come in the order of sending."""
 
 _LOGGED = frozenset(TransferState) - {TransferState.HELD, TransferState.UNKNOWN}
 NEXT: Final = {
@@ -49,10 +56,16 @@ class Item:
     """LSN of the record that made it visible last: nobody is given it before that is durable."""
     listed: bool = False
     """It has an entry in the queue, in force or not."""
+    sent: int = 0
+    """LSN of the ENQUEUE of its sending half, if this is what the node has carried to itself; else 0."""
 
     @property
     def place(self) -> Place:
-        return -self.record.header.priority, self.lsn
+        return -self.record.header.priority, self.sent or self.lsn
+
+    @property
+    def line(self) -> Line:
+        return self.record.id.node, self.record.sender, self.record.header.priority
 
     def counts_at(self, node: str) -> bool:
         """The half that arrives of what this node carries to itself does not: both are one transfer."""
@@ -77,7 +90,15 @@ class Queue:
     """The transfers of one service that are ACCEPTED. Entries of others are passed over when they come first."""
 
     lists: dict[Life | None, dict[int, list[int]]] = field(default_factory=dict[Life | None, dict[int, list[int]]])
-    """Those for any receiver, and those for one alone; by priority, the highest first: heaps of LSNs."""
+    """Those for any receiver, and those for one alone; by priority, the highest first: heaps of LSNs, as in `place`."""
+    carried: dict[tuple[Life | None, int], int] = field(default_factory=dict[tuple[Life | None, int], int])
+    """Numbers of transfers that the node has carried to itself, by whom they are for and the LSN in their place."""
+    on_the_way: dict[Line, list[int]] = field(default_factory=dict[Line, list[int]])
+    """Numbers of transfers that the node carries to itself for this service."""
+    passed: set[int] = field(default_factory=set[int])
+    """Of transfers that it would carry, and that no receiver can take now."""
+    held: dict[Line, list[tuple[int, Life | None]]] = field(default_factory=dict[Line, list[tuple[int, "Life | None"]]])
+    """Heaps of transfers that had come first and are behind those: the LSN in their place, and whom they are for."""
 
     def _list(self, life: Life | None, priority: int) -> list[int]:
         lists = self.lists.setdefault(life, {})
@@ -88,40 +109,82 @@ class Queue:
     def put(self, item: Item) -> None:
         if not item.listed:
             item.listed = True
-            heapq.heappush(self._list(item.record.life, item.record.header.priority), item.lsn)
+            life, (_, lsn) = item.record.life, item.place
+            if item.sent:
+                self.carried[life, lsn] = item.lsn
+            heapq.heappush(self._list(life, item.record.header.priority), lsn)
 
     def put_run(self, priority: int, lsns: Iterable[int]) -> None:
         """Of letters for any receiver, which were just enqueued: their LSNs ascend, and are above all others, so a heap
         with them behind it is a heap."""
         self._list(None, priority).extend(lsns)
 
+    # ---- what the node carries to itself ----
+
+    def before(self, item: Item) -> int | None:
+        """The number of the first transfer on the way for which this one is held."""
+        lsn = item.place[1]
+        first = self.on_the_way.get(item.line, (lsn,))[0]
+        return first if first < lsn else None
+
+    def depart(self, item: Item) -> None:
+        """It is on its way: those behind it are held."""
+        self.passed.discard(item.lsn)
+        numbers = self.on_the_way.setdefault(item.line, [])
+        if item.lsn not in numbers:
+            insort(numbers, item.lsn)
+
+    def pass_over(self, item: Item) -> bool:
+        """No receiver can take it now. As `arrive`."""
+        self.passed.add(item.lsn)
+        return self.arrive(item.line, item.lsn)
+
+    def arrive(self, line: Line, number: int) -> bool:
+        """What was on its way has come, or will not come. Are others let go by that?"""
+        numbers = self.on_the_way.get(line, [])
+        if number not in numbers:
+            return False
+        numbers.remove(number)
+        held, had = self.held.get(line, []), len(self.held.get(line, ()))
+        while held and (not numbers or held[0][0] < numbers[0]):
+            lsn, life = heapq.heappop(held)
+            heapq.heappush(self._list(life, line[-1]), lsn)
+        if not numbers:
+            del self.on_the_way[line]
+            self.held.pop(line, None)
+        return len(held) < had
+
+    # ---- taking ----
+
     def first(self, life: Life | None, items: Mapping[int, Item]) -> Item | None:
         """The first letter that this receiver may have. It stays listed until it is not ACCEPTED any more."""
         heads = [head for one in {None, life} if (head := self._head(one, items)) is not None]
-        return items[min(heads)[1]] if heads else None
+        return min(heads, key=lambda item: item.place) if heads else None
 
     def first_letters(self, life: Life, items: Mapping[int, Item], most: int) -> list[Item]:
         """As `first`, the letters that come first and that nobody was handed before, at most so many; none, if this
         receiver is the only one that may have the first transfer, or that is no letter. They stay listed."""
         found: list[Item] = []
         if self._head(life, items) is None:
-            while len(found) < most and (place := self._head(None, items)) is not None:
-                item = items[place[1]]
+            while len(found) < most and (item := self._head(None, items)) is not None:
                 if item.deliveries or not is_letter(item.record.header):
                     break
                 found.append(item)
-                heapq.heappop(self._list(None, -place[0]))
+                heapq.heappop(self._list(None, item.record.header.priority))
         for item in found:
-            heapq.heappush(self._list(None, item.record.header.priority), item.lsn)
+            heapq.heappush(self._list(None, item.record.header.priority), item.place[1])
         return found
 
-    def _head(self, life: Life | None, items: Mapping[int, Item]) -> Place | None:
+    def _head(self, life: Life | None, items: Mapping[int, Item]) -> Item | None:
         for priority, lsns in list(self.lists.get(life, {}).items()):
             while lsns:
-                item = items.get(lsns[0])
+                item = items.get(self.carried.get((life, lsns[0]), lsns[0]) if self.carried else lsns[0])
                 if item is not None and item.state is TransferState.ACCEPTED:
-                    return -priority, lsns[0]
-                heapq.heappop(lsns)
+                    if not self.on_the_way or self.before(item) is None:
+                        return item
+                    heapq.heappush(self.held.setdefault(item.line, []), (heapq.heappop(lsns), life))
+                    continue
+                self.carried.pop((life, heapq.heappop(lsns)), None)
                 if item is not None:
                     item.listed = False
             del self.lists[life][priority]

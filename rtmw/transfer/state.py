@@ -41,6 +41,7 @@ from rtmw.transfer.records import (
     TransferState,
     Undone,
     is_arriving,
+    own_id,
 )
 from rtmw.transfer.seen import Requests, Seen
 from rtmw.transfer.table import Phase, SavepointEntry, Transaction
@@ -170,8 +171,48 @@ class State:
     def _show(self, lsn: int, item: Item) -> Moved:
         """It is ACCEPTED: in its place, for anybody to take."""
         item.state, item.txn, item.taker, item.visible = TransferState.ACCEPTED, NONE, None, lsn
-        self.queues.setdefault(queue_name(item.record.header.to), Queue()).put(item)
+        self.put(item)
         return _moved(item, item.state)
+
+    def put(self, item: Item) -> None:
+        """An ACCEPTED transfer stands in its queue."""
+        to = item.record.header.to
+        self._queue(queue_name(to)).put(item)
+        if to.node and to.node == self.node:
+            self._queue(to.service).depart(item)
+        elif item.sent:
+            self._queue(to.service).arrive(item.line, item.sent)
+
+    def _queue(self, name: str) -> Queue:
+        return self.queues.get(name) or self.queues.setdefault(name, Queue())
+
+    def pass_over(self, item: Item) -> Iterator[Effect]:
+        """No receiver can take it now: what was sent behind it is not held for it. No record says so, since it is found
+        anew after a crash."""
+        to = item.record.header.to
+        if to.node and to.node == self.node and self._queue(to.service).pass_over(item):
+            yield Came(to.service)
+
+    def _is_there(self, item: Item) -> Iterator[Effect]:
+        """Nothing waits for it any more: it is in its receiver's queue, or has ended."""
+        to = item.record.header.to
+        if to.node and to.node == self.node:
+            queue = self._queue(to.service)
+            queue.passed.discard(item.lsn)
+            if queue.arrive(item.line, item.lsn):
+                yield Came(to.service)
+
+    def hold_again(self, service: str) -> None:
+        """A receiver has come that may take what was passed over. That comes, or is passed over again."""
+        queue = self._queue(service)
+        for item in filter(None, map(self.items.get, list(queue.passed))):
+            queue.depart(item)
+
+    def held_for(self, item: Item) -> Item | None:
+        """The transfer that was sent before it, and has to come first."""
+        queue = self.queues.get(item.record.header.to.service)
+        before = queue.before(item) if queue is not None else None
+        return None if before is None else self.items.get(before)
 
     def _go(self, item: Item, state: TransferState | None) -> None:
         """None: it is undone."""
@@ -185,6 +226,7 @@ class State:
     def _end(self, item: Item, state: TransferState | None) -> Iterator[Effect]:
         self._go(item, state)
         yield _moved(item, state)
+        yield from self._is_there(item)
         body = item.record.body
         if isinstance(body, Spooled):
             self.bodies[body.name] -= 1
@@ -261,11 +303,13 @@ class State:
             self.foreign.update((id, (lsn,)) for id, lsn in zip(run.ids, run.lsns, strict=True))
         self.note_answer(run.model.request, id, len(run))
         self.items.put_run(run)
-        self.queues.setdefault(queue_name(header.to), Queue()).put_run(header.priority, run.lsns)
+        self._queue(queue_name(header.to)).put_run(header.priority, run.lsns)
 
     def keep(self, item: Item) -> None:
         """A transfer that has not ended."""
         id = item.record.id
+        if is_arriving(id, self.node):
+            item.sent = max(self.numbers(own_id(id)), default=0)
         self.items[item.lsn] = item
         self.note_answer(item.record.request, id)
         if id.node == self.node and not is_arriving(id, self.node):
@@ -346,6 +390,7 @@ class State:
             yield from self._end(item, record.state)
         else:
             yield _moved(item, item.state)
+            yield from self._is_there(item)
 
     def _come_to(self, item: Item, state: TransferState, cause: str) -> None:
         item.deliveries = 0 if item.state is TransferState.DEAD else item.deliveries

@@ -48,15 +48,20 @@ class Desk(Protocol):
         ...
 
     def durable(self) -> Work:
-        """All that was reported before this call is durable when it returns."""
+        """All that was reported, or arrived, before this call is durable when it returns."""
+        ...
+
+    def delayed(self, id: TransferId) -> None:
+        """The receiver cannot take it now: what was sent after it does not wait for it."""
         ...
 
     def spool(self, body: Spooled) -> Path:
         """The file of a body."""
         ...
 
-    def folder(self, to: Address) -> Path | None:
-        """Of an inbox that is meant and takes files; None: there is none now."""
+    async def folder(self, to: Address) -> Path | None:
+        """Of an inbox that is meant and takes files; None: there is none now. Programs of a core before this one are
+        given some time to come back."""
         ...
 
     def check(self, header: Header, size: int) -> None:
@@ -65,10 +70,12 @@ class Desk(Protocol):
         ...
 
     async def arrive(self, header: Header, body: bytes | Path, sender: str, id: TransferId) -> None:
-        """A whole transfer of another node; durable when it returns. An id that has come is not enqueued again.
+        """A whole transfer of another node gets its place in its queue; `durable` waits for it. An id that has come is
+        not enqueued again.
 
-        A `Path` is a durable file, which the core takes over. TransferRefused: as of `check`. OSError, LogFull: no
-        room; it is tried again.
+        Bytes are enqueued before this waits for anything. A `Path` is a durable file, to which the core makes another
+        name: remove this one when all is durable. TransferRefused: as of `check`. OSError, LogFull: no room; it is
+        tried again.
         """
         ...
 

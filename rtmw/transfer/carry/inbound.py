@@ -142,7 +142,9 @@ class Inbound:
             case e.Rewind(id=id):
                 self.turns.add(id, self._guard(id, self._rewind(id)))
             case e.Complete(id=id):
-                self.turns.add(id, self._guard(id, self._complete(id)))
+                self._complete_now(id)
+            case e.HandOver(id=id):
+                self.turns.add(id, self._guard(id, self._hand_over(id)))
             case e.Drop(id=id, stream=stream):
                 self.turns.add(id, self._drop(id, stream))
             case e.Look(id=id):
@@ -223,10 +225,8 @@ class Inbound:
         if mark is None:
             return
         self._here[id] = here
-        if is_placed:
-            await self._hand_over(here)  # a crash came between its files and the log of the core
-        else:
-            self._step(e.Begun(id, mark))
+        # Placed: a crash came between its files and the log of the core.
+        self._step(e.Placed(id) if is_placed else e.Begun(id, mark))
 
     async def _opened(self, here: Here) -> Mark | None:
         """As `_open`. If that fails, nothing is left of what the journal does not know."""
@@ -245,7 +245,7 @@ class Inbound:
             raise OSError(f"{_MOST_OPEN} others are arriving")
         path = ""
         if offer.has_files:
-            found = self._desk.folder(offer.header.to)
+            found = await self._desk.folder(offer.header.to)
             if coming is None and found is None:
                 service = offer.header.to.service
                 self._step(e.PutOff(offer.id, f"no inbox of {service!r} with a folder is open there; it is waited for"))
@@ -315,6 +315,13 @@ class Inbound:
             if here.arrival is not None:
                 self._journal.mark(id, START)
 
+    def _complete_now(self, id: TransferId) -> None:
+        here = self._here.get(id)
+        if here is not None and here.arrival is None and id not in self.turns:
+            self._step(e.Completed(id))
+        else:
+            self.turns.add(id, self._guard(id, self._complete(id)))
+
     async def _complete(self, id: TransferId) -> None:
         await self._syncs.done(id)
         here = self._here.get(id)
@@ -324,21 +331,25 @@ class Inbound:
             self._desk.check(self._header(here, here.arrival.size), here.offer.size)  # while nothing is visible
             await asyncio.to_thread(here.arrival.complete)
             await asyncio.to_thread(self._journal.place(id).resolve)
-        await self._hand_over(here)
+        self._step(e.Completed(id))
 
-    async def _hand_over(self, here: Here) -> None:
+    async def _hand_over(self, id: TransferId) -> None:
         """Its files become visible, and the core has it."""
+        here = self._here.get(id)
+        if here is None:
+            return
         body: bytes | Path = bytes(here.memory)
         size = len(here.memory)
         if here.arrival is not None:
             body, size = await asyncio.to_thread(here.arrival.make_visible), here.arrival.size
-        offer = here.offer
-        await self._desk.arrive(self._header(here, size), body, offer.sender, offer.id)
-        if here.arrival is not None and isinstance(body, bytes):
+        await self._desk.arrive(self._header(here, size), body, here.offer.sender, id)
+        self._step(e.HandedOver(id))
+        await self._desk.durable()
+        if here.arrival is not None:
             here.arrival.remove()
-        self._journal.end(offer.id)
-        self._close_here(offer.id)
-        self._step(self._found(offer.id))
+        self._journal.end(id)
+        self._close_here(id)
+        self._step(self._found(id))
 
     def _header(self, here: Here, size: int) -> Header:
         """As it is in this core: for this node, with the lifetime that is left."""

@@ -37,22 +37,29 @@ class Letters:
     ) -> None:
         self._node, self._desk, self._turns, self._guard, self._told = node, desk, turns, guard, told
         self.refused_raw = 0
+        self._alone = 0
+        """Letters that go one by one, and have no place in their queue yet: those behind do not overtake them."""
 
     def take(self, run: e.TakeLetters) -> None:
         """In one batch of the log, but for those that have come before. If that cannot be, one by one."""
         header, turns = header_here(run.header), self._turns
         new = {id: body for id, body in run.letters.items() if id not in turns and self._desk.look(id) is None}
-        if new and self._desk.arrive_run(header, run.sender, new):
+        if new and not self._alone and self._desk.arrive_run(header, run.sender, new):
             turns.add_run(new.keys(), self._desk.durable())  # until then nothing else is done with them
         else:
             new = {}
         for id, body in run.letters.items():
             if id not in new:
+                self._alone += 1
                 turns.add(id, self._guard(id, self._take_one(header, run.sender, id, body)))
 
     async def _take_one(self, header: Header, sender: str, id: TransferId, body: bytes) -> None:
-        if self._desk.look(id) is None:
-            await self._desk.arrive(header, body, sender, id)
+        try:
+            if self._desk.look(id) is None:
+                await self._desk.arrive(header, body, sender, id)
+        finally:
+            self._alone -= 1
+        await self._desk.durable()
         self._told(id)
 
     def take_raw(self, raw: Raw) -> None:

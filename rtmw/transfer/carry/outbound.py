@@ -180,6 +180,7 @@ class Outbound:
                 self.turns.add(id, self._desk.report(id, TransferState.REFUSED, cause))
             case e.Delayed(id=id, cause=cause):
                 self.causes[id] = cause
+                self._desk.delayed(id)
                 self._contents[id].close()
             case e.HasHad(newest=newest):
                 self._desk.has_had(self.node, newest, self._newest)
@@ -215,7 +216,8 @@ class Outbound:
             self._are_over({id: state})
         elif state is TransferState.ACCEPTED and is_known:
             self._contents.pop(id).close()
-            self.ready()
+            self.look()
+            self._step(e.NotAdded(id))
 
     def _forget(self, id: TransferId) -> None:
         self.causes.pop(id, None)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -26,7 +27,7 @@ from rtmw.transfer.carry.desk import End, Work
 from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.effects import Came, Moved, MovedRun, Note
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.events import ArriveRun, EndsConfirmed, Event, SendTransfer, SettleRun, SettleTransfer
+from rtmw.transfer.events import ArriveRun, EndsConfirmed, Event, PassOver, SendTransfer, SettleRun, SettleTransfer
 from rtmw.transfer.header import Delivery, Header
 from rtmw.transfer.meant import lives_meant
 from rtmw.transfer.queues import Item
@@ -39,6 +40,8 @@ __all__ = ["CoreDesk", "Host", "NodeDesk"]
 
 _AGAIN_S: Final = 0.5
 """After this time it is tried again to log what a full disk has refused."""
+_BACK_S: Final = 2.0
+"""After the start of a core, programs of the core before have joined it."""
 _SENT: Final = (TransferState.SENT, "")
 _LEAST_FAR: Final = (TransferState.ACCEPTED, TransferState.DELIVERED, TransferState.DEAD)
 
@@ -88,6 +91,8 @@ class CoreDesk:
 
     def __init__(self, host: Host) -> None:
         self.host, self._machines = host, host.machines
+        self._joined = asyncio.Event()
+        self._all_back = CLOCK.monotonic() + (_BACK_S if self.life > 1 else 0.0)
         self._new: dict[str, dict[int, None]] = {}
         """Numbers of transfers that their peer was not given yet, by its node."""
         self._told: dict[str, dict[TransferId, End]] = {}
@@ -133,6 +138,12 @@ class CoreDesk:
             if item.record.header.to.node:
                 return item
         return None
+
+    def delayed(self, id: TransferId) -> None:
+        """It matters for what this node carries to itself alone: other nodes have queues of their own."""
+        item = self.outgoing(id)
+        if item is not None:
+            self.host.submit(PassOver(item.lsn), not is_volatile(item.lsn))
 
     def _items(self, id: TransferId) -> list[Item]:
         states = self._machines.logged.state, self._machines.volatile.state
@@ -220,6 +231,16 @@ class CoreDesk:
             if item.state is TransferState.ACCEPTED and not item.record.header.to.node:
                 await self._settle(item, TransferState.CANCELLED, "cancelled by its sender")
 
+    async def folder(self, to: Address) -> Path | None:
+        while (found := self.host.folder(to)) is None and (left := self._all_back - CLOCK.monotonic()) > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._joined.wait(), left)
+        return found
+
+    def receiver_came(self) -> None:
+        self._joined.set()
+        self._joined = asyncio.Event()
+
     def check_address(self, header: Header) -> None:
         """Raises TransferRefused: nobody is meant."""
         lives_meant(header.to, self._machines.logged.receivers)
@@ -233,9 +254,6 @@ class CoreDesk:
             state = (self._machines.logged if logged else self._machines.volatile).state
             if isinstance(held, Spooled) and held.name not in state.bodies:
                 self.host.spool.remove(held.name)
-        await self.host.durable()
-        if isinstance(body, Path):
-            body.unlink(missing_ok=True)
 
     def arrive_run(self, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
         try:
@@ -370,11 +388,15 @@ class NodeDesk:
     def durable(self) -> Work:
         return self._core.host.durable()
 
+    def delayed(self, id: TransferId) -> None:
+        if self._is_self:
+            self._core.delayed(id)
+
     def spool(self, body: Spooled) -> Path:
         return self._core.host.spool.path(body)
 
-    def folder(self, to: Address) -> Path | None:
-        return self._core.host.folder(to)
+    async def folder(self, to: Address) -> Path | None:
+        return await self._core.folder(to)
 
     def check(self, header: Header, size: int) -> None:
         self._may(header, size)

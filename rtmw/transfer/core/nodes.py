@@ -30,7 +30,7 @@ from rtmw.transfer.carry.peer import KNOWS_SEEN, Peer, sweep
 from rtmw.transfer.core.desk import CoreDesk, NodeDesk
 from rtmw.transfer.core.left import Left, too_much
 from rtmw.transfer.core.network import Network
-from rtmw.transfer.core.progress import Progress, coming_from, left_behind, progress_of
+from rtmw.transfer.core.progress import Progress, coming_from, held_for, left_behind, passed_over, progress_of
 from rtmw.transfer.errors import TransferRefused, TransfersDamaged
 from rtmw.transfer.events import Now
 from rtmw.transfer.files.source import Fingerprint
@@ -319,6 +319,7 @@ class Nodes:
 
     def receiver_came(self, folder: Path | None) -> None:
         """An inbox was opened: what waits for one is tried again."""
+        self._desk.receiver_came()
         if folder is not None and folder not in self._swept:
             self._swept.add(folder)
             with suppress(TransferRefused, OSError), Folder(folder) as opened:
@@ -346,8 +347,13 @@ class Nodes:
         node = item.record.header.to.node
         entry = self._peers.get(node)
         cause = entry.peer.outbound.causes.get(item.record.id) if entry is not None else None
-        if cause is not None or self.is_up(node):
-            return cause or ""
+        if entry is not None and self.is_up(node):
+            before = entry.peer.outbound.machine.waits_for(item.record.id)
+            if before is not None:
+                return held_for(before)
+            return passed_over(cause) if cause else ""
+        if cause is not None:
+            return cause
         if not self._network.link.is_used:
             return f"this node has no sessions with others: node {node!r} needs [transfer] listen or connect"
         tries = "; ".join(f"{place}: {why}" for place, why in self.failing.items())

@@ -12,11 +12,11 @@ from rtmw.transfer.carry.peer import Peer
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import Spooled, TransferState
+from rtmw.transfer.records import Spooled, TransferId, TransferState
 from rtmw.transfer.wire.frames import Offer
 from rtmw.transfer.wire.outgoing import Phase
 
-__all__ = ["Progress", "coming_from", "left_behind", "progress_of", "progress_of_ended"]
+__all__ = ["Progress", "coming_from", "held_for", "left_behind", "passed_over", "progress_of", "progress_of_ended"]
 
 
 class Progress(NamedTuple):
@@ -32,6 +32,16 @@ class Progress(NamedTuple):
     """How many the core of the receiver has, as far as it has said so."""
     limit: int | None = None
     """How many may leave before it says more: the end of the window. None: it is not on its way."""
+
+
+def held_for(before: TransferId) -> str:
+    """Why a transfer waits that was sent behind this one."""
+    return f"{before} was sent before it, and comes first"
+
+
+def passed_over(cause: str) -> str:
+    """Why a transfer waits that its receiver cannot take now."""
+    return f"{cause}; what was sent after it does not wait for it"
 
 
 def progress_of(item: Item, body: bytes | Path, peer: Peer | None, journal: Journal | None) -> Progress:

@@ -183,7 +183,7 @@ class Service:
             raise TransferRefused(f"this member has joined as {before.name!r} already, and is no other one now")
         if join.role and before is None:
             for logged in (True, False):
-                yield Do(ReceiverJoined(join.name, frame.life), logged)
+                yield Do(ReceiverJoined(join.name, frame.life, bool(join.folder)), logged)
             yield from self._take_back(frame.life, frozenset(join.held))
         self.members[frame.life] = member
         if join.role:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from rtmw.transfer.core.progress import held_for
 from rtmw.transfer.core.watching import counters_of
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.frames import BLOCK
@@ -142,7 +143,7 @@ def transfer_row(item: Item, service: Service) -> dict[str, Any]:
     None: it is not on its way."""
     record, header = item.record, item.record.header
     progress = service.nodes.progress(item)
-    waits = service.nodes.why_waits(item) if header.to.node and item.state is TransferState.ACCEPTED else ""
+    waits = _why_waits(item, service) if item.state is TransferState.ACCEPTED else ""
     return {
         "id": str(record.id),
         "to": str(header.to),
@@ -163,6 +164,13 @@ def transfer_row(item: Item, service: Service) -> dict[str, Any]:
         "rate": progress.rate,
         "cause": item.cause or waits,
     }
+
+
+def _why_waits(item: Item, service: Service) -> str:
+    if item.record.header.to.node:
+        return service.nodes.why_waits(item)
+    before = service.machines.of(item.lsn).state.held_for(item)
+    return held_for(before.record.id) if before is not None else ""
 
 
 def _queues(service: Service) -> list[dict[str, Any]]:

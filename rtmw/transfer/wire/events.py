@@ -110,8 +110,14 @@ class Withdraw(NamedTuple):
     id: TransferId
 
 
+class NotAdded(NamedTuple):
+    """Answer of Reached for ACCEPTED where the core does not add it again. Nothing happens if it was added."""
+
+    id: TransferId
+
+
 SendingEvent: TypeAlias = (
-    Opened | Lost | Heard | Timer | Add | AddRun | AddRaw | Room | SourceRead | Unreadable | Kept | Withdraw
+    Opened | Lost | Heard | Timer | Add | AddRun | AddRaw | Room | SourceRead | Unreadable | Kept | Withdraw | NotAdded
 )
 
 # Effects of both halves.
@@ -142,7 +148,8 @@ class KeepMark(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """The peer's report. ACCEPTED: the peer does not have it, and it is to be added again. An end is answered by Kept.
+    """The peer's report. ACCEPTED: the peer does not have it, and it is to be added again (Add, or NotAdded answers);
+    later transfers of its lane wait for that. An end is answered by Kept.
 
     Also of transfers that were never added: of those the state is known already, and Kept is the answer.
     """
@@ -190,8 +197,26 @@ class Begun(NamedTuple):
     mark: Mark
 
 
+class Placed(NamedTuple):
+    """Answer of Begin: it was completed before a crash, and nothing is left to be done but HandOver."""
+
+    id: TransferId
+
+
+class Completed(NamedTuple):
+    """Answer of Complete: nothing is left to be done but HandOver."""
+
+    id: TransferId
+
+
+class HandedOver(NamedTuple):
+    """Answer of HandOver, before StateFound: it has its place in its queue, so the next of its lane may follow."""
+
+    id: TransferId
+
+
 class StateFound(NamedTuple):
-    """Answer of Begin, Look, Complete and Drop, and also unasked: the state of a transfer here.
+    """Answer of Begin, Look, Complete, HandOver and Drop, and also unasked: the state of a transfer here.
 
     ACCEPTED: it is not here; HELD: a part of it is. Each other state is durable, if the class of the transfer is.
     """
@@ -215,7 +240,8 @@ class Dropped(NamedTuple):
 
 
 class PutOff(NamedTuple):
-    """Answer of Begin, Complete; also unasked, when bytes could not be written: not now. Durable bytes stay."""
+    """Answer of Begin, Complete, HandOver; also unasked, when bytes could not be written: not now. Durable bytes
+    stay."""
 
     id: TransferId
     cause: str
@@ -234,20 +260,22 @@ class TryAgain(NamedTuple):
 
 
 ReceivingEvent: TypeAlias = (
-    Opened | Lost | Heard | Begun | StateFound | StatesFound | Dropped | PutOff | Marked | TryAgain
-)
+    Opened | Lost | Heard | Begun | Placed | Completed | HandedOver | StateFound | StatesFound | Dropped | PutOff
+    | Marked | TryAgain
+)  # fmt: skip
 
 # Effects of who receives.
 
 
 class Begin(NamedTuple):
-    """Answered by Begun, StateFound (also REFUSED) or PutOff."""
+    """Answered by Begun, Placed, StateFound (also REFUSED) or PutOff."""
 
     offer: Offer
 
 
 class TakeLetters(NamedTuple):
-    """All of these letters is there, and right. Answered by StateFound (SENT, REFUSED) or PutOff for each."""
+    """All of these letters is there, and right. They get their places in their queue now, before any later effect is
+    carried out. Answered by StateFound (SENT, REFUSED) or PutOff for each."""
 
     sender: str
     header: Header
@@ -277,7 +305,14 @@ class Rewind(NamedTuple):
 
 
 class Complete(NamedTuple):
-    """All bytes are there, and they are right. Answered by StateFound (SENT, REFUSED) or PutOff."""
+    """All bytes are there, and they are right. Answered by Completed, StateFound (REFUSED) or PutOff."""
+
+    id: TransferId
+
+
+class HandOver(NamedTuple):
+    """All before it in its lane were handed over. Answered by HandedOver and StateFound (SENT), by StateFound (REFUSED)
+    or by PutOff."""
 
     id: TransferId
 
@@ -292,7 +327,7 @@ class Drop(NamedTuple):
 
 
 class Look(NamedTuple):
-    """Asks for the state of a transfer. Answered by StateFound."""
+    """Asks for the state of a transfer. Answered by StateFound, before any other event."""
 
     id: TransferId
 
@@ -312,5 +347,6 @@ class ListOwed(NamedTuple):
 
 
 ReceivingEffect: TypeAlias = (
-    Write | Begin | TakeLetters | Store | MarkAt | Rewind | Complete | Drop | Look | Settle | TakeRaw | ListOwed
-)
+    Write | Begin | TakeLetters | Store | MarkAt | Rewind | Complete | HandOver | Drop | Look | Settle | TakeRaw
+    | ListOwed
+)  # fmt: skip

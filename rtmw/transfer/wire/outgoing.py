@@ -4,15 +4,18 @@
        ▲                  └──── small: at once ───────────┘                                    │
        └── LATER, or a new stream                                                 a new stream: ASK
 
-CATCHING_UP reads what the peer has already, from the last block on of which the value is known, so that the chain of
-hashes goes on; nothing of it is sent.
+WHOLE leaves when the transfer is the front of its lane (lanes.py). CATCHING_UP reads what the peer has already, from
+the last block on of which the value is known, so that the chain of hashes goes on; nothing of it is sent.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
+from rtmw.transfer.header import Kind
+from rtmw.transfer.records import LARGEST_INLINE
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire.terms import Chain, Mark
 
@@ -29,7 +32,12 @@ class Phase(Enum):
     SENDING = "sending"
     WHOLE = "whole"
     AT_PEER = "at the peer"
+    RETURNING = "returning"
+    """The peer has lost it. The core is told so, and adds it again."""
     ENDED = "ended"
+
+
+_ON_THE_WAY: Final = frozenset({Phase.OFFERED, Phase.CATCHING_UP, Phase.SENDING, Phase.RETURNING})
 
 
 @dataclass(slots=True)
@@ -51,6 +59,9 @@ class Outgoing:
     reserved: int = 0
     """Bytes of the stream's room for the piece that is being read."""
     is_queued: bool = False
+    """It waits to be offered."""
+    is_asked: bool = False
+    """The peer was asked on this stream what has become of it, and has not answered."""
     turn: int = 0
     """In which its next bytes are read; 0: it waits for none."""
     in_doubt: bool = False
@@ -70,6 +81,22 @@ class Outgoing:
     @property
     def size(self) -> int:
         return sum(part.length for part in self.add.parts)
+
+    @property
+    def needs_file(self) -> bool:
+        """The peer opens files for it."""
+        is_file = any(part.kind is Kind.FILE for part in self.add.parts)
+        return self.add.letter is None and (is_file or self.size > LARGEST_INLINE)
+
+    @property
+    def is_sent(self) -> bool:
+        """All bytes are sent, and WHOLE is next."""
+        return self.phase is Phase.SENDING and self.chain is not None and self.chain.position == self.size
+
+    @property
+    def holds_back(self) -> bool:
+        """Do later transfers of its lane wait for it?"""
+        return self.is_queued or self.is_asked or self.phase in _ON_THE_WAY
 
     @property
     def has_more(self) -> bool:

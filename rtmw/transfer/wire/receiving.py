@@ -6,14 +6,16 @@ arriving.py says what its stages are.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
 from rtmw.transfer.wire.arriving import Arriving, Stage
+from rtmw.transfer.wire.lanes import LaneKey, lane_key
 from rtmw.transfer.wire.run_bytes import value_of
 from rtmw.transfer.wire.runs import runs_of
 from rtmw.transfer.wire.terms import MOST_ARRIVING, MOST_OFFERS, Chain, Terms
@@ -21,6 +23,7 @@ from rtmw.transfer.wire.terms import MOST_ARRIVING, MOST_OFFERS, Chain, Terms
 __all__ = ["OTHER_PARTS", "Receiving"]
 
 OTHER_PARTS: Final = "what is offered has not the sizes of what was offered before; send it again"
+_Entry: TypeAlias = tuple[int, int, int, Arriving | e.TakeLetters]
 _DIFFERS: Final = "what came is not what was sent: the hashes differ; send it again"
 
 
@@ -32,6 +35,9 @@ class Receiving:
         self.arriving: dict[TransferId, Arriving] = {}
         self._out: list[e.ReceivingEffect] = []
         self._refs: dict[int, Arriving] = {}
+        self._lanes: dict[LaneKey, list[_Entry]] = {}
+        """Heaps of what is whole and was not handed over. An entry that is not `_is_in_line` counts not."""
+        self._entries = 0
         self._frames: f.Frames | None = None
         self._last_ref = self._streams = 0
         self._put_off = False
@@ -157,7 +163,75 @@ class Receiving:
                 self._bind(one, ref)
                 new[id] = body
         if new:
-            self._out.append(e.TakeLetters(run.sender, run.header, new))
+            first = next(iter(new))
+            self._line_up(lane_key(run.sender, run.header), first, e.TakeLetters(run.sender, run.header, new))
+
+    # ---- lanes ----
+
+    def _line_up(self, key: LaneKey, id: TransferId, entry: Arriving | e.TakeLetters) -> None:
+        """`id`: of the transfer, or of the first letter."""
+        self._entries += 1
+        heapq.heappush(self._lanes.setdefault(key, []), (id.incarnation, id.sequence, self._entries, entry))
+        self._go_on(key)
+
+    def _is_in_line(self, entry: Arriving | e.TakeLetters) -> bool:
+        return isinstance(entry, e.TakeLetters) or (entry.is_whole and self.arriving.get(entry.offer.id) is entry)
+
+    def _go_on(self, key: LaneKey) -> None:
+        """Hands over what is first in its lane."""
+        lane = self._lanes.get(key)
+        while lane:
+            first = lane[0][-1]
+            if isinstance(first, Arriving) and self._is_in_line(first):
+                if first.is_completed and not first.is_handed and not (first.is_placed and self._is_behind(first)):
+                    first.is_handed = True
+                    self._out.append(e.HandOver(first.offer.id))
+                return
+            heapq.heappop(lane)
+            if isinstance(first, e.TakeLetters):
+                self._take_letters(first)
+        self._lanes.pop(key, None)
+
+    def _is_behind(self, one: Arriving) -> bool:
+        """Does something come that was sent before it? Its WHOLE, which would have told, was on a stream before."""
+        lane, place = one.lane, one.offer.id[1:]
+        return any(
+            not other.is_whole
+            and other.stage is not Stage.COMPLETING
+            and other.offer.id[1:] < place
+            and other.lane == lane
+            for other in self.arriving.values()
+        )
+
+    def _take_letters(self, run: e.TakeLetters) -> None:
+        """Those that were not cancelled while they stood in line."""
+        letters = {id: body for id, body in run.letters.items() if id in self.arriving}
+        for id in letters:
+            self.arriving[id].is_handed = True
+        if letters:
+            self._out.append(run._replace(letters=letters))
+
+    def _placed(self, event: e.Placed) -> None:
+        """No byte of it is needed. It comes when all that was offered before it in its lane has come."""
+        one = self.arriving.get(event.id)
+        if one is None or one.stage is not Stage.BEGINNING:
+            return
+        self._refs.pop(one.ref, None)
+        one.stage, one.is_completed, one.is_placed, one.early = Stage.COMPLETING, True, True, []
+        self._is_whole(one)
+        self._go_on(one.lane)
+
+    def _completed(self, event: e.Completed) -> None:
+        one = self.arriving.get(event.id)
+        if one is not None and one.stage is Stage.COMPLETING:
+            one.is_completed = True
+            self._go_on(one.lane)
+
+    def _handed_over(self, event: e.HandedOver) -> None:
+        one = self.arriving.get(event.id)
+        if one is not None and one.is_handed:
+            one.is_whole = False  # its place is free
+            self._go_on(one.lane)
 
     def _bind(self, one: Arriving, ref: int) -> None:
         one.ref, self._refs[ref] = ref, one
@@ -239,6 +313,13 @@ class Receiving:
         if not self._is_small(one) or have + size > one.offer.size or is_whole:
             self._wrong(f"bytes of {one.offer.id} before GO")
         one.early.append(frame)
+        if isinstance(frame, f.Whole):
+            self._is_whole(one)
+
+    def _is_whole(self, one: Arriving) -> None:
+        if not one.is_whole:
+            one.is_whole = True
+            self._line_up(one.lane, one.offer.id, one)
 
     def _take(self, one: Arriving, frame: f.Piece) -> None:
         end = frame.position + len(frame.data)
@@ -274,6 +355,7 @@ class Receiving:
         if frame.value == one.chain.value:
             one.stage = Stage.COMPLETING
             self._out.append(e.Complete(id))
+            self._is_whole(one)
             return
         self._refuse(one, _DIFFERS)
 
@@ -287,6 +369,8 @@ class Receiving:
     def _forget(self, one: Arriving) -> None:
         self._refs.pop(one.ref, None)
         del self.arriving[one.offer.id]
+        if self._lanes:
+            self._go_on(one.lane)
 
     def _found(self, event: e.StateFound) -> None:
         one = self.arriving.get(event.id)
@@ -329,10 +413,10 @@ class Receiving:
         one = self.arriving.get(id)
         if one is None:
             self._out.append(e.Look(id))
-        elif one.stage is Stage.BEGINNING:
-            one.is_asked = True
         elif one.stage is Stage.ARRIVING:
             self._is_not_whole(one)
+        else:
+            one.is_asked = True
 
     def _is_not_whole(self, one: Arriving) -> None:
         """The sender offers it anew."""
@@ -342,7 +426,7 @@ class Receiving:
 
     def _cancel(self, id: TransferId) -> None:
         one = self.arriving.get(id)
-        if one is not None and one.stage is not Stage.COMPLETING:
+        if one is not None and not one.is_handed:
             self._forget(one)
         self._out.append(e.Drop(id, self._streams))
 
@@ -356,6 +440,9 @@ class Receiving:
         e.Lost: _lost,
         e.Heard: _heard,
         e.Begun: _begun,
+        e.Placed: _placed,
+        e.Completed: _completed,
+        e.HandedOver: _handed_over,
         e.StateFound: _found,
         e.StatesFound: _found_all,
         e.Dropped: _dropped,

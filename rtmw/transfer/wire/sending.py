@@ -1,20 +1,20 @@
 """The sending half of the protocol with one peer, without I/O: over any number of streams, one after the other.
 
-The phases of a transfer stand in outgoing.py.
+The phases of a transfer stand in outgoing.py, and the order of transfers in lanes.py.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.records import ENDED, TransferId, TransferState
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
+from rtmw.transfer.wire.lanes import MOST_FILES, Lane, LaneKey, lane_key
 from rtmw.transfer.wire.outgoing import Outgoing, Phase
 from rtmw.transfer.wire.runs import Letters, runs_of
 from rtmw.transfer.wire.terms import MOST_OFFERS, Chain, Terms
@@ -36,8 +36,14 @@ class Sending:
         """Of these the peer has said how much it has, since somebody has looked and emptied it."""
         self._out: list[e.SendingEffect] = []
         self._refs: dict[int, Outgoing] = {}
-        self._queues: list[deque[TransferId]] = [deque() for _ in range(8)]
-        """WAITING, by priority, in the order in which they are offered. Without `is_queued`, an entry counts not."""
+        self._lanes: dict[LaneKey, Lane] = {}
+        """Those with something to be sent on this stream."""
+        self._stirred: dict[LaneKey, None] = {}
+        """Lanes of which the front may have changed in this step."""
+        self._queues: list[dict[LaneKey, None]] = [{} for _ in range(8)]
+        """By priority: lanes of which more may be offered, the one that has waited longest first."""
+        self._files = 0
+        """Of `_refs`, those for which the peer opens files."""
         self._resting: list[tuple[float, int, TransferId]] = []
         """A heap: when they are offered again."""
         self._catching_up: list[tuple[int, int, Outgoing]] = []
@@ -69,23 +75,61 @@ class Sending:
         self._frames = f.Frames(of_sender=False)
         for one in self.transfers.values():
             if one.phase is Phase.AT_PEER:
-                self._write(f.Ask(one.add.id))
+                self._ask(one)
+            elif one.phase is Phase.RETURNING:
+                self._lane(one).hold(one)
             if one.withdrawn and one.phase is not Phase.ENDED:
                 self._write(f.Cancel(one.add.id))
             self._enqueue(one)
 
     def _lost(self, _: e.Lost) -> None:
-        self._frames, self._room = None, 0
-        self._refs.clear()
+        self._frames, self._room, self._files = None, 0, 0
+        for table in (self._refs, self._lanes, self._stirred, *self._queues):
+            cast("dict[Any, Any]", table).clear()
         for heap in (self._catching_up, self._sending):
             heap.clear()
         self._resting.clear()
-        for queue in self._queues:
-            queue.clear()
         for one in self.transfers.values():
-            one.ref, one.limit, one.turn, one.reserved, one.is_queued = 0, 0, 0, 0, False
-            if one.phase not in (Phase.AT_PEER, Phase.ENDED):
+            one.ref, one.limit, one.turn, one.reserved, one.is_queued, one.is_asked = 0, 0, 0, 0, False, False
+            if one.phase not in (Phase.AT_PEER, Phase.RETURNING, Phase.ENDED):
                 one.phase = Phase.WAITING
+
+    def _ask(self, one: Outgoing) -> None:
+        one.is_asked = True
+        self._lane(one).hold(one)
+        self._write(f.Ask(one.add.id))
+
+    # ---- lanes ----
+
+    def waits_for(self, id: TransferId) -> TransferId | None:
+        """The transfer that was sent before this one, and holds it back."""
+        one = self.transfers.get(id)
+        front = self._lane(one).front if one is not None and one.holds_back else None
+        return front.add.id if front is not None and front is not one else None
+
+    def _lane(self, one: Outgoing) -> Lane:
+        key = lane_key(one.add.sender, one.add.header)
+        return self._lanes.get(key) or self._lanes.setdefault(key, Lane())
+
+    def _stir(self, one: Outgoing) -> None:
+        if self._frames is not None:
+            self._stirred[lane_key(one.add.sender, one.add.header)] = None
+
+    def _finish(self, key: LaneKey) -> None:
+        """Fronts of which all bytes are sent are whole. The lane is offered from, if something waits in it."""
+        lane = self._lanes.get(key)
+        if lane is None:
+            return
+        while (one := lane.front) is not None and one.is_sent:
+            assert one.chain is not None
+            one.phase, one.in_doubt = Phase.WHOLE, True
+            self._letters.write()  # they were before it
+            self._write(f.Whole(one.ref, one.chain.value))
+        self._queues[key.priority].pop(key, None)
+        if lane.next is not None:
+            self._queues[key.priority][key] = None
+        elif one is None:
+            del self._lanes[key]
 
     def _room_for(self, event: e.Room) -> None:
         self._room += event.bytes
@@ -93,21 +137,32 @@ class Sending:
     # ---- the program ----
 
     def _add(self, event: e.Add) -> None:
-        if event.id in self.transfers:
+        known = self.transfers.get(event.id)
+        if known is not None and known.phase is not Phase.RETURNING:
             return
+        if known is not None:
+            known.phase = Phase.ENDED
         phase = Phase.AT_PEER if event.was_sent else Phase.WAITING
         doubt = event.in_doubt or event.was_sent
         one = self.transfers[event.id] = Outgoing(event, phase, in_doubt=doubt, kept=event.mark.position)
         if self._frames is None:
             return
         if one.phase is Phase.AT_PEER:
-            self._write(f.Ask(event.id))
+            self._ask(one)
         self._enqueue(one)
+
+    def _not_added(self, event: e.NotAdded) -> None:
+        one = self.transfers.get(event.id)
+        if one is not None and one.phase is Phase.RETURNING:
+            one.phase = Phase.ENDED
+            del self.transfers[event.id]
+            self._stir(one)
 
     def _enqueue(self, one: Outgoing) -> None:
         if one.phase is Phase.WAITING and not one.withdrawn:
             one.is_queued = True
-            self._queues[one.add.header.priority].append(one.add.id)
+            self._lane(one).queue(one)
+            self._stir(one)
 
     def _add_run(self, event: e.AddRun) -> None:
         for add in event.adds:
@@ -119,9 +174,11 @@ class Sending:
 
     def _withdraw(self, event: e.Withdraw) -> None:
         one = self.transfers.get(event.id)
-        if one is None or one.phase is Phase.ENDED or one.withdrawn or one.was_taken:
+        is_over = one is None or one.phase in (Phase.RETURNING, Phase.ENDED)
+        if one is None or is_over or one.withdrawn or one.was_taken:
             return
-        one.withdrawn = True
+        one.withdrawn, one.is_queued = True, False
+        self._stir(one)
         if self._frames is not None:
             self._write(f.Cancel(event.id))
         if not one.in_doubt:
@@ -141,8 +198,9 @@ class Sending:
 
     def _leave(self, one: Outgoing) -> None:
         """No more bytes of it."""
-        self._refs.pop(one.ref, None)
+        self._files -= self._refs.pop(one.ref, None) is not None and one.needs_file
         self._room += one.reserved  # what is being read of it will not be written
+        self._stir(one)
         one.ref, one.turn, one.reserved, one.is_queued = 0, 0, 0, False
 
     # ---- offers ----
@@ -155,13 +213,32 @@ class Sending:
             self._rested(heapq.heappop(self._resting)[2])
         if self._resting:
             self._out.append(e.SetTimer(self._resting[0][0]))
-        for queue in reversed(self._queues):
-            while queue and len(self._refs) < MOST_OFFERS:
-                one = self.transfers.get(queue.popleft())
-                if one is not None and one.is_queued:
-                    one.is_queued = False
-                    self._offer(one)
+        while self._stirred:
+            stirred, self._stirred = self._stirred, {}
+            for key in stirred:
+                self._finish(key)
+            for queue in reversed(self._queues):
+                for key in list(queue) if len(self._refs) < MOST_OFFERS else ():
+                    self._offer_of(self._lanes[key], queue, key)
         self._letters.write()
+
+    def _offer_of(self, lane: Lane, queue: dict[LaneKey, None], key: LaneKey) -> None:
+        """Offers what may be of a lane. It stays in the queue, as the last one, if it waits for room among the offers
+        and not for its front."""
+        del queue[key]
+        while (one := lane.next) is not None:
+            front = lane.front
+            is_front = one is front
+            if not is_front and (one.add.letter is not None or lane.has_many_ahead or not (front and front.ref)):
+                return
+            most_files = MOST_FILES if is_front else MOST_FILES // 2
+            if len(self._refs) >= MOST_OFFERS or (one.needs_file and self._files >= most_files):
+                queue[key] = None
+                return
+            one.is_queued = False
+            self._offer(one)
+            lane.hold(one)
+            self._stir(one)
 
     def _rested(self, id: TransferId) -> None:
         one = self.transfers.get(id)
@@ -171,6 +248,7 @@ class Sending:
     def _offer(self, one: Outgoing) -> None:
         self._last_ref += 1
         one.ref, self._refs[self._last_ref] = self._last_ref, one
+        self._files += one.needs_file
         add = one.add
         if add.letter is not None:
             one.phase, one.in_doubt = Phase.WHOLE, True
@@ -215,14 +293,8 @@ class Sending:
     def _send_from_here(self, one: Outgoing) -> None:
         assert one.chain is not None
         one.phase, one.began = Phase.SENDING, (self._now, one.chain.position)
-        self._whole_if_sent(one)
+        self._stir(one)
         self._await_turn(one)
-
-    def _whole_if_sent(self, one: Outgoing) -> None:
-        assert one.chain is not None
-        if one.chain.position == one.size:
-            one.phase, one.in_doubt = Phase.WHOLE, True
-            self._write(f.Whole(one.ref, one.chain.value))
 
     def _await_turn(self, one: Outgoing) -> None:
         if one.turn or not one.has_more:
@@ -271,8 +343,8 @@ class Sending:
             return
         if one.phase is Phase.CATCHING_UP:
             self._caught_up(one)
-        else:
-            self._whole_if_sent(one)
+        elif one.is_sent:
+            self._stir(one)
         self._await_turn(one)
 
     def _unreadable(self, event: e.Unreadable) -> None:
@@ -291,11 +363,12 @@ class Sending:
         """Its source is gone; but all of it may be at the peer, since it was sent once."""
         self._leave(one)
         one.phase = Phase.AT_PEER
-        self._write(f.Ask(one.add.id))
+        self._ask(one)
 
     def _fail(self, one: Outgoing, cause: str) -> None:
         """It can never be whole at the peer: without WHOLE, the peer gives it to nobody."""
         self._leave(one)
+        one.phase = Phase.ENDED
         del self.transfers[one.add.id]
         if self._frames is not None:
             self._write(f.Cancel(one.add.id))
@@ -350,6 +423,7 @@ class Sending:
             if one is None and state in ENDED:
                 self._out.append(e.Reached(id, state, frame.cause))
             return
+        one.is_asked = False
         self._leave(one)
         one.was_taken = state in _TAKEN
         one.withdrawn = one.withdrawn and not one.was_taken  # if it is given back, it may be withdrawn again
@@ -365,7 +439,8 @@ class Sending:
             one.phase = Phase.ENDED
             self._out.append(e.Reached(one.add.id, TransferState.CANCELLED, ""))
             return
-        del self.transfers[one.add.id]
+        one.phase = Phase.RETURNING
+        self._lane(one).hold(one)
         self._out.append(e.Reached(one.add.id, TransferState.ACCEPTED, "its node does not have it"))
 
     def _later(self, frame: f.Later) -> None:
@@ -396,4 +471,5 @@ class Sending:
         e.Unreadable: _unreadable,
         e.Kept: _kept_end,
         e.Withdraw: _withdraw,
+        e.NotAdded: _not_added,
     }

@@ -99,10 +99,13 @@ class StoreDesk:
     async def durable(self) -> None:
         """Each call is durable when it returns."""
 
+    def delayed(self, id: TransferId) -> None:
+        """Nothing of this store waits for it."""
+
     def spool(self, body: Spooled) -> Path:
         return self._spool / body.name
 
-    def folder(self, to: Address) -> Path | None:
+    async def folder(self, to: Address) -> Path | None:
         return self.inbox if self.has_folder and to.service == SERVICE else None
 
     def take_raw(self, header: Header, body: bytes, sender: str) -> None:

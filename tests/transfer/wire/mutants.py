@@ -12,7 +12,7 @@ from typing import Final
 
 from tests.transfer.mutants import Mutant, hunt
 
-WORLDS: Final = 400
+WORLDS: Final = 1200
 
 MUTANTS: Final = {
     "what may have come whole is not said to be cancelled": Mutant(
@@ -20,8 +20,8 @@ MUTANTS: Final = {
     ),
     "after WHOLE, the peer may have it": Mutant(
         "wire.sending",
-        "one.phase, one.in_doubt = Phase.WHOLE, True\n            self._write(",
-        "one.phase = Phase.WHOLE\n            self._write(",
+        "one.phase, one.in_doubt = Phase.WHOLE, True\n            self._letters.write()",
+        "one.phase = Phase.WHOLE\n            self._letters.write()",
     ),
     "a source that has gone fails nothing that may have come whole": Mutant(
         "wire.sending",
@@ -39,8 +39,8 @@ MUTANTS: Final = {
     ),
     "a letter that was offered may be at the peer": Mutant(
         "wire.sending",
-        "one.phase, one.in_doubt = Phase.WHOLE, True\n            self._letters",
-        "one.phase = Phase.WHOLE\n            self._letters",
+        "one.phase, one.in_doubt = Phase.WHOLE, True\n            self._letters.add",
+        "one.phase = Phase.WHOLE\n            self._letters.add",
     ),
     "the refs of letters follow one after the other": Mutant(
         "wire.runs", "            self.write()\n            self._first", "            self._first"
@@ -53,8 +53,8 @@ MUTANTS: Final = {
     ),
     "letters go out at the end of the step": Mutant(
         "wire.sending",
-        "                    self._offer(one)\n        self._letters.write()\n",
-        "                    self._offer(one)\n",
+        "self._offer_of(self._lanes[key], queue, key)\n        self._letters.write()\n",
+        "self._offer_of(self._lanes[key], queue, key)\n",
     ),
     "of reports together each counts": Mutant("wire.sending", "for id in ids:", "for id in ids[:1]:"),
     "letters that come are bound to their refs": Mutant(
@@ -67,12 +67,12 @@ MUTANTS: Final = {
     ),
     "what waits for an answer is offered again on a new stream": Mutant(
         "wire.sending",
-        "if one.phase not in (Phase.AT_PEER, Phase.ENDED):",
-        "if one.phase not in (Phase.AT_PEER, Phase.ENDED, Phase.WHOLE):",
+        "if one.phase not in (Phase.AT_PEER, Phase.RETURNING, Phase.ENDED):",
+        "if one.phase not in (Phase.AT_PEER, Phase.RETURNING, Phase.ENDED, Phase.WHOLE):",
     ),
     "what is at the peer is asked for on a new stream": Mutant(
         "wire.sending",
-        "            if one.phase is Phase.AT_PEER:\n                self._write(f.Ask(one.add.id))\n            if",
+        "            if one.phase is Phase.AT_PEER:\n                self._ask(one)\n            elif",
         "            if",
     ),
     "a cancel is said again on a new stream": Mutant(
@@ -127,6 +127,50 @@ MUTANTS: Final = {
     ),
     "a hash that differs completes nothing": Mutant(
         "wire.receiving", "if frame.value == one.chain.value:", "if True:"
+    ),
+    "a letter waits for the front of its lane": Mutant("wire.sending", "is_front = one is front", "is_front = True"),
+    "WHOLE waits for the front of its lane": Mutant(
+        "wire.sending",
+        "        self._stir(one)\n        self._await_turn(one)\n\n    def _await_turn",
+        "        if one.is_sent:\n            one.phase, one.in_doubt = Phase.WHOLE, True\n"
+        "            self._write(f.Whole(one.ref, one.chain.value))\n"
+        "        self._await_turn(one)\n\n    def _await_turn",
+    ),
+    "what the peer is asked about holds back its lane": Mutant(
+        "wire.outgoing", "self.is_queued or self.is_asked or", "self.is_queued or"
+    ),
+    "what is to be sent again holds back its lane": Mutant(
+        "wire.outgoing", ", Phase.SENDING, Phase.RETURNING}", ", Phase.SENDING}"
+    ),
+    "an answer lets the lane go on": Mutant(
+        "wire.sending", "        one.is_asked = False\n        self._leave(one)\n", "        self._leave(one)\n"
+    ),
+    "what fails holds back nothing": Mutant(
+        "wire.sending",
+        "        one.phase = Phase.ENDED\n        del self.transfers[one.add.id]\n        if self._frames",
+        "        del self.transfers[one.add.id]\n        if self._frames",
+    ),
+    "what was sent earlier goes first, though it was put off": Mutant(
+        "wire.lanes",
+        "        return one.add.id.incarnation, one.add.id.sequence, self._entries, one",
+        "        return 0, 0, self._entries, one",
+    ),
+    "the receiver hands over in the order of WHOLE": Mutant(
+        "wire.receiving", "                return\n            heapq.heappop(lane)", "            heapq.heappop(lane)"
+    ),
+    "what was placed before a crash waits for what was sent before it": Mutant(
+        "wire.receiving", " and not (first.is_placed and self._is_behind(first)):", ":"
+    ),
+    "what the peer is asked about holds back offers, too": Mutant(
+        "wire.sending", " or not (front and front.ref)):", "):"
+    ),
+    "letters stand in line": Mutant(
+        "wire.receiving",
+        "self._line_up(lane_key(run.sender, run.header), first, e.TakeLetters(run.sender, run.header, new))",
+        "self._take_letters(e.TakeLetters(run.sender, run.header, new))",
+    ),
+    "an early WHOLE has its place in line": Mutant(
+        "wire.receiving", "        if isinstance(frame, f.Whole):\n            self._is_whole(one)\n", ""
     ),
 }  # fmt: skip
 

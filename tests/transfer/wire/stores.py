@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from rtmw.transfer.address import Address
@@ -41,6 +41,8 @@ class Sent:
     """The change lies in what was sent and logged."""
     is_letter: bool = False
     """Its source lies in memory."""
+    priority: int = 0
+    is_withdrawn: bool = False
 
 
 @dataclass
@@ -50,6 +52,8 @@ class Partial:
     offer: Offer
     data: bytearray = field(default_factory=bytearray)
     mark: Mark = START
+    is_placed: bool = False
+    """All of it is durable; it was to be handed over."""
 
 
 @dataclass
@@ -79,6 +83,9 @@ class Sender:
         self.machine = Sending(TERMS)
         self.most_sent: dict[TransferId, int] = {}
 
+    def answer(self) -> list[e.SendingEvent]:
+        return self.later.pop(0)()
+
     def restart(self) -> None:
         self.later.clear()
         self.machine = Sending(TERMS)
@@ -93,10 +100,10 @@ class Sender:
     def add_of(self, sent: Sent, *, in_doubt: bool) -> e.Add:
         size, was_sent = len(sent.original), sent.state is not ACCEPTED
         if sent.is_letter:
-            header, parts = Header(Address("ingest"), Kind.BUF, size), (Part(Kind.BUF, size),)
+            header, parts = Header(Address("ingest"), Kind.BUF, size, priority=sent.priority), (Part(Kind.BUF, size),)
             return e.Add(sent.id, "program", header, parts, None, sent.mark, was_sent, in_doubt, sent.original)
         kind = Kind.FILE if size == 0 or sent.id.sequence % 2 else Kind.BUF
-        header = Header(Address("ingest"), kind, max(1, size), priority=sent.id.sequence % 3)
+        header = Header(Address("ingest"), kind, max(1, size), priority=sent.priority)
         part = Part(kind, size, "in/file" if kind is Kind.FILE else "")
         return e.Add(sent.id, "program", header, (part,), None, sent.mark, was_sent, in_doubt)
 
@@ -124,7 +131,8 @@ class Sender:
         if self.machine.transfers[id].phase is not Phase.SENDING or len(self.log[id].original) <= TERMS.eager:
             return
         before = self.most_sent.get(id, 0)
-        is_sound = position >= before - TERMS.reach or self.met["rot"] or self.log[id].hidden
+        sent = self.log[id]
+        is_sound = position >= before - TERMS.reach or self.met["rot"] or sent.hidden or sent.is_withdrawn
         assert is_sound, f"{position} after {before}"
         self.most_sent[id] = max(before, position + size)
 
@@ -145,7 +153,10 @@ class Sender:
         self.met[f"reached {effect.state.name}"] += 1
         if effect.state in ENDED:
             return [e.Kept({effect.id: effect.state})]
-        return [self.add_of(sent, in_doubt=False)] if effect.state is ACCEPTED else []
+        if effect.state is ACCEPTED:
+            self.met["returned"] += 1
+            return [self.add_of(sent, in_doubt=False), e.NotAdded(effect.id)]
+        return []
 
 
 class Receiver:
@@ -154,36 +165,53 @@ class Receiver:
     def __init__(self, dice: random.Random, met: Counter[str]) -> None:
         self.dice, self.met = dice, met
         self.disk = Disk()
-        self.later: list[Callable[[], list[e.ReceivingEvent]]] = []
+        self.later: list[tuple[tuple[TransferId, ...], Callable[[], list[e.ReceivingEvent]]]] = []
+        """Answers that are on their way from the disk: of one transfer in turn, of different ones in any order."""
+        self.put_off: set[TransferId] = set()
+        """Ever: what was passed over."""
+        self.comes: Callable[[TransferId], None] = lambda id: None
+        """Told of each transfer that gets its place in a queue."""
         self.machine = Receiving("a", TERMS)
         self.is_full = False
 
     def restart(self) -> None:
         """Files keep what was durable; behind it lies anything."""
         self.later.clear()
-        for partial in self.disk.partial.values():
+        for partial in (one for one in self.disk.partial.values() if not one.is_placed):
             behind = self.dice.randbytes(self.dice.randrange(40))
             partial.data = partial.data[: partial.mark.position] + behind
         self.machine = Receiving("a", TERMS)
 
+    def lose(self) -> list[TransferId]:
+        """Some of what nobody has taken, as NORMAL transfers are lost with their core."""
+        lost = [id for id, state in self.disk.items.items() if state is SENT and self.dice.random() < 0.3]
+        for id in lost:
+            del self.disk.items[id], self.disk.bodies[id]
+            self.disk.seen.remove(id)
+            self.met["lost with its core"] += 1
+        return lost
+
     def effect(self, effect: e.ReceivingEffect) -> list[e.ReceivingEvent]:
         match effect:
             case e.Store(id=id, position=position, data=data):
-                self.later.append(lambda: self._store(id, position, data))
+                self.later.append(((id,), lambda: self._store(id, position, data)))
             case e.MarkAt():
-                self.later.append(lambda: self._mark(effect))
+                self.later.append(((effect.id,), lambda: self._mark(effect)))
             case e.Begin(offer=offer):
-                self.later.append(lambda: self._begin(offer))
+                self.later.append(((offer.id,), lambda: self._begin(offer)))
             case e.TakeLetters():
-                self.later.append(lambda: self._take(effect))
+                late = self._take(effect)
+                self.later.append((tuple(effect.letters), lambda: self._taken(effect.letters, late)))
             case e.Rewind(id=id):
-                self.later.append(lambda: self._rewind(id))
+                self.later.append(((id,), lambda: self._rewind(id)))
             case e.Complete(id=id):
-                self.later.append(lambda: self._complete(id))
+                self.later.append(((id,), lambda: self._complete(id)))
+            case e.HandOver(id=id):
+                self.later.append(((id,), lambda: self._hand_over(id)))
             case e.Drop():
-                self.later.append(lambda: self._drop(effect))
+                self.later.append(((effect.id,), lambda: self._drop(effect)))
             case e.Look(id=id):
-                self.later.append(lambda: [self._state(id)])
+                return [self._state(id)]  # at once: an answer of a stream before would be said on the next one
             case e.Settle(ids=ids):
                 for id in ids:
                     self.disk.owed.pop(id, None)
@@ -194,13 +222,36 @@ class Receiver:
                 pass
         return []
 
+    def answer(self) -> list[e.ReceivingEvent]:
+        """The disk has done something."""
+        able: list[int] = []
+        busy: set[TransferId] = set()
+        for at, (ids, _) in enumerate(self.later):
+            able += [] if busy.intersection(ids) else [at]
+            busy.update(ids)
+        return self.later.pop(self.dice.choice(able))[1]()
+
+    def _put_off(self, id: TransferId) -> e.PutOff:
+        self.put_off.add(id)
+        return e.PutOff(id, "the disk is full")
+
+    def _comes(self, id: TransferId, body: bytes) -> None:
+        assert id not in self.disk.bodies, "each transfer once"
+        self.comes(id)
+        self.disk.seen.add(id)
+        self.disk.items[id] = SENT
+        self.disk.bodies[id] = body
+
     def _begin(self, offer: Offer) -> list[e.ReceivingEvent]:
         if offer.id in self.disk.seen:
             return [self._state(offer.id)]
         if self.is_full:
             self.met["put off"] += 1
-            return [e.PutOff(offer.id, "the disk is full")]
+            return [self._put_off(offer.id)]
         partial = self.disk.partial.setdefault(offer.id, Partial(offer))
+        if partial.is_placed:
+            self.met["placed before a crash"] += 1
+            return [e.Placed(offer.id)]
         block = partial.data[partial.mark.position - TERMS.block : partial.mark.position]
         chain = Chain(TERMS.block, Mark(partial.mark.position - TERMS.block, partial.mark.before))
         chain.add(bytes(block))
@@ -218,7 +269,7 @@ class Receiver:
             return []
         if self.is_full and len(partial.data) > partial.mark.position:
             del partial.data[partial.mark.position :]
-            return [e.PutOff(id, "the disk is full")]
+            return [self._put_off(id)]
         assert position == len(partial.data)
         partial.data += data
         assert len(partial.data) <= partial.mark.position + TERMS.reach
@@ -242,27 +293,32 @@ class Receiver:
         if partial is None or len(partial.data) != partial.offer.size:
             return []
         if self.is_full:
-            return [e.PutOff(id, "the disk is full")]
-        assert id not in self.disk.bodies, "each transfer once"
-        self.disk.seen.add(id)
-        self.disk.items[id] = SENT
-        self.disk.bodies[id] = bytes(partial.data)
-        del self.disk.partial[id]
-        return [self._state(id)]
+            return [self._put_off(id)]
+        partial.is_placed = True
+        return [e.Completed(id)]
 
-    def _take(self, run: e.TakeLetters) -> list[e.ReceivingEvent]:
-        """All that are new, or none of them."""
+    def _hand_over(self, id: TransferId) -> list[e.ReceivingEvent]:
+        if self.is_full:
+            self.met["put off when it was to be handed over"] += 1
+            return [self._put_off(id)]
+        self._comes(id, bytes(self.disk.partial.pop(id).data))
+        return [e.HandedOver(id), self._state(id)]
+
+    def _take(self, run: e.TakeLetters) -> list[TransferId]:
+        """All that are new, or none of them: those that are put off."""
         new = [id for id in run.letters if id not in self.disk.seen]
         if new and self.is_full:
             self.met["letters put off"] += 1
-            known = [self._state(id) for id in run.letters if id in self.disk.seen]
-            return [*known, *(e.PutOff(id, "the disk is full") for id in new)]
+            self.put_off.update(new)
+            return new
         self.met["letters together"] += len(new) > 1
         for id in new:
-            self.disk.seen.add(id)
-            self.disk.items[id] = SENT
-            self.disk.bodies[id] = run.letters[id]
-        return [e.StatesFound({id: self._state(id)[1:] for id in run.letters})]
+            self._comes(id, run.letters[id])
+        return []
+
+    def _taken(self, letters: Iterable[TransferId], late: list[TransferId]) -> list[e.ReceivingEvent]:
+        states = {id: self._state(id)[1:] for id in letters if id not in late}
+        return [*([e.StatesFound(states)] if states else []), *map(self._put_off, late)]
 
     def _drop(self, drop: e.Drop) -> list[e.ReceivingEvent]:
         id = drop.id

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rtmw.transfer.address import Address
@@ -10,12 +12,15 @@ from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
+from rtmw.transfer.wire.lanes import MOST_AHEAD
 from rtmw.transfer.wire.receiving import OTHER_PARTS, Receiving
+from rtmw.transfer.wire.run_bytes import value_of
 from rtmw.transfer.wire.sending import Sending
 from rtmw.transfer.wire.terms import START, ZERO, Chain, Terms
 
 TERMS = Terms(block=64, piece=16, window=64, eager=24)
 HEADER = Header(Address.parse("ingest"), Kind.BUF, 100)
+FILE = replace(HEADER, kind=Kind.FILE)
 PARTS = (f.Part(Kind.BUF, 100),)
 
 
@@ -55,6 +60,85 @@ def test_a_read_that_fails_because_its_transfer_was_put_off_meanwhile_fails_noth
     effects = sending.step(e.Heard([f.pack(f.Go(offer.ref, 0, 128, ZERO))]), 1.0)
     assert e.ReadSource(id, 0, TERMS.piece) in effects
     assert any(isinstance(one, e.Failed) for one in sending.step(e.Unreadable(id, "it was changed"), 1.0))
+
+
+def lane(*adds: e.Add) -> tuple[Sending, list[f.Frame]]:
+    """Transfers of one lane are added; what is written, with all bytes that are asked for and answers of a peer."""
+    sending, data = Sending(TERMS), bytes(100)
+    events: list[e.SendingEvent] = [e.Opened(), e.Room(1000), e.AddRun(adds)]
+    written: list[f.Frame] = []
+    while events:
+        for effect in sending.step(events.pop(0), 0.0):
+            if isinstance(effect, e.ReadSource):
+                events.append(e.SourceRead(effect.id, effect.position, data[: effect.size]))
+            elif isinstance(effect, e.Write):
+                written += f.Frames(of_sender=True).feed(effect.data)
+    return sending, written
+
+
+def file(number: int, size: int = 20) -> e.Add:
+    return e.Add(TransferId("a", 1, number), "gauge", FILE, (f.Part(Kind.FILE, size, "x"),))
+
+
+def letter(number: int) -> e.Add:
+    return e.Add(TransferId("a", 1, number), "gauge", HEADER, PARTS, letter=bytes(100))
+
+
+def whole(frames: list[f.Frame]) -> list[int]:
+    """Sequences of what became whole, in order."""
+    ids = {frame.ref: frame.id.sequence for frame in frames if isinstance(frame, f.Offer)}
+    found: list[int] = []
+    for frame in frames:
+        if isinstance(frame, f.LetterRun):
+            found += [id.sequence for id in frame.letters]
+        elif isinstance(frame, f.Whole):
+            found.append(ids[frame.ref])
+    return found
+
+
+def test_letters_and_files_become_whole_in_the_order_of_their_ids() -> None:
+    assert whole(lane(file(1), letter(2), letter(3), file(4), file(5), letter(6))[1]) == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_waits_for_a_file_says_so_and_goes_on_when_the_file_is_put_off() -> None:
+    sending, frames = lane(file(1, 100), letter(2), file(3), letter(4))
+    assert whole(frames) == []
+    first, ids = TransferId("a", 1, 1), [TransferId("a", 1, number) for number in range(1, 5)]
+    assert [sending.waits_for(id) for id in ids] == [None, first, first, first]
+    effects = sending.step(e.Heard([f.pack(f.Later(1, 1000, "no folder"))]), 0.0)
+    assert e.ReadSource(ids[2], 0, 16) in effects
+    assert sending.waits_for(ids[2]) is None
+    assert sending.waits_for(ids[3]) == ids[2]
+
+
+def test_of_a_lane_a_bounded_number_is_sent_ahead_of_its_front() -> None:
+    frames = lane(*(file(number, 100) for number in range(1, 40)))[1]
+    assert len(frames) == MOST_AHEAD
+
+
+def test_fronts_of_other_lanes_find_room_beside_files_that_are_sent_ahead() -> None:
+    lanes = [
+        replace(file(10 * sender + number, 100), sender=f"{sender}") for sender in range(20) for number in range(9)
+    ]
+    senders = {frame.sender for frame in lane(*lanes)[1] if isinstance(frame, f.Offer)}
+    assert senders == {f"{sender}" for sender in range(20)}
+
+
+def test_letters_that_stand_in_line_are_taken_when_what_was_before_them_has_its_place() -> None:
+    receiving, id = Receiving("a", TERMS), TransferId("a", 1, 1)
+    chain = Chain(TERMS.block)
+    chain.add(bytes(20))
+    offer = f.Offer(1, id, 0, "gauge", FILE, (f.Part(Kind.FILE, 20, "x"),))
+    letters = {TransferId("a", 1, number): bytes(100) for number in (2, 3)}
+    run = f.LetterRun(2, value_of(letters), "gauge", HEADER, letters)
+    frames = offer, f.Piece(1, 0, bytes(20)), f.Whole(1, chain.value), run
+    receiving.step(e.Opened(), 0.0)
+    assert receiving.step(e.Heard([b"".join(map(f.pack, frames))]), 0.0) == [e.Begin(offer)]
+    assert receiving.step(e.Begun(id, START), 0.0)[-1] == e.Complete(id)
+    assert receiving.step(e.Completed(id), 0.0) == [e.HandOver(id)]
+    cancelled, other = letters
+    assert receiving.step(e.Heard([f.pack(f.Cancel(cancelled))]), 0.0) == [e.Drop(cancelled, 1)]
+    assert receiving.step(e.HandedOver(id), 0.0) == [e.TakeLetters("gauge", HEADER, {other: bytes(100)})]
 
 
 def test_a_piece_before_a_frame_that_breaks_a_rule_is_stored_since_it_counts_as_received() -> None:

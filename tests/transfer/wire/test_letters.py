@@ -16,7 +16,7 @@ from rtmw.transfer.wire.sending import Sending
 from rtmw.transfer.wire.terms import MOST_OFFERS
 
 FIVE, SIX = (Header(Address.parse("ingest"), Kind.BUF, size) for size in (5, 6))
-FIRST, SECOND, THIRD = (TransferId("b", 1, sequence) for sequence in (1, 2, 5))
+FIRST, SECOND, THIRD, FOURTH = (TransferId("b", 1, sequence) for sequence in (1, 2, 5, 6))
 LETTERS = {FIRST: b"first", THIRD: b"third"}
 
 
@@ -51,8 +51,12 @@ def heard(machine: Receiving, *frames: f.Frame) -> list[e.ReceivingEffect]:
 
 
 def test_letters_with_one_header_go_in_one_frame_and_keep_their_order() -> None:
-    frames = sending(letter(FIRST, b"first"), letter(THIRD, b"third"), letter(SECOND, b"second"))
-    assert frames == [run(LETTERS), f.LetterRun(3, value_of({SECOND: b"second"}), "gauge", SIX, {SECOND: b"second"})]
+    frames = sending(letter(FIRST, b"first"), letter(THIRD, b"third"), letter(FOURTH, b"second"))
+    assert frames == [run(LETTERS), f.LetterRun(3, value_of({FOURTH: b"second"}), "gauge", SIX, {FOURTH: b"second"})]
+
+
+def test_letters_leave_in_the_order_of_their_ids_since_that_is_the_order_of_sending() -> None:
+    assert sending(letter(THIRD, b"third"), letter(FIRST, b"first")) == [run(LETTERS)]
 
 
 def test_of_more_letters_than_may_be_on_their_way_the_rest_waits_for_answers() -> None:

@@ -14,6 +14,7 @@ from rtmw.transfer.records import ENDED, TransferId
 from rtmw.transfer.wire import events as e
 from tests.transfer.wire.stores import CONSUMED, REFUSED, TERMS, Receiver, Sender, Sent
 
+PRIORITIES = (0, 0, 1)
 QUIET = 600
 """Turns at the end in which no program does anything."""
 
@@ -30,6 +31,7 @@ class World:
         self.is_open = False
         self.timer: float | None = None
         self.number = 0
+        self.receiver.comes = self.check_order
 
     # ---- the cores ----
 
@@ -78,11 +80,13 @@ class World:
     def restart(self) -> None:
         """Of one core. What its disk was doing is done, or not."""
         node = self.dice.choice((self.sender, self.receiver))
-        for answer in node.later[: self.dice.randrange(len(node.later) + 1)]:
-            answer()
+        for _ in range(self.dice.randrange(len(node.later) + 1)):
+            node.answer()
         if self.is_open:
             self.lose()
         node.restart()
+        for id in self.receiver.lose() if node is self.receiver else ():
+            self.sender.most_sent.pop(id, None)
         if node is self.sender:
             self.timer = None
             self.hide_a_change()
@@ -114,16 +118,17 @@ class World:
         size = self.dice.choice((0, 1, 20, 24, 25, 64, 100, 128, 300, 700))
         size = max(size, 1 - self.number % 2)
         data = self.dice.randbytes(size)
-        self.sender.log[id] = Sent(id, data, data)
+        self.sender.log[id] = Sent(id, data, data, priority=self.dice.choice(PRIORITIES))
         self.send(self.sender.add_of(self.sender.log[id], in_doubt=False))
 
     def begin_letters(self, count: int) -> None:
         """Several, of which some go together."""
         adds: list[e.Add] = []
+        priority = self.dice.choice(PRIORITIES)
         for _ in range(count):
             self.number += 1
             id, data = TransferId("a", 1, self.number), self.dice.randbytes(self.dice.choice((20, 20, 700)))
-            sent = self.sender.log[id] = Sent(id, data, data, is_letter=True)
+            sent = self.sender.log[id] = Sent(id, data, data, is_letter=True, priority=priority)
             adds.append(self.sender.add_of(sent, in_doubt=False))
         self.send(e.AddRun(tuple(adds)))
 
@@ -151,10 +156,10 @@ class World:
                 hear(part)
         for _ in range(self.dice.randrange(4)):
             if self.sender.later:
-                for event in self.sender.later.pop(0)():
+                for event in self.sender.answer():
                     self.send(event)
             if self.receiver.later:
-                for answer in self.receiver.later.pop(0)():
+                for answer in self.receiver.answer():
                     self.receive(answer)
         if self.is_open and len(self.there) < 100:
             self.send(e.Room(TERMS.piece))
@@ -187,7 +192,9 @@ class World:
             sent.source, sent.is_hidden = sent.original + b"more", False
             self.met["changed"] += 1
         elif what < 0.95 and ids:
-            self.send(e.Withdraw(self.dice.choice(ids).id))
+            sent = self.dice.choice(ids)
+            sent.is_withdrawn = True
+            self.send(e.Withdraw(sent.id))
             self.met["withdrawn"] += 1
         else:
             self.rot()
@@ -195,11 +202,25 @@ class World:
     def rot(self) -> None:
         """A bit of what has come turns on the receiver's disk, in the last block."""
         for partial in self.receiver.disk.partial.values():
-            if partial.mark.position and not self.is_open:
+            if partial.mark.position and not partial.is_placed and not self.is_open:
                 at = partial.mark.position - 1 - self.dice.randrange(TERMS.block)
                 partial.data[at] ^= 1
                 self.receiver.restart()
                 return
+
+    # ---- order ----
+
+    def check_order(self, id: TransferId) -> None:
+        """A transfer comes: all that were sent before it in its lane have come, or cannot come now."""
+        for before in self.sender.log.values():
+            if before.id.sequence >= id.sequence or before.priority != self.sender.log[id].priority:
+                continue
+            has_come = before.id in self.receiver.disk.bodies or before.state in ENDED
+            cannot = before.is_withdrawn or before.has_failed or before.source != before.original or before.is_hidden
+            is_passed = before.id in self.receiver.put_off or cannot
+            assert has_come or is_passed, f"{id} comes before {before.id}"
+            self.met["in order"] += has_come
+            self.met["passed over"] += not has_come
 
     # ---- the end ----
 
