@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from typing import Final
 
 from rtmw import shm
+from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, DomainNotFound
 from rtmw.qos import is_whole
@@ -17,6 +20,8 @@ from rtmw.realtime import memory_not_locked
 
 LARGEST_ID = 232
 """As in DDS, whose ports end there."""
+_LOOK_S: Final = 0.02
+"""So often it is looked for a domain that is waited for."""
 
 
 _lock = threading.Lock()
@@ -195,6 +200,24 @@ def domain_for_tool(id: int) -> Domain:
 def domain_until_closed(given: int | Domain | None) -> AbstractContextManager[Domain]:
     """The same for an object with an end of its own. At the end of the context, what was only a number is closed."""
     return nullcontext(given) if isinstance(given, Domain) else Domain(_number(given))
+
+
+def await_domain(given: int | Domain | None, seconds: float) -> AbstractContextManager[Domain]:
+    """The domain, which somebody else makes within so many seconds. What was only a number is closed at the end of the
+    context. DomainNotFound: nobody did."""
+    if isinstance(given, Domain):
+        return nullcontext(given)
+    number, end = _number(given), CLOCK.monotonic() + seconds
+    while True:
+        try:
+            return Domain(number, create=False)
+        except DomainNotFound:
+            if CLOCK.monotonic() >= end:
+                raise DomainNotFound(
+                    f"domain {number} does not exist, and nobody has made it within {seconds:g} s; start what makes "
+                    "it, or wait longer (wait=math.inf: for ever)"
+                ) from None
+        time.sleep(_LOOK_S)
 
 
 def _number(given: int | None) -> int:

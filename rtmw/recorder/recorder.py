@@ -16,8 +16,9 @@ from typing import TypedDict, Unpack
 
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
-from rtmw.domain import Domain, domain_until_closed
+from rtmw.domain import Domain, await_domain, domain_until_closed
 from rtmw.errors import ClosedError, RecordingFailed
+from rtmw.qos import check_seconds
 from rtmw.recorder.files import Files
 from rtmw.recorder.library import Collector
 from rtmw.recorder.settings import Settings, topics_of
@@ -56,11 +57,12 @@ class Recorder(Closing):
     """Records topics into MCAP files, FOLDER/NAME_0.mcap and so on, from now until it is closed.
 
     `topics`: names, and patterns (`*`, `?`, `[a-z]`), of topics that exist or will; `exclude`: patterns of those that
-    are not wanted. `compression`: lz4, zstd or none. `chunk_bytes`: what is compressed, lost and read together; a chunk
-    is closed after a second in any case. `buffer_bytes`: memory for what the disk has not taken yet. `split_bytes`,
-    `split_every` (seconds): when the next file begins; `keep`: so many files, the oldest are removed. `sync_every`:
-    seconds between demands that the disk has it all, None: only at the end. `snapshot`: write nothing, but keep so
-    many seconds for `snapshot()`. `reliable`: RELIABLE publishers wait for the recorder, and so for the disk. `append`:
+    are not wanted. `wait`: seconds to wait for a domain that is not there yet; math.inf: for ever; None: it is made.
+    `compression`: lz4, zstd or none. `chunk_bytes`: what is compressed, lost and read together; a chunk is closed after
+    a second in any case. `buffer_bytes`: memory for what the disk has not taken yet. `split_bytes`, `split_every`
+    (seconds): when the next file begins; `keep`: so many files, the oldest are removed. `sync_every`: seconds between
+    demands that the disk has it all, None: only at the end. `snapshot`: write nothing, but keep so many seconds for
+    `snapshot()`. `reliable`: RELIABLE publishers wait for the recorder, and so for the disk. `append`:
     the folder may hold recordings already; numbers go on. `ros2`: schemas and QoS as the tools of ROS 2 read them.
     `upload`: a remote place, such as s3://bucket/prefix, to which finished files are sent; `upload_remove`: they are
     removed here when they are there; `upload_patience`: seconds that `close` waits for those that are not there yet.
@@ -77,8 +79,10 @@ class Recorder(Closing):
         *,
         exclude: str | Iterable[str] = (),
         domain: int | Domain | None = None,
+        wait: float | None = None,
         **options: Unpack[RecorderOptions],
     ) -> None:
+        check_seconds("wait", wait)
         wanted, self.settings = topics_of(topics, exclude), Settings(**options)
         if is_remote(folder):
             place = os.fspath(folder)
@@ -88,7 +92,8 @@ class Recorder(Closing):
         self._stopping = threading.Event()
         self._is_paused = self._is_closed = False
         with ExitStack() as opened:
-            self._domain = opened.enter_context(domain_until_closed(domain))
+            there = domain_until_closed(domain) if wait is None else await_domain(domain, wait)
+            self._domain = opened.enter_context(there)
             with _beginning_in(self.folder):
                 self._claim = opened.enter_context(Claim(self.folder, _held(self.folder)))
                 self._files = Files(self.folder, self.settings, self._tables)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,23 @@ def test_a_node_hosts_the_core_which_ends_alone_and_is_started_again(hosts: tupl
     last = served(host)["pid"]
     host.stop()
     assert not is_alive(last)
+
+
+def test_programs_that_wait_begin_when_a_node_that_is_started_late_serves_them(
+    hosts: tuple[Host, Host], tmp_path: Path
+) -> None:
+    host = hosts[0]
+    with ThreadPoolExecutor(2) as threads:
+        sender = threads.submit(rtmw.Sender, "gauge", domain=host.number, wait=PATIENCE)
+        inbox = threads.submit(rtmw.Inbox, "ingest", domain=host.number, wait=PATIENCE)
+        with pytest.raises(rtmw.CoreNotRunning):
+            rtmw.Sender("hasty", domain=host.number)
+        host.start("--serve", "transfer", "--data", str(tmp_path / "data"))
+        with sender.result(PATIENCE) as one, inbox.result(PATIENCE) as other:
+            one.send("ingest", b"level")
+            letter = other.take(PATIENCE)
+            assert letter is not None
+            assert letter.body == b"level"
 
 
 def test_a_core_reads_limits_again_with_its_node_and_ends_with_one_that_is_killed(

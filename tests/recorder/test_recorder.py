@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -342,3 +343,24 @@ def test_a_recorder_that_cannot_begin_leaves_no_file(domain: rtmw.Domain, tmp_pa
     assert not [*tmp_path.rglob("*.mcap")]
     with rtmw.Recorder("a", tmp_path / "run", domain=domain) as recorder:
         assert [path.name for path in recorder.paths] == ["run_0.mcap"]
+
+
+def test_a_recorder_waits_for_a_domain_that_comes_later_and_makes_none(domain_id: int, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        late = threads.submit(rtmw.Recorder, "a", tmp_path / "run", domain=domain_id, wait=LONG_S)
+        with rtmw.Domain(domain_id, pool="8M") as made, rtmw.Publisher("a", domain=made) as publisher:
+            with late.result(LONG_S) as recorder:
+                publisher.publish(b"level")
+                taken(recorder, 1)
+            assert made.pool == 8 << 20, "nobody else has made it"
+    assert payloads_of(recorder.paths) == [b"level"]
+
+
+def test_a_recorder_whose_domain_does_not_come_says_how_long_it_waited_and_leaves_no_file(
+    domain_id: int, tmp_path: Path
+) -> None:
+    with pytest.raises(rtmw.DomainNotFound, match=rf"domain {domain_id} does not exist.* within 0\.2 s"):
+        rtmw.Recorder("a", tmp_path / "run", domain=domain_id, wait=0.2)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(rtmw.DomainNotFound):
+        rtmw.Domain(domain_id, create=False)

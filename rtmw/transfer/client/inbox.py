@@ -64,8 +64,8 @@ class Inbox(Closing):
 
     `service`: the name to which senders send. `type`: of the messages, as of Subscriber; None: bytes. `folder`: where
     files arrive, a folder that is there; without one, files wait until another inbox has one. `domain`: as of
-    Publisher. Closed, what it has not consumed goes to others. Any thread, and any event loop. Errors: ValueError,
-    UnsupportedType, CoreNotRunning, and those of Domain.
+    Publisher. `wait`: as of Sender. Closed, what it has not consumed goes to others. Any thread, and any event loop.
+    Errors: ValueError, UnsupportedType, CoreNotRunning, and those of Domain.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Inbox(Closing):
         type: Any = None,
         folder: str | os.PathLike[str] | None = None,
         domain: int | rtmw.Domain | None = None,
+        wait: float | None = None,
     ) -> None:
         if Address.parse(service) != Address(service, Reach.ANY):
             raise ValueError(f"service={service!r} is not possible; an inbox has the name of a service alone")
@@ -86,10 +87,10 @@ class Inbox(Closing):
         self._counting = threading.Lock()
         self._received = self._bytes = self._redelivered = self._refused = 0
         self._closed = False
-        self._line = Line.of(domain)
+        self._line = Line.for_member(domain, wait)
         self._taking = Taking(self._line, self._life, self._handed)
         self._consuming = Consuming(self._line, self._life, self._consumed)
-        self._line.enter(self)
+        self._line.enter(self, wait)
 
     # ---- taking ----
 

@@ -12,13 +12,15 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Final, Protocol
 
 import rtmw
 from rtmw.clock import CLOCK
-from rtmw.domain import domain_of
-from rtmw.errors import ClosedError, RtmwError, SweptError
+from rtmw.domain import await_domain, domain_of
+from rtmw.errors import ClosedError, DomainNotFound, RtmwError, SweptError
 from rtmw.observe.transfers import why_no_core
+from rtmw.qos import check_seconds
 from rtmw.transfer.address import Life
 from rtmw.transfer.barrier import Barrier
 from rtmw.transfer.client.deadline import Deadline
@@ -75,15 +77,16 @@ def new_life() -> Life:
     return life
 
 
-def no_core(domain: int, why: str = "") -> CoreNotRunning:
-    """`why`: what the node of this domain says of a core that does not go on."""
+def no_core(domain: int, why: str = "", waited: float = 0.0) -> CoreNotRunning:
+    """`why`: what the node of this domain says of a core that does not go on. `waited`: seconds for one."""
+    after = f" (waited {waited:.3g} s)" if waited else ""
     if why:
         return CoreNotRunning(
-            f"the node of domain {domain} serves no transfers now: their service {why}. Mend that; the node starts it "
-            f"again and again, so it goes on by itself, and rtmw node doctor --domain {domain} says how it is"
+            f"the node of domain {domain} serves no transfers now{after}: their service {why}. Mend that; the node "
+            f"starts it again and again, so it goes on by itself; rtmw node doctor --domain {domain} says how it is"
         )
     return CoreNotRunning(
-        f"no node serves the transfers of domain {domain}; start one: "
+        f"no node serves the transfers of domain {domain}{after}; start one: "
         f"rtmw node --domain {domain} --serve transfer --data FOLDER; "
         f"if one runs, rtmw node doctor --domain {domain} says what is in its way"
     )
@@ -122,6 +125,8 @@ class Line:
         self._gone_at = CLOCK.monotonic()
         """Since when there is no core."""
         self._members: dict[Life, Member] = {}
+        self._entering = 0
+        """Members that wait for a core. Written under the lock of this module."""
         self._closed = False
         self._thread = threading.Thread(target=self._hear, name="rtmw transfers", daemon=True)
         self._thread.start()
@@ -131,9 +136,29 @@ class Line:
         """The line of this process. `given`: as `domain` of Publisher."""
         domain = domain_of(given)
         with _lock:
-            line = _lines.get(domain.id)
-            if line is None or line._closed or line._domain.region is not domain.region:
-                line = _lines[domain.id] = cls(rtmw.Domain(domain.id))
+            return cls._of(domain)
+
+    @classmethod
+    def _of(cls, domain: rtmw.Domain) -> Line:
+        """The lock of this module is held."""
+        line = _lines.get(domain.id)
+        if line is None or line._closed or line._domain.region is not domain.region:
+            line = _lines[domain.id] = cls(rtmw.Domain(domain.id))
+        return line
+
+    @classmethod
+    def for_member(cls, given: int | rtmw.Domain | None, wait: float | None = None) -> Line:
+        """The line of this process, which stays until `enter` has returned. `wait`: seconds for a domain that is not
+        there yet; None: it is made. CoreNotRunning: it has not come."""
+        check_seconds("wait", wait)
+        try:
+            with nullcontext() if wait is None else await_domain(given, wait):
+                domain = domain_of(given)
+        except DomainNotFound as error:
+            raise CoreNotRunning(f"there is no node for transfers to join: {error}") from None
+        with _lock:
+            line = cls._of(domain)
+            line._entering += 1
             return line
 
     @property
@@ -143,23 +168,53 @@ class Line:
 
     # ---- members ----
 
-    def enter(self, member: Member, ask: Callable[[Pending], Message] | None = None) -> None:
-        """It joins. CoreNotRunning: there is no core, and none came for a second; or for ten, if there was one.
+    def enter(self, member: Member, wait: float | None = None, ask: Callable[[Pending], Message] | None = None) -> None:
+        """It joins. CoreNotRunning: there is no core, and none came for a second; or for ten, if there was one; or for
+        `wait` seconds, if those are more.
         `ask`: asks the core, and waits for its answer; without it, as long as there is a core."""
-        self.changed.wait(lambda: self._has_heard, FIRST_S)
-        if not self._has_heard or not self.changed.wait(lambda: self.core is not None, GRACE_S):
-            error = self._no_core()
-            self._close_if_unused()
-            raise error
-        with self.requests.lock:
-            self.requests.enter(member._life)
-            self._members[member._life] = member
+        deadline = Deadline(max(wait or 0.0, FIRST_S))
         try:
+            self._await_core(deadline)
+            with self.requests.lock:
+                self.requests.enter(member._life)
+                self._members[member._life] = member
             pending = Pending(member._life, member._join)
-            ask(pending) if ask is not None else self.wait(self.requests.begin(pending))
+            ask(pending) if ask is not None else self._join(pending, deadline)
         except BaseException:
+            self._entered()
             self._forget(member._life)
             raise
+        self._entered()
+
+    def _entered(self) -> None:
+        with _lock:
+            self._entering -= 1
+
+    def _await_core(self, deadline: Deadline) -> None:
+        begun = CLOCK.monotonic()
+        self._comes(lambda: self._has_heard, deadline)
+        if self._has_heard:
+            grace = Deadline(GRACE_S)
+            self._comes(lambda: self.core is not None, deadline if grace.ends_before(deadline) else grace)
+        if self.core is None:
+            raise self._no_core(CLOCK.monotonic() - begun)
+
+    def _comes(self, met: Callable[[], bool], deadline: Deadline) -> None:
+        """Waits for the condition; all who wait are woken now and then, to look for themselves."""
+        while not self.changed.wait(met, deadline.left) and not deadline.is_over:
+            pass
+
+    def _join(self, pending: Pending, deadline: Deadline) -> None:
+        """Asks the core of this moment; if that ends, the next one, until the deadline and for the grace time."""
+        self.requests.begin(pending)
+        while True:
+            try:
+                self.wait(pending)
+                return
+            except CoreNotRunning:
+                self._comes(lambda: self.core is not None, deadline)
+                if self.core is None:
+                    raise
 
     def leave(self, life: Life, message: Message) -> None:
         """It is closed; the core is told, if there is one. Idempotent."""
@@ -182,8 +237,10 @@ class Line:
         self._close_if_unused()
 
     def _close_if_unused(self) -> None:
-        with self.requests.lock:
-            is_last = not self._members
+        with _lock, self.requests.lock:
+            is_last = not self._members and not self._entering
+            if is_last and _lines.get(self._domain.id) is self:
+                del _lines[self._domain.id]  # who comes from now on gets another one
         if is_last:
             self.close()
 
@@ -230,10 +287,10 @@ class Line:
         if error is not None:
             raise type(error)(*error.args)
         if self.core is None and CLOCK.monotonic() - self._gone_at > GRACE_S:
-            raise self._no_core()
+            raise self._no_core(CLOCK.monotonic() - self._gone_at)
 
-    def _no_core(self) -> CoreNotRunning:
-        return no_core(self._domain.id, why_no_core(self._domain))
+    def _no_core(self, waited: float) -> CoreNotRunning:
+        return no_core(self._domain.id, why_no_core(self._domain), waited)
 
     # ---- what the core says ----
 

@@ -36,8 +36,8 @@ class Viewer(Closing):
 
     def __init__(self, domain: rtmw.Domain) -> None:
         self._life, self._join, self._domain = new_life(), Join(0, NAME), domain
-        self._line = Line.of(domain)
-        self._line.enter(self, self._ask)
+        self._line = Line.for_member(domain)
+        self._line.enter(self, ask=self._ask)
 
     def _ask(self, pending: Pending) -> Message:
         """The answer. TimeoutError: there is none, with the reason; or its queue is full, as that of a core that stands
