@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 PRIORITIES = 8
 """Priority bands, 0 (lowest) to 7 (highest); strict (requirement P3)."""
+
+
+CENTURY_S: Final = 100 * 365 * 86_400.0
+"""A limit of so many seconds is none."""
 
 
 class Reliability(IntEnum):
@@ -58,6 +62,11 @@ def check_seconds(name: str, given: Any, least: str = "from 0") -> None:
         raise TypeError(told) from None
     if not is_possible:
         raise ValueError(told)
+
+
+def limited(seconds: float | None) -> float | None:
+    """These seconds; None, for no limit, also if they are a century or more, as math.inf is."""
+    return None if seconds is None or seconds >= CENTURY_S else seconds
 
 
 def check_times(min_interval: float | None, deadline: float | None, lease: float | None, asked: Reliability) -> None:

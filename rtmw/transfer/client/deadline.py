@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rtmw.clock import CLOCK
+from rtmw.qos import limited
 
 if TYPE_CHECKING:
     from rtmw.transfer.client.transfer import Transfer
@@ -14,13 +15,13 @@ __all__ = ["NEVER", "Deadline"]
 
 
 class Deadline:
-    """`timeout`: seconds from now on; None: no limit."""
+    """`timeout`: seconds from now on; None or math.inf: no limit."""
 
     __slots__ = ("_end", "timeout")
 
     def __init__(self, timeout: float | None) -> None:
-        self.timeout = timeout
-        self._end = None if timeout is None else CLOCK.monotonic() + timeout
+        self.timeout = limited(timeout)
+        self._end = None if self.timeout is None else CLOCK.monotonic() + self.timeout
 
     @property
     def left(self) -> float | None:
@@ -30,6 +31,9 @@ class Deadline:
     @property
     def is_over(self) -> bool:
         return self.left == 0.0
+
+    def ends_before(self, other: Deadline) -> bool:
+        return self._end is not None and (other._end is None or self._end < other._end)
 
     # ---- what a call raises when it is over ----
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from rtmw.log import Label
-from rtmw.qos import check_priority, check_seconds
+from rtmw.qos import check_priority, check_seconds, limited
 from rtmw.transfer.address import Address, Reach
 from rtmw.transfer.header import Delivery, Header, Kind, Level
 from rtmw.transfer.records import LARGEST_INLINE
@@ -91,4 +91,6 @@ def _header(to: str, kind: Kind, length: int, level: int, delivery: int, priorit
 
 
 def _ns(seconds: float | None) -> int:
+    """0: no limit."""
+    seconds = limited(seconds)
     return 0 if seconds is None else max(1, round(seconds * 1e9))

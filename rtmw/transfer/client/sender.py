@@ -65,10 +65,12 @@ class Sender(Closing):
     """Sends transfers to services, on this host and on others. Any thread, and any event loop.
 
     `name`: who it is, for receivers and tools. `domain`: as of Publisher. What it sends waits for a receiver if there
-    is none. Errors: ValueError; CoreNotRunning: no node of this host serves transfers; and those of Domain.
+    is none. `wait`: seconds to wait for the domain and its node, if they are not there yet; math.inf: for ever; None: a
+    second for the node, and the domain is made. Errors: ValueError; CoreNotRunning: no node of this host serves
+    transfers; and those of Domain.
     """
 
-    def __init__(self, name: str, *, domain: int | rtmw.Domain | None = None) -> None:
+    def __init__(self, name: str, *, domain: int | rtmw.Domain | None = None, wait: float | None = None) -> None:
         Address.parse(name)
         self.name, self._join, self._life = name, Join(0, name), new_life()
         self._followed: weakref.WeakValueDictionary[TransferId, Transfer] = weakref.WeakValueDictionary()
@@ -79,8 +81,8 @@ class Sender(Closing):
         self._sent = self._bytes = self._refused = 0
         self._lock = threading.Lock()
         self._closed = False
-        self._line = Line.of(domain)
-        self._line.enter(self)
+        self._line = Line.for_member(domain, wait)
+        self._line.enter(self, wait)
 
     # ---- sending ----
 
@@ -101,8 +103,8 @@ class Sender(Closing):
         `to`: `service` (any of its receivers), `service/pid` (one), `service/*` (each of this moment); `@node` behind
         it for another node. `body`: bytes, a typed message as of Publisher, an rtmw.File, or a list of rtmw.Part and
         rtmw.File, which become visible together. `delivery`: its class of reliability. `lifetime`: seconds for which it
-        waits for a receiver; None: for ever. `timeout`: seconds for which this call waits, for room among the requests
-        without an answer, for the core to take a large body, and for the level together; None: no limit. `priority`:
+        waits for a receiver. `timeout`: seconds for which this call waits, for room among the requests without an
+        answer, for the core to take a large body, and for the level together. None, or math.inf: no limit. `priority`:
         0 to 7; 7 first. `id`: text, bytes or a whole number, which makes the send idempotent: if one of the last 65,536
         sends with an id by a sender of this name has this one, nothing is sent, and the answer is that transfer, which
         is followed from here, too. With Delivery.LOG that holds over crashes; else while the core lives.

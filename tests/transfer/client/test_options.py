@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+import rtmw
 from rtmw.transfer.client.options import LETTER_HEADERS
 from rtmw.transfer.header import Delivery, Header, Level
 from rtmw.transfer.records import LARGEST_INLINE
@@ -38,3 +41,20 @@ def test_what_is_remembered_is_bounded() -> None:
     found = [header_of(length=length) for length in range(1, LARGEST_INLINE)]
     assert all(found)
     assert len(LETTER_HEADERS) <= 1024
+
+
+@pytest.mark.parametrize("endless", [math.inf, 1e300, 1e12])
+def test_a_century_is_no_limit_as_of_a_publisher(endless: float, sender: rtmw.Sender, inbox: rtmw.Inbox) -> None:
+    sent = sender.send("ingest", b"level", lifetime=endless, timeout=endless, wait=Level.ACCEPTED)
+    assert sent.wait(Level.ACCEPTED, endless)
+    letter = inbox.take(endless)
+    assert letter is not None
+    assert (letter.body, letter.header.lifetime_ns) == (b"level", 0)
+    with sender.transaction() as txn:
+        txn.send("ingest", b"in it", lifetime=endless)
+
+
+@pytest.mark.parametrize("lifetime", [0, -1.0, -math.inf, math.nan])
+def test_a_lifetime_that_is_no_time_is_refused(lifetime: float, sender: rtmw.Sender) -> None:
+    with pytest.raises(ValueError, match="it must be seconds above 0, or None"):
+        sender.send("ingest", b"level", lifetime=lifetime)
