@@ -68,7 +68,12 @@ def _seconds(what: str, written: float | str) -> float:
 
 
 def numbers_of(retention: Retention | None) -> tuple[int, int, int, int]:
-    """For the writer; None: all is kept."""
+    """For the writer; None: all is kept. TypeError: it is no Retention."""
+    if retention is not None and not isinstance(retention, Retention):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"retention={retention!r} is not possible; write rtmw.Retention(age={retention!r}) for a time, in seconds "
+            f"or as '7d', or rtmw.Retention(bytes={retention!r}) for a size, in bytes or as '10G'"
+        )
     return KEEP_ALL if retention is None else retention.numbers()
 
 

@@ -253,3 +253,12 @@ def test_a_writer_that_is_killed_while_segments_go_leaves_the_newest_records_who
         assert int(str(found[-1])) >= last
         assert len(found) >= 2
         last = int(str(found[-1]))
+
+
+@pytest.mark.parametrize("written", [5, 5.0, "7d", {"age": 5}, True])
+def test_what_is_no_retention_is_refused_and_how_to_write_one_is_said(tmp_path: Path, written: object) -> None:
+    with pytest.raises(TypeError) as error:
+        rtmw.Log(tmp_path / "log", retention=written)  # type: ignore[arg-type]
+    assert f"rtmw.Retention(age={written!r}) for a time" in str(error.value)
+    assert f"rtmw.Retention(bytes={written!r}) for a size" in str(error.value)
+    assert not (tmp_path / "log").exists()
