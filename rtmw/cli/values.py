@@ -10,12 +10,13 @@ import sys
 import types
 import typing
 from enum import Enum
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from rtmw.errors import UnsupportedType
 from rtmw.latency import Latency
 from rtmw.optional import needing_dds
-from rtmw.strict_json import NOT_FINITE
+from rtmw.strict_json import NOT_FINITE, as_json
 from rtmw.types import resolve
 
 LONG_LIST = 16
@@ -61,6 +62,16 @@ def _bytes_to_plain(data: bytes) -> Any:
     except UnicodeDecodeError:
         return {"hex": data.hex()}
     return text if text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable() else {"hex": data.hex()}
+
+
+def to_json(value: Any) -> str:
+    """`as_json(to_plain(value))`. It takes a tenth of the time for what records of a log mostly are."""
+    if value is None:
+        return "null"
+    plain = _bytes_to_plain(value) if value.__class__ is bytes else value
+    if plain.__class__ is str:
+        return encode_basestring_ascii(plain)
+    return int.__repr__(plain) if plain.__class__ is int else as_json(to_plain(plain))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from rtmw.cli.filters import Filter
-from rtmw.cli.values import from_plain, lines, load_type, part_at, to_plain
+from rtmw.cli.values import from_plain, lines, load_type, part_at, to_json, to_plain
 from rtmw.recording.causes import Cause
+from rtmw.strict_json import as_json
 from topics import river, telemetry
 
 
@@ -155,3 +156,23 @@ def test_types_are_loaded_by_module_and_class() -> None:
 def test_a_name_that_is_no_dataclass_is_wrong_usage(wrong: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         load_type(wrong)
+
+
+def test_the_quick_way_to_json_says_what_the_long_way_says() -> None:
+    values = (
+        None,
+        True,
+        7,
+        -(1 << 70),
+        1.5,
+        math.inf,
+        'ä\u202e\n"',
+        b"level",
+        b"a\nb\tc",
+        b"\x1b[31m",
+        b"\xff",
+        b"",
+        [b"x"],
+    )
+    for value in (*values, np.array([1, 2]), {"a": b"\x00"}, telemetry.Severity.WARNING, memoryview(b"view")):
+        assert to_json(value) == as_json(to_plain(value)), value
