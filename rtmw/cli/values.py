@@ -65,7 +65,7 @@ def _bytes_to_plain(data: bytes) -> Any:
 
 
 def to_json(value: Any) -> str:
-    """`as_json(to_plain(value))`. It takes a tenth of the time for what records of a log mostly are."""
+    """`as_json(to_plain(value))`, several times as fast for bytes, texts, whole numbers and None."""
     if value is None:
         return "null"
     plain = _bytes_to_plain(value) if value.__class__ is bytes else value
