@@ -20,7 +20,9 @@
  * A type is unused if and only if: (1) no endpoint's block names it, whatever the state of its slot; (2) no descriptor that is
  * not FREE does, and so no message that lies in a queue or is held. The looks come in this order: a publisher that the first
  * does not see any more has linked its messages, which the second sees. An endpoint names its type in its block, and then
- * looks at the type's word. The offers of a band may go on naming a type that is gone: see topic_reset.
+ * looks at the type's word. The offers of a band may go on naming a type that is gone: see topic_reset. So may not the last
+ * message of a topic that is FREE, unless somebody held it when that was reset: then it is reset once more, when slots of
+ * types are short (reset_free_topics).
  *
  * A topic that is FREE keeps its queues, each with its last message. A process that has the slot CLAIMED resets what
  * belongs to a life (topic_reset): the retirer, and again the next maker, because the retirer may have died in it. The
@@ -205,6 +207,30 @@ bool retire_kept_topic(struct rtmw_region *r)
 }
 
 /* ---- types ---- */
+
+/* A last message of the topic names a type, though nobody holds it any more. */
+static bool has_typed_rest(struct rtmw_region *r, struct topic *t)
+{
+    for (uint32_t b = 0; b < BANDS; b++) {
+        struct descriptor *last = descriptor_at(r, link_index(load_seq(&t->band[b].tail)));
+        if (last && load_seq(&last->type) != TYPE_RAW && !descriptor_is_held(last)) return true;
+    }
+    return false;
+}
+
+/* The same steps as of a topic that is retired, with the slot to itself. */
+uint32_t reset_free_topics(struct rtmw_region *r)
+{
+    uint32_t reset = 0;
+    for (uint32_t topic = 0; topic < r->header->topics; topic++) {
+        uint64_t *word = &r->topics[topic].word, seen = load_seq(word);
+        if (slot_state_of(seen) != SLOT_FREE || !has_typed_rest(r, &r->topics[topic])) continue;
+        uint64_t mine = end_retiring(r, word, seen);
+        if (mine) give_back(r, topic, mine);
+        reset += mine != 0;
+    }
+    return reset;
+}
 
 static void mark_type(struct rtmw_region *r, struct marks *used, uint32_t type)
 {

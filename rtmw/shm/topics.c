@@ -233,9 +233,12 @@ int topic_open(struct rtmw_region *r, const char *name, uint64_t *life)
     return RTMW_OK;
 }
 
-/* Types that nobody uses give their slots back; then those that only the dead used, or the messages of idle topics. What
- * history keeps is not given up for a type. */
-static bool make_type_slots(struct rtmw_region *r) { return retire_types(r) || sweep_the_dead(r) || retire_topics(r); }
+/* Types that nobody uses give their slots back; then those of messages that were held longer than their topic lasted; then
+ * those that only the dead used, or the messages of idle topics. What history keeps is not given up for a type. */
+static bool make_type_slots(struct rtmw_region *r)
+{
+    return retire_types(r) || reset_free_topics(r) || sweep_the_dead(r) || retire_topics(r);
+}
 
 int type_open(struct rtmw_region *r, const rtmw_type *type, uint64_t *life)
 {

@@ -35,9 +35,10 @@ static inline bool is_marked(const struct marks *marks, uint32_t at) { return ma
 void mark_published(struct rtmw_region *,
                     struct marks *); /* topics that a publisher's slot names, whatever its state */
 bool is_published(struct rtmw_region *, uint32_t topic);
-uint32_t retire_topics(struct rtmw_region *); /* how many gave their slots back */
-bool retire_kept_topic(struct rtmw_region *); /* one that has only messages that history keeps */
-uint32_t retire_types(struct rtmw_region *);  /* how many gave their slots back */
+uint32_t retire_topics(struct rtmw_region *);     /* how many gave their slots back */
+bool retire_kept_topic(struct rtmw_region *);     /* one that has only messages that history keeps */
+uint32_t retire_types(struct rtmw_region *);      /* how many gave their slots back */
+uint32_t reset_free_topics(struct rtmw_region *); /* those of which a message that was held still names a type */
 /* After I said in shared memory that I use it: this life goes on for as long as I do. false: it is over */
 bool topic_stands(struct rtmw_region *, uint64_t life);
 bool type_stands(struct rtmw_region *, uint64_t life);

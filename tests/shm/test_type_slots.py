@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,6 +103,25 @@ def test_a_sample_that_is_held_keeps_its_type_though_its_topic_is_gone(domain: r
     assert "gone" not in {topic.name for topic in observe.topics(domain)}
     assert sample.value.dtype.names == ("a10000",)
     assert sample.value.item()[0] == 7.5
+
+
+def test_types_of_samples_that_were_held_longer_than_their_topics_give_their_slots_back(domain: rtmw.Domain) -> None:
+    held: list[rtmw.Sample[Any]] = []
+    for number in range(TYPES):
+        with (
+            rtmw.Publisher(f"held/{number // 8}", structure(number), domain=domain, priority=number % 8) as publisher,
+            rtmw.Subscriber(f"held/{number // 8}", rtmw.ANY, domain=domain) as subscriber,
+        ):
+            assert publisher.publish(record(number, number))
+            held.append(subscriber.receive(10.0))
+    with pytest.raises(rtmw.LimitReached, match="type slots"):
+        rtmw.Publisher("fresh", structure(TYPES), domain=domain)
+    assert [sample.value.item()[0] for sample in held] == [*range(TYPES)]
+    assert observe.topics(domain) == []
+    for sample in held:
+        sample.release()
+    come_and_go(domain, 1, start=TYPES, topic="fresh")
+    assert_whole(domain)
 
 
 def test_a_subscriber_of_any_type_decodes_each_message_by_the_type_that_it_was_published_with(
