@@ -5,7 +5,8 @@ when a subscriber of it is armed. A message is taken in the same step in which i
 a wait loses nothing.
 
 Who waits for room in a full queue sleeps in a thread of the loop's executor, and publishes in the loop: so a wait that
-is cancelled has published nothing, and leaves a thread that wakes within a slice of time.
+is cancelled has published nothing, and leaves a thread that wakes within a slice of time. While all threads of the
+executor are taken, as by programs that wait for messages there, the loop looks by itself.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ C = TypeVar("C", contravariant=True)
 LOOK_UP = shm.LOOK_UP_NS / 1e9
 """Seconds after which a waiter looks by itself: a publisher may have been stopped between appending and waking. With a
 deadline it looks after a quarter of that, if it is less."""
+
+LOOK_FOR_ROOM = 0.02
+"""Seconds after which who waits for room looks by itself: a thread mostly wakes earlier, after a slice of time."""
 
 
 class Awaited(Protocol[T]):
@@ -206,6 +210,8 @@ class Full(Protocol[C]):
 
     def _sleep(self, seconds: float | None, /) -> None: ...
 
+    def _has_room(self, priority: int, /) -> bool: ...
+
 
 Turns = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Lock]]
 """Of one publisher: who waits for room first, by event loop and priority."""
@@ -221,10 +227,31 @@ async def published_in_turn(publisher: Full[C], seconds: float | None, value: C,
         publisher._turns = weakref.WeakKeyDictionary()
     turns = publisher._turns.setdefault(loop, {})
     priority = options.get("priority")
-    async with turns.setdefault(publisher._priority if priority is None else priority, asyncio.Lock()):
+    if priority is None:
+        priority = publisher._priority
+    async with turns.setdefault(priority, asyncio.Lock()):
+        while (published := publisher._try(_left(end), value, **options)) is None:
+            await _room(publisher, priority, end)
+        return published
+
+
+def _left(end: float | None) -> float | None:
+    return None if end is None else max(0.0, end - CLOCK.monotonic())
+
+
+async def _room(publisher: Full[C], priority: int, end: float | None) -> None:
+    """Return when there may be room, or the time is up: a try encodes the value, and so has to be worth it."""
+    loop = asyncio.get_running_loop()
+    sleep = loop.run_in_executor(None, publisher._sleep, _left(end))
+    try:
         while True:
-            left = None if end is None else max(0.0, end - CLOCK.monotonic())
-            published = publisher._try(left, value, **options)
-            if published is not None:
-                return published
-            await loop.run_in_executor(None, publisher._sleep, left)
+            left = _left(end)
+            await asyncio.wait([sleep], timeout=LOOK_FOR_ROOM if left is None else min(left, LOOK_FOR_ROOM))
+            if sleep.done():
+                sleep.result()
+            if _left(end) == 0 or publisher._has_room(priority):
+                return
+            if sleep.done():
+                sleep = loop.run_in_executor(None, publisher._sleep, _left(end))
+    finally:
+        sleep.cancel()

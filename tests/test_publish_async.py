@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,28 @@ def test_a_message_without_room_within_max_blocking_is_refused_and_counted_once(
     run(main())
 
 
+def test_where_other_work_has_all_threads_of_the_loop_it_publishes_and_is_refused_all_the_same(run: Run) -> None:
+    """Each of these threads waits for something that the loop does afterwards."""
+
+    async def main() -> None:
+        loop, done = asyncio.get_running_loop(), threading.Event()
+        loop.set_default_executor(ThreadPoolExecutor(2))
+        busy = [loop.run_in_executor(None, done.wait, LONG) for _ in range(2)]
+        publisher, subscriber = full(max_blocking=0.05)
+        assert not await publisher.publish_async(b"refused")
+        assert publisher.stats().timed_out == 1
+        waiting = rtmw.Publisher("t", reliability=RELIABLE, max_blocking=None)
+        task = asyncio.create_task(waiting.publish_async(b"late"))
+        await until_it_waits(waiting)
+        assert taken(subscriber) == numbered(2)
+        assert await task
+        assert not any(one.done() for one in busy)
+        done.set()
+        assert all(await asyncio.gather(*busy))
+
+    run(main())
+
+
 def test_with_max_blocking_0_it_only_tries(run: Run) -> None:
     async def main() -> None:
         publisher, _ = full(max_blocking=0)
@@ -101,6 +124,31 @@ def test_with_max_blocking_0_it_only_tries(run: Run) -> None:
         assert not await publisher.publish_async(b"refused")
         assert threading.enumerate() == before
         assert publisher.stats().timed_out == 1
+
+    run(main())
+
+
+def test_a_value_is_not_encoded_again_while_the_queue_is_full(run: Run) -> None:
+    """Encoding takes the time of the loop."""
+    tries = 0
+
+    async def main() -> None:
+        subscriber = rtmw.Subscriber("t", reliability=RELIABLE, depth=2)
+        publisher = Counting("t", reliability=RELIABLE, max_blocking=None)
+        assert publisher.publish_many(numbered(2)) == 2
+        task = asyncio.create_task(publisher.publish_async(b"late"))
+        await until_it_waits(publisher)
+        for _ in range(20):
+            await asyncio.get_running_loop().run_in_executor(None, publisher._sleep, None)
+        assert tries <= 2
+        assert (await anext(subscriber)).value == numbered(1)[0]
+        assert await task
+
+    class Counting(rtmw.Publisher[bytes]):
+        def _try(self, *given: Any, **options: Any) -> bool | None:
+            nonlocal tries
+            tries += 1
+            return super()._try(*given, **options)
 
     run(main())
 

@@ -173,6 +173,9 @@ class Publisher(Generic[_T]):
     def _sleep(self, seconds: float | None, /) -> None:
         """Until what was refused last may have room, or for a slice of these seconds."""
 
+    def _has_room(self, priority: int, /) -> bool:
+        """Whether the queues have room for a message of this priority: else a try is in vain, and its encoding too."""
+
     def _forget(self) -> None: ...
     def _counters(self) -> tuple[int, int, int, int, int]: ...
     def _blockers(self) -> list[tuple[str, int, str, int, int, bool]]: ...

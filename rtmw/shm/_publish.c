@@ -252,6 +252,15 @@ PyObject *Publisher_sleep(PyObject *object, PyObject *given)
     Py_RETURN_NONE;
 }
 
+/* Whether the queues have room for a message of this priority: else a try is in vain, and its encoding too. */
+PyObject *Publisher_has_room(PyObject *object, PyObject *priority)
+{
+    Publisher *self = (Publisher *)object;
+    unsigned long band = PyLong_AsUnsignedLong(priority);
+    if (PyErr_Occurred() || !publisher_is_open(self)) return NULL;
+    return PyBool_FromLong(publisher_has_room(self->core, (uint32_t)(band % BANDS)));
+}
+
 /* The next values of a list, as many as go at once. false: one could not be encoded; those before it are in the batch. */
 static bool batch_fill(struct batch *batch, Publisher *self, PyObject *list, Py_ssize_t from)
 {

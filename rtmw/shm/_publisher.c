@@ -158,6 +158,7 @@ GUARD_FAST(Publisher_publish_many);
 GUARD_FAST(Publisher_loan);
 GUARD_FAST(Publisher_try);
 GUARD(Publisher_sleep);
+GUARD(Publisher_has_room);
 GUARD(Publisher_close);
 GUARD(Publisher_forget);
 GUARD(Publisher_counters);
@@ -181,6 +182,7 @@ static PyMethodDef Publisher_methods[] = {
      "close($self, /)\n--\n\nGive the endpoint back. What it published stays in the queues."},
     {"_try", FAST(GUARDED(Publisher_try)), METH_FASTCALL | METH_KEYWORDS, NULL},
     {"_sleep", GUARDED(Publisher_sleep), METH_O, NULL},
+    {"_has_room", GUARDED(Publisher_has_room), METH_O, NULL},
     {"_forget", GUARDED(Publisher_forget), METH_NOARGS, NULL},
     {"_counters", GUARDED(Publisher_counters), METH_NOARGS, NULL},
     {"_blockers", GUARDED(Publisher_blockers), METH_NOARGS, NULL},

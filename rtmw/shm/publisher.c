@@ -172,6 +172,16 @@ int publisher_wait(rtmw_publisher *p, uint64_t end)
     return woken == EINTR ? RTMW_INTERRUPTED : RTMW_EMPTY;
 }
 
+bool publisher_has_room(rtmw_publisher *p, uint32_t band)
+{
+    struct rtmw_region *r = p->region;
+    if (is_forked(r) || publisher_is_swept(p)) return true; /* which a try says */
+    lock_take(&r->lock);
+    bool room = reliable_room(p, band) != 0;
+    lock_give(&r->lock);
+    return room;
+}
+
 static bool is_worth_trying(rtmw_publisher *p)
 {
     struct rtmw_region *r = p->region;

@@ -18,6 +18,7 @@ int wait_state(struct rtmw_subscriber *, uint64_t now, uint64_t end);
  * to look whether anything else has happened in this program: twice a second, and each few milliseconds for room. */
 int subscriber_wait(struct rtmw_subscriber *, uint64_t end, uint64_t spin_ns);
 int publisher_wait(rtmw_publisher *, uint64_t end);
+bool publisher_has_room(rtmw_publisher *, uint32_t band); /* in the queues; memory is another thing */
 /* room.c: a publisher waits for memory, or was refused it: the dead are swept after, the stalled lapse. Lock held */
 void expel_for_memory(rtmw_publisher *);
 /* A RELIABLE subscriber because of which a publisher was refused last: one of its topic that is full in the band of that
