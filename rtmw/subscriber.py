@@ -15,7 +15,7 @@ from rtmw.domain import Domain, domain_of
 from rtmw.errors import RegionDamaged
 from rtmw.latency import Latency
 from rtmw.matching import TELL_AFTER_S, Offer, log_wait, silence, unheard
-from rtmw.patterns import check_levels
+from rtmw.patterns import check_levels, is_own
 from rtmw.publisher import check_count, wire_type
 from rtmw.qos import Reliability, check_reliability, check_seconds, check_times
 from rtmw.types import AnyType, MessageType, from_description, resolve, shown_name
@@ -210,8 +210,9 @@ class Subscriber(shm.Subscriber[T], Closing):
         return self._silence[1]
 
     def _log_silence(self) -> None:
-        """Log once why a wait without limit hears nothing, if there is a reason."""
-        reason = self._why_silent()
+        """Log once why a wait without limit hears nothing, if there is a reason. Topics of rtmw itself are silent for
+        long, as the queue of a core for which no program has work."""
+        reason = "" if is_own(self.topic) else self._why_silent()
         if reason and self._tells_after_ns:
             self._tells_after_ns = 0
             log_wait(self.topic, "a message", reason)

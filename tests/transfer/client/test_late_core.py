@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
+from rtmw.observe.transfers import COUNTERS_TOPIC
 from tests.transfer.core_process import PATIENCE, CoreProcess
 
 
@@ -75,3 +76,10 @@ def test_a_wait_that_is_no_time_is_refused(domain: rtmw.Domain, tmp_path: Path, 
             open("ingest", domain=domain, wait=wait)
     with pytest.raises((ValueError, TypeError), match="it must be seconds from 0, or None"):
         rtmw.Recorder("a", tmp_path / "run", domain=domain, wait=wait)
+
+
+def test_a_core_for_which_no_program_has_work_says_nothing(core: CoreProcess, domain: rtmw.Domain) -> None:
+    with rtmw.Subscriber(COUNTERS_TOPIC, domain=domain) as signs:
+        for _ in range(4):  # one a second
+            signs.receive(timeout=PATIENCE)
+    assert core.log() == ""
