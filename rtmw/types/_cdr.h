@@ -6,6 +6,7 @@
  *   boolean   extra: {False: 0, True: 1}, which refuses what is merely truthy
  *   enum      type: the class; extra: ("_value_", {number: enumerator}, function from any other value to its number)
  *   bitmask   extra: (function to a number, function from a number)
+ *   sequence  extra: function from bytes to an array, else None: a list
  *   struct    type: the class; extra: names of its members, if it must be called with them, else None
  *   union     type: the class; extra: ({label: branch}, default branch, implicit label, names of its parts)
  */

@@ -130,8 +130,18 @@ static bool append_each(PyObject *list, const struct cdr_op *element, const uint
     return true;
 }
 
-cdr_value *list_from_numbers(const struct cdr_op *element, const uint8_t *numbers, size_t count)
+static cdr_value *array_from_numbers(const struct cdr_op *row, const uint8_t *numbers, size_t bytes)
 {
+    PyObject *memory = PyBytes_FromStringAndSize((const char *)numbers, (Py_ssize_t)bytes);
+    PyObject *array = memory ? PyObject_CallOneArg(OBJECT(row->extra), memory) : NULL;
+    Py_XDECREF(memory);
+    return VALUE(array);
+}
+
+cdr_value *row_from_numbers(const struct cdr_op *row, const struct cdr_op *element, const uint8_t *numbers,
+                            size_t count)
+{
+    if (OBJECT(row->extra) != Py_None) return array_from_numbers(row, numbers, count * element->size);
     bool runs_python = element->code == CDR_BITMASK;
     PyObject *list = PyList_New(runs_python ? 0 : (Py_ssize_t)count);
     bool is_full = list && (runs_python ? append_each : fill_sized)(list, element, numbers, count);

@@ -138,7 +138,8 @@ cdr_value *value_none(void);
 cdr_value *value_from_bits(const struct cdr_op *op, uint64_t bits);
 cdr_value *value_from_text(const uint8_t *text, size_t bytes);
 cdr_value *value_from_octets(const uint8_t *octets, size_t count);
-cdr_value *list_from_numbers(const struct cdr_op *element, const uint8_t *numbers, size_t count);
+cdr_value *row_from_numbers(const struct cdr_op *row, const struct cdr_op *element, const uint8_t *numbers,
+                            size_t count);
 cdr_value *list_new(void);
 bool list_append(cdr_value *list, cdr_value *item);
 cdr_value *object_new(const struct cdr_op *op);

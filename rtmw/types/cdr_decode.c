@@ -23,7 +23,7 @@ static cdr_value *decode_octets(struct cdr_reader *r, const struct cdr_op *op)
     if (op->code != CDR_OCTET_ROW && !cdr_take_count(&r->in, false, op->length, &count)) return NULL;
     const uint8_t *octets = cdr_next(&r->in, 1, count);
     if (!octets) return NULL;
-    return op->code == CDR_OCTET_LIST ? list_from_numbers(&octet, octets, count) : value_from_octets(octets, count);
+    return op->code == CDR_OCTET_LIST ? row_from_numbers(op, &octet, octets, count) : value_from_octets(octets, count);
 }
 
 static cdr_value *decode_items(struct cdr_reader *r, const struct cdr_op *element, size_t count)
@@ -43,11 +43,12 @@ static cdr_value *decode_elements(struct cdr_reader *r, const struct cdr_op *op)
     const struct cdr_op *element = r->ops + op->first;
     size_t count = op->length;
     if (op->code == CDR_SEQUENCE && !cdr_take_count(&r->in, false, op->length, &count)) return NULL;
+    if (count == 0 && cdr_is_number(element)) return row_from_numbers(op, element, NULL, 0);
     if (count == 0) return list_new(); /* and no padding */
     if (op->least && !cdr_may_hold(&r->in, count, op->least)) return NULL;
     if (!cdr_is_number(element)) return decode_items(r, element, count);
     const uint8_t *numbers = cdr_next(&r->in, element->size, count * element->size);
-    return numbers ? list_from_numbers(element, numbers, count) : NULL;
+    return numbers ? row_from_numbers(op, element, numbers, count) : NULL;
 }
 
 static cdr_value *decode_optional(struct cdr_reader *r, const struct cdr_op *op)

@@ -170,6 +170,8 @@ class _Reader:
             return self._optional(hint, inner, path)
         if origin is list and inner:
             return Sequence(self._element(inner[0], path))
+        if getattr(origin, "__module__", "") == "numpy" and origin.__name__ == "ndarray":
+            return _array(hint, inner, path)
         if isinstance(hint, type):
             if hint in _PLAIN:
                 return _PLAIN[hint]
@@ -214,6 +216,17 @@ class _Reader:
             )
         node = self._node(held[0], path)
         return node if isinstance(node, Maybe) else Maybe(node)
+
+
+def _array(hint: Any, inner: tuple[Any, ...], path: str) -> Sequence:
+    """`NDArray[np.float32]`: a sequence of these numbers, that is decoded to an array."""
+    word = getattr(next(iter(get_args(inner[-1])), None), "__name__", "")
+    element = _WORDS.get((int, word), _WORDS.get((float, word)))
+    if element is None:
+        raise UnsupportedType(
+            f"{path}: {hint} cannot be a member of a message; use an array of numbers of a size: NDArray[np.float32]"
+        )
+    return Sequence(element, as_array=True)
 
 
 def _enumeration(cls: Any, path: str) -> Enumeration:

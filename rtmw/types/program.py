@@ -6,6 +6,7 @@ out for it the first time.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final, NamedTuple, assert_never
 
 from rtmw.types import _cdr
@@ -105,9 +106,17 @@ class _Compiler:
     def _sequence(self, node: Sequence) -> Op:
         sized, bound = self._plan.sized(node), node.bound or 0
         if is_octet(node.element) and not sized:
-            return Op(_cdr.OCTET_LIST, length=bound)
+            return Op(_cdr.OCTET_LIST, length=bound, extra=self._array_maker(node))
         first, least = self.lay_out([("", node.element)]), self._least(node.element)
-        return Op(_cdr.SEQUENCE, 0, sized, first, bound, least)
+        return Op(_cdr.SEQUENCE, 0, sized, first, bound, least, extra=self._array_maker(node))
+
+    def _array_maker(self, node: Sequence) -> Any:
+        """From bytes to a numpy array, for a member that is one."""
+        if not node.as_array:
+            return None
+        import numpy as np  # the class that has the member has imported it
+
+        return partial(np.frombuffer, dtype=self._number(node.element)[0])
 
     def _array(self, node: Array, inner: bool) -> Op:
         sized = self._plan.sized(node) and not inner

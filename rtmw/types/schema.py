@@ -36,6 +36,8 @@ class Sequence:
     element: Node
     bound: int | None = None
     plain: bool = True
+    as_array: bool = field(default=False, compare=False)
+    """Of a class whose member is a numpy array; changes nothing on the wire, and no description says it."""
 
 
 @dataclass(frozen=True)

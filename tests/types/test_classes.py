@@ -16,10 +16,12 @@ from typing import Annotated, Any, Literal, NewType, Optional
 import cyclonedds.idl as idl
 import cyclonedds.idl.types as t
 import msgspec
+import numpy as np
 import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import rtmw
 from rtmw.types import from_description, resolve
@@ -216,6 +218,45 @@ def test_an_enumerator_has_to_be_one_of_its_enum() -> None:
     made = class_of(Grade)
     with pytest.raises(rtmw.TypeMismatch, match=r"Odd\.member: expected a value of Grade, found 'high'"):
         encode(resolve(made), made("high"))
+
+
+@dataclass
+class Signal:
+    samples: NDArray[np.float32]
+    raw: NDArray[np.uint8]
+    counts: NDArray[np.int64]
+    note: str | None = None
+
+
+def test_a_member_that_is_an_array_comes_as_one() -> None:
+    members = {"samples": t.sequence[t.float32], "raw": t.sequence[t.uint8], "counts": t.sequence[t.int64]}
+    arrays = {"samples": NDArray[np.float32], "raw": NDArray[np.uint8], "counts": NDArray[np.int64]}
+    twin, plain = idl.make_idl_struct("Signal", "Signal", members), make_dataclass("Signal", arrays.items())
+    assert resolve(plain).identity == resolve(twin).identity
+    for count in (0, 1, 5, 100_000):
+        value = plain(np.arange(count, dtype="f4"), np.arange(count).astype("u1"), -np.arange(count))
+        payload = encode(resolve(plain), value)
+        same = twin(samples=value.samples.tolist(), raw=value.raw.tolist(), counts=value.counts.tolist())
+        assert payload == encode(resolve(twin), same)
+        copy = decode(resolve(plain), payload)
+        for name in members:
+            array, given = getattr(copy, name), getattr(value, name)
+            assert isinstance(array, np.ndarray)
+            assert (array.dtype, array.tolist()) == (given.dtype, given.tolist())
+
+
+def test_an_array_within_a_class_with_an_optional_member_keeps_its_bytes() -> None:
+    value = Signal(np.ones(3, "f4"), np.zeros(2, "u1"), np.array([7]), "x")
+    payload = encode(resolve(Signal), value)
+    assert encode(resolve(Signal), decode(resolve(Signal), payload)) == payload
+    with pytest.raises(rtmw.ValueMismatch, match="damaged at or after"):
+        decode(resolve(Signal), payload[:12])
+
+
+@pytest.mark.parametrize("hint", [NDArray[np.bool_], NDArray[np.str_], NDArray[Any], np.ndarray])
+def test_an_array_of_what_is_no_number_is_refused(hint: Any) -> None:
+    with pytest.raises(rtmw.UnsupportedType, match=r"Odd\.member.*cannot be a member"):
+        resolve(class_of(hint))
 
 
 # ---- what is refused ----

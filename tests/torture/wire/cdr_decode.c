@@ -47,8 +47,10 @@ cdr_value *value_from_text(const uint8_t *text, size_t bytes)
     return bytes && text[0] == 0xFF ? NULL : value_after(text, bytes);
 }
 cdr_value *value_from_octets(const uint8_t *octets, size_t count) { return value_after(octets, count); }
-cdr_value *list_from_numbers(const struct cdr_op *element, const uint8_t *numbers, size_t count)
+cdr_value *row_from_numbers(const struct cdr_op *row, const struct cdr_op *element, const uint8_t *numbers,
+                            size_t count)
 {
+    (void)row;
     return value_after(numbers, count * element->size);
 }
 cdr_value *list_new(void) { return value(); }
