@@ -75,7 +75,7 @@ class _Decoders:
     def __init__(self, region: shm.Region) -> None:
         self._region = region
         self._types: dict[int, MessageType] = {}
-        """By life, in the order in which they were met."""
+        """By life."""
 
     def __call__(self, life: int, data: shm.Sample[Any]) -> Any:
         if life == shm.TYPE_RAW:
@@ -88,8 +88,8 @@ class _Decoders:
         described = self._region.types().get(life)
         if described is None:
             raise RegionDamaged(f"a message of type {life}, which the region does not have; run `rtmw clean`")
-        if len(self._types) == _DECODERS_MOST:
-            del self._types[next(iter(self._types))]
+        if len(self._types) >= _DECODERS_MOST:
+            self._types.clear()  # in one step: other threads decode meanwhile
         self._types[life] = type = from_description(described[1])
         return type
 

@@ -54,8 +54,8 @@ def _table() -> dict[int, Message]:
         core.NO_TYPE_SLOT: (
             errors.LimitReached,
             "topic {subject!r}: every one of the 256 type slots of the domain is taken by a type that a publisher, a "
-            "subscriber or a message in a queue has; close some, clear topics that keep messages with `rtmw topic "
-            "clear`, or use another domain",
+            "subscriber or a message in a queue has, if only as the last one of a topic that is in use; close some, "
+            "`rtmw topic clear` topics that keep messages and that nobody uses, or use another domain",
         ),
         core.NOT_FOUND: (
             errors.DomainNotFound,

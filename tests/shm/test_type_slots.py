@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,22 @@ def test_types_of_samples_that_were_held_longer_than_their_topics_give_their_slo
         sample.release()
     come_and_go(domain, 1, start=TYPES, topic="fresh")
     assert_whole(domain)
+
+
+def test_the_refusal_says_what_gives_types_back_where_messages_have_them_all(domain: rtmw.Domain) -> None:
+    """Topics that keep messages, and are in use: they are cleared, and left."""
+    with ExitStack() as users:
+        for number in range(TYPES):
+            topic, priority = f"kept/{number // 8}", number % 8
+            if not priority:
+                users.enter_context(rtmw.Subscriber(topic, rtmw.ANY, domain=domain))
+            with rtmw.Publisher(topic, structure(number), domain=domain, priority=priority, history=1) as publisher:
+                assert publisher.publish(record(number, number))
+        with pytest.raises(rtmw.LimitReached, match=r"the last one of a topic that is in use; .*`rtmw topic clear`"):
+            rtmw.Publisher("fresh", structure(TYPES), domain=domain)
+    for number in range(TYPES // 8):
+        assert domain.region.clear(f"kept/{number}") == 8
+    come_and_go(domain, 1, start=TYPES, topic="fresh")
 
 
 def test_a_subscriber_of_any_type_decodes_each_message_by_the_type_that_it_was_published_with(
