@@ -26,6 +26,8 @@ LAYERS = (
         "rtmw.realtime",
         "rtmw.strict_json",
         "rtmw.units",
+        "rtmw.visible",
+        "rtmw.daemon_log",
         "rtmw.patterns",
         "rtmw.addresses",
         "rtmw.claims",

@@ -25,6 +25,8 @@ DURABLE = re.compile(r"\bos\.(?:fsync|fdatasync|sync|rename|renames|replace|f?tr
 CLOCK = re.compile(r"\b(?:clock_gettime|gettimeofday)\s*\(|\btime\s*\(\s*(?:NULL|0)\s*\)")
 PYTHON_CLOCK = re.compile(r"\btime\.(?:monotonic|time|perf_counter|clock_gettime)(?:_ns)?\(")
 LOCK = re.compile(r"\bfcntl\.(?:flock|lockf)\b|\bos\.lockf\b")
+PRINTS = re.compile(r"\bprint\(|\bsys\.std(?:out|err)\.write\(|\b[Cc]onsole\(\)?.*\.print\(")
+ESCAPES = re.compile(r"\bhtml(?:\.| import )escape\b|\.isprintable\(\)")
 ATOMIC = re.compile(r"__(?:atomic|sync)_\w+\s*\(|<stdatomic\.h>|\b_Atomic\b")
 
 
@@ -68,6 +70,23 @@ def test_python_reads_clocks_in_one_module() -> None:
 
 def test_locks_of_files_are_taken_in_one_module() -> None:
     assert {path for path in files_with(LOCK, {".py"}) if path.startswith("rtmw/")} == {"rtmw/locks.py"}
+
+
+def test_commands_print_through_the_module_that_makes_text_visible() -> None:
+    found = {path for path in files_with(PRINTS, {".py"}) if path.startswith(("rtmw/cli/", "rtmw/demo/"))}
+    change_in_place, speaks_json = ("rtmw/cli/line.py", "rtmw/cli/progress.py"), "rtmw/demo/child.py"
+    script_of_its_own = "rtmw/cli/completion.py"
+    assert found == {"rtmw/cli/show.py", *change_in_place, speaks_json, script_of_its_own}
+
+
+def test_text_of_others_is_made_visible_in_one_module() -> None:
+    found = {path for path in files_with(ESCAPES, {".py"}) if path.startswith("rtmw/")}
+    allowed = {  # what a name may be, what a payload of bytes is, and words of IDL
+        "rtmw/addresses.py", "rtmw/log/folder.py", "rtmw/cli/transfers.py", "rtmw/cli/values.py",
+        "rtmw/types/checks.py",
+        "rtmw/recording/schemas/idl.py",
+    }  # fmt: skip
+    assert found == {"rtmw/visible.py", *allowed}
 
 
 @pytest.mark.parametrize("path", sources(CODE), ids=name)

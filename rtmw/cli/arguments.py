@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import rtmw
 from rtmw.addresses import place_to_listen
@@ -47,6 +47,7 @@ from rtmw.cli.values import load_type
 from rtmw.net.settings import NODE
 from rtmw.optional import needing_dds
 from rtmw.qos import PRIORITIES, Reliability
+from rtmw.visible import visible
 
 Run = Callable[[argparse.Namespace], int]
 Commands = Any  # what `add_subparsers` gives; argparse does not export its class
@@ -60,7 +61,8 @@ class _Version(argparse.Action):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Names the nearest command or choice for a mistyped one. Parsers of commands are of this class, too."""
+    """Names the nearest command or choice for a mistyped one, and says in visible text what it was given. Parsers of
+    commands are of this class, too."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:
@@ -71,6 +73,9 @@ class _Parser(argparse.ArgumentParser):
                 raise
             nearest = f"{self.prog} {near[0]}" if action.nargs == argparse.PARSER else near[0]
             raise argparse.ArgumentError(action, f"there is no {value!r}; did you mean `{nearest}`?") from None
+
+    def error(self, message: str) -> NoReturn:
+        super().error(visible(message))
 
 
 def build_parser() -> argparse.ArgumentParser:

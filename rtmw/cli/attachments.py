@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rtmw.cli.common import CommandError
 from rtmw.cli.recording import working
-from rtmw.cli.show import Cell, Table, counted, show, show_json, size
+from rtmw.cli.show import Cell, Table, counted, say, show, show_json, size
 from rtmw.recording.paths import find_recording
 from rtmw.recording.recording import Recording
 from rtmw.recording.tools.attach import Additions, attach_to, attachment_named, extract_to, metadata_named
@@ -36,7 +36,7 @@ def extract(arguments: argparse.Namespace) -> int:
             if arguments.json:
                 show_json({"path": str(path), "size": length})
             else:
-                print(f"{path}: {size(length)}")
+                say(f"{path}: {size(length)}")
     return 0
 
 
@@ -52,7 +52,7 @@ def attach(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json({"path": str(target or source), **asdict(written)})
     else:
-        print(f"{target or source} has {counted(written.attachments, 'attachment')}")
+        say(f"{target or source} has {counted(written.attachments, 'attachment')}")
     return 0
 
 

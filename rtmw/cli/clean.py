@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rtmw import observe, shm
 from rtmw.cli.common import CommandError, look_at
-from rtmw.cli.show import size
+from rtmw.cli.show import say, size
 from rtmw.domain import Domain
 from rtmw.errors import AccessDenied, DomainError, DomainNotFound
 
@@ -23,7 +23,7 @@ def clean(arguments: argparse.Namespace) -> int:
     try:
         users = living(number)
     except DomainNotFound:
-        print(f"Domain {number} does not exist; {_remove_half_made(number)}")
+        say(f"Domain {number} does not exist; {_remove_half_made(number)}")
         return 0
     except AccessDenied:
         raise
@@ -36,11 +36,11 @@ def clean(arguments: argparse.Namespace) -> int:
             f"Domain {number} is in use by {', '.join(users)}; end them first, or remove it under them with --force."
         )
     if not arguments.yes and not _confirmed(number):
-        print("Nothing was removed.")
+        say("Nothing was removed.")
         return 0
     before = _objects(number)
     Domain.unlink(number)
-    print(f"Removed domain {number}: {_gone(before, number)}")
+    say(f"Removed domain {number}: {_gone(before, number)}")
     return 0
 
 

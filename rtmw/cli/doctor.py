@@ -11,7 +11,7 @@ from rtmw import observe, shm
 from rtmw.cli.common import look_at, open_to
 from rtmw.cli.environment import CHECK_COLUMNS, Check, checks, status_of, verdict
 from rtmw.cli.fitness import fitness
-from rtmw.cli.show import Cell, Table, counted, show, show_json, size
+from rtmw.cli.show import Cell, Table, counted, say, show, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.domain import domain_for_tool
 from rtmw.errors import DomainNotFound
@@ -63,14 +63,14 @@ def doctor(arguments: argparse.Namespace) -> int:
         return status_of(told, arguments.strict)
     show(_checks_table("This machine", machine))
     show(_checks_table("For real time", real_time))
-    print(f"Domains of this machine: {', '.join(str(number) for number in shm.domains()) or 'none'}")
+    say(f"Domains of this machine: {', '.join(str(number) for number in shm.domains()) or 'none'}")
     for name in leftovers:
-        print(f"{name} was left by a program that died; {'removed' if arguments.fix else '--fix removes it'}.")
+        say(f"{name} was left by a program that died; {'removed' if arguments.fix else '--fix removes it'}.")
     if findings is None:
-        print(f"Domain {arguments.domain} does not exist: there are no books to check.")
+        say(f"Domain {arguments.domain} does not exist: there are no books to check.")
     else:
         _show_findings(arguments.domain, findings)
-    print(f"{counted(told['faults'], 'fault')}, {counted(told['remarks'], 'remark')}.")
+    say(f"{counted(told['faults'], 'fault')}, {counted(told['remarks'], 'remark')}.")
     return status_of(told, arguments.strict)
 
 
@@ -113,20 +113,20 @@ def _show_findings(number: int, findings: _Findings) -> None:
     show(Table(f"Domain {number}, region {books.version}: {who}", columns, rows))
     show(tables_table(findings.tables))
     if any(table.reserved for table in findings.tables):
-        print("Reserved: for priorities 4 to 7 alone, of what RELIABLE subscribers have not read and of loans.")
+        say("Reserved: for priorities 4 to 7 alone, of what RELIABLE subscribers have not read and of loans.")
     for table in findings.tables:
         if table.share_of_all >= NEARLY_FULL:
-            print(f"Nearly full: {table.name}. {_advice(table.name, findings.holdings)}")
+            say(f"Nearly full: {table.name}. {_advice(table.name, findings.holdings)}")
     if findings.holdings:
         show(holdings_table(findings.holdings))
     show(books_table(books))
     for line in books.repaired:
-        print(f"Repaired: {line}")
+        say(f"Repaired: {line}")
     if books.reclaimed:
-        print(f"Given back: {counted(books.reclaimed, 'descriptor')} that no queue and nobody held.")
+        say(f"Given back: {counted(books.reclaimed, 'descriptor')} that no queue and nobody held.")
     for line in books.problems:
-        print(f"Problem: {line}")
-    print("The books do not balance." if books.problems else "The books balance.")
+        say(f"Problem: {line}")
+    say("The books do not balance." if books.problems else "The books balance.")
 
 
 def tables_table(tables: Sequence[TableUse]) -> Table:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ import rtmw
 from rtmw import shm
 from rtmw.cli.common import CommandError, await_topic, find_topic
 from rtmw.cli.filters import Filter
-from rtmw.cli.show import show_json
+from rtmw.cli.show import say, show_json, warn
 from rtmw.cli.values import lines, part_at, to_plain
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain, domain_for_tool
@@ -92,7 +91,7 @@ class _Sieve:
         topic = self._arguments.topic
         if set(find_topic(self._domain, self._arguments.domain, topic).types) <= self._hopeless:
             raise CommandError(f"A message on {topic} {fault}.")
-        print(f"rtmw: messages of type {type_name} are not shown: one {fault}.", file=sys.stderr)
+        warn(f"rtmw: messages of type {type_name} are not shown: one {fault}.")
 
 
 def _next(
@@ -131,10 +130,10 @@ def _print(sample: rtmw.Sample[Any], plain: Any, as_json: bool) -> None:
         show_json({**about, **{name: getattr(sample, name) for name in names}, "value": plain})
         return
     stamp = datetime.fromtimestamp(sample.source_time_ns / 1e9).isoformat(sep=" ", timespec="microseconds")
-    print(f"# {stamp}  {sample.topic}  {sample.type_name}  sequence {sample.sequence}  priority {sample.priority}")
-    print("\n".join([*lines(plain), "---"]), flush=True)
+    say(f"# {stamp}  {sample.topic}  {sample.type_name}  sequence {sample.sequence}  priority {sample.priority}")
+    say(*lines(plain), "---", flush=True)
 
 
 def _say_missed(missed: int) -> None:
     if missed:
-        print(f"rtmw: {missed} messages came faster than they could be printed and were missed.", file=sys.stderr)
+        warn(f"rtmw: {missed} messages came faster than they could be printed and were missed.")

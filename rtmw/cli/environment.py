@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from rtmw import shm
-from rtmw.cli.show import size
+from rtmw.cli.show import counted, size
 
 SHARED_MEMORY = "/dev/shm"
 USUAL_POOL = 64 << 20
 """Of a domain made with the defaults."""
 FUTEX_WAITV = 449
 """Number of the system call, the same on every architecture (Linux 5.16)."""
+UNKNOWN_MOST = 16
+"""Hosts that cannot be found after which a check looks no more up: each may take a name server's time-out."""
 ADVICE = {"cyclonedds": "only `rtmw node` and classes of cyclonedds.idl need it: pip install 'rtmw[dds]'"}
 """For packages that are not needed everywhere."""
 PACKAGES = ("rtmw", "numpy", "cyclonedds", "uvloop", "psutil", "rich")
@@ -65,6 +67,12 @@ def status_of(found: dict[str, int], strict: bool) -> int:
     if found["faults"]:
         return FAULT
     return REMARKS if strict and found["remarks"] else 0
+
+
+def not_looked_up(what: str, number: int, place: str) -> Check:
+    """Of hosts in a settings file, behind UNKNOWN_MOST that cannot be found. `place`: file and line."""
+    advice = f"{place}: {UNKNOWN_MOST} before cannot be found; begin with those"
+    return Check(counted(number, what), "not looked up", advice)
 
 
 def checks() -> list[Check]:

@@ -13,8 +13,9 @@ from typing import Any, Final
 import rtmw
 from rtmw.cli.common import CommandError, attach_served
 from rtmw.cli.endings import ends_in_order
+from rtmw.cli.line import show_over
 from rtmw.cli.paper import send_paper, written_paper
-from rtmw.cli.show import counted, duration, show_json, size
+from rtmw.cli.show import counted, duration, say, show_json, size, warn
 from rtmw.clock import CLOCK
 from rtmw.recording.tools.whole import written_whole
 from rtmw.transfer.client.viewer import Viewer
@@ -56,18 +57,16 @@ def send_command(arguments: argparse.Namespace) -> int:
         return int(bool(failed))
     for path, one in sent.items():
         if path not in failed and not arguments.quiet:
-            print(f"{path}: {one.state.name}, transfer {one.id}")
+            say(f"{path}: {one.state.name}, transfer {one.id}")
     for path, why in failed.items():
-        print(f"rtmw: {path}: {why}", file=sys.stderr)
+        warn(f"rtmw: {path}: {why}")
     return int(bool(failed))
 
 
 def _say_what_goes_on(sent: dict[Path, rtmw.Transfer]) -> None:
     """The command has ended, and what it has sent has not."""
-    for path, one in sent.items():
-        if one.id is not None and not one.has_ended:
-            print(f"\nrtmw: {path} goes on; to end it: rtmw transfers cancel {one.id}", end="", file=sys.stderr)
-    print(file=sys.stderr)
+    left = {path: one.id for path, one in sent.items() if one.id is not None and not one.has_ended}
+    warn("", *(f"rtmw: {path} goes on; to end it: rtmw transfers cancel {id}" for path, id in left.items()))
 
 
 def _file(name: str) -> Path:
@@ -159,12 +158,12 @@ class Line:
         text = progress_words(sizes, files, (done - self._first) / max(now - self._begun, 1e-9))
         text += f"; {why}" if why else ""
         if not on_terminal:
-            print(text, file=sys.stderr)
+            warn(text)
             return
         width = shutil.get_terminal_size().columns - 1
         if why and len(text) > width:
             text = f"{percent(*sizes)}; {why}"
-        print(f"\r\033[K{text[:width]}", end="", file=sys.stderr, flush=True)
+        show_over(text)
         self._is_open = True
         if files[0] == files[1]:
             self.end()
@@ -172,7 +171,7 @@ class Line:
     def end(self) -> None:
         """What is said next stands on a line of its own."""
         if self._is_open:
-            print(file=sys.stderr)
+            warn("")
         self._is_open = False
 
 
@@ -230,7 +229,7 @@ def _in_the_papers_form(folder: Path, letter: rtmw.Letter) -> Sequence[Path] | N
         return [written_paper(folder, letter)]
     except ValueError as error:
         letter.refuse(str(error))
-        print(f"rtmw: transfer {letter.id} from {letter.sender} is refused: {error}", file=sys.stderr, flush=True)
+        warn(f"rtmw: transfer {letter.id} from {letter.sender} is refused: {error}")
         return None
 
 
@@ -247,4 +246,4 @@ def _say(letter: rtmw.Letter, paths: Sequence[Path], as_json: bool) -> None:
         names = [str(path) for path in paths]
         show_json({"id": str(letter.id), "from": letter.sender, "files": names, "redelivered": letter.redelivered})
     else:
-        print(f"{', '.join(map(str, paths))} from {letter.sender}, transfer {letter.id}", flush=True)
+        say(f"{', '.join(map(str, paths))} from {letter.sender}, transfer {letter.id}", flush=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +13,12 @@ from rtmw import observe
 from rtmw.cli.common import CommandError, attach, look_at
 from rtmw.cli.node_status import find_status
 from rtmw.cli.picture import picture
-from rtmw.cli.show import counted, show_json
+from rtmw.cli.show import counted, say, show_json, warn
 from rtmw.errors import LimitReached, RtmwError
 from rtmw.observe import Edge, Graph, Process, TopicView
 from rtmw.observe.transfers import NODE_TOPIC
 from rtmw.qos import Reliability
+from rtmw.visible import visible
 
 
 def graph(arguments: argparse.Namespace) -> int:
@@ -29,23 +29,23 @@ def graph(arguments: argparse.Namespace) -> int:
     try:
         status = find_status(arguments.domain) if node else None
     except LimitReached as error:
-        print(
-            f"Other hosts are not shown, for what the node says needs a place in the domain: {error}", file=sys.stderr
-        )
+        warn(f"Other hosts are not shown, for what the node says needs a place in the domain: {error}")
         status = None
     transfers = transfer_edges(_members(arguments.domain), views) if core is not None else []
     found = observe.graph(views, transfers) if status is None else across(views, status, transfers)
     if status is not None and status["elsewhere_untold"]:
-        print(f"{status['elsewhere_untold']} further endpoints on other hosts are not shown", file=sys.stderr)
+        warn(f"{status['elsewhere_untold']} further endpoints on other hosts are not shown")
     title = f"Domain {arguments.domain}"
     if arguments.svg:
         _write(arguments.svg, picture(found, title))
+        if not arguments.json:
+            say(f"Wrote {arguments.svg}.")
     if arguments.json:
         show_json([record(edge) for edge in found.edges])
     elif arguments.dot:
-        print("\n".join(dot(found, title)))
+        say(*dot(found, title))
     elif not arguments.svg:
-        print("\n".join(lines(found, title)))
+        say(*lines(found, title))
     return 0
 
 
@@ -57,7 +57,7 @@ def _members(number: int) -> list[dict[str, Any]]:
         with attach(number) as domain, Viewer(domain) as viewer:
             members: list[dict[str, Any]] = viewer.show("members")
     except (RtmwError, TimeoutError) as error:
-        print(f"Transfers are not shown: {error}", file=sys.stderr)
+        warn(f"Transfers are not shown: {error}")
         return []
     return [member for member in members if member["pid"] != os.getpid()]
 
@@ -110,7 +110,6 @@ def _write(name: str, content: str) -> None:
         Path(name).write_text(content, encoding="utf-8")
     except OSError as error:
         raise CommandError(f"{name} cannot be written: {error.strerror}.") from error
-    print(f"Wrote {name}.")
 
 
 def record(edge: Edge) -> dict[str, object]:
@@ -151,7 +150,7 @@ def dot(graph: Graph, title: str) -> Iterator[str]:
             yield f"  subgraph cluster_{at} {{ label={_quoted(host)}; style=dashed;"
         for process in graph.processes:
             if process.host == host:
-                label = _quoted(f"{observe.program(process.name)}\\n{process.pid}")
+                label = _quoted(observe.program(process.name), str(process.pid))
                 yield f"  {_node(process)} [shape=box, style=rounded, label={label}];"
         if host:
             yield "  }"
@@ -170,5 +169,7 @@ def _node(process: Process) -> str:
     return _quoted(f"{process.host} {process.pid}") if process.host else f"p{process.pid}"
 
 
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '\\"') + '"'
+def _quoted(*lines: str) -> str:
+    """A string of graphviz, which reads a backslash, a quotation mark and the entities of HTML in it."""
+    escaped = (visible(line).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") for line in lines)
+    return '"' + "\\n".join(escaped) + '"'

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from rtmw.cli.common import CommandError
 from rtmw.cli.recording import working
-from rtmw.cli.show import Cell, Table, show, show_json
+from rtmw.cli.show import Cell, Table, show, show_json, warn
 from rtmw.cli.sources import partly
 from rtmw.errors import NotInstalled, RecordingError
 from rtmw.patterns import is_meant
@@ -48,5 +47,5 @@ def ingest(arguments: argparse.Namespace) -> int:
         rows: list[list[Cell]] = [[topic, count] for topic, count in sorted(messages.items())]
         show(Table(f"Added to {arguments.to}", ("topic", "messages"), rows))
         for where, why in (damaged | problems).items():
-            print(f"rtmw: {where}: not added: {why}", file=sys.stderr)
+            warn(f"rtmw: {where}: not added: {why}")
     return 1 if problems else partly(len(damaged), len(paths))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
+from rtmw.visible import visible
+
 _CLEAR: Final = "\r\x1b[K"
 
 
@@ -34,13 +36,14 @@ def line() -> Generator[Line]:
         yield lambda text: None
         return
     try:
-        yield _show
+        yield show_over
     finally:
         sys.stderr.write(_CLEAR)
         sys.stderr.flush()
 
 
-def _show(text: str) -> None:
+def show_over(text: str) -> None:
+    """Shows the text, as much of it as the terminal is wide, in place of the line on which the cursor stands."""
     width = shutil.get_terminal_size().columns - 1
-    sys.stderr.write(_CLEAR + text[:width])
+    sys.stderr.write(_CLEAR + visible(text)[:width])
     sys.stderr.flush()

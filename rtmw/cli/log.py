@@ -19,7 +19,7 @@ from rtmw.cli.common import CommandError
 from rtmw.cli.line import in_percent, line
 from rtmw.cli.log_info import LogInfo, info_of, is_log, show_info
 from rtmw.cli.log_replay import start_of
-from rtmw.cli.show import Cell, Table, counted, show, show_json, size
+from rtmw.cli.show import Cell, Table, counted, say, show, show_json, size, warn
 from rtmw.cli.values import lines, to_json, to_plain
 from rtmw.errors import LogError, UnsupportedType
 from rtmw.log import Missing, check, look_into, salvage
@@ -68,7 +68,7 @@ def _info_or_none(path: Path) -> LogInfo | None:
     try:
         return info_of(path)
     except LogError as error:
-        print(f"rtmw: {error}", file=sys.stderr)
+        warn(f"rtmw: {error}")
         return None
 
 
@@ -133,10 +133,7 @@ def _print(record: rtmw.LogRecord[Any], json: bool) -> None:
     labels = "".join(
         f" {name}={label!r}" for name, label in (("key", record.key), ("id", record.id)) if label is not None
     )
-    print(f"{record.position} {moment}{labels}")
-    for text in lines(to_plain(record.value), "  "):
-        print(text)
-    sys.stdout.flush()
+    say(f"{record.position} {moment}{labels}", *lines(to_plain(record.value), "  "), flush=True)
 
 
 def append_command(arguments: argparse.Namespace) -> int:
@@ -148,7 +145,7 @@ def append_command(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json({"path": arguments.path, "position": answer.position, "state": answer.state.name})
     else:
-        print(f"{arguments.path}: the record at {answer.position} is on the disk")
+        say(f"{arguments.path}: the record at {answer.position} is on the disk")
     return 0
 
 
@@ -178,23 +175,23 @@ def check_command(arguments: argparse.Namespace) -> int:
         return 0 if checked.is_whole else 1
     verdict = "whole" if checked.is_whole else "damaged"
     records, segments = counted(checked.records, "record"), counted(checked.segments, "segment")
-    print(f"{checked.path}: {verdict}, {records} in {segments} read")
+    say(f"{checked.path}: {verdict}, {records} in {segments} read")
     for problem in checked.problems:
-        print(f"  {problem}")
+        say(f"  {problem}")
     _say_missing(checked.missing)
     if checked.tail:
-        print(
+        say(
             f"  behind its end lie {size(checked.tail)} of records that were not answered: no damage; the next opening "
             "makes them durable or cuts them off"
         )
     if not checked.is_whole:
-        print(f"  restore it from a copy, or save what is whole: rtmw log salvage {checked.path} -o FOLDER")
+        say(f"  restore it from a copy, or save what is whole: rtmw log salvage {checked.path} -o FOLDER")
     return 0 if checked.is_whole else 1
 
 
 def _say_missing(missing: list[Missing]) -> None:
     for lost in missing:
-        print(f"  missing: positions {lost.start} up to {lost.end} ({size(lost.end - lost.start)}): {lost.why}")
+        say(f"  missing: positions {lost.start} up to {lost.end} ({size(lost.end - lost.start)}): {lost.why}")
 
 
 def salvage_command(arguments: argparse.Namespace) -> int:
@@ -204,10 +201,10 @@ def salvage_command(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json(asdict(saved))
         return 0
-    print(f"{saved.target}: {counted(saved.records, 'record')}, at new positions")
+    say(f"{saved.target}: {counted(saved.records, 'record')}, at new positions")
     _say_missing(saved.missing)
     if not saved.missing:
-        print("  nothing is missing")
+        say("  nothing is missing")
     return 0
 
 
@@ -226,7 +223,7 @@ def trim_command(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json({"path": arguments.path, "start": start, "removed": start - was})
     else:
-        print(f"{arguments.path}: begins at {start}; {size(start - was)} of records were removed")
+        say(f"{arguments.path}: begins at {start}; {size(start - was)} of records were removed")
     return 0
 
 
@@ -247,5 +244,5 @@ def export_command(arguments: argparse.Namespace) -> int:
         if arguments.json:
             show_json({"path": arguments.jsonl, "records": done})
         else:
-            print(f"{arguments.jsonl} has {counted(done, 'record')}")
+            say(f"{arguments.jsonl} has {counted(done, 'record')}")
     return 0

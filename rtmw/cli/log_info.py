@@ -138,4 +138,4 @@ def show_info(info: LogInfo) -> None:
         removed = size(found.compacted) if found.compacted else None
         rows.append([found.base, found.end, size(found.size), removed, found.records, duration(seconds), rate, speed])
     titles = ("from", "up to", "file", "compacted", "records", "time", "records/s", "bytes/s")
-    show(Table("\n".join(head), titles, rows))
+    show(Table(head[0], titles, rows, head[1:]))

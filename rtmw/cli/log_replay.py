@@ -11,7 +11,7 @@ from typing import Any, Final
 import rtmw
 from rtmw.cli.common import CommandError
 from rtmw.cli.endings import ends_in_order
-from rtmw.cli.show import counted, show_json, size
+from rtmw.cli.show import counted, say, show_json, size
 from rtmw.clock import CLOCK
 from rtmw.types import MessageType, carried_type
 
@@ -37,8 +37,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _type_of(folder: str) -> MessageType:
     """Of the log's values, without their classes: payloads pass through as they are."""
-    with rtmw.Log(f"{folder}/", rtmw.ANY, create=False) as log:
-        return carried_type(log.type.description)
+    try:
+        with rtmw.Log(f"{folder}/", rtmw.ANY, create=False) as log:
+            return carried_type(log.type.description)
+    except FileNotFoundError as error:
+        raise CommandError(str(error)) from None
 
 
 def start_of(given: Any) -> Any:
@@ -114,4 +117,4 @@ class _Player:
         if self._arguments.json:
             show_json({"published": self.messages, "bytes": self.bytes, "topics": sorted(self._publishers)})
         else:
-            print(f"published {counted(self.messages, 'message')}, {size(self.bytes)}")
+            say(f"published {counted(self.messages, 'message')}, {size(self.bytes)}")

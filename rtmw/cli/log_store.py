@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import threading
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -20,7 +19,7 @@ import rtmw
 from rtmw import observe
 from rtmw.cli.common import LOOK_S, CommandError, await_topic
 from rtmw.cli.endings import heeded
-from rtmw.cli.show import counted, show_json, size
+from rtmw.cli.show import counted, say, show_json, size, warn
 from rtmw.clock import CLOCK
 from rtmw.errors import LogFull
 from rtmw.types import MessageType, carried_type, resolve, shown_name
@@ -82,7 +81,7 @@ def _ending() -> Generator[threading.Event]:
 
 def _say(arguments: argparse.Namespace, text: str) -> None:
     if not arguments.quiet:
-        print(f"rtmw log store: {text}", file=sys.stderr, flush=True)
+        warn(f"rtmw log store: {text}")
 
 
 def _open(arguments: argparse.Namespace, kind: Any) -> rtmw.Log[Any]:
@@ -203,8 +202,8 @@ def _report(arguments: argparse.Namespace, stored: Stored) -> None:
     if arguments.json:
         show_json(vars(stored))
         return
-    print(f"stored {counted(stored.messages, 'message')}, {size(stored.bytes)}, of {', '.join(stored.topics)}")
+    say(f"stored {counted(stored.messages, 'message')}, {size(stored.bytes)}, of {', '.join(stored.topics)}")
     for cause, count in stored.missing.items():
-        print(f"missing: {count} {cause.replace('_', ' ')}")
+        say(f"missing: {count} {cause.replace('_', ' ')}")
     for reason in stored.unheard:
-        print(f"not heard: {reason}")
+        say(f"not heard: {reason}")

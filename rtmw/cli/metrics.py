@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from rtmw.addresses import metrics_url
 from rtmw.cli.common import look_at
+from rtmw.cli.show import say
 from rtmw.errors import RtmwError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def metrics(arguments: argparse.Namespace) -> int:
     from rtmw.net.metrics_server import as_text
 
     with look_at(arguments.domain):
-        sys.stdout.write(as_text(OfDomain(arguments.domain)))
+        say(*as_text(OfDomain(arguments.domain)).removesuffix("\n").split("\n"))
     return 0
 
 
@@ -57,7 +57,7 @@ def _serve(domain: int, address: str, port: int) -> int:
     try:
         server = MetricsServer(address, port, of_domain, of_domain.fault)
         try:
-            print(f"metrics of domain {domain} are at {metrics_url(address, server.port)}", flush=True)
+            say(f"metrics of domain {domain} are at {metrics_url(address, server.port)}", flush=True)
             signal.sigwait(ENDS)
         finally:
             server.close()

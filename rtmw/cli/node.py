@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rtmw.cli.common import CommandError
+from rtmw.cli.show import say
+from rtmw.daemon_log import VisibleLines, written
 from rtmw.domain import environment_domain
 from rtmw.errors import RtmwError
 from rtmw.net import signals
@@ -38,9 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
     given: dict[str, Any] = {name: getattr(arguments, name) for name in NODE.by_name}
     if arguments.systemd_unit:
         make_settings(None, given, base_settings())
-        print(systemd_unit(path, given, json=arguments.json), end="")
+        say(*systemd_unit(path, given, json=arguments.json).splitlines())
         return 0
-    with _logging(_Lines() if arguments.json else logging.Formatter("%(asctime)s rtmw node: %(message)s")) as log:
+    log = logging.getLogger("rtmw.node")
+    with written(log, _Lines() if arguments.json else VisibleLines("%(asctime)s rtmw node: %(message)s")):
         try:
             with signals.held():  # before any library has a thread
                 _serve(path, given)
@@ -58,18 +61,6 @@ def base_settings() -> Settings:
         return Settings(domain=environment_domain())
     except ValueError as error:
         raise CommandError(str(error)) from error
-
-
-@contextmanager
-def _logging(form: logging.Formatter) -> Generator[logging.Logger]:
-    log, handler = logging.getLogger("rtmw.node"), logging.StreamHandler(sys.stderr)
-    handler.setFormatter(form)
-    log.setLevel(logging.INFO)
-    log.addHandler(handler)
-    try:
-        yield log
-    finally:
-        log.removeHandler(handler)
 
 
 @contextmanager
@@ -109,4 +100,5 @@ def _begin_anew() -> NoReturn:
         if int(descriptor) > STDERR:
             with suppress(OSError):  # the one of the list itself
                 os.set_inheritable(int(descriptor), False)
+    logging.shutdown()  # what is still to be said, is
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, ANEW: "1"})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rtmw import observe, shm
 from rtmw.cli.common import look_at, open_to
-from rtmw.cli.environment import Check
+from rtmw.cli.environment import UNKNOWN_MOST, Check, not_looked_up
 from rtmw.cli.metrics import OfDomain
 from rtmw.cli.node import base_settings
 from rtmw.cli.node_explain import check_right
@@ -139,11 +139,15 @@ def _peers(settings: Settings, line: Line | None, path: Path) -> Iterator[Check]
     if not settings.peers:
         yield Check("peers", "found by multicast")
         return
-    place = place_of(path, "peers")  # once: to find it, the file is read
-    for peer in settings.peers:
+    place, unknown = place_of(path, "peers"), 0  # once: to find it, the file is read
+    for number, peer in enumerate(settings.peers):
+        if unknown >= UNKNOWN_MOST:
+            yield not_looked_up("further peer", len(settings.peers) - number, place)
+            return
         try:
             (address,) = addresses((peer,), line.is_ipv6 if line else are_ipv6(settings.peers))
         except RtmwError as error:
+            unknown += 1
             yield Check(f"peer {peer}", "not found", f"{place}: {error}")
         else:
             yield Check(f"peer {peer}", address)

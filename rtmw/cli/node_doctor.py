@@ -10,7 +10,7 @@ from typing import Any
 from rtmw.cli.environment import CHECK_COLUMNS, Check, status_of, verdict
 from rtmw.cli.node_links import examined
 from rtmw.cli.node_status import SILENT_S, find_status, services
-from rtmw.cli.show import Table, counted, duration, show, show_json, size
+from rtmw.cli.show import Table, counted, duration, say, show, show_json, size
 from rtmw.clock import CLOCK
 from rtmw.errors import DomainNotFound
 from rtmw.net.settings import other_pool
@@ -43,7 +43,7 @@ def doctor(arguments: argparse.Namespace) -> int:
         show_json({"domain": arguments.domain, "well": not told["faults"], **told, "checks": found})
     else:
         show(Table(f"The node of domain {arguments.domain}", CHECK_COLUMNS, [check.row() for check in found]))
-        print(f"{counted(told['faults'], 'fault')}, {counted(told['remarks'], 'remark')}.")
+        say(f"{counted(told['faults'], 'fault')}, {counted(told['remarks'], 'remark')}.")
     return status_of(told, arguments.strict)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtmw.cli.common import CommandError
 from rtmw.cli.node_status import find_status
-from rtmw.cli.show import Table, show, show_json, size
+from rtmw.cli.show import Table, say, show, show_json, size, warn
 from rtmw.errors import DomainNotFound, RtmwError
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def explain(arguments: argparse.Namespace) -> int:
         if table.rows:
             show(table)
     if warning:
-        print(f"Warning: {warning}.")
+        say(f"Warning: {warning}.")
     return 0
 
 
@@ -96,7 +95,7 @@ def check_right(arguments: argparse.Namespace) -> int:
     try:
         return _check_right(arguments)
     except RtmwError as error:
-        print(f"rtmw: {error}", file=sys.stderr)
+        warn(f"rtmw: {error}")
         return MISTAKE
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.show import Table, duration, show, show_json
+from rtmw.cli.show import Table, duration, say, show, show_json
 from rtmw.clock import CLOCK
 
 if TYPE_CHECKING:
@@ -157,4 +157,4 @@ def _tell(arguments: argparse.Namespace, lines: list[str], **facts: Any) -> None
     if arguments.json:
         show_json({"folder": str(arguments.folder), **facts})
     else:
-        print("\n".join(lines))
+        say(*lines)

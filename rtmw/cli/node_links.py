@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.addresses import place_to_listen, place_to_reach, unix_path
-from rtmw.cli.environment import Check
+from rtmw.cli.environment import UNKNOWN_MOST, Check, not_looked_up
 from rtmw.cli.show import Table, duration, size
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
@@ -147,8 +147,13 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
         if advice:
             advice = f"{place_of(path, 'listen', 'link')}: {advice}"
         yield Check("links are accepted at", f"{place}, {how}", advice)
-    said_at = place_of(path, "connect", "link")  # once: to find it, the file is read
-    for place in link.connect:
+    if not settings.allow.rules:
+        yield Check("rules of peers", "none", 'nobody may have a link: write an [[allow]] with peer = "rtmw://…"')
+    said_at, unknown = place_of(path, "connect", "link"), 0  # once: to find it, the file is read
+    for number, place in enumerate(link.connect):
+        if unknown >= UNKNOWN_MOST:
+            yield not_looked_up("further link", len(link.connect) - number, said_at)
+            return
         if unix_path(place):
             yield Check(f"link with {place}", "the kernel says which user listens there")
             continue
@@ -156,12 +161,11 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
         try:
             socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
+            unknown += 1
             advice = f"{said_at}: the host {host!r} cannot be found: {error}"
             yield Check(f"link with {place}", "not found", advice)
         else:
             yield Check(f"link with {place}", tcp)
-    if not settings.allow.rules:
-        yield Check("rules of peers", "none", 'nobody may have a link: write an [[allow]] with peer = "rtmw://…"')
 
 
 def _openssl(library: str, path: Path) -> Check:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rtmw.cli.common import CommandError, attach
 from rtmw.cli.environment import Check
 from rtmw.cli.node_links import links_table, links_words
-from rtmw.cli.show import Table, counted, show, show_json, size
+from rtmw.cli.show import Table, counted, say, show, show_json, size
 from rtmw.clock import CLOCK
 from rtmw.observe.transfers import STILL, service_fault
 
@@ -60,44 +60,44 @@ def info(arguments: argparse.Namespace) -> int:
         show_json(found)
         return 0
     nodes = nodes_met(found)
-    print(
+    say(
         f"Domain {found['domain']} is carried on DDS domain {found['dds_domain']} over "
         f"{found['interface'] or 'one of the interfaces'} ({found['interface_why']}); "
         f"{counted(len(nodes), 'other node')}, {counted(found['participants'], 'DDS participant')}"
     )
     if found.get("public_calls_only"):
-        print(f"Warning: {found['public_calls_only']}.")
+        say(f"Warning: {found['public_calls_only']}.")
     if found.get("pool_asked") not in (None, found.get("pool")):
-        print("Warning: the pool: {}; {}.".format(*other_pool(found["pool"], found["pool_asked"])))
+        say("Warning: the pool: {}; {}.".format(*other_pool(found["pool"], found["pool_asked"])))
     if found["metrics_port"] is not None:
-        print(f"Metrics: {metrics_url(found['metrics_address'], found['metrics_port'])}")
+        say(f"Metrics: {metrics_url(found['metrics_address'], found['metrics_port'])}")
     show(crossing_table("Out", found["out"]))
     show(crossing_table("In", found["in"]))
     for words in without_trailer(found):
-        print(words)
+        say(words)
     for title, way in (("Out, before", "out"), ("In, before", "in")):
         if found["ended"][way]:
             show(crossing_table(title, found["ended"][way]))
     show(unmatched_table(found))
     for words in here_only(found):
-        print(words)
+        say(words)
     if found.get("links"):
         show(links_table(found["links"]))
         for words in links_words(found["links"]):
-            print(words)
+            say(words)
     if found.get("undelivered"):
         show(crossing_table("Not delivered by nodes that have ended", found["undelivered"]))
     for check in services(found):
         if check.advice:
-            print(f"Warning: {check.name} {check.found}.")
+            say(f"Warning: {check.name} {check.found}.")
     if found["refusals"]:
         counts = ", ".join(f"{cause} {count}" for cause, count in sorted(found["refusals"].items()))
-        print(f"Refused, for it cannot be used: {counts}; the log says what the first of each was.")
+        say(f"Refused, for it cannot be used: {counts}; the log says what the first of each was.")
     if found["silent_s"] > SILENT_S:
-        print(f"Warning: the node has said nothing for {found['silent_s']:.0f} s: all of this may be out of date.")
+        say(f"Warning: the node has said nothing for {found['silent_s']:.0f} s: all of this may be out of date.")
     for peer in nodes:
         if peer["warning"]:
-            print(f"Warning: {peer['warning']}.")
+            say(f"Warning: {peer['warning']}.")
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import rtmw
 from rtmw.cli.common import CommandError, attach_served
-from rtmw.cli.show import show_json
+from rtmw.cli.show import say, show_json, warn
 from rtmw.recording.tools.whole import written_whole
 from rtmw.transfer.header import Content, File, Header, Kind
 from rtmw.transfer.paper import pack_paper, unpack_paper
@@ -42,9 +42,9 @@ def send_paper(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json(rows)
     for row in rows if not (arguments.json or arguments.quiet) else ():
-        print(f"{row['file']}: {row['state']}, transfer {row['id']}")
+        say(f"{row['file']}: {row['state']}, transfer {row['id']}")
     for name, why in failed.items():
-        print(f"rtmw: {name}: {why}", file=sys.stderr)
+        warn(f"rtmw: {name}: {why}")
     return int(bool(failed))
 
 

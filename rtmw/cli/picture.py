@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from rtmw import observe
 from rtmw.cli.show import counted
 from rtmw.observe import Edge, Graph, Process, TopicView
 from rtmw.qos import Reliability
+from rtmw.visible import markup, visible
 
 WIDTH, HEIGHT = 230.0, 46.0
 """Of a card, in pixels."""
@@ -79,10 +79,10 @@ def picture(graph: Graph, title: str) -> str:
     hue = {topic.name: HUES[at % len(HUES)] for at, topic in enumerate(graph.topics)}
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-        f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(title)}: {counts}">',
+        f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{markup(title)}: {counts}">',
         f"<style>{STYLE}</style>",
         f'<rect class="ground" width="{width:g}" height="{height:g}" rx="10"/>',
-        f'<text class="title" x="{MARGIN:g}" y="32">{escape(title)}</text>',
+        f'<text class="title" x="{MARGIN:g}" y="32">{markup(title)}</text>',
         f'<text class="small" x="{width - MARGIN:g}" y="32" text-anchor="end">{counts}</text>',
         *_heads(),
         *_curves(drawing, hue),
@@ -154,7 +154,7 @@ def _curves(drawing: Drawing, hue: dict[str, str]) -> Iterator[str]:
         told = f"{who} {does} {edge.topic}, {edge.reliability.name}"
         told += "" if edge.matched else ": meets nobody of its type and reliability"
         path = f"M{x0:.1f} {y0:.1f} C{middle:.1f} {y0:.1f} {middle:.1f} {y1:.1f} {x1:.1f} {y1:.1f}"
-        yield f'<path class="edge {kind}"{stroke} d="{path}"><title>{escape(told)}</title></path>'
+        yield f'<path class="edge {kind}"{stroke} d="{path}"><title>{markup(told)}</title></path>'
 
 
 def _port(drawing: Drawing, card: Card, other: Card, leaving: bool) -> float:
@@ -170,13 +170,13 @@ def _card(drawing: Drawing, card: Card, hue: dict[str, str]) -> str:
     corner = HEIGHT / 2 if is_topic else 8
     stroke = f' style="stroke: {hue[card.name]}; stroke-width: 2"' if is_topic else ""
     return (
-        f"<g><title>{escape(card.name)}, {escape(card.small)}</title>"
+        f"<g><title>{markup(card.name)}, {markup(card.small)}</title>"
         f'<rect class="{"card far" if card.far else "card"}"{stroke} x="{x:.1f}" y="{y:.1f}" '
         f'width="{WIDTH:g}" height="{HEIGHT:g}" rx="{corner:g}"/>'
         f'<text class="name" x="{x + WIDTH / 2:.1f}" y="{y + 20:.1f}" text-anchor="middle">'
-        f"{escape(_cut(card.name, LETTERS))}</text>"
+        f"{markup(_cut(visible(card.name), LETTERS))}</text>"
         f'<text class="small" x="{x + WIDTH / 2:.1f}" y="{y + 36:.1f}" text-anchor="middle">'
-        f"{escape(_cut(card.small, SMALL_LETTERS))}</text></g>"
+        f"{markup(_cut(visible(card.small), SMALL_LETTERS))}</text></g>"
     )
 
 

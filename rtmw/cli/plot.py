@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 from rtmw.cli.braille import chart
 from rtmw.cli.common import CommandError
 from rtmw.cli.recording import section_of, working
+from rtmw.cli.show import say
 from rtmw.cli.sources import over_readable
 from rtmw.errors import UnsupportedType
 from rtmw.optional import needed
 from rtmw.recording.places import place
 from rtmw.recording.recording import Recording
 from rtmw.recording.tools.whole import written_whole
+from rtmw.visible import label, visible
 
 if TYPE_CHECKING:
     from rtmw.recording.tools.series import Series
@@ -47,7 +49,7 @@ def plot(arguments: argparse.Namespace) -> int:
         else:
             with written_whole(target, replace=True) as temporary:
                 _draw(every, temporary, target.suffix)
-            print(target)
+            say(target)
     return status
 
 
@@ -70,18 +72,18 @@ def _show(every: Sequence[Series]) -> None:
     """One chart for each, as wide as the terminal."""
     width = shutil.get_terminal_size((100, 24)).columns
     for one in every:
-        print(f"{one.name}, {len(one.values):,} values")
+        say(f"{one.name}, {len(one.values):,} values")
         if not len(one.values):
             continue
         thin = one.thinned(2 * width)
         ends = _moment(int(one.times_ns[0])), _moment(int(one.times_ns[-1]))
         xs = ((thin.times_ns - thin.times_ns[0]) / 1e9).tolist()
-        print("\n".join(chart(xs, thin.values.tolist(), (width, ROWS), ends, _names(one))))
+        say(*chart(xs, thin.values.tolist(), (width, ROWS), ends, _names(one)))
 
 
 def _names(one: Series) -> list[str]:
-    """The texts of a series, cut to what an axis has room for; a message must not steer the terminal that shows it."""
-    return ["".join(c if c.isprintable() else "�" for c in name)[:LONGEST_NAME] for name in one.names]
+    """The texts of a series, cut to what an axis has room for."""
+    return [visible(name)[:LONGEST_NAME] for name in one.names]
 
 
 def _moment(ns: int) -> str:
@@ -99,7 +101,7 @@ def _draw(every: Sequence[Series], target: Path, suffix: str) -> None:
         axes.plot(thin.times_ns.astype("datetime64[ns]"), thin.values, linewidth=1.0, color="#2a6f97", drawstyle=steps)
         if one.names:
             axes.set_yticks(range(len(one.names)), _names(one), parse_math=False)
-        axes.set_title(one.name, loc="left", fontsize=10)
+        axes.set_title(label(one.name), loc="left", fontsize=10)
         axes.grid(color="#e5e5e5", linewidth=0.8)
     locator = dates.AutoDateLocator()
     axis = panels[-1][0].xaxis

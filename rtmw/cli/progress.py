@@ -8,9 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from rtmw.cli.show import counted, show_json, size
+from rtmw.cli.show import counted, show_json, size, warn
 from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK
+from rtmw.visible import visible
 
 if TYPE_CHECKING:
     from rtmw.recorder import RecorderStats
@@ -46,9 +47,9 @@ class Progress:
     def say(self, text: str) -> None:
         """A line that stays."""
         if self._live is not None:
-            self._live.console.print(text, markup=False, highlight=False)
+            self._live.console.print(visible(text), markup=False, highlight=False)
         elif not self._is_quiet:
-            print(f"rtmw record: {text}", file=sys.stderr, flush=True)
+            warn(f"rtmw record: {text}")
 
     def show(self, stats: RecorderStats) -> None:
         """Called often; shown when it is time."""
@@ -64,7 +65,7 @@ class Progress:
         elif self._live is not None:
             from rich.text import Text
 
-            self._live.update(Text(line(stats, before, now - then)), refresh=True)
+            self._live.update(Text(visible(line(stats, before, now - then))), refresh=True)
         else:
             self.say(line(stats, before, now - then))
 
@@ -104,7 +105,7 @@ def facts(stats: RecorderStats, paths: Sequence[Path] = ()) -> dict[str, Any]:
     return {**to_plain(stats), "missing": missing, **({"paths": [str(path) for path in paths]} if paths else {})}
 
 
-def summary(stats: RecorderStats, paths: Sequence[Path], is_snapshot: bool = False) -> str:
+def summary(stats: RecorderStats, paths: Sequence[Path], is_snapshot: bool = False) -> list[str]:
     """The outcome of a recording. Messages kept for a snapshot that was never requested are in no file."""
     messages, topics = counted(stats.messages, "message"), counted(stats.topics, "topic")
     lines = [f"recorded {messages} ({size(stats.bytes)}) of {topics}"]
@@ -115,4 +116,4 @@ def summary(stats: RecorderStats, paths: Sequence[Path], is_snapshot: bool = Fal
         lines = [f"took {messages} of {topics}, and wrote none: no snapshot was asked for (SIGUSR1, or the key s)"]
     lines += [f"missing: {causes(stats.missing)}"] if stats.missing else []
     lines += [uploaded(stats.uploads)] if stats.uploads is not None else []
-    return "\n".join([*lines, *map(str, paths)])
+    return [*lines, *map(str, paths)]

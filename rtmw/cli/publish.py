@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import is_dataclass
@@ -14,7 +13,7 @@ from typing import Any
 import rtmw
 from rtmw import observe
 from rtmw.cli.common import CommandError, look_at
-from rtmw.cli.show import counted, show_json
+from rtmw.cli.show import counted, say, show_json, warn
 from rtmw.cli.values import from_plain
 from rtmw.clock import CLOCK
 from rtmw.errors import DomainNotFound, UnsupportedType
@@ -43,9 +42,9 @@ def publish(arguments: argparse.Namespace) -> int:
         show_json({"topic": arguments.topic, "published": published, "refused": refused, "subscribers": matched})
     else:
         told = f"published {published} on {arguments.topic} for {counted(matched, 'subscriber')}"
-        print(told + (f", {refused} refused" if refused else ""))
+        say(told + (f", {refused} refused" if refused else ""))
     for one in stats.in_the_way if refused else ():
-        print(f"rtmw: in the way is {one}", file=sys.stderr)
+        warn(f"rtmw: in the way is {one}")
     if not matched:
         _warn(arguments, stats.refused)
     return 1 if refused else 0
@@ -55,7 +54,7 @@ def _warn(arguments: argparse.Namespace, refused: Sequence[str]) -> None:
     """Nobody subscribes, which looks like success: say it, with why those who are there are not matched."""
     told = f"rtmw: no subscriber of {arguments.topic} in domain {arguments.domain} is matched"
     told += ":" if refused else f"; rtmw topic info {shlex.quote(arguments.topic)} shows who is there."
-    print("\n".join([told, *(f"  {one}" for one in refused)]), file=sys.stderr)
+    warn(told, *(f"  {one}" for one in refused))
 
 
 def _message(arguments: argparse.Namespace) -> tuple[Any, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from rtmw.cli.common import LOOK_S, CommandError, attach
 from rtmw.cli.endings import heeded
 from rtmw.cli.keys import can_press, keys
 from rtmw.cli.progress import Progress, facts, summary
-from rtmw.cli.show import show_json
+from rtmw.cli.show import say, show_json, warn
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import DomainNotFound
@@ -82,7 +81,7 @@ def record(arguments: argparse.Namespace) -> int:
             if arguments.json:  # also when the disk has failed: the counters say what is in the files
                 show_json(facts(recorder.stats(), recorder.paths))
     if not arguments.json and not arguments.quiet:
-        print(summary(recorder.stats(), recorder.paths, bool(arguments.snapshot)), flush=True)
+        say(*summary(recorder.stats(), recorder.paths, bool(arguments.snapshot)), flush=True)
     uploads = recorder.stats().uploads
     return int(uploads is not None and uploads.waiting + uploads.lost > 0)
 
@@ -99,7 +98,7 @@ def _attached(arguments: argparse.Namespace, demands: _Demands) -> Domain:
                 raise CommandError(f"{str(error).rstrip('.')}. --wait waits for the domain.") from None
             if not told:
                 told = True
-                print(f"waiting for domain {arguments.domain}", file=sys.stderr, flush=True)
+                warn(f"waiting for domain {arguments.domain}")
             if (until is not None and CLOCK.monotonic() >= until) or demands.end.wait(LOOK_S):
                 raise CommandError(f"There was no domain {arguments.domain}, so nothing was recorded.") from None
 

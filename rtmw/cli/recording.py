@@ -14,7 +14,7 @@ from typing import IO, Any, Final
 
 from rtmw.cli.common import CommandError
 from rtmw.cli.line import in_percent, line
-from rtmw.cli.show import Cell, Table, counted, duration, show, show_json, size
+from rtmw.cli.show import Cell, Table, counted, duration, say, show, show_json, size, warn
 from rtmw.cli.sources import PARTLY, over_readable, partly, tell_left_out, tell_parts
 from rtmw.errors import RecordingError
 from rtmw.recording.paths import find_recording, find_recordings, recovered_of
@@ -43,7 +43,7 @@ def info(arguments: argparse.Namespace) -> int:
             try:
                 facts = info_of(path)
             except (RecordingError, FileNotFoundError) as error:
-                print(f"rtmw: {_sentence(error) if isinstance(error, OSError) else error}", file=sys.stderr)
+                warn(f"rtmw: {_sentence(error) if isinstance(error, OSError) else error}")
                 continue
             known.append(facts)
             if arguments.json:
@@ -109,7 +109,7 @@ def _recover_each(sources: list[Path], arguments: argparse.Namespace, progress: 
         else:
             _show_recovered(recovered, arguments.in_place)
     if whole and not arguments.json:
-        print(f"whole, and left as they are: {counted(whole, 'recording')}")
+        say(f"whole, and left as they are: {counted(whole, 'recording')}")
     return status
 
 
@@ -171,7 +171,7 @@ def convert(arguments: argparse.Namespace) -> int:
         return 0
     _say_has(arguments.output, Written(converted.messages))
     if converted.untyped:
-        print(f"rtmw: the bag does not say what these types are: {', '.join(converted.untyped)}", file=sys.stderr)
+        warn(f"rtmw: the bag does not say what these types are: {', '.join(converted.untyped)}")
     return 0
 
 
@@ -188,13 +188,13 @@ def images(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json({"path": arguments.output, **asdict(written)})
         return int(written.left_out_count > 0) or status
-    print(f"{arguments.output} has {counted(written.images.total(), 'image')}")
+    say(f"{arguments.output} has {counted(written.images.total(), 'image')}")
     for topic, count in sorted(written.images.items()):
-        print(f"  {topic}: {count}")
+        say(f"  {topic}: {count}")
     if written.left_out_count:
-        print(f"  left out: {counted(written.left_out_count, 'image')}")
+        say(f"  left out: {counted(written.left_out_count, 'image')}")
     for topic, reason in sorted(written.left_out.items()):
-        print(f"  {topic}: {reason}", file=sys.stderr)
+        warn(f"  {topic}: {reason}")
     return int(written.left_out_count > 0) or status
 
 
@@ -218,14 +218,14 @@ def _say_written(arguments: argparse.Namespace, written: Written) -> int:
         return 0
     _say_has(arguments.output, written)
     if written.carried:
-        print(f"  latched before that, and carried over: {counted(written.carried, 'message')}")
+        say(f"  latched before that, and carried over: {counted(written.carried, 'message')}")
     if written.attachments_left_out:
-        print(f"  left out, logged at another time: {counted(written.attachments_left_out, 'attachment')}")
+        say(f"  left out, logged at another time: {counted(written.attachments_left_out, 'attachment')}")
     return 0
 
 
 def _say_has(target: str, written: Written) -> None:
-    print(f"{target} has {counted(written.messages, 'message')}{_and_attachments(written.attachments)}")
+    say(f"{target} has {counted(written.messages, 'message')}{_and_attachments(written.attachments)}")
 
 
 def _and_attachments(count: int) -> str:
@@ -277,10 +277,10 @@ def _show_info(facts: RecordingInfo) -> None:
     if facts.attachments:
         lines.append(f"{counted(facts.attachments, 'attachment')}")
     rows: list[list[Cell]] = [[t.topic, _type(t), t.messages, t.rate, _missing(t)] for t in facts.topics]
-    show(Table("\n".join(lines), TOPIC_COLUMNS, rows))
+    show(Table(lines[0], TOPIC_COLUMNS, rows, lines[1:]))
     for topic in facts.topics:
         if topic.problem:
-            print(f"{topic.topic}: {topic.problem}")
+            say(f"{topic.topic}: {topic.problem}")
 
 
 def _type(topic: TopicInfo) -> str:
@@ -299,7 +299,7 @@ def _show_run(run: RunInfo, as_json: bool) -> None:
     if run.incomplete:
         lines.append(f"not complete: {counted(run.incomplete, 'file')}")
     rows: list[list[Cell]] = [[t.topic, t.type, t.messages, t.rate, _missing(t)] for t in run.topics]
-    show(Table("\n".join(lines), TOPIC_COLUMNS, rows))
+    show(Table(lines[0], TOPIC_COLUMNS, rows, lines[1:]))
 
 
 def _moment(stamp_ns: int) -> str:
@@ -313,28 +313,28 @@ def _missing(topic: TopicInfo) -> str | None:
 def _show_checked(checked: Checked) -> None:
     verdict = "damaged" if checked.problems else "whole, but without an end" if checked.ending else "whole"
     messages, chunks = counted(checked.messages, "message"), counted(checked.chunks, "chunk")
-    print(f"{checked.path}: {verdict}, {messages} in {chunks} read")
+    say(f"{checked.path}: {verdict}, {messages} in {chunks} read")
     for problem in filter(None, [*checked.problems, checked.ending]):
-        print(f"  {problem}")
+        say(f"  {problem}")
     for topic, count in checked.gaps.items():
-        print(f"  {topic}: {counted(count, 'message')} published and not recorded")
+        say(f"  {topic}: {counted(count, 'message')} published and not recorded")
     for topic, count in checked.missed.items():
-        print(f"  {topic}: {counted(count, 'message')} missed, says the recorder")
+        say(f"  {topic}: {counted(count, 'message')} missed, says the recorder")
 
 
 def _show_recovered(recovered: Recovered, in_place: bool) -> None:
     if recovered.was_complete:
         done = "nothing was changed" if in_place else f"{recovered.target} is a copy"
-        print(f"{recovered.source} was whole: {done}")
+        say(f"{recovered.source} was whole: {done}")
         return
     messages, chunks = counted(recovered.messages, "message"), counted(recovered.chunks, "chunk")
-    print(f"{recovered.target}: {messages} in {chunks}{_and_attachments(recovered.attachments)}")
+    say(f"{recovered.target}: {messages} in {chunks}{_and_attachments(recovered.attachments)}")
     for lost in recovered.lost:
-        print(f"  lost: {_loss(lost)}")
+        say(f"  lost: {_loss(lost)}")
     if recovered.without_side:
-        print(f"  without priority, publisher and lifetime: {counted(recovered.without_side, 'message')}")
+        say(f"  without priority, publisher and lifetime: {counted(recovered.without_side, 'message')}")
     if not recovered.lost:
-        print("  nothing was lost but the index, which is there again")
+        say("  nothing was lost but the index, which is there again")
 
 
 def _loss(lost: Lost) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -12,7 +11,7 @@ from rtmw.cli.common import CommandError
 from rtmw.cli.endings import ends_in_order
 from rtmw.cli.keys import has_terminal, keys
 from rtmw.cli.line import Line, is_seen, line
-from rtmw.cli.show import counted, duration, show_json, size
+from rtmw.cli.show import counted, duration, say, show_json, size, warn
 from rtmw.cli.sources import PARTLY, over_readable
 from rtmw.clock import CLOCK
 from rtmw.player import Replay, ReplayStats
@@ -33,13 +32,13 @@ def replay(arguments: argparse.Namespace) -> int:
     opened, status = over_readable(paths, arguments.strict, lambda readable: _opened(readable, arguments))
     with ends_in_order(), opened as playing:
         for topic, reason in playing.skipped.items():
-            print(f"rtmw: {topic} is not played: {reason}", file=sys.stderr)
+            warn(f"rtmw: {topic} is not played: {reason}")
         if not playing.topics:
             why = "none of the topics can be played" if playing.skipped else "no topics, or only those of rtmw"
             raise CommandError(f"There is nothing to play in {', '.join(arguments.paths)}: {why}.")
         if playing.position > playing.duration:
             ends = f"the recording ends {playing.duration:g} s after it began"
-            print(f"rtmw: {ends}, before --start: only what was valid then is published.", file=sys.stderr)
+            warn(f"rtmw: {ends}, before --start: only what was valid then is published.")
         _await_subscribers(playing, arguments)
         began = CLOCK.monotonic()
         try:  # from here on something is published, and said
@@ -50,9 +49,9 @@ def replay(arguments: argparse.Namespace) -> int:
             stats = playing.stats()
             for topic, reasons in playing.refused.items():
                 nobody = counted(stats.topics[topic].unheard, "message")
-                print(f"rtmw: {topic}: nobody could take {nobody}: {'; '.join(reasons)}", file=sys.stderr)
+                warn(f"rtmw: {topic}: nobody could take {nobody}: {'; '.join(reasons)}")
             for what in playing.left_out:
-                print(f"rtmw: left out: {what}", file=sys.stderr)
+                warn(f"rtmw: left out: {what}")
             _report(stats, CLOCK.monotonic() - began, arguments.json)
         status = PARTLY if playing.left_out else status
     return 1 if sum(count for cause, count in stats.dropped.items() if cause != "expired") else status
@@ -152,7 +151,7 @@ def _report(stats: ReplayStats, seconds: float, as_json: bool) -> None:
         show_json({**facts, **timing})
         return
     late = duration(stats.lateness.percentile(99))
-    print(
+    say(
         f"published {counted(stats.published, 'message')}, {size(stats.bytes)}, in {seconds:.1f} s"
         + (f"; 99 % within {late} of their time" if late else "")
         + (f"; nobody could take {stats.unheard}" if stats.unheard else "")

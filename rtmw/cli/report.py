@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rtmw.cli.common import CommandError
 from rtmw.cli.line import in_percent, line
-from rtmw.cli.show import show_json
+from rtmw.cli.show import say, show_json
 from rtmw.cli.sources import PARTLY
 from rtmw.clock import CLOCK
 from rtmw.errors import NotInstalled
@@ -70,10 +70,10 @@ def _is_bad(checks: Sequence[Check], what: str) -> bool:
 
 
 def _say(output: str, checks: Sequence[Check]) -> None:
-    print(f"{output}: {worst(checks)}")
+    say(f"{output}: {worst(checks)}")
     for check in checks:
         if check.level > Level.PASS:
-            print(f"  {check.level}  {check.name}: {check.reason}")
+            say(f"  {check.level}  {check.name}: {check.reason}")
 
 
 def _report(arguments: argparse.Namespace) -> tuple[Check, ...]:

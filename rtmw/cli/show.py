@@ -1,4 +1,8 @@
-"""Show data: rich tables on a terminal, aligned text otherwise, JSON for programs."""
+"""Show data: rich tables on a terminal, aligned text otherwise, JSON for programs.
+
+Commands print through this module alone (and `line`, what changes in place): names and texts in what they print come
+from files, programs and peers, and pass `visible` here.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from rtmw.strict_json import as_json
 from rtmw.units import counted as counted
 from rtmw.units import duration as duration
 from rtmw.units import size as size
+from rtmw.visible import visible
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -33,6 +38,8 @@ class Table:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
+    notes: Sequence[str] = ()
+    """Lines below the title."""
 
     def numeric(self, column: int) -> bool:
         """Whether the column holds nothing but numbers, and gaps."""
@@ -43,7 +50,15 @@ class Table:
         """The same without one of its columns."""
         at = list(self.columns).index(column)
         rows = [[*row[:at], *row[at + 1 :]] for row in self.rows]
-        return Table(self.title, [*self.columns[:at], *self.columns[at + 1 :]], rows)
+        return Table(self.title, [*self.columns[:at], *self.columns[at + 1 :]], rows, self.notes)
+
+    def head(self) -> list[str]:
+        """The title and the notes as they are shown: a line each."""
+        return [visible(line) for line in (self.title, *self.notes) if line]
+
+    def cells(self) -> list[list[str]]:
+        """The headings and the rows as they are shown."""
+        return [[text(cell) for cell in row] for row in (self.columns, *self.rows)]
 
 
 class Display(Protocol):
@@ -57,6 +72,16 @@ class Display(Protocol):
 def on_terminal() -> bool:
     """Whether a person is looking."""
     return sys.stdout.isatty()
+
+
+def say(*lines: object, flush: bool = False) -> None:
+    """Print lines on standard output. A line break within one of them is shown as an escape."""
+    print(*(visible(str(line)) for line in lines), sep="\n", flush=flush)
+
+
+def warn(*lines: object) -> None:
+    """Print lines on standard error, as `say` does."""
+    print(*(visible(str(line)) for line in lines), sep="\n", file=sys.stderr, flush=True)
 
 
 def show(table: Table) -> None:
@@ -76,7 +101,7 @@ def show(table: Table) -> None:
 
 def show_json(data: Any) -> None:
     """Print one JSON document on a line of its own."""
-    print(as_json(to_plain(data)), flush=True)
+    say(as_json(to_plain(data)), flush=True)
 
 
 @contextmanager
@@ -113,7 +138,7 @@ class Screen:
 
 def as_text(table: Table) -> str:
     """Aligned text, the title first."""
-    cells = [list(table.columns), *([text(cell) for cell in row] for row in table.rows)]
+    cells = table.cells()
     widths = [max(len(row[i]) for row in cells) for i in range(len(table.columns))]
     right = [table.numeric(i) for i in range(len(table.columns))]
     lines = [
@@ -122,7 +147,7 @@ def as_text(table: Table) -> str:
         )
         for row in cells
     ]
-    return "\n".join(line.rstrip() for line in ([table.title] if table.title else []) + lines)
+    return "\n".join(line.rstrip() for line in table.head() + lines)
 
 
 def as_rich(table: Table, widths: Sequence[int] | None = None) -> RichTable:
@@ -131,12 +156,14 @@ def as_rich(table: Table, widths: Sequence[int] | None = None) -> RichTable:
     from rich.markup import escape
     from rich.table import Table as RichTable
 
-    rich = RichTable(title=escape(table.title), title_justify="left", box=SIMPLE_HEAD, padding=0)
-    for index, column in enumerate(table.columns):
+    columns, *rows = table.cells()
+    title = escape("\n".join(table.head()))
+    rich = RichTable(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
+    for index, column in enumerate(columns):
         justify: Literal["left", "right"] = "right" if table.numeric(index) else "left"
-        rich.add_column(column, justify=justify, overflow="fold", width=widths[index] if widths else None)
-    for row in table.rows:
-        rich.add_row(*(escape(text(cell)) for cell in row))
+        rich.add_column(escape(column), justify=justify, overflow="fold", width=widths[index] if widths else None)
+    for row in rows:
+        rich.add_row(*map(escape, row))
     return rich
 
 
@@ -147,9 +174,10 @@ def column_widths(table: Table, width: int) -> list[int] | None:
     """
     from rich.cells import cell_len
 
+    columns, *rows = table.cells()
     widths = [
-        max(cell_len(word) for word in [*column.split(), *(text(row[index]) for row in table.rows)])
-        for index, column in enumerate(table.columns)
+        max(cell_len(word) for word in [*column.split(), *(row[index] for row in rows)])
+        for index, column in enumerate(columns)
     ]
     texts = [index for index in range(len(widths)) if not table.numeric(index)]
     excess = sum(widths) + len(widths) + 1 - width  # a space before, between and behind the columns
@@ -164,9 +192,9 @@ def column_widths(table: Table, width: int) -> list[int] | None:
 
 def as_records(table: Table, width: int) -> str:
     """A paragraph a row, each value behind the name of its column."""
-    lines = [table.title] if table.title else []
-    for row in table.rows:
-        pairs = [f"{column} {text(cell) or '-'}" for column, cell in zip(table.columns, row, strict=True)]
+    lines, (columns, *rows) = table.head(), table.cells()
+    for row in rows:
+        pairs = [f"{column} {cell or '-'}" for column, cell in zip(columns, row, strict=True)]
         line = "  " + pairs[0]
         for pair in pairs[1:]:
             if len(line) + 3 + len(pair) > width:
@@ -184,4 +212,4 @@ def text(cell: Cell) -> str:
         return "-"
     if isinstance(cell, float):
         return f"{cell:.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"
-    return str(cell)
+    return visible(str(cell))

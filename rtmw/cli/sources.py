@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
+from rtmw.cli.show import warn
 from rtmw.errors import RecordingDamaged, RecordingError
 from rtmw.recording.footer import is_finished
 from rtmw.recording.header import read_header
@@ -47,7 +47,7 @@ def _begin(path: Path) -> None:
         with suppress(RecordingError, OSError):
             if not is_finished(file):
                 why = "its recorder was killed or still writes, or the file was cut"
-                print(f"rtmw: {path} has no end: {why}. What is whole is read", file=sys.stderr)
+                warn(f"rtmw: {path} has no end: {why}. What is whole is read")
 
 
 def over_readable(
@@ -81,4 +81,4 @@ def partly(bad: int, all: int) -> int:
 
 def tell_left_out(why: Exception) -> None:
     """Says on standard error that a recording, which the reason names, is left out."""
-    print(f"rtmw: left out: {why}", file=sys.stderr)
+    warn(f"rtmw: left out: {why}")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import base64
-import sys
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtmw.cli.recording import working
-from rtmw.cli.show import Cell, Table, counted, show
+from rtmw.cli.show import Cell, Table, counted, say, show, warn
 from rtmw.cli.sources import over_readable
 from rtmw.optional import needed
 from rtmw.strict_json import as_json
@@ -33,12 +32,12 @@ def sql(arguments: argparse.Namespace) -> int:
         rows: list[dict[str, Any]] = answer.to_pylist()
         if arguments.json:
             for row in rows:
-                print(as_json(row, plain))
+                say(as_json(row, plain))
         elif answer.column_names:
             cells = [[cell(value) for value in row.values()] for row in rows]
             show(Table(counted(len(rows), "row"), answer.column_names, cells))
         if arguments.explain:
-            print(f"rtmw: read {planned}", file=sys.stderr)
+            warn(f"rtmw: read {planned}")
     return status
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rtmw import observe
 from rtmw.cli.common import attach, find_topic, look_at
-from rtmw.cli.show import Table, counted, duration, show, show_json, size
+from rtmw.cli.show import Table, counted, duration, say, show, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK
 from rtmw.qos import Reliability
@@ -55,7 +55,8 @@ def list_topics(arguments: argparse.Namespace) -> int:
         show_json([_summary(view) for view in views])
         return 0
     if arguments.names:
-        print("".join(f"{view.name}\n" for view in views), end="")
+        for view in views:
+            say(view.name)
         return 0
     rows = [(view.name, ", ".join(view.types), *list(_summary(view).values())[2:]) for view in views]
     columns = ("topic", "types", "publishers", "subscribers", "published", "bytes", "queued", "dropped")
@@ -90,11 +91,11 @@ def info(arguments: argparse.Namespace) -> int:
         show_json({**to_plain(view), "mismatches": found})
         return 0
     queued = " ".join(f"{band}:{number}" for band, number in enumerate(view.queued) if number) or "nothing"
-    print(f"Topic {view.name}: {counted(view.published, 'message')}, {size(view.bytes)}; queued by priority: {queued}")
+    say(f"Topic {view.name}: {counted(view.published, 'message')}, {size(view.bytes)}; queued by priority: {queued}")
     show(publishers_table(view))
     show(subscribers_table(view))
     for line in found:
-        print(f"Not matched: {line}")
+        say(f"Not matched: {line}")
     return 0
 
 
@@ -106,7 +107,7 @@ def clear(arguments: argparse.Namespace) -> int:
     if arguments.json:
         show_json({"topic": arguments.topic, "cleared": messages})
     else:
-        print(f"{arguments.topic}: late subscribers get none of the {counted(messages, 'message')} that were kept.")
+        say(f"{arguments.topic}: late subscribers get none of the {counted(messages, 'message')} that were kept.")
     return 0
 
 

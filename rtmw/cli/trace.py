@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Iterator
 from datetime import datetime
 
 from rtmw import observe
 from rtmw.cli.common import find_topic
-from rtmw.cli.show import duration, show_json, size
+from rtmw.cli.show import duration, say, show_json, size, warn
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain, domain_for_tool
 from rtmw.observe import Trace, TraceEvent
@@ -32,7 +31,7 @@ def trace(arguments: argparse.Namespace) -> int:
                     if arguments.json:
                         show_json(event)
                     else:
-                        print(line(event, topic=len(names) > 1), flush=True)
+                        say(line(event, topic=len(names) > 1), flush=True)
                     if number == arguments.count:
                         break
             finally:
@@ -78,4 +77,4 @@ def _which(event: TraceEvent) -> str:
 
 def _say_lost(lost: int) -> None:
     if lost:
-        print(f"rtmw: {lost} events came faster than they could be printed and were lost.", file=sys.stderr)
+        warn(f"rtmw: {lost} events came faster than they could be printed and were lost.")

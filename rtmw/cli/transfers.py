@@ -15,7 +15,7 @@ from typing import IO, Any, Final
 
 import rtmw
 from rtmw.cli.common import CommandError, attach_served
-from rtmw.cli.show import Table, counted, duration, live, show, show_json, size
+from rtmw.cli.show import Table, counted, duration, live, say, show, show_json, size, warn
 from rtmw.cli.windows import windows
 from rtmw.clock import CLOCK
 from rtmw.errors import TransferRefused
@@ -64,9 +64,9 @@ def show_command(arguments: argparse.Namespace) -> int:
     for table in queue_tables(found) if arguments.queues else tables(found):
         show(table)
     for words in [] if arguments.queues else event_lines(found, EVENTS):
-        print(words)
+        say(words)
     if full:
-        print(f"Nothing that is logged is accepted: {full}.")
+        say(f"Nothing that is logged is accepted: {full}.")
     return 0
 
 
@@ -151,14 +151,14 @@ def _transaction(one: dict[str, Any]) -> tuple[Any, ...]:
 
 def watch_table(found: dict[str, Any], a_second: dict[str, float]) -> Table:
     """One table that is replaced: rates, open transactions and events above it."""
-    words = [title(found), ", ".join(f"{rate:.0f}/s {name}" for name, rate in a_second.items())]
+    words = [", ".join(f"{rate:.0f}/s {name}" for name, rate in a_second.items())]
     words += [
         f"transaction {one['TxnID']} of {one['from']}: {one['State']}, {one['records']} records, {duration(one['age'])}"
         for one in found["transactions"][:EVENTS]
     ]
     words += [f"{one['from']} → {one['to']}: {size(one['got'])} of {size(one['bytes'])}" for one in found["arriving"]]
     words += event_lines(found, EVENTS)
-    return Table("\n".join(words), COLUMNS, [_row(one) for one in found["transfers"][:ROWS]])
+    return Table(title(found), COLUMNS, [_row(one) for one in found["transfers"][:ROWS]], words)
 
 
 def event_lines(found: dict[str, Any], most: int) -> list[str]:
@@ -209,12 +209,15 @@ def retry_command(arguments: argparse.Namespace) -> int:
 
 
 def restored_command(arguments: argparse.Namespace) -> int:
-    """Raises LogLocked: its core runs; LogNotFound: there are no transfers."""
+    """Raises LogLocked: its core runs; CommandError: there are no transfers."""
     folder: Path = arguments.folder
-    with rtmw.Log(folder / "log", create=False) as log:
-        log.trim(0)  # takes its lock
-        Place(folder).forget()
-    print(f"{folder}: its next start begins a new incarnation of its ids.")
+    try:
+        with rtmw.Log(folder / "log", create=False) as log:
+            log.trim(0)  # takes its lock
+            Place(folder).forget()
+    except FileNotFoundError as error:
+        raise CommandError(str(error)) from None
+    say(f"{folder}: its next start begins a new incarnation of its ids.")
     return 0
 
 
@@ -229,12 +232,12 @@ def _alter(arguments: argparse.Namespace, done: str, act: Callable[[Viewer, Tran
                 failed[str(id)] = str(error)
                 continue
             if not arguments.json:
-                print(f"{id} is {done}.")
+                say(f"{id} is {done}.")
     if arguments.json:
         show_json([{"id": str(id), "done": str(id) not in failed, "cause": failed.get(str(id), "")} for id in ids])
     else:
         for why in failed.values():
-            print(f"rtmw: {why}", file=sys.stderr)
+            warn(f"rtmw: {why}")
     return int(bool(failed))
 
 
@@ -306,7 +309,7 @@ def _show_part(id: TransferId, file: IO[bytes], arguments: argparse.Namespace) -
         show_json({"id": str(id), "body": file.read()})
     else:
         for line in body_lines(file.read(MOST_SHOWN), is_all=not file.read(1)):
-            print(line)
+            say(line)
     return 0
 
 
@@ -334,7 +337,7 @@ def body_lines(data: bytes, is_all: bool) -> Iterator[str]:
     except UnicodeDecodeError:
         text = "\0"
     if text.replace("\n", "").replace("\t", "").isprintable():
-        yield text
+        yield from text.removesuffix("\n").split("\n")
     else:
         for at in range(0, len(data), 16):
             row = data[at : at + 16]

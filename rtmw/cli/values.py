@@ -18,6 +18,7 @@ from rtmw.latency import Latency
 from rtmw.optional import needing_dds
 from rtmw.strict_json import NOT_FINITE, as_json
 from rtmw.types import resolve
+from rtmw.visible import visible
 
 LONG_LIST = 16
 LONG_TEXT = 256
@@ -140,13 +141,8 @@ def _short(item: Any) -> str:
         return f"[{shown}]" if len(items) <= LONG_LIST else f"[{shown}, ... {len(items)} in all]"
     if _is(item, float):
         return f"{item:.6g}"
-    text = _visible(str(item))
+    text = visible(str(item))
     return text if len(text) <= LONG_TEXT else f"{text[:LONG_TEXT]}... {len(text)} characters in all"
-
-
-def _visible(text: str) -> str:
-    """Escapes what would steer the terminal: a message must not move the cursor of the terminal that shows it."""
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def load_type(name: str) -> Any:

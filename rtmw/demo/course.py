@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rtmw import observe
 from rtmw.cli.endings import ends_in_order
+from rtmw.cli.show import say
 from rtmw.demo import screen, summary
 from rtmw.demo.crew import Crew
 from rtmw.demo.durable import through_log
@@ -46,7 +47,7 @@ def run(seconds: float, folder: Path = FOLDER, *, spark: bool = True, install: b
 def _live(seconds: float, folder: Path) -> tuple[dict[str, int], Path, int]:
     """The number of messages published by topic, their recording, and 0 if the numbers of the live part agree."""
     processes = len(PUBLISHERS) + len(SUBSCRIBERS) + len(FAR)
-    print(f"Starting {processes} processes on two hosts, and a node on each ...", flush=True)
+    say(f"Starting {processes} processes on two hosts, and a node on each ...", flush=True)
     with (
         new_host() as here,
         new_host() as there,
@@ -77,7 +78,7 @@ def read_and_replay(path: Path, picture: Path, bus: Domain, *, spark: bool, inst
                 install_spark()
             return with_spark(path, picture, bus)
         except NotInstalled as error:
-            print(f"{error}\nWithout Spark, rtmw reads and replays the recording by itself:", flush=True)
+            say(*str(error).splitlines(), "Without Spark, rtmw reads and replays the recording by itself:", flush=True)
     return without_spark(path, bus)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import rtmw
 import rtmw.spark
-from rtmw.cli.show import Table
+from rtmw.cli.show import Table, say
 from rtmw.cli.show import show as show_table
 from rtmw.demo.recording import TOPICS
 from rtmw.demo.topics import telemetry
@@ -92,7 +92,7 @@ def install_spark() -> None:
     find_java()
     if all(find_spec(package) for package in SPARK):
         return
-    print("Installing Spark: about 500 MB, which takes a minute or two ...", flush=True)
+    say("Installing Spark: about 500 MB, which takes a minute or two ...", flush=True)
     if subprocess.run([*PIP, "rtmw[spark]"]).returncode:
         raise NotInstalled("Spark could not be installed; pip says why above.")
     importlib.invalidate_caches()
@@ -100,7 +100,7 @@ def install_spark() -> None:
 
 def with_spark(path: Path, picture: Path, bus: Domain) -> Offline:
     """Counted, shown, drawn and replayed by Spark. NotInstalled: without Java, or without PySpark."""
-    print("Spark starts, which takes some seconds ...", flush=True)
+    say("Spark starts, which takes some seconds ...", flush=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of PySpark, about the newest pandas
         spark = rtmw.spark.session("local[2]", name="rtmw demo", memory="1g")
@@ -124,7 +124,7 @@ def in_spark(spark: SparkSession, path: Path, picture: Path, bus: Domain) -> Off
     means = analyse.resample(cpu, 0.5, ["percent"], how="mean")
     figure: Any = analyse.lines(means, "time", "percent", title="Processor load, as recorded", unit="%")
     figure.savefig(picture, dpi=120)
-    print(f"Spark has drawn {picture}, and replays a part of the recording ...", flush=True)
+    say(f"Spark has drawn {picture}, and replays a part of the recording ...", flush=True)
     first = messages.where(f"topic = '{telemetry.MEMORY.name}'").orderBy("log_time_ns", "sequence").limit(PART)
     listener, part = Listener(bus), first.select("topic", "log_time", "sequence", "file", "payload")
     replayed = rtmw.spark.replay(part, rate=0.0, domain=bus.id, subscribers=1)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rtmw import observe
 from rtmw.cli.rates import Meter, Rate
-from rtmw.cli.show import Table, as_rich, on_terminal
+from rtmw.cli.show import Table, as_rich, on_terminal, say
 from rtmw.clock import CLOCK
 from rtmw.demo.crew import Crew
 from rtmw.domain import Domain
@@ -42,7 +42,7 @@ def _watch_lines(here: Domain, there: Domain, seconds: float) -> None:
         rates = meter.read(observe.topics(here), CLOCK.monotonic())
         if rates:
             shown = ", ".join(f"{rate.topic.rpartition('/')[2]} {rate.hz:.0f}" for rate in rates)
-            print(f"{left:3.0f} s left; messages a second: {shown}; crossed {crossed(there)}", flush=True)
+            say(f"{left:3.0f} s left; messages a second: {shown}; crossed {crossed(there)}", flush=True)
 
 
 def crossed(there: Domain) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rtmw.cli.show import Table
+from rtmw.cli.show import Table, say
 from rtmw.cli.show import show as show_table
 from rtmw.demo.durable import Durable
 from rtmw.demo.offline import Offline
@@ -36,13 +36,13 @@ def show(publishers: Reports, subscribers: Reports, books: Sequence[Books]) -> i
     show_table(latency_table(subscribers))
     problems = disagreements(published, subscribers) + [problem for one in books for problem in one.problems]
     for problem in problems:
-        print(f"Problem: {problem}")
+        say(f"Problem: {problem}")
     if problems:
         return 1
     pairs = len(list(_accounts(subscribers)))
-    print(f"The numbers agree for all {pairs} subscribers: published = received + {' + '.join(CAUSES)}.")
+    say(f"The numbers agree for all {pairs} subscribers: published = received + {' + '.join(CAUSES)}.")
     descriptors, pages = sum(one.descriptors for one in books), sum(one.pages for one in books)
-    print(f"The books balance on both hosts: {descriptors} descriptors, {pages} pages, each in exactly one place.")
+    say(f"The books balance on both hosts: {descriptors} descriptors, {pages} pages, each in exactly one place.")
     return 0
 
 
@@ -57,25 +57,25 @@ def show_offline(published: Mapping[str, int], recorded: Mapping[str, int], foun
     ]
     problems += found.problems(recorded)
     for problem in problems:
-        print(f"Problem: {problem}")
+        say(f"Problem: {problem}")
     if problems:
         return 1
-    print("The numbers agree for all topics: published = recorded = read.")
-    print(f"Replayed onto a third bus: {found.selected} messages, of which {found.counted} were counted there.")
+    say("The numbers agree for all topics: published = recorded = read.")
+    say(f"Replayed onto a third bus: {found.selected} messages, of which {found.counted} were counted there.")
     return 0
 
 
 def show_durable(found: Durable) -> int:
     """Print what became of the alarms in the log; 0 if the numbers agree, else 1."""
-    print(
+    say(
         f"Durable log: the writer of {found.alarms} alarms was killed when {found.answered} were answered; "
         f"{found.survived} were there. The next writer appended all again, and {found.repeated} were there already."
     )
     for problem in found.problems():
-        print(f"Problem: {problem}")
+        say(f"Problem: {problem}")
     if found.problems():
         return 1
-    print(f"The numbers agree: the log has {len(found.numbers)} records, each alarm once, in order.")
+    say(f"The numbers agree: the log has {len(found.numbers)} records, each alarm once, in order.")
     return 0
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rtmw.addresses import metrics_url
 from rtmw.clock import CLOCK
+from rtmw.daemon_log import say_more
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net import clocks, signals
@@ -32,7 +33,7 @@ from rtmw.net.dds.discovery import describe_node
 from rtmw.net.dds.engine import opened
 from rtmw.net.dds.flow import FlowControl
 from rtmw.net.dds.leaving import Keeper
-from rtmw.net.dds.library import type_hash_install
+from rtmw.net.dds.library import log_captured, log_what_it_said, type_hash_install
 from rtmw.net.dds.network import Network, NetworkChanged, choose, lead
 from rtmw.net.dds.predecessor import Farewells, dead_predecessors, last_documents
 from rtmw.net.dds.roster import Rosters
@@ -155,10 +156,12 @@ class Node:
             return
         self._named = peers
         try:
-            kept, participant = wire.join(
-                replace(self.settings, peers=peers), described, lead(line, self.settings, peers)
-            )
+            with log_captured():
+                kept, participant = wire.join(
+                    replace(self.settings, peers=peers), described, lead(line, self.settings, peers)
+                )
         except DDSException as error:
+            log_what_it_said(log)
             raise NodeError(
                 f"DDS domain {self.settings.wire_domain} cannot be joined: {error}; the DDS library has said why: an "
                 "interface that is down or has no address, a port that is taken, or a fault in CYCLONEDDS_URI"
@@ -200,6 +203,7 @@ class Node:
                 self._bridge.close()
                 self._beacons.close()
                 del kept, participant
+                log_what_it_said(log)
                 log.info("stopped")
 
     async def _ends_within(self, seconds: float) -> bool:
@@ -239,6 +243,7 @@ class Node:
         while not self._stopping.is_set():
             self._see_settings()
             self._see_network(network)
+            log_what_it_said(log)
             changed, barrier = bus.look(), self._refusals.barrier
             self._is_news |= bool(changed)
             self._status.see(changed)
@@ -250,6 +255,7 @@ class Node:
             if CLOCK.monotonic() - told >= _STATUS_S:
                 told = CLOCK.monotonic()
                 self._see_region(domain.id)
+                say_more(log)
                 with barrier("step"):
                     self._bridge.give_back()
                     self._beacons.send()
@@ -344,7 +350,7 @@ class Node:
         """Say once of each clock that it is wrong, and once that it is right again."""
         wrong = {(peer["host"], peer["pid"], peer["domain"]): peer for peer in peers if peer["warning"]}
         for node in wrong.keys() - self._warned.keys():
-            self._refusals.say(logging.WARNING, "clocks", "%s", wrong[node]["warning"])
+            log.warning("%s", wrong[node]["warning"])
         for node in self._warned.keys() - wrong.keys():
-            self._refusals.say(logging.INFO, "clocks", "the clock of %s is no longer in the way", self._warned[node])
+            log.info("the clock of %s is no longer in the way", self._warned[node])
         self._warned = {node: peer["host"] for node, peer in wrong.items()}

@@ -11,15 +11,9 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 
 log = logging.getLogger("rtmw.node")
-
-
-LINES_MOST = 60
-"""Of a kind, a minute."""
-_WINDOW_S = 60.0
 
 
 class Refused(RtmwError):
@@ -31,23 +25,6 @@ class Refusals:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self._lines: Counter[str] = Counter()
-        self._since = CLOCK.monotonic()
-
-    def say(self, level: int, of: str, message: str, *values: object) -> None:
-        """In the log; of what others can bring about as often as they like, no more than LINES_MOST lines a minute of
-        each kind. `level`: of logging; `of`: what they are about, for the last line of those."""
-        now = CLOCK.monotonic()
-        if now - self._since >= _WINDOW_S:
-            self._lines.clear()
-            self._since = now
-        self._lines[of] += 1
-        if self._lines[of] <= LINES_MOST:
-            log.log(level, message, *values)
-        if self._lines[of] == LINES_MOST:
-            log.warning(
-                "that were %d lines of %s; for a minute no more are written: see rtmw node info", LINES_MOST, of
-            )
 
     @contextmanager
     def barrier(self, cause: str) -> Generator[None]:

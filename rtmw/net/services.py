@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rtmw.clock import CLOCK
+from rtmw.daemon_log import BOUNDED
 from rtmw.domain import Domain
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.settings import Settings
@@ -35,6 +36,8 @@ _FIRST_S, _MOST_S = 0.1, 5.0
 _LONG_S: Final = 10.0
 """A service that has been at work for so long is started at once, and has no failures behind it."""
 _END_S: Final = 5.0
+_REST_S: Final = 1.0
+"""For the lines that a process that has ended has said: they are there."""
 _BEGINS_S: Final = 60.0
 """So long it may take to begin: it reads what it has kept."""
 
@@ -143,15 +146,13 @@ class Services:
         service.start(process.pid)
         assert process.stderr is not None, "it was asked for"
         try:
-            while data := await _line(process.stderr):
-                if line := data.decode(errors="replace").strip():
-                    service.why = line
-                    if line != said:
-                        log.info("service %s: %s", service.name, line)
+            await _hear(service, process.stderr, said)
             return await process.wait()
         finally:
             service.pid = service.silent = None
             await _end(process)
+            with suppress(TimeoutError):  # its last lines, where it was told to end
+                await asyncio.wait_for(_hear(service, process.stderr, said), _REST_S)
 
     def _command(self, name: str) -> list[str]:
         settings = self._settings
@@ -164,6 +165,15 @@ class Services:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _hear(service: Service, told: asyncio.StreamReader, said: str) -> None:
+    """Log what its process says, to the end. `said`: a line that the log has already."""
+    while data := await _line(told):
+        if line := data.decode(errors="replace").strip():
+            service.why = line
+            if line != said:
+                log.info("service %s: %s", service.name, line, extra=BOUNDED)
 
 
 async def _line(said: asyncio.StreamReader) -> bytes:

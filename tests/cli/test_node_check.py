@@ -137,6 +137,24 @@ def test_each_peer_that_cannot_be_found_is_named_with_the_line_and_what_to_do(ru
         assert "name its IPv4 address instead" in advice
 
 
+@pytest.mark.parametrize(
+    ("table", "last"),
+    [
+        ("peers = {}\n", "4985 further peers"),
+        ('[link]\nkeys = "keys"\nconnect = {}\n', "4985 further links"),
+    ],
+)
+def test_after_sixteen_hosts_that_cannot_be_found_no_more_are_looked_up(
+    run: Run, file: Path, table: str, last: str
+) -> None:
+    hosts = json.dumps([f"h{number}.invalid:7410" for number in range(5001)])
+    status, found, _ = checked(run, file, table.format(hosts))
+    about = [name for name in found if "invalid" in name or "further" in name]
+    assert status == 1
+    assert about[16:] == [last]
+    assert found[last][0] == "not looked up"
+
+
 def test_a_port_of_metrics_that_is_taken_is_named_with_the_line(run: Run, file: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

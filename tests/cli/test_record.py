@@ -325,12 +325,12 @@ def test_a_line_tells_rates_and_what_is_missing() -> None:
 
 
 def test_the_summary_names_the_files() -> None:
-    assert summary(STATS, [Path("run/run_0.mcap")]).splitlines() == [
+    assert summary(STATS, [Path("run/run_0.mcap")]) == [
         "recorded 1000 messages (1.0 MiB) of 3 topics",
         "missing: 9 early, 7 overflowed",
         "run/run_0.mcap",
     ]
     assert json.dumps(STATS.missing)
     one = RecorderStats(1, 1, 8, 0, 1, {}, 0.0, 0, False)
-    assert summary(one, []) == "recorded 1 message (8 B) of 1 topic"
+    assert summary(one, []) == ["recorded 1 message (8 B) of 1 topic"]
     assert line(one, one, 1.0) == "1 message of 1 topic · 0/s, 0 B/s · 0 B in 1 file"

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-import logging
+import re
+import socket
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
 import rtmw
+from rtmw.daemon_log import LINES_MOST
 from rtmw.net.dds.beacon import PEERS_MOST
 from rtmw.net.dds.cyclone import Policy
 from rtmw.net.dds.roster import Roster
-from rtmw.net.dds.wire import MARK
-from rtmw.net.refusals import LINES_MOST, Refusals
+from rtmw.net.dds.wire import MARK, udp_ports
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.stranger import (
@@ -157,7 +159,11 @@ def test_names_from_elsewhere_do_not_steer_a_terminal(pair: Pair, stranger: Stra
 
     wait_until(lambda: bool(members()), "the member is not shown")
     (member,) = members()
-    assert (member["program"], member["topic"], member["host"]) == ("�[2Jcleared", "any/�topic", "new�host")
+    assert (member["program"], member["topic"], member["host"]) == (
+        r"\x1b[2Jcleared",
+        r"any/\x07topic",
+        r"new\nhost",
+    )
 
 
 def test_of_very_many_endpoints_elsewhere_the_status_names_a_bounded_number(pair: Pair, stranger: Stranger) -> None:
@@ -203,17 +209,27 @@ def test_a_beacon_in_the_name_of_another_node_is_refused_and_takes_nothing_from_
     assert f"({there.node.pid}) has left" not in here.said.removeprefix(mark)
 
 
-def test_what_a_stranger_brings_about_again_and_again_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "rtmw.node")
-    refusals = Refusals()
-    for number in range(1000):
-        refusals.say(logging.WARNING, "topics", "topic %s cannot be received", number)
-    refusals.say(logging.INFO, "nodes", "another kind")
-    lines = [record.getMessage() for record in caplog.records]
-    assert lines[0] == "topic 0 cannot be received"
-    assert len(lines) == LINES_MOST + 2
-    assert "lines of topics; for a minute no more are written" in lines[-2]
-    assert lines[-1] == "another kind"
+def test_a_flood_of_datagrams_that_are_no_dds_is_sixty_lines_in_the_log(tmp_path: Path) -> None:
+    host = Host(free_number(), free_number(), tmp_path)
+    try:
+        host.start()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            for _ in range(2000):
+                for port in udp_ports(host.dds_domain)[10:12]:
+                    stranger.sendto(b"RTPS\2\1\1\x10" + bytes(12) + b"\x15\1\xff\xffgarbage", ("127.0.0.1", port))
+        wait_until(lambda: said_by_dds(host) >= LINES_MOST - 1, "the log does not tell of it")
+        host.stop()
+        assert said_by_dds(host) == LINES_MOST
+        last = [line for line in host.said.splitlines() if "the DDS library says" in line][-1]
+        assert "malformed packet" in last
+        assert re.search(r"rtmw node: [0-9]+ more lines of this kind within a minute", last)
+        assert all("rtmw node: " in line for line in host.said.splitlines())
+    finally:
+        host.end()
+
+
+def said_by_dds(host: Host) -> int:
+    return host.said.count("the DDS library says")
 
 
 def test_invented_nodes_are_bounded_and_the_real_ones_stay(pair: Pair, stranger: Stranger) -> None:

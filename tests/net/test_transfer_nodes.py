@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 import rtmw
 from rtmw import Delivery, Level
+from rtmw.daemon_log import LINES_MOST
+from rtmw.net.session import Carrier, Hello
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.transfer.between.pair import free_port, take, written
 
@@ -71,3 +76,26 @@ def test_two_nodes_with_keys_carry_letters_and_files_one_way_and_refuse_the_othe
         back = desk.send("ingest@station", b"x", delivery=Delivery.LOG)
         wait_until(lambda: back.state is rtmw.TransferState.REFUSED, "it is refused")
         assert "no rule is for this peer" in back.cause
+
+
+def test_a_flood_of_peers_that_are_refused_is_sixty_lines_in_the_log(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    host, port = hosts[0], free_port()
+    config = tmp_path / "node.toml"
+    config.write_text(f'serve = ["transfer"]\ndata = "data"\n[transfer]\nlisten = "127.0.0.1:{port}"\n')
+    host.start("--config", str(config))
+    wait_until(lambda: is_served(host), "the core is there")
+
+    async def flood() -> None:
+        for number in range(2 * LINES_MOST):
+            node = uuid4()
+            hello = Hello(node, 1, capabilities=frozenset({"transfer", f"node=\x1b[31m{number}"}))
+            async with Carrier(node, insecure=True, hello=hello) as carrier:
+                with suppress(rtmw.SessionError):  # it is over before it is here
+                    await (await carrier.connect("127.0.0.1", port)).over()
+
+    asyncio.run(asyncio.wait_for(flood(), PATIENCE))
+    host.stop()
+    lines = [line for line in host.said.splitlines() if "calls itself" in line]
+    assert len(lines) == LINES_MOST
+    assert f"{LINES_MOST + 1} more lines of this kind within a minute" in lines[-1]
+    assert "\x1b" not in host.said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,15 @@ def test_settings_as_they_are_written_are_read(tmp_path: Path) -> None:
     path.write_text("max_rate = 0.5")
     with pytest.raises(SettingsError):
         make_settings(path, {})
+
+
+def test_ten_times_the_rules_take_about_ten_times_as_long(tmp_path: Path) -> None:
+    def processor_time(rules: int) -> float:
+        path = tmp_path / f"{rules}.toml"
+        path.write_text("".join(f'[[allow]]\npeer = "rtmw://plant/n{n}"\npublish = ["t{n}/*"]\n' for n in range(rules)))
+        begun = time.process_time()
+        assert len(make_settings(path, {}).allow.rules) == rules
+        return time.process_time() - begun
+
+    processor_time(10)  # imports, and caches of patterns
+    assert processor_time(5000) < 40 * min(processor_time(500) for _ in range(3))

@@ -1,6 +1,7 @@
 /* Engine: opens routes, and carries between them and DDS until it is closed. */
 #include "_engine.h"
 #include "../../shm/identity.h"
+#include "library_log.h"
 
 enum { TOPIC_NAME = 512 }; /* bytes: more than a topic of the bus can have, with what is before it */
 
@@ -179,6 +180,29 @@ static PyObject *Engine_steady_ns(PyObject *self, PyObject *unused)
     return PyLong_FromUnsignedLongLong(now_steady_ns());
 }
 
+static PyObject *Engine_capture_log(PyObject *unused, PyObject *is_on)
+{
+    (void)unused;
+    return PyBool_FromLong(library_log_capture(PyObject_IsTrue(is_on) == 1));
+}
+
+static PyObject *Engine_captured(PyObject *unused, PyObject *nothing)
+{
+    (void)unused, (void)nothing;
+    struct library_log *log = malloc(sizeof *log);
+    if (!log) return PyErr_NoMemory();
+    library_log_take(log);
+    PyObject *lines = PyList_New(0);
+    for (uint32_t n = 0; lines && n < log->count; n++) {
+        PyObject *line = PyUnicode_DecodeUTF8(log->lines[n], (Py_ssize_t)strlen(log->lines[n]), "replace");
+        if (!line || PyList_Append(lines, line)) Py_CLEAR(lines);
+        Py_XDECREF(line);
+    }
+    PyObject *both = lines ? Py_BuildValue("NK", lines, (unsigned long long)log->more) : NULL;
+    free(log);
+    return both;
+}
+
 static PyObject *Engine_trim(PyObject *unused, PyObject *nothing)
 {
     (void)unused, (void)nothing;
@@ -316,6 +340,8 @@ static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void)
                                        {"abi_check", Engine_abi_check, METH_VARARGS | METH_STATIC, NULL},
                                        {"public_calls", Engine_public_calls, METH_VARARGS, NULL},
                                        {"install_hash", Engine_install_hash, METH_O | METH_STATIC, NULL},
+                                       {"capture_log", Engine_capture_log, METH_O | METH_STATIC, NULL},
+                                       {"captured", Engine_captured, METH_NOARGS | METH_STATIC, NULL},
                                        {"trim", Engine_trim, METH_NOARGS | METH_STATIC, NULL},
                                        {"steady_ns", Engine_steady_ns, METH_NOARGS | METH_STATIC, NULL},
                                        {"watch", Engine_watch, METH_O, NULL},

@@ -128,6 +128,15 @@ class Engine:
         """Give cyclonedds' types, whose table of functions lies there, a hash each. False: it is another table."""
 
     @staticmethod
+    def capture_log(is_on: bool, /) -> bool:
+        """While this is on, a DDS library that begins to log is given a stream of the node (library_log.c). False: it
+        cannot be, and logs to standard error."""
+
+    @staticmethod
+    def captured() -> tuple[list[str], int]:
+        """Lines of the DDS library's log since the last call, 64 at most, and how many more there were."""
+
+    @staticmethod
     def trim() -> None:
         """Return free memory of this process to the system. Takes milliseconds."""
 

@@ -26,9 +26,11 @@ from rtmw.clock import CLOCK
 from rtmw.net.dds.channel import Channel
 from rtmw.net.dds.cyclone import DomainParticipant, make_idl_struct
 from rtmw.net.dds.cyclone import types as idl
-from rtmw.net.dds.discovery import printable
 from rtmw.net.dds.library import DataEvent, steady_ns
 from rtmw.net.refusals import Refusals, Refused
+from rtmw.visible import visible
+
+log = logging.getLogger("rtmw.node")
 
 _TOPIC = "rtmw/node"
 _NAMED_MOST = 16
@@ -101,14 +103,13 @@ class Peer:
         return min(self.measured)[0] if self.measured else None
 
 
-def _say(refusals: Refusals, what: str, peers: list[Peer]) -> None:
+def _say(what: str, peers: list[Peer]) -> None:
     """In the log; of a crowd, which somebody may have made up, only how many they are."""
     if len(peers) > _NAMED_MOST:
-        refusals.say(logging.INFO, "nodes", "of %d other nodes each %s", len(peers), what)
+        log.info("of %d other nodes each %s", len(peers), what)
         return
     for peer in peers:
-        line = "the node of domain %d on %s (%d) %s"
-        refusals.say(logging.INFO, "nodes", line, peer.domain, peer.host, peer.pid, what)
+        log.info("the node of domain %d on %s (%d) %s", peer.domain, peer.host, peer.pid, what)
 
 
 class Beacons:
@@ -142,10 +143,10 @@ class Beacons:
         self.lost |= {peer.node: peer for peer in silent}
         while len(self.lost) > _LOST_MOST:
             del self.lost[next(iter(self.lost))]
-        _say(self._refusals, "is heard", self._come)
+        _say("is heard", self._come)
         self._come.clear()
-        _say(self._refusals, "has left", gone)
-        _say(self._refusals, f"has said nothing for {SILENT_S:.0f} s", silent)
+        _say("has left", gone)
+        _say(f"has said nothing for {SILENT_S:.0f} s", silent)
         echoes = [peer.last for peer in self.peers.values()]
         sent_ns = steady_ns()
         echoes.append(Echo(self.node, sent_ns, CLOCK.wall_ns()))
@@ -179,7 +180,7 @@ class Beacons:
         if peer is None:
             if len(self.peers) >= PEERS_MOST:
                 raise Refused(f"{PEERS_MOST} nodes are known already, and there is another on {beacon.host}")
-            peer = Peer(beacon.node, printable(beacon.host), beacon.pid, beacon.domain, 0.0, last, writer)
+            peer = Peer(beacon.node, visible(beacon.host), beacon.pid, beacon.domain, 0.0, last, writer)
             peer.hears = CLOCK.monotonic()
             self.peers[beacon.node] = peer
             self._come.append(peer)

@@ -28,6 +28,8 @@ from rtmw.net.settings import Settings
 from rtmw.qos import Reliability
 from rtmw.types import AnyType, MessageType, resolve
 
+log = logging.getLogger("rtmw.node")
+
 OutKey = tuple[str, int, Reliability, bool]
 """A topic, the identity of the type of its messages, the reliability, and whether it is for plain programs."""
 InKey = tuple[str, int, Lane]
@@ -364,7 +366,7 @@ class Bridge:
             if not isinstance(error, (RtmwError, DDSException)):
                 self._refusals.refuse("topic", error)
             if self._refused.get((topic, what)) != reason:
-                self._refusals.say(logging.WARNING, "topics", "topic %s %s", topic, reason)
+                log.warning("topic %s %s", topic, reason)
             self._refused[topic, what] = reason
         else:
             self._refused.pop((topic, what), None)

@@ -16,6 +16,7 @@ from rtmw.net.dds.policies import FOR_EVER_NS, RELIABLE, TRANSIENT_LOCAL, Polici
 from rtmw.net.dds.wire import FOR_PLAIN, MARK
 from rtmw.net.refusals import Refusals, Refused
 from rtmw.types.message_type import DESCRIPTION_LIMIT
+from rtmw.visible import visible
 
 if TYPE_CHECKING:
     from rtmw.net.dds._engine import EndpointRow, ParticipantRow
@@ -192,13 +193,8 @@ class Program:
         return f"{self.name or 'a DDS program'}{f' ({self.pid})' if self.pid else ''}{place}"
 
 
-def printable(text: str) -> str:
-    """A name that others gave themselves, without characters that would move the cursor of a terminal."""
-    return text if text.isprintable() else "".join(letter if letter.isprintable() else "�" for letter in text)
-
-
 def _shown(text: bytes | None) -> str:
-    return printable((text or b"").decode(errors="replace"))
+    return visible((text or b"").decode(errors="replace"))
 
 
 def describe_node(host: str, pid: int, domain: int, region: str, link: Mapping[str, str] | None = None) -> bytes:

@@ -6,17 +6,22 @@ Neither brings a file to link with. So the names of both are made global, and th
 from __future__ import annotations
 
 import ctypes
+import logging
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
+from rtmw.daemon_log import many
 from rtmw.errors import RtmwError
 from rtmw.optional import needing_dds
 from rtmw.shm import make_linkable
 
 __all__ = [
-    "KNOWS_DATAGRAMS", "MADE_FOR", "DataEvent", "Engine", "Route", "dds", "matched", "matched_endpoint", "misfit",
-    "shown", "steady_ns", "type_hash_install",
+    "KNOWS_DATAGRAMS", "MADE_FOR", "DataEvent", "Engine", "Route", "dds", "log_captured", "log_what_it_said", "matched",
+    "matched_endpoint", "misfit", "shown", "steady_ns", "type_hash_install",
 ]  # fmt: skip
 
 MADE_FOR = "11.0"
@@ -48,6 +53,29 @@ except ImportError as error:
 
 steady_ns = Engine.steady_ns
 """The clock by which nodes date what they send each other: nanoseconds since 1970, and never set."""
+
+
+_HEAD: Final = re.compile(r"[0-9.]+ \[[0-9]*\] *")
+"""Time and domain, with which the DDS library begins a line."""
+
+
+@contextmanager
+def log_captured() -> Generator[None]:
+    """A DDS library that begins to log meanwhile does not write to standard error from then on: strangers can make it
+    write without end. `log_what_it_said` has its lines."""
+    Engine.capture_log(True)
+    try:
+        yield
+    finally:
+        Engine.capture_log(False)
+
+
+def log_what_it_said(log: logging.Logger) -> None:
+    """Log the lines of the DDS library since the last call. To be called ten times a second."""
+    lines, more = Engine.captured()
+    for number, line in enumerate(lines, 1):
+        stands_for = 1 + more if number == len(lines) else 1
+        log.warning("the DDS library says: %s", _HEAD.sub("", line, count=1), extra=many(stands_for))
 
 
 def type_hash_install() -> str | None:

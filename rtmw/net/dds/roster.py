@@ -20,7 +20,7 @@ from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.channel import Channel
 from rtmw.net.dds.cyclone import DomainParticipant, make_idl_struct
 from rtmw.net.dds.cyclone import types as idl
-from rtmw.net.dds.discovery import Endpoint, printable
+from rtmw.net.dds.discovery import Endpoint
 from rtmw.net.dds.idl_class import OCTETS_NAME
 from rtmw.net.dds.names import Names
 from rtmw.net.refusals import Refusals, Refused
@@ -28,6 +28,7 @@ from rtmw.net.settings import Settings
 from rtmw.observe import Edge, graph, topics
 from rtmw.patterns import is_own
 from rtmw.qos import Reliability
+from rtmw.visible import visible
 
 _TOPIC = "rtmw/members"
 _OLD_TOPIC = "rtmw/roster"
@@ -158,7 +159,7 @@ def _member(roster: Any, found: Any) -> Member:
     pid, program, topic, publishes, type_name, reliability = row[: len(_ROW)]
     if not 0 <= pid <= _PID_LARGEST or reliability not in Reliability.__members__:
         raise Refused(f"a member on {roster.host} has the pid {pid!r:.50} and the reliability {reliability!r:.50}")
-    names = (printable(text) for text in (roster.host, program[:_NAME_LONGEST], topic, type_name))
+    names = (visible(text) for text in (roster.host, program[:_NAME_LONGEST], topic, type_name))
     host, program, topic, type_name = names
     return Member(host, roster.domain, pid, program, topic, publishes, type_name, reliability)
 

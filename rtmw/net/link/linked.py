@@ -8,7 +8,6 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from rtmw.clock import CLOCK
-from rtmw.net.dds.discovery import printable
 from rtmw.net.dds.ended import Ended
 from rtmw.net.dds.undelivered import Undelivered
 from rtmw.net.link import effects as do
@@ -26,6 +25,7 @@ from rtmw.net.security.rights import Rights
 from rtmw.net.settings import Settings
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
+from rtmw.visible import visible
 
 log = logging.getLogger("rtmw.node")
 
@@ -73,7 +73,7 @@ class Linked:
         """Topics of which the log has said that the peer denies them."""
 
     def __str__(self) -> str:
-        return self.name or f"the node of domain {self.peer.domain} on {printable(self.peer.host)}"
+        return self.name or f"the node of domain {self.peer.domain} on {visible(self.peer.host)}"
 
     def carry(self, urgent: Connection, bulk: Connection) -> None:
         """These carry it from now on."""
@@ -93,7 +93,7 @@ class Linked:
                 self.is_up = True
                 log.info("the link with %s is up", self)
             elif kind == "down":
-                self._down(number, printable(data.decode(errors="replace")))
+                self._down(number, visible(data.decode(errors="replace")))
             elif kind == "refused" and number in self.into:
                 self._exceeds("in", self.into[number].topic, data.decode())
             elif kind == "withheld" and number in self.out:
@@ -108,7 +108,7 @@ class Linked:
     def _exceeds(self, way: str, topic: str, ceiling: str) -> None:
         if self._exceeded.is_news(way, topic, ceiling):
             self.control.explain(topic)
-            log.warning(WAYS[way].log, self, printable(topic), ceiling)
+            log.warning(WAYS[way].log, self, topic, ceiling)
 
     def withheld(self, way: str, topic: str) -> Iterator[Refusal]:
         """Why some messages of a topic that crosses do not. `way`: `out` or `in`."""
@@ -340,7 +340,7 @@ class Linked:
     def _do_denial(self, effect: do.Denial) -> None:
         if self._denied.is_news(effect.topic):
             words = "%s denies what programs here publish of %s (%s): %s; it does not cross the link"
-            log.warning(words, self, *map(printable, effect))
+            log.warning(words, self, *effect)
 
     def _do_over(self, effect: do.Over) -> None:
         self.over = f"it broke the protocol: {effect.words}"

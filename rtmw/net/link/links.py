@@ -19,7 +19,7 @@ from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net.claim import NodeError
-from rtmw.net.dds.discovery import Program, printable
+from rtmw.net.dds.discovery import Program
 from rtmw.net.dds.ended import Ended
 from rtmw.net.dds.undelivered import Undelivered
 from rtmw.net.link.greeting import Greeted, Joins, LinkGuest, Pair, dial
@@ -42,6 +42,7 @@ from rtmw.net.session.door import Door
 from rtmw.net.session.errors import Code, Violation
 from rtmw.net.settings import Settings
 from rtmw.shm import beside
+from rtmw.visible import visible
 
 log = logging.getLogger("rtmw.node")
 
@@ -176,15 +177,18 @@ class Links:
         """Count a connection that came to no link, and say why, once for each reason."""
         cause, words = in_words(error, cause)
         self.refused[cause] += 1
-        self.turned_away.note(address, cause, printable(words))
-        self._say(address, f"no link with {address}: {words}")
+        self.turned_away.note(address, cause, visible(words))
+        if self._is_news(address, words):
+            log.warning("no link with %s: %s", address, words)
 
-    def _say(self, about: str, words: str) -> None:
-        if self._said.get(about) != words:
-            self._said[about] = words
-            log.warning("%s", printable(words))
-            while len(self._said) > 1000:
-                del self._said[next(iter(self._said))]
+    def _is_news(self, about: str, words: str) -> bool:
+        """Has the log said something else about this address last?"""
+        if self._said.get(about) == words:
+            return False
+        self._said[about] = words
+        while len(self._said) > 1000:
+            del self._said[next(iter(self._said))]
+        return True
 
     def carry(self, pair: Pair) -> None:
         """Both nodes mean these connections, and this line."""
@@ -244,7 +248,7 @@ class Links:
             self._elders[key] = (linked, CLOCK.monotonic() + self._settings.link.lease)
         else:
             linked.close(words, park_ns)
-        log.warning("the link with %s is over: %s", linked, printable(words))
+        log.warning("the link with %s is over: %s", linked, words)
 
     # ---- ten times a second ----
 
@@ -282,11 +286,12 @@ class Links:
                 who = await dial(self, place)
             except (OSError, RtmwError, TimeoutError) as error:
                 cause, words = in_words(error, "connection lost")
-                self.why[place] = printable(words)
+                self.why[place] = visible(words)
                 self.refused[cause] += 1
-                self._say(place, f"no link with {place}: {words}; it is tried again and again")
+                if self._is_news(place, words):
+                    log.warning("no link with %s: %s; it is tried again and again", place, words)
             except Exception as error:  # an error that a stranger may have caused costs one try
-                self.why[place] = printable(f"{type(error).__name__}: {error}")
+                self.why[place] = visible(f"{type(error).__name__}: {error}")
                 self.refused["unexpected"] += 1
                 log.warning("dialling %s failed", place, exc_info=True)
             else:

@@ -12,13 +12,14 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
-from rtmw.net.dds.discovery import Discovery, Program, printable
+from rtmw.net.dds.discovery import Discovery, Program
 from rtmw.net.dds.ended import Ended
 from rtmw.net.dds.undelivered import Undelivered
 from rtmw.net.link.side import Refusal
 from rtmw.net.neighbours import LocalTopic, origin
 from rtmw.net.security.names import is_user, user_name
 from rtmw.net.settings import Settings
+from rtmw.visible import visible
 
 if TYPE_CHECKING:
     from rtmw.net.link.linked import Linked
@@ -200,9 +201,9 @@ class LinkService:
         """Publications and requests of peers: peer, topic, whether it publishes it, type (`*`: any), reliability."""
         for session in self._links.sessions.values() if self._links else ():
             hello, control = session.who.hello, session.linked.control
-            peer = Peer(printable(session.linked.name or hello.host), printable(hello.host), hello.domain, hello.pid)
+            peer = Peer(visible(session.linked.name or hello.host), visible(hello.host), hello.domain, hello.pid)
             for topic, row in control.outgoing.wanted():
-                yield peer, topic, False, printable(row.name), row.reliability.name
+                yield peer, topic, False, visible(row.name), row.reliability.name
             for route in control.incoming.routes:
                 yield peer, route.lane.topic, True, route.type.name, route.lane.reliability.name
 
@@ -237,8 +238,8 @@ class LinkService:
 
 def _unmatched_row(session: Session, way: str, topic: str, refusal: Refusal) -> dict[str, Any]:
     peer = str(session.linked)
-    row = {"topic": topic, "direction": way, "cause": printable(refusal.cause), "endpoint": "", "peer": peer}
-    return {**row, "reason": f"{peer}: {printable(refusal.why)}"}
+    row = {"topic": topic, "direction": way, "cause": visible(refusal.cause), "endpoint": "", "peer": peer}
+    return {**row, "reason": f"{peer}: {visible(refusal.why)}"}
 
 
 def _offset_ns(linked: Linked, info: dict[str, int]) -> int | None:
@@ -259,7 +260,7 @@ def _row(session: Session, max_rate: int) -> dict[str, Any]:
     denied = (("publish", linked.control.outgoing), ("subscribe", linked.control.incoming))
     return {
         "peer": linked.name or None,
-        "host": printable(who.hello.host),
+        "host": visible(who.hello.host),
         "pid": who.hello.pid,
         "domain": who.hello.domain,
         "address": who.address,

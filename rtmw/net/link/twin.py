@@ -18,7 +18,6 @@ import secrets
 from typing import TYPE_CHECKING
 
 from rtmw.errors import RtmwError, SessionError
-from rtmw.net.dds.discovery import printable
 from rtmw.net.link.greeting import Greeted, check_certificate, expect, greet
 from rtmw.net.link.messages import TWIN, Join, Joined
 from rtmw.net.link.places import reach
@@ -31,6 +30,7 @@ from rtmw.net.session.meetings import PATIENCE
 
 if TYPE_CHECKING:
     from rtmw.net.link.links import Links, Session
+from rtmw.visible import visible
 
 log = logging.getLogger("rtmw.node")
 
@@ -54,9 +54,9 @@ class Twins:
                 await self._dial(place, session)
                 session.why_no_twin = ""
             except (OSError, RtmwError, TimeoutError) as error:
-                session.why_no_twin = printable(in_words(error, "connection lost")[1])
+                session.why_no_twin = visible(in_words(error, "connection lost")[1])
             except Exception as error:  # an error that a stranger may have caused costs one try
-                session.why_no_twin = printable(f"{type(error).__name__}: {error}")
+                session.why_no_twin = visible(f"{type(error).__name__}: {error}")
                 log.warning("dialling a twin at %s failed", place, exc_info=True)
 
     async def _dial(self, place: str, session: Session) -> None:

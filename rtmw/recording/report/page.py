@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.recording.report.plot import Plot, drawn
 from rtmw.recording.report.style import STYLE
 from rtmw.recording.report.verdict import Check, Level, worst
+from rtmw.visible import markup
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,7 +24,7 @@ class Page:
 
     def __init__(self, title: str, subtitle: str) -> None:
         self._title = title
-        self._top = [f"<h1>{escape(title)}</h1>", f"<p>{escape(subtitle)}</p>"]
+        self._top = [f"<h1>{markup(title)}</h1>", f"<p>{markup(subtitle)}</p>"]
         self._parts: list[str] = []
         self._sections: list[str] = []
 
@@ -43,21 +43,21 @@ class Page:
     def cards(self, figures: Iterable[tuple[str, str]]) -> None:
         """Large figures, each with what it counts."""
         cards = (
-            f'<div class="card"><b>{escape(value)}</b><span>{escape(what)}</span></div>' for value, what in figures
+            f'<div class="card"><b>{markup(value)}</b><span>{markup(what)}</span></div>' for value, what in figures
         )
         self._parts.append(f'<div class="cards">{"".join(cards)}</div>')
 
     def heading(self, text: str, about: str = "") -> None:
         """Begins a section, which the list of contents leads to."""
         self._sections.append(text)
-        told = f"<p>{escape(about)}</p>" if about else ""
-        self._parts.append(f'<h2 id="s{len(self._sections)}">{escape(text)}</h2>{told}')
+        told = f"<p>{markup(about)}</p>" if about else ""
+        self._parts.append(f'<h2 id="s{len(self._sections)}">{markup(text)}</h2>{told}')
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Columns of numbers are aligned to the right."""
         kinds = [_kind([row[at] for row in rows]) for at in range(len(columns))]
         heads = [heading(name) for name in columns]
-        head = "".join(f"<th{kind}>{escape(name)}</th>" for name, kind in zip(heads, kinds, strict=True))
+        head = "".join(f"<th{kind}>{markup(name)}</th>" for name, kind in zip(heads, kinds, strict=True))
         body = "".join(f"<tr>{_cells(row, kinds, heads)}</tr>" for row in rows)
         self._parts.append(f'<div class="box"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>')
 
@@ -73,19 +73,19 @@ class Page:
     def html(self, footer: str) -> str:
         """The whole page."""
         head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        head += f"<title>{escape(self._title)}</title>"
-        links = "".join(f'<a href="#s{at}">{escape(name)}</a>' for at, name in enumerate(self._sections, 1))
+        head += f"<title>{markup(self._title)}</title>"
+        links = "".join(f'<a href="#s{at}">{markup(name)}</a>' for at, name in enumerate(self._sections, 1))
         contents = f'<nav aria-label="Contents">{links}</nav>' if links else ""
         body = "\n".join([*self._top, contents, *self._parts])
         return (
             f'{BEGIN}<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body><main>\n{body}\n'
-            f"<footer>{escape(footer)}</footer>\n</main></body></html>\n"
+            f"<footer>{markup(footer)}</footer>\n</main></body></html>\n"
         )
 
 
 def _items(checks: Iterable[Check]) -> str:
     return "".join(
-        f'<li class="{check.level}"><b>{escape(check.name)}</b><span>{escape(check.reason)}</span></li>'
+        f'<li class="{check.level}"><b>{markup(check.name)}</b><span>{markup(check.reason)}</span></li>'
         for check in checks
     )
 
@@ -98,7 +98,7 @@ def _kind(cells: Collection[Any]) -> str:
 
 def _cells(row: Sequence[Any], kinds: Sequence[str], heads: Sequence[str]) -> str:
     return "".join(
-        f'<td{kind} data-of="{escape(head)}"><span>{escape(shown(cell))}</span></td>'
+        f'<td{kind} data-of="{markup(head)}"><span>{markup(shown(cell))}</span></td>'
         for cell, kind, head in zip(row, kinds, heads, strict=True)
     )
 

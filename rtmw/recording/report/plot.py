@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from html import escape
 from typing import Final
 
 from rtmw.recording.report.grid import NS, STEPS
 from rtmw.units import duration, size
+from rtmw.visible import markup
 
 WIDTH, HEIGHT = 1000.0, 200.0
 """Of the picture's own coordinates, which the page stretches."""
@@ -65,20 +65,20 @@ class _Axis:
 def drawn(plot: Plot) -> str:
     """A figure. Without a value anywhere it says so."""
     values = [value for line in plot.lines for value in line.values if value is not None]
-    caption = f"<figcaption>{escape(plot.title)}</figcaption>" if plot.title else ""
+    caption = f"<figcaption>{markup(plot.title)}</figcaption>" if plot.title else ""
     if not values:
         return f"<figure>{caption}<p>There is nothing to show.</p></figure>"
     axis = _logarithmic(values) if plot.logarithmic else _linear(values, 1024 if plot.unit == "bytes/s" else 1000)
     grid = "".join(f"M0 {_y(axis, tick)}H{WIDTH:g}" for tick in axis.ticks)
     paths = "".join(path for line in plot.lines for path in _paths(plot, axis, line))
     labels = "".join(
-        f'<span class="y" style="top:{100 - 100 * axis.height(tick):.2f}%">{escape(_amount(tick, plot.unit))}</span>'
+        f'<span class="y" style="top:{100 - 100 * axis.height(tick):.2f}%">{markup(_amount(tick, plot.unit))}</span>'
         for tick in axis.ticks
     )
     return (
         f'<figure>{caption}{_legend(plot)}<div class="plot">'
         f'<svg viewBox="0 0 {WIDTH:g} {HEIGHT:g}" preserveAspectRatio="none" role="img" '
-        f'aria-label="{escape(plot.title or "plot")}"><path class="grid" d="{grid}"/>{paths}</svg>'
+        f'aria-label="{markup(plot.title or "plot")}"><path class="grid" d="{grid}"/>{paths}</svg>'
         f"{labels}{''.join(_times(plot))}</div></figure>"
     )
 
@@ -86,14 +86,14 @@ def drawn(plot: Plot) -> str:
 def _legend(plot: Plot) -> str:
     if len(plot.lines) < 2:
         return ""
-    names = "".join(f'<span><i class="s{line.hue % HUES}"></i>{escape(line.name)}</span>' for line in plot.lines)
+    names = "".join(f'<span><i class="s{line.hue % HUES}"></i>{markup(line.name)}</span>' for line in plot.lines)
     return f'<div class="legend">{names}</div>'
 
 
 def _paths(plot: Plot, axis: _Axis, line: Line) -> Iterator[str]:
     heights = [None if value is None else _y(axis, value) for value in line.values]
     found = _steps(plot, heights) if plot.until_ns else _points(plot, heights)
-    title = f"<title>{escape(line.name)}</title>"
+    title = f"<title>{markup(line.name)}</title>"
     for kind, path in found.items():
         if path:
             colour = "" if kind == "hole" else f" s{line.hue % HUES}"

@@ -7,6 +7,8 @@ from importlib import import_module
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
+from rtmw.visible import label as shown
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame
@@ -49,7 +51,7 @@ def lines(
     for (name, (xs, ys, hollows)), colour in zip(groups.items(), cycle(COLOURS), strict=False):
         mark = "o" if len(xs) < 3 and not any(hollows) else None
         whole = [None if is_hollow else value for value, is_hollow in zip(ys, hollows, strict=True)]
-        axes.plot(xs, whole, label=str(name), color=colour, linewidth=1.4, marker=mark)
+        axes.plot(xs, whole, label=shown(str(name)), color=colour, linewidth=1.4, marker=mark)
         _dotted(axes, xs, ys, hollows, colour)
     if len(groups) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8)
@@ -81,7 +83,7 @@ def bars(result: DataFrame, label: str, value: str, *, title: str = "", unit: st
     """A bar for each row, in the order of the rows."""
     rows = result.select(label, value).collect()
     figure, axes = _axes(title, "")
-    names, values = [str(row[0]) for row in rows], [row[1] or 0 for row in rows]
+    names, values = [shown(str(row[0])) for row in rows], [row[1] or 0 for row in rows]
     axes.barh(names, values, color=COLOURS[0], height=0.6)
     axes.invert_yaxis()
     axes.set_xlabel(unit or value)
@@ -94,7 +96,7 @@ def _axes(title: str, unit: str) -> tuple[Figure, Any]:
 
     figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
     axes: Any = figure.add_subplot()
-    axes.set_title(title, loc="left", fontsize=11)
+    axes.set_title(shown(title), loc="left", fontsize=11)
     axes.set_ylabel(unit)
     axes.grid(axis="both", color="#e5e5e5", linewidth=0.8)
     axes.set_axisbelow(True)

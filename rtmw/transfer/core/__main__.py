@@ -20,10 +20,12 @@ from typing import Final
 import uvloop
 
 import rtmw
+from rtmw.daemon_log import VisibleLines, written
 from rtmw.settings import SettingsFile
 from rtmw.transfer.core.network import read_network
 from rtmw.transfer.core.process import Process
 from rtmw.transfer.limits import Limits, read_limits
+from rtmw.visible import visible
 
 log = logging.getLogger("rtmw.transfer")
 
@@ -43,13 +45,13 @@ def main() -> int:
     asked = parser.parse_args()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # it waits until the core can obey it
     _keep_memory()
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # files that arrive and are sent, of all nodes, are open
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
-        uvloop.run(serve(asked))
+        with written(logging.getLogger(), VisibleLines("%(message)s")):
+            uvloop.run(serve(asked))
     except (rtmw.RtmwError, ValueError, OSError) as error:
-        log.error("%s", _why(error, asked.data))
+        print(visible(_why(error, asked.data)), file=sys.stderr)
         return 1
     return 0
 

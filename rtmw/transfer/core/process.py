@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import rtmw
 from rtmw.clock import CLOCK
+from rtmw.daemon_log import say_more
 from rtmw.observe.transfers import TransferCounters
 from rtmw.transfer.address import Address, Life, Reach
 from rtmw.transfer.barrier import Barrier
@@ -223,6 +224,7 @@ class Process:
 
     def _count(self) -> None:
         if self._board.is_due():
+            say_more(logging.getLogger())
             self._store.note_time()
             self._volatile.note_time()
             self._board.say(self._counted, self._full)

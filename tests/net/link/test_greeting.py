@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import logging
 import select
 import socket
 import ssl
+import sys
 from pathlib import Path
 
 import pytest
 
 import rtmw
+from rtmw.daemon_log import LINES_MOST, VisibleLines, written
 from rtmw.net.link.greeting import LinkGuest, dial
 from rtmw.net.link.links import Links
 from rtmw.net.security.folder import NODE
@@ -60,6 +64,31 @@ def test_no_tls_is_begun_before_six_bytes_that_begin_as_a_client_does(
         links.close()
 
     asyncio.run(asyncio.wait_for(run(), PATIENCE))
+
+
+def test_a_flood_of_connections_that_are_refused_is_sixty_lines_in_the_log(
+    third: rtmw.Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each for another reason than the one before, which the log would say again."""
+
+    async def run() -> None:
+        links, port = listening(third, tmp_path)
+        for number in range(2 * LINES_MOST):
+            with socket.create_connection(("127.0.0.1", port)) as stranger:
+                if number % 2:
+                    stranger.sendall(b"GET / ")
+                stranger.shutdown(socket.SHUT_WR)
+                while links.refused.total() == number:
+                    await asyncio.sleep(0.001)
+        links.close()
+
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    with written(logging.getLogger("rtmw.node"), VisibleLines("%(message)s")):
+        asyncio.run(asyncio.wait_for(run(), PATIENCE))
+    lines = [line for line in log.getvalue().splitlines() if "no link with" in line]
+    assert len(lines) == LINES_MOST
+    assert lines[-1].startswith(f"{LINES_MOST + 1} more lines of this kind within a minute")
 
 
 def test_a_guest_that_is_refused_hears_why_though_it_goes_on_to_speak_first(third: rtmw.Domain, tmp_path: Path) -> None:
