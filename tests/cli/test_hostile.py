@@ -32,7 +32,7 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "graph": ((), ("--dot",), ("--svg", "{new}.svg")),
     "trace": ((TOPIC, STUCK, "--for", "0.3"),),
     "metrics": ((),),
-    "topic list": ((),),
+    "topic list": ((), ("--names",)),
     "topic info": ((TOPIC,), (ID,)),
     "topic queue": ((TOPIC,),),
     "topic clear": ((TOPIC,),),
@@ -56,6 +56,7 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "send": (("{folder}/none", "--to", "ingest"),),
     "receive": (("files", "--into", "{folder}/in", "--count", "1"), (ID, "--into", "{folder}/in")),
     "transfers": ((), ("--watch", *WINDOW)),
+    "transfers body": ((ID,),),
     "transfers cancel": ((ID,),),
     "transfers retry": ((ID,),),
     "transfers info": ((ID,),),
@@ -90,7 +91,10 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "clean": (("--yes",),),
 }
 """How each command is run here, so that it shows something that others have chosen."""
-NOT_RUN = {"demo": "it shows programs of its own alone, for a minute"}
+NOT_RUN = {
+    "completion": "it prints a script of its own words",
+    "demo": "it shows programs of its own alone, for a minute",
+}
 
 
 def commands(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[tuple[str, bool]]:

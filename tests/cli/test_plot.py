@@ -81,7 +81,7 @@ def test_texts_are_plotted_by_name_up_to_as_many_as_an_axis_shows(
     assert main(["plot", "few.name", path, "-o", str(tmp_path / "few.png")]) == 0
     assert main(["plot", "few.name", path]) == 0
     told = capsys.readouterr().out
-    assert "phase�0$x^$" in told
+    assert r"phase\x1b0$x^$" in told
     assert "\x1b" not in told
     assert main(["plot", "many.name", path]) == 1
     assert "many.name has 40 different texts; an axis shows 20 at most" in capsys.readouterr().err
