@@ -97,6 +97,10 @@ class Writer:
         """Where the last segment begins."""
 
     @property
+    def last_size(self) -> int:
+        """Bytes of its file."""
+
+    @property
     def cut(self) -> int:
         """Bytes that recovery cut."""
 

@@ -47,12 +47,13 @@ static PyObject *Writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     return NULL;
 }
 
-/* What the core says, as a Python error. Of a writer that failed: its fault, and what positions are concerned. */
+/* What the core says, as a Python error. Of a writer that failed: its fault, and what positions are concerned. Of a full
+ * disk: how many bytes the next segment needs. */
 static PyObject *explain(Writer *self, int code, uint64_t from, uint64_t to)
 {
     struct log_fault fault = {0};
     if (code == LOG_FAILED) fault = self->core.fault;
-    fault.from = from;
+    fault.from = code == LOG_FULL ? self->core.lacks : from;
     fault.to = to;
     return fail(self->subject, code, &fault);
 }
@@ -354,6 +355,13 @@ static PyObject *Writer_last_base(PyObject *object, void *unused)
     return PyLong_FromUnsignedLongLong(writer_last_base(&((Writer *)object)->core));
 }
 
+static PyObject *Writer_last_size(PyObject *object, void *unused)
+{
+    (void)unused;
+    if (!is_usable((Writer *)object)) return NULL;
+    return PyLong_FromUnsignedLongLong(writer_last_size(&((Writer *)object)->core));
+}
+
 static PyObject *Writer_cut(PyObject *object, void *unused)
 {
     (void)unused;
@@ -381,6 +389,7 @@ static PyMethodDef writer_methods[] = {{"append", (PyCFunction)(void (*)(void))W
                                        {NULL, NULL, 0, NULL}};
 static PyGetSetDef writer_members[] = {{"durable", Writer_durable, NULL, NULL, NULL},
                                        {"last_base", Writer_last_base, NULL, NULL, NULL},
+                                       {"last_size", Writer_last_size, NULL, NULL, NULL},
                                        {"cut", Writer_cut, NULL, NULL, NULL},
                                        {"failed", Writer_failed, NULL, NULL, NULL},
                                        {NULL, NULL, NULL, NULL, NULL}};

@@ -318,6 +318,14 @@ uint64_t writer_last_base(struct writer *w)
     return base;
 }
 
+uint64_t writer_last_size(struct writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    uint64_t size = w->newest_size;
+    pthread_mutex_unlock(&w->lock);
+    return size;
+}
+
 void writer_counters(struct writer *w, struct writer_counters *counters, uint64_t *queued, uint64_t *queued_bytes,
                      uint64_t *oldest_ns)
 {

@@ -52,6 +52,17 @@ def _why(error: int) -> str:
     return os.strerror(error) if error else "no reason given"
 
 
+def _why_full(log: str, needed: int, error: int) -> str:
+    """`needed`: bytes of the next segment; 0: what has no room is no segment that was to follow."""
+    if not needed:
+        return _why(error)
+    try:
+        found = os.statvfs(log)
+    except OSError as gone:
+        return f"{needed} bytes are needed; how many are free is not known: {gone.strerror}"
+    return f"{needed} bytes are needed, and {found.f_bavail * found.f_frsize} are free"
+
+
 def _outcome(start: int, end: int) -> str:
     if start < end:
         return f"Outcome unknown: records from position {start} up to {end} may be on the disk or not"
@@ -66,7 +77,7 @@ def failure(log: str, code: int, what: str, file: str, error: int, start: int, e
     if code == core.DAMAGED:
         return errors.LogDamaged(_DAMAGED.format(**names), os.path.join(log, file), start, end)
     if code == core.FULL:
-        return errors.LogFull(_FULL.format(**names))
+        return errors.LogFull(_FULL.format(**{**names, "why": _why_full(log, start, error)}))
     if code == core.VERSION:
         return errors.LogError(_VERSION.format(**names))
     if code == core.TRIMMED:

@@ -27,22 +27,36 @@ static void take_away(struct writer *w)
     pthread_mutex_lock(&w->lock);
 }
 
+/* Lock held. The segment behind this size is the smallest that may come next. On a disk that fills, segments become no
+ * smaller: without a spare, the rest of the last one is the reserve for what ends work. Once all before the last one is
+ * trimmed, little is left to be ended, and an eighth of it is enough to go on. */
+static uint64_t least_behind(const struct writer *w)
+{
+    return w->earliest < w->last_base ? w->newest_size / 2 : w->newest_size / 16;
+}
+
 /* Lock held, and held again at the end. LOG_OK, LOG_FULL, LOG_FAILED or LOG_CLOSED. */
 static int make(struct writer *w, struct log_fault *fault)
 {
-    struct segment made = {.file = -1, .size = spare_size(w->newest_size, w->most, w->spare_needs)};
+    uint64_t behind = w->newest_size, least = least_behind(w), most = w->most, needs = w->spare_needs;
+    struct segment made = {.file = -1, .size = spare_size(behind, most, needs)};
     uint64_t kept = w->kept >= made.size ? w->kept : 0;
     w->kept = 0;
     if (kept) made.size = kept;
     pthread_mutex_unlock(&w->lock);
     int code = kept ? spare_refill(&w->folder, made.size, &made.file, &w->stopping, fault)
                     : spare_make(&w->folder, made.size, &made.file, &w->stopping, fault);
+    while (code == LOG_FULL && (behind /= 2) >= least) {
+        made.size = spare_size(behind, most, needs);
+        code = spare_make(&w->folder, made.size, &made.file, &w->stopping, fault);
+    }
     pthread_mutex_lock(&w->lock);
     if (code == LOG_OK) {
         w->spare = made;
         w->spare_state = SPARE_READY;
     } else if (code == LOG_FULL) {
         w->spare_state = SPARE_FULL;
+        w->lacks = made.size;
         w->spare_needs = 0; /* there may be room for what is smaller: an appender that was refused asks again */
         w->counters.failed_spares++;
     }

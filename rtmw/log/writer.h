@@ -70,6 +70,7 @@ struct writer {
     enum spare_state spare_state;
     struct segment spare;
     uint64_t spare_needs;  /* bytes of records that have to fit into the next segment */
+    uint64_t lacks;        /* SPARE_FULL: bytes of the smallest segment for which the disk had no room */
     uint64_t newest_size;  /* of the last segment, or of the one it rolls to */
     bool is_due;           /* the batch being filled goes to the disk as soon as the flusher comes to it */
     bool flushes;          /* somebody has a batch, and the last segment: the flusher, or an appender */
@@ -167,6 +168,8 @@ int writer_trim(struct writer *w, uint64_t before, uint64_t *start);
 void writer_ask_trim(struct writer *w, uint64_t before);
 /* Where the last segment begins. */
 uint64_t writer_last_base(struct writer *w);
+/* Bytes of its file, or of that of the one to which the log rolls just now. */
+uint64_t writer_last_size(struct writer *w);
 void writer_counters(struct writer *w, struct writer_counters *counters, uint64_t *queued, uint64_t *queued_bytes,
                      uint64_t *oldest_ns);
 /* An eventfd that is written to when more is durable and an event loop waits for some of it (writer_start), when the writer has

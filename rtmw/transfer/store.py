@@ -73,7 +73,7 @@ T = TypeVar("T")
 CHECKPOINT_BYTES: Final = 16 << 20
 """Of records, after which a segment of the log gets a checkpoint; or twice its size, if that is more."""
 RESERVE_SHARE: Final = 4
-"""A checkpoint that is at most so large a share of a segment is made on a full disk, too: what lies before it is
+"""A checkpoint that is at most so large a share of the last segment is made on a full disk, too: what lies before it is
 trimmed, which makes room. A larger one could use up the reserve, and have no room at last."""
 _NEXT_INCARNATION: Final = 1 << 32
 """A new incarnation is larger by so much at least: those between are of transfers that no log keeps, one for each
@@ -409,8 +409,13 @@ class Store(Closing):
     def _between(self, is_full: bool) -> int:
         """Bytes of records before the next checkpoint. One of letters that only wait would free nothing."""
         items = self.machine.state.items
-        makes_room = is_full and len(items) * LARGEST_INLINE <= self._log._segment // RESERVE_SHARE
-        return self._every // 16 if makes_room else max(self._every, 2 * self._size, 2 * items.least_bytes)
+        if is_full and items.least_bytes <= self._reserve():
+            return 2 * items.least_bytes
+        return max(self._every, 2 * self._size, 2 * items.least_bytes)
+
+    def _reserve(self) -> int:
+        """Bytes that a checkpoint may take on a full disk. The last segment may be smaller than was asked for."""
+        return self._log._begin_to_write().last_size // RESERVE_SHARE
 
     def checkpoint(self) -> None:
         """Writes all of the state anew, and trims the log before it."""
@@ -422,7 +427,7 @@ class Store(Closing):
             self._untrimmed = None
 
     def _write_checkpoint(self, state: State) -> rtmw.Appended:
-        parts, most = map(pack, checkpoint_of(state)), self._log._segment // RESERVE_SHARE
+        parts, most = map(pack, checkpoint_of(state)), self._reserve()
         ends = sum(map(len, first := list(islice(parts, most // LARGEST_PART + 1)))) <= most
         places = [self._log._places([part], ends=ends) for part in chain(first, parts)]
         (begin,), (last,), end = places[0][0], places[-1][0], places[-1][1]

@@ -53,7 +53,11 @@ def test_after_a_failed_call_nothing_is_appended_and_the_log_opened_anew_has_all
 @pytest.mark.parametrize(
     ("code", "kind", "words"),
     [
-        (core.FULL, rtmw.LogFull, "no room for another segment (No space left on device). Nothing was appended. Free"),
+        (
+            core.FULL,
+            rtmw.LogFull,
+            "no room for another segment (8 bytes are needed; how many are free is not known: No such",
+        ),
         (core.FAILED, rtmw.LogFailed, "fdatasync of 1.seg failed: No space left on device. No call is tried again"),
         (core.FAILED, rtmw.LogFailed, "Outcome unknown: records from position 8 up to 16 may be on the disk or not"),
         (core.DAMAGED, rtmw.LogDamaged, "records from position 8 up to 16 are concerned"),

@@ -6,8 +6,11 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 import rtmw
 from tests import namespaces
+from tests.whole import sample
 
 BEGIN = f"""
 import json, subprocess, sys, time
@@ -126,6 +129,26 @@ with rtmw.Sender("gauge", domain=domain) as sender, rtmw.Inbox("ingest", domain=
 print(core.end())
 """
 )
+AGAIN = (
+    BEGIN
+    + """
+import re
+
+with rtmw.Sender("gauge", domain=domain) as sender, rtmw.Inbox("ingest", domain=domain) as inbox:
+    try:
+        while True:
+            sender.send_many("ingest", [bytes(3600)] * 100, delivery=Delivery.LOG)
+    except rtmw.TransferRefused as error:
+        needed, free = re.search("[(]([0-9]+) bytes are needed, and ([0-9]+) are free[)]", str(error)).groups()
+        print(int(needed) > int(free) > 0)
+    while (letter := inbox.take(1)) is not None:
+        letter.consume()
+    until(lambda: sends(sender))
+    with inbox.take(20) as letter:
+        print(letter.body.decode())
+print(core.end())
+"""
+)
 
 
 FULL = (
@@ -154,6 +177,14 @@ def test_t8_on_a_full_disk_what_was_accepted_is_consumed_and_that_makes_room_to_
     words = said.pop(1)
     assert said[:6] == ["True FULL", "True", "ACCEPTED", "0", "ROOM", "room"], "\n".join(said)
     assert re.fullmatch(FULL, words), words
+
+
+@pytest.mark.parametrize("size", sample(["9m", "13m", "18m", "24m"], 2))
+def test_t8_after_a_full_disk_the_core_accepts_again_when_all_was_consumed_whatever_the_size_of_the_disk(
+    domain: rtmw.Domain, tmp_path: Path, size: str
+) -> None:
+    said = play(AGAIN, 64 << 20, size, domain, tmp_path)
+    assert said[:2] == ["True", "room"], "\n".join(said)
 
 
 def test_t8_without_any_room_the_core_lives_and_goes_on_when_there_is_room(domain: rtmw.Domain, tmp_path: Path) -> None:
