@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack, overload
@@ -12,7 +13,7 @@ from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
-from rtmw.errors import RegionDamaged
+from rtmw.errors import ClosedError, RegionDamaged
 from rtmw.latency import Latency
 from rtmw.matching import TELL_AFTER_S, Offer, log_wait, silence, unheard
 from rtmw.patterns import check_levels, is_own
@@ -211,8 +212,10 @@ class Subscriber(shm.Subscriber[T], Closing):
 
     def _log_silence(self) -> None:
         """Log once why a wait without limit hears nothing, if there is a reason. Topics of rtmw itself are silent for
-        long, as the queue of a core for which no program has work."""
-        reason = "" if is_own(self.topic) else self._why_silent()
+        long, as the queue of a core for which no program has work. That it was closed the wait itself says."""
+        reason = ""
+        with suppress(ClosedError):
+            reason = "" if self.closed or is_own(self.topic) else self._why_silent()
         if reason and self._tells_after_ns:
             self._tells_after_ns = 0
             log_wait(self.topic, "a message", reason)

@@ -61,6 +61,19 @@ def publishing_when(fact: Callable[[], object]) -> threading.Thread:
     return thread
 
 
+def test_a_subscriber_that_was_closed_is_not_said_to_be_waited_for(
+    domain_id: int, said: Callable[[], list[str]]
+) -> None:
+    """Closed after the wait has ended to say why, and before it looks: a listener would end with an exception."""
+    domain = rtmw.Domain(domain_id)
+    alone, with_its_domain = (rtmw.Subscriber("t", domain=domain) for _ in range(2))
+    alone.close()
+    alone._log_silence()
+    domain.close()
+    with_its_domain._log_silence()
+    assert said() == []
+
+
 @pytest.mark.parametrize("timeout", [0, 0.01])
 def test_a_receive_that_times_out_ends_with_nobody_publishes(domain: rtmw.Domain, timeout: float) -> None:
     with pytest.raises(TimeoutError) as error:
