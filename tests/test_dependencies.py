@@ -23,6 +23,10 @@ BROUGHT = {"py4j"}
 """PySpark brings it, at the one version that fits."""
 
 
+LOADED_BY = {"rtmw/pytest_plugin.py": "pytest"}
+"""What a module imports that nobody else than this program loads."""
+
+
 def distribution(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -58,7 +62,7 @@ def undeclared(source: str) -> list[str]:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "rtmw").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_module_imports_only_what_the_package_declares(path: Path) -> None:
-    assert undeclared(path.read_text()) == []
+    assert undeclared(path.read_text()) in ([], [LOADED_BY.get(str(path.relative_to(ROOT)))])
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ LAYERS = (
     ("rtmw.net.security", "rtmw.net.session"),
     ("rtmw.net", "rtmw.recorder", "rtmw.player", "rtmw.transfer"),
     ("rtmw.spark",),
-    ("rtmw.cli", "rtmw.demo", "rtmw.__main__"),
+    ("rtmw.cli", "rtmw.demo", "rtmw.pytest_plugin", "rtmw.__main__"),
 )
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 
