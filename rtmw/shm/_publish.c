@@ -239,6 +239,7 @@ PyObject *Publisher_publish(PyObject *self, PyObject *const *args, Py_ssize_t co
 PyObject *Publisher_try(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
 {
     uint64_t ns;
+    if (count < 1) return PyErr_Format(PyExc_TypeError, "missing argument: seconds");
     if (!seconds(args[0], UINT64_MAX, &ns)) return NULL;
     return publish_one((Publisher *)self, args + 1, count - 1, kwnames, ends_after(ns));
 }
