@@ -126,5 +126,6 @@ def agreed_type(path: Path, description: bytes, wanted: MessageType | None) -> M
 def not_bytes(path: Path, value: object) -> TypeMismatch:
     """The error of an append that was given something else."""
     return TypeMismatch(
-        f"{path}: a log of bytes was given {value!r:.80}; give bytes, bytearray or memoryview, or name a type"
+        f"{path}: a log of bytes was given {value!r:.80}; give bytes, bytearray or memoryview, or make a log of the "
+        "values' type, such as rtmw.Log(path, str)"
     )

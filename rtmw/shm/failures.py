@@ -110,7 +110,8 @@ def _table() -> dict[int, Message]:
         ),
         core.WRONG_TYPE: (
             errors.TypeMismatch,
-            "a publisher of bytes was given {subject}; give bytes, bytearray or memoryview, or name a type",
+            "a publisher of bytes was given {subject}; give bytes, bytearray or memoryview, or name the "
+            "values' type, such as rtmw.Publisher(topic, str)",
         ),
     }
 

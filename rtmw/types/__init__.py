@@ -57,13 +57,12 @@ def resolve(type: Any) -> MessageType:
     Raises UnsupportedType for everything else.
     """
     try:
-        return _resolved[type]
-    except KeyError:
-        made = _resolve(type)
+        known = _resolved.get(type)
     except TypeError:  # not hashable, hence no type
         raise _refusal(type) from None
-    _resolved[type] = made
-    return made
+    if known is None:
+        known = _resolved[type] = _resolve(type)
+    return known
 
 
 def from_description(data: bytes) -> MessageType:

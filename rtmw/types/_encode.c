@@ -141,6 +141,13 @@ static bool row_from_memory(const struct cdr_op *element, PyObject *value, struc
     return false;
 }
 
+/* Whether it has elements in an order. Text is a row of characters only, and bytes that come here are no octets. */
+static bool is_row(const struct cdr_op *element, PyObject *value)
+{
+    if (PyUnicode_Check(value)) return element && element->code == CDR_CHAR;
+    return PySequence_Check(value) && !PyBytes_Check(value) && !PyByteArray_Check(value);
+}
+
 bool row_open(const struct cdr_op *element, cdr_value *value, struct cdr_row *row)
 {
     static const struct cdr_op octet = {.code = CDR_UNSIGNED, .size = 1};
@@ -148,7 +155,8 @@ bool row_open(const struct cdr_op *element, cdr_value *value, struct cdr_row *ro
     bool listed = PyList_CheckExact(given) || PyTuple_CheckExact(given);
     if (!listed && PyObject_CheckBuffer(given) && row_from_memory(element ? element : &octet, given, row)) return true;
     if (!listed && PyObject_Size(given) < 0) return false; /* no generators, whose elements would be gone */
-    PyObject *items = PySequence_Fast(given, "a row of elements is needed");
+    if (!listed && !is_row(element, given)) return wrong(PyExc_TypeError, "a list is needed");
+    PyObject *items = PySequence_Fast(given, "a list is needed");
     if (items) *row = (struct cdr_row){VALUE(items), NULL, (size_t)PySequence_Fast_GET_SIZE(items)};
     return items != NULL;
 }

@@ -39,6 +39,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
+def with_article(word: str) -> str:
+    """`an int64`, `a uint8`."""
+    return f"{'an' if word[:1].lower() in tuple('aeio') else 'a'} {word}"
+
+
 def record(value: Any, what: str) -> dict[str, Any]:
     """A JSON object."""
     if type(value) is not dict:

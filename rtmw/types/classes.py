@@ -14,6 +14,8 @@ from types import UnionType
 from typing import Annotated, Any, Final, Union, cast, get_args, get_origin, get_type_hints
 
 from rtmw.errors import UnsupportedType
+from rtmw.types.checks import shown
+from rtmw.types.construct import pydantic_config
 from rtmw.types.convert import enumerator_numbers
 from rtmw.types.schema import (
     Array,
@@ -54,6 +56,7 @@ _WORDS: Final[dict[tuple[Any, Any], Node]] = {
 """By what `Annotated[int, "int8"]` has: `rtmw.int8` is that, and so is cyclonedds' `types.int8`."""
 
 _LIST: Final = "list[T]"
+_ARRAY: Final = "an array of numbers of a size: NDArray[np.float32]"
 _SINCE_1970: Final = "float for seconds since 1970, as `timestamp()` gives, or int for nanoseconds"
 _JSON: Final = "a class with a member for each key, or a list of a class with key and value"
 _INSTEAD: Final = {
@@ -68,6 +71,11 @@ _INSTEAD: Final = {
     "collections.abc.Iterable": _LIST,
     "collections.abc.Mapping": _JSON,
     "builtins.dict": _JSON,
+    "numpy.ndarray": _ARRAY,
+    "numpy.bool": "bool",
+    "numpy.bool_": "bool",
+    "numpy.str_": "str",
+    "numpy.bytes_": "bytes",
     "builtins.bytearray": "bytes",
     "builtins.memoryview": "bytes",
     "builtins.complex": "two members of float",
@@ -121,7 +129,12 @@ class _Reader:
     def named(self, cls: Any, path: str) -> Named:
         """Registers a class or an Enum under its DDS name. Two of one name cannot be told apart by a reader."""
         own = cast("dict[str, Any]", vars(cls))
-        name: str = own.get("__idl_typename__", cls.__name__).replace(".", "::")
+        given = own.get("__idl_typename__", cls.__name__)
+        if not isinstance(given, str):
+            raise UnsupportedType(
+                f"{cls.__name__}.__idl_typename__ is {shown(given)}; use a str, such as 'plant.{cls.__name__}'"
+            )
+        name = given.replace(".", "::")
         known = self.classes.get(name)
         if known is not None and known is not cls:
             raise UnsupportedType(
@@ -223,9 +236,7 @@ def _array(hint: Any, inner: tuple[Any, ...], path: str) -> Sequence:
     word = getattr(next(iter(get_args(inner[-1])), None), "__name__", "")
     element = _WORDS.get((int, word), _WORDS.get((float, word)))
     if element is None:
-        raise UnsupportedType(
-            f"{path}: {hint} cannot be a member of a message; use an array of numbers of a size: NDArray[np.float32]"
-        )
+        raise UnsupportedType(f"{path}: {hint} cannot be a member of a message; use {_ARRAY}")
     return Sequence(element, as_array=True)
 
 
@@ -242,6 +253,11 @@ def _enumeration(cls: Any, path: str) -> Enumeration:
 
 def _hints(cls: Any) -> dict[str, Any]:
     """The annotation of each member, in order."""
+    if pydantic_config(cls).get("extra") == "allow":
+        raise UnsupportedType(
+            f"{cls.__name__} has extra='allow', and members that the class does not name cannot travel; name them all "
+            "and set extra='ignore' or 'forbid', or send any JSON value on a topic of type `dict`"
+        )
     if hasattr(cls, "__pydantic_fields__") and not hasattr(cls, "__dataclass_fields__"):
         return _hints_of_model(cls)
     names = cls.__struct_fields__ if hasattr(cls, "__struct_fields__") else _field_names(cls)
@@ -289,7 +305,10 @@ def _behind_names(hint: Any) -> Any:
 def _refusal(hint: Any, path: str) -> UnsupportedType:
     origin = get_origin(hint) or hint
     name = getattr(origin, "__qualname__", None) or getattr(origin, "_name", None) or type(origin).__qualname__
-    instead = _INSTEAD.get(f"{getattr(origin, '__module__', '')}.{name}", _MEMBERS)
+    module = getattr(origin, "__module__", "")
+    instead = _INSTEAD.get(f"{module}.{name}", _MEMBERS)
+    if module == "numpy" and ((int, name) in _WORDS or (float, name) in _WORDS):
+        instead = f"rtmw.{name}"
     if isinstance(hint, type) and issubclass(hint, Flag):
         instead = "rtmw.uint32, and the flags' values"
     return UnsupportedType(f"{path}: {_shown(hint)} cannot be a member of a message; use {instead}")

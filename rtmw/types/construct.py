@@ -17,10 +17,17 @@ def keywords(cls: Any, names: tuple[str, ...]) -> tuple[str, ...] | None:
     """
     if stores_directly(cls):
         return None
-    config: dict[str, Any] = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
+    config = pydantic_config(cls)
     by_name = config.get("populate_by_name") or config.get("validate_by_name")
     members: dict[str, Any] = {} if by_name else getattr(cls, "__pydantic_fields__", {})
     return tuple(_keyword(cls, name, getattr(members.get(name), "validation_alias", None)) for name in names)
+
+
+def pydantic_config(cls: Any) -> dict[str, Any]:
+    """The settings of a model or of a dataclass of pydantic; none of other classes."""
+    if not hasattr(cls, "__pydantic_fields__"):
+        return {}
+    return getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
 
 
 def _keyword(cls: Any, name: str, alias: Any) -> str:

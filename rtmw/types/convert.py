@@ -25,12 +25,15 @@ def enumerator_numbers(cls: Any) -> dict[Any, int]:
     return {member: place for place, member in enumerate(cls)}
 
 
-def enum_number(cls: Any) -> Callable[[Any], int]:
-    """From an enumerator, or from a plain int as cyclonedds accepts it."""
+def enum_number(cls: Any, is_strict: bool) -> Callable[[Any], int]:
+    """From an enumerator, or from a plain int as cyclonedds accepts it: any, or if `is_strict` an enumerator's."""
     numbers = enumerator_numbers(cls)
+    known = set(numbers.values())
 
     def number(value: Any) -> int:
         if type(value) is int:
+            if is_strict and value not in known:
+                raise ValueError(f"{cls.__name__} has no number {value}")
             return value
         check_class(value, cls)
         return numbers[value]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import operator
 import struct
-from typing import Any
+from collections.abc import Mapping, MappingView, Set
+from typing import Any, Final
 
 from rtmw.errors import MessageError, TypeMismatch, ValueMismatch
-from rtmw.types.checks import shown, shown_name
+from rtmw.types.checks import is_a, shown, shown_name, with_article
 from rtmw.types.convert import BOOLEANS, enumerator_numbers
-from rtmw.types.plan import Plan, conversion, number_of
+from rtmw.types.plan import Plan, conversion, is_octet, number_of
 from rtmw.types.schema import Array, Map, Maybe, Named, Node, Octets, Primitive, Sequence, Struct, Text, Union, strip
+
+_NAMED: Final = 8
+"""Enumerators that an error names."""
 
 
 def explain(plan: Plan, value: Any, error: Exception) -> MessageError:
@@ -63,7 +67,7 @@ def _check(plan: Plan, node: Node, value: Any, path: str) -> None:
 
 def _check_class(plan: Plan, name: str, value: Any, path: str) -> None:
     if not isinstance(value, plan.classes[name]):
-        raise TypeMismatch(f"{path}: expected a {full_name(plan.classes[name])}, found {shown(value)}")
+        raise TypeMismatch(f"{path}: expected {with_article(full_name(plan.classes[name]))}, found {shown(value)}")
 
 
 def _check_struct(plan: Plan, part: Struct, value: Any, path: str) -> None:
@@ -98,7 +102,18 @@ def _check_number(plan: Plan, node: Node, value: Any, path: str) -> None:
         fits = _is_float(value) if code[0] in "fd" else _is_int(value)
     if not fits:
         raise TypeMismatch(f"{path}: expected a value of {word}, found {shown(value)}")
+    if kind == "enum" and type(value) is int and plan.strict_enums:
+        assert isinstance(node, Named)
+        _check_enumerator(plan.classes[node.name], word, value, path)
     _check_range(kind, code[0], word, value, path)
+
+
+def _check_enumerator(cls: Any, word: str, number: int, path: str) -> None:
+    numbers = enumerator_numbers(cls)
+    if number not in numbers.values():
+        first = ", ".join(f"{member.name} = {known}" for member, known in [*numbers.items()][:_NAMED])
+        more = ", ..." if len(numbers) > _NAMED else ""
+        raise ValueMismatch(f"{path}: {word} has no number {number}; it has {first}{more}")
 
 
 def _check_range(kind: str, code: str, word: str, value: Any, path: str) -> None:
@@ -110,7 +125,7 @@ def _check_range(kind: str, code: str, word: str, value: Any, path: str) -> None
             number = enumerator_numbers(type(value))[value]
         struct.pack("<" + code, number)
     except (struct.error, OverflowError, TypeError) as error:
-        raise ValueMismatch(f"{path}: {shown(value)} does not fit a {word}") from error
+        raise ValueMismatch(f"{path}: {shown(value)} does not fit {with_article(word)}") from error
 
 
 def _check_text(node: Text, value: Any, path: str) -> None:
@@ -133,16 +148,29 @@ def _check_octets(value: Any, path: str) -> None:
 
 def _check_row(plan: Plan, node: Sequence | Array, value: Any, path: str) -> None:
     try:
-        length = len(value)
-        elements = list(value)
+        length, elements = len(value), _elements(node, value)
     except TypeError as error:
-        raise TypeMismatch(f"{path}: expected a row of elements, found {shown(value)}") from error
+        found = f"{shown(value)}, {with_article(type(value).__name__)}"
+        raise TypeMismatch(f"{path}: expected a list, found {found}") from error
     if isinstance(node, Array) and length != node.length:
         raise ValueMismatch(f"{path}: {shown(value)} has {length} elements; exactly {node.length} are needed")
     if isinstance(node, Sequence) and node.bound is not None and length > node.bound:
         raise ValueMismatch(f"{path}: {shown(value)} has {length} elements; at most {node.bound} fit")
     for index, element in enumerate(elements):
         _check(plan, node.element, element, f"{path}[{index}]")
+
+
+def _elements(node: Sequence | Array, value: Any) -> list[Any]:
+    """The elements of what `row_open` of the codec takes for a row. Raises TypeError."""
+    element = strip(node.element)
+    is_char = isinstance(element, Primitive) and element.name == "char"
+    if (
+        is_a(value, Set, Mapping, MappingView)
+        or (is_a(value, str) and not is_char)
+        or (is_a(value, bytes, bytearray) and not is_octet(element))
+    ):
+        raise TypeError
+    return list(value)
 
 
 def _check_map(plan: Plan, node: Map, value: Any, path: str) -> None:

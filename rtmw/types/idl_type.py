@@ -35,7 +35,7 @@ def class_type(cls: Any) -> MessageType:
     document = _document(cls, schema)
     if feature := uncovered(schema):
         raise UnsupportedType(f"{cls.__name__} cannot travel: {feature}; derive {cls.__name__} from IdlStruct, too")
-    return _compiled_type(document, Plan(schema, classes), None)
+    return _compiled_type(document, Plan(schema, classes, strict_enums=True), None)
 
 
 def _document(cls: Any, schema: Schema) -> dict[str, Any]:

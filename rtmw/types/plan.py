@@ -32,6 +32,8 @@ class Plan:
 
     schema: Schema
     classes: dict[str, Any]
+    strict_enums: bool = False
+    """Whether a number that no enumerator has is refused. Plain classes do; IdlStructs take it, as cyclonedds does."""
 
     @property
     def max_align(self) -> int:

@@ -153,7 +153,7 @@ class _Compiler:
         members = {number: member for member, number in numbers.items()}
         # C reads the value of an object of `type`; no value is of None's, so all of them go through enum_number
         reads_value = all(member.value is number for member, number in numbers.items())
-        extra = ("_value_", members, enum_number(cls))
+        extra = ("_value_", members, enum_number(cls, self._plan.strict_enums))
         return Op(_cdr.ENUM, size, type=cls if reads_value else type(None), extra=extra)
 
     def _union(self, name: str, part: Union) -> Op:

@@ -9,10 +9,11 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from rtmw.errors import MessageError, TypeMismatch, ValueMismatch
-from rtmw.types.checks import is_a, shown
+from rtmw.types.checks import is_a, shown, with_article
 from rtmw.types.idl_type import class_type
 from rtmw.types.message_type import MessageType
 
@@ -120,9 +121,22 @@ def _fault(value: Any, path: str) -> MessageError | None:
     if value is None or isinstance(value, str | int | float):
         return None
     return TypeMismatch(
-        f"rtmw.Json: {path} is {shown(value)}, a {type(value).__name__}; JSON has dict, list, str, int, float, bool "
-        "and None"
+        f"rtmw.Json: {path} is {shown(value)}, {with_article(type(value).__name__)}; JSON has dict, list, "
+        f"str, int, float, bool and None{_instead(value)}"
     )
+
+
+def _instead(value: Any) -> str:
+    """What to write for a value that has a near one in JSON."""
+    if isinstance(value, Enum):
+        return ": use its .value"
+    if getattr(value, "ndim", 0):  # an array, as numpy has it
+        return ": use x.tolist()"
+    if type(value).__name__.startswith("bool"):
+        return ": use bool(x)"
+    if hasattr(value, "__index__"):
+        return ": use int(x)"
+    return ": use float(x)" if hasattr(value, "__float__") else ""
 
 
 def _not_finite(word: str) -> None:

@@ -46,6 +46,11 @@ class Speed:
     marks: list[float] = field(default_factory=list)
 
 
+class Number(Enum):
+    ONE = 1
+    TWO = 2
+
+
 class Grade(StrEnum):
     LOW = "low"
     HIGH = "high"
@@ -220,6 +225,18 @@ def test_an_enumerator_has_to_be_one_of_its_enum() -> None:
         encode(resolve(made), made("high"))
 
 
+def test_the_number_of_an_enumerator_may_stand_for_it_and_one_without_a_name_arrives_as_a_number() -> None:
+    made = class_of(Number)
+    type = resolve(made)
+    assert decode(type, encode(type, made(2))).member is Number.TWO
+    numbers = Enum("Number", ["ONE", "TWO", "THREE"])
+    newer = class_of(numbers)
+    payload = encode(resolve(newer), newer(numbers["THREE"]))
+    assert decode(type, payload).member == 3
+    rebuilt = from_description(type.description)
+    assert encode(rebuilt, decode(rebuilt, payload)) == payload, "who passes a message on has no say in its numbers"
+
+
 @dataclass
 class Signal:
     samples: NDArray[np.float32]
@@ -255,7 +272,7 @@ def test_an_array_within_a_class_with_an_optional_member_keeps_its_bytes() -> No
 
 @pytest.mark.parametrize("hint", [NDArray[np.bool_], NDArray[np.str_], NDArray[Any], np.ndarray])
 def test_an_array_of_what_is_no_number_is_refused(hint: Any) -> None:
-    with pytest.raises(rtmw.UnsupportedType, match=r"Odd\.member.*cannot be a member"):
+    with pytest.raises(rtmw.UnsupportedType, match=r"Odd\.member.*cannot be a member.*use .*NDArray\[np\.float32\]"):
         resolve(class_of(hint))
 
 
@@ -296,6 +313,10 @@ class Minus(Enum):
         (Minus, r"Minus\.ONE has the number -1"),
         (complex, "use two members of float"),
         (bytearray, "use bytes"),
+        (np.float32, r"float32 cannot be a member.*use rtmw\.float32$"),
+        (list[np.uint16], r"uint16 cannot be a member.*use rtmw\.uint16$"),
+        (np.bool_, "use bool$"),
+        (np.str_, "use str$"),
         (None, "use bool, int"),
     ],
     ids=str,
@@ -314,6 +335,44 @@ def test_a_member_that_is_no_argument_of_the_class_is_refused() -> None:
     made = make_dataclass("Odd", [("member", int), ("area", int, field(init=False, default=0))])
     with pytest.raises(rtmw.UnsupportedType, match=r"Odd\.area.*init=False.*use a property"):
         resolve(made)
+
+
+@pytest.mark.parametrize("base", [pydantic.BaseModel, object])
+def test_a_class_of_pydantic_that_allows_extra_members_is_refused(base: type) -> None:
+    if base is object:
+        made: Any = pydantic.dataclasses.dataclass(config=pydantic.ConfigDict(extra="allow"))(class_of(int, "Extra"))
+    else:
+        made = pydantic.create_model("Extra", __config__=pydantic.ConfigDict(extra="allow"), member=(int, ...))
+    for cls in (made, class_of(made), class_of(list[made])):
+        with pytest.raises(rtmw.UnsupportedType, match=r"Extra has extra='allow'.*extra='ignore' or 'forbid'.*`dict`"):
+            resolve(cls)
+
+
+def test_the_members_that_a_subclass_adds_do_not_travel_on_a_topic_of_its_base() -> None:
+    @dataclass
+    class Base:
+        number: int
+
+    @dataclass
+    class Wider(Base):
+        width: int = 0
+
+    type = resolve(Base)
+    assert decode(type, encode(type, Wider(1, 5))) == Base(1)
+
+
+@pytest.mark.parametrize("given", [5, None, b"plant.Speed"])
+def test_a_name_of_a_type_that_is_no_text_is_refused(given: Any) -> None:
+    made = class_of(int, namespace={"__idl_typename__": given})
+    with pytest.raises(rtmw.UnsupportedType, match=rf"Odd\.__idl_typename__ is {given!r}; use a str"):
+        resolve(made)
+
+
+@pytest.mark.parametrize("given", [5, object, class_of(set), [1]], ids=str)
+def test_a_refusal_stands_alone_in_its_traceback(given: Any) -> None:
+    with pytest.raises(rtmw.UnsupportedType) as caught:
+        resolve(given)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
 def test_two_classes_of_one_name_are_refused() -> None:
@@ -344,14 +403,23 @@ def test_a_base_class_is_no_type(base: Any) -> None:
 @pytest.mark.parametrize(
     ("hint", "value", "error", "words"),
     [
-        (rtmw.int8, 128, rtmw.ValueMismatch, "128 does not fit a int8"),
+        (rtmw.int8, 128, rtmw.ValueMismatch, "128 does not fit an int8"),
         (rtmw.uint16, -1, rtmw.ValueMismatch, "-1 does not fit a uint16"),
-        (int, 1 << 63, rtmw.ValueMismatch, "does not fit a int64"),
+        (int, 1 << 63, rtmw.ValueMismatch, "does not fit an int64"),
         (rtmw.float32, 1e300, rtmw.ValueMismatch, "does not fit a float"),
         (int, 1.5, rtmw.TypeMismatch, "expected a value of int64, found 1.5"),
         (str, None, rtmw.TypeMismatch, "expected a string, found None"),
         (Speed, Frozen("x", 1), rtmw.TypeMismatch, "expected a .*Speed"),
-        (list[rtmw.int8], [1, 500], rtmw.ValueMismatch, "500 does not fit a int8"),
+        (Number, 7, rtmw.ValueMismatch, "Number has no number 7; it has ONE = 1, TWO = 2$"),
+        (list[Number], [Number.ONE, 7], rtmw.ValueMismatch, r"\[1\]: Number has no number 7"),
+        (Number | None, -1, rtmw.ValueMismatch, "Number has no number -1"),
+        (Grade, 2, rtmw.ValueMismatch, "Grade has no number 2; it has LOW = 0, HIGH = 1$"),
+        (Enum("Many", [f"n{i}" for i in range(50)]), 0, rtmw.ValueMismatch, r"it has n0 = 1, .*n7 = 8, \.\.\.$"),
+        (list[str], "abc", rtmw.TypeMismatch, "expected a list, found 'abc', a str"),
+        (list[float], {1.5}, rtmw.TypeMismatch, r"expected a list, found \{1.5\}, a set"),
+        (NDArray[np.float32], {1: 2}, rtmw.TypeMismatch, r"expected a list, found \{1: 2\}, a dict"),
+        (bytes, "", rtmw.TypeMismatch, "expected bytes, found ''"),
+        (list[rtmw.int8], [1, 500], rtmw.ValueMismatch, "500 does not fit an int8"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_with_its_member(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import cyclonedds.idl as idl
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,7 +91,12 @@ class Other:
         ({None: 1}, rtmw.TypeMismatch, "value has the key None"),
         ({"a": {1}}, rtmw.TypeMismatch, r"value\['a'\] is \{1\}, a set; JSON has dict"),
         ([b"x"], rtmw.TypeMismatch, r"value\[0\] is b'x', a bytes"),
-        ({"a": Other(1)}, rtmw.TypeMismatch, "a Other; JSON has"),
+        ({"a": Other(1)}, rtmw.TypeMismatch, "an Other; JSON has"),
+        ({"a": np.int32(1)}, rtmw.TypeMismatch, r"value\['a'\] is .*an int32; JSON has .* and None: use int\(x\)$"),
+        ([np.float32(1)], rtmw.TypeMismatch, r"use float\(x\)"),
+        ([np.True_], rtmw.TypeMismatch, r"use bool\(x\)"),
+        ([np.ones(2)], rtmw.TypeMismatch, r"ndarray; .*use x\.tolist\(\)"),
+        ({"a": Enum("Grade", ["LOW"])["LOW"]}, rtmw.TypeMismatch, r"a Grade; .*use its \.value"),
         ({"a": "\ud800"}, rtmw.ValueMismatch, "not valid Unicode"),
         (circle(), rtmw.ValueMismatch, "contains itself"),
     ],
