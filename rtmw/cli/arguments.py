@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import rtmw
 from rtmw.addresses import place_to_listen
@@ -60,6 +60,19 @@ class _Version(argparse.Action):
         parser.exit(message=f"rtmw {rtmw.__version__}\n")
 
 
+def _deeper(action: argparse.Action, word: str) -> list[str]:
+    """The commands that have a command of this name, each with it: `topic echo` for `echo`."""
+    if action.nargs != argparse.PARSER:
+        return []
+    parsers = cast("dict[str, argparse.ArgumentParser]", action.choices)
+    return [
+        f"{name} {word}"
+        for name, parser in parsers.items()
+        for inner in parser._actions
+        if inner.nargs == argparse.PARSER and word in (inner.choices or ())
+    ]
+
+
 class _Parser(argparse.ArgumentParser):
     """Names the nearest command or choice for a mistyped one, and says in visible text what it was given. Parsers of
     commands are of this class, too."""
@@ -68,11 +81,14 @@ class _Parser(argparse.ArgumentParser):
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError:
-            near = difflib.get_close_matches(str(value), map(str, action.choices or ()), n=1)
-            if not near:
+            meant = _deeper(action, str(value)) or difflib.get_close_matches(
+                str(value), map(str, action.choices or ()), n=1
+            )
+            if not meant:
                 raise
-            nearest = f"{self.prog} {near[0]}" if action.nargs == argparse.PARSER else near[0]
-            raise argparse.ArgumentError(action, f"there is no {value!r}; did you mean `{nearest}`?") from None
+            whole = [f"`{self.prog} {one}`" if action.nargs == argparse.PARSER else f"`{one}`" for one in meant]
+            said = f"there is no {value!r}; did you mean {' or '.join(whole)}?"
+            raise argparse.ArgumentError(action, said) from None
 
     def error(self, message: str) -> NoReturn:
         super().error(visible(message))
@@ -203,10 +219,15 @@ def _add_echo(commands: Commands) -> None:
 def _add_publish(commands: Commands) -> None:
     parser = _add(commands, "pub", publish.publish, "publish messages by hand")
     parser.add_argument("topic")
-    parser.add_argument("value", help="JSON for the type that the topic carries; text where it carries none, or bytes")
+    parser.add_argument(
+        "value", help="JSON for the type that the topic carries; text where it carries none, bytes, str"
+    )
     types = parser.add_mutually_exclusive_group()
     types.add_argument(
-        "--type", type=load_type, metavar="MODULE:CLASS", help="class to publish (default: what the topic carries)"
+        "--type",
+        type=load_type,
+        metavar="MODULE:CLASS",
+        help="or str, dict (default: what the topic carries)",
     )
     types.add_argument("--bytes", action="store_true", help="publish the text as bytes, whatever the topic carries")
     parser.add_argument("--rate", type=positive, default=1.0, help="messages a second (default 1)")

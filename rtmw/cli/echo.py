@@ -17,6 +17,7 @@ from rtmw.clock import CLOCK
 from rtmw.domain import Domain, domain_for_tool
 from rtmw.errors import DomainNotFound
 from rtmw.patterns import check_levels
+from rtmw.types.text import Json, String, content
 
 LOOK_S: Final = 0.5
 """Longest wait for a message: then an echo in the last place of the domain looks for the dead."""
@@ -80,7 +81,9 @@ class _Sieve:
         wanted: Filter | None = self._arguments.filter
         if wanted is None or wanted(plain):
             return True
-        fault = None if type_name in self._hopeless else wanted.fault(plain)
+        # each message of `dict` has other members
+        is_known = type_name in self._hopeless or type_name == Json.__idl_typename__
+        fault = None if is_known else wanted.fault(plain)
         if fault is not None:
             self._hopeless.add(type_name)
             self._tell(type_name, fault)
@@ -108,15 +111,16 @@ def _next(
             if left <= LOOK_S:
                 return None
             continue
-        plain = to_plain(sample.value)
-        if sieve(sample.type_name, plain):
-            _print(sample, _field(plain, arguments), arguments.json)
+        plain = to_plain(content(sample.type_name, sample.value))
+        # the member of a `str` is ROS's `data`
+        searched = to_plain(sample.value) if sample.type_name == String.__idl_typename__ else plain
+        if sieve(sample.type_name, searched):
+            shown = plain if arguments.field is None else _field(searched, arguments)
+            _print(sample, shown, arguments.json)
             return sample
 
 
 def _field(plain: Any, arguments: argparse.Namespace) -> Any:
-    if arguments.field is None:
-        return plain
     part = part_at(plain, arguments.field)
     if part.lack is not None:
         raise CommandError(f"A message on {arguments.topic} has no field {arguments.field}; {part.lack}.")

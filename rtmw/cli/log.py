@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import deque
 from collections.abc import Generator, Iterable
@@ -20,10 +19,12 @@ from rtmw.cli.line import in_percent, line
 from rtmw.cli.log_info import LogInfo, info_of, is_log, show_info
 from rtmw.cli.log_replay import start_of
 from rtmw.cli.show import Cell, Table, counted, say, show, show_json, size, warn
-from rtmw.cli.values import lines, to_json, to_plain
+from rtmw.cli.values import lines, parse, to_json, to_plain
 from rtmw.errors import LogError, UnsupportedType
 from rtmw.log import Missing, check, look_into, salvage
 from rtmw.log.check import Progress
+from rtmw.types import shown_name
+from rtmw.types.text import content
 
 STANDARD_OUTPUT: Final = "-"
 AT_ONCE: Final = 1000
@@ -94,46 +95,50 @@ def tail_command(arguments: argparse.Namespace) -> int:
         if arguments.start is None:
             records = deque(records, maxlen=arguments.count)
         for record in records:
-            _print(record, arguments.json)
+            _print(log, record, arguments.json)
             told += 1
             if told == arguments.most:
                 return 0
         if arguments.follow:
             for record in log.read(position, follow=True):
-                _print(record, arguments.json)
+                _print(log, record, arguments.json)
                 told += 1
                 if told == arguments.most:
                     return 0
     return 0
 
 
-def _facts(record: rtmw.LogRecord[Any]) -> dict[str, Any]:
+def _content(log: rtmw.Log[Any], record: rtmw.LogRecord[Any]) -> Any:
+    return content(shown_name(log.type.name), record.value)
+
+
+def _facts(log: rtmw.Log[Any], record: rtmw.LogRecord[Any]) -> dict[str, Any]:
     return {
         "position": record.position,
         "time_ns": record.time_ns,
         "key": to_plain(record.key),
         "id": to_plain(record.id),
-        "value": to_plain(record.value),
+        "value": to_plain(_content(log, record)),
     }
 
 
-def _json_line(record: rtmw.LogRecord[Any]) -> str:
+def _json_line(log: rtmw.Log[Any], record: rtmw.LogRecord[Any]) -> str:
     """`_facts` as a line of JSON; an export of many records spends most of its time here."""
-    key, id, value = to_json(record.key), to_json(record.id), to_json(record.value)
+    key, id, value = to_json(record.key), to_json(record.id), to_json(_content(log, record))
     return (
         f'{{"position": {record.position}, "time_ns": {record.time_ns}, "key": {key}, "id": {id}, "value": {value}}}\n'
     )
 
 
-def _print(record: rtmw.LogRecord[Any], json: bool) -> None:
+def _print(log: rtmw.Log[Any], record: rtmw.LogRecord[Any], json: bool) -> None:
     if json:
-        show_json(_facts(record))
+        show_json(_facts(log, record))
         return
     moment = datetime.fromtimestamp(record.time_ns / 1e9).astimezone().isoformat(sep=" ", timespec="milliseconds")
     labels = "".join(
         f" {name}={label!r}" for name, label in (("key", record.key), ("id", record.id)) if label is not None
     )
-    say(f"{record.position} {moment}{labels}", *lines(to_plain(record.value), "  "), flush=True)
+    say(f"{record.position} {moment}{labels}", *lines(to_plain(_content(log, record)), "  "), flush=True)
 
 
 def append_command(arguments: argparse.Namespace) -> int:
@@ -157,7 +162,7 @@ def _value(arguments: argparse.Namespace, description: bytes) -> tuple[Any, Any]
         return bytes, arguments.value.encode()
     try:
         kind, make = maker(description)
-        return kind, make(json.loads(arguments.value))
+        return kind, make(parse(kind, arguments.value))
     except UnsupportedType as error:
         raise CommandError(f"{arguments.path}: {error}; append with a program that has the class") from error
     except ValueError as error:
@@ -236,7 +241,7 @@ def export_command(arguments: argparse.Namespace) -> int:
             file = stack.enter_context(Path(arguments.jsonl).open("x"))
         end = log.end
         records = log.read(start_of(arguments.start))
-        while some := [*map(_json_line, islice(records, AT_ONCE))]:
+        while some := [_json_line(log, record) for record in islice(records, AT_ONCE)]:
             file.write("".join(some))
             done += len(some)
             progress(records.position, end)

@@ -118,6 +118,6 @@ def _add_tail(kinds: Any) -> None:
 def _add_append(kinds: Any) -> None:
     parser = _add(kinds, "append", "append a record by hand, as the type of the log; it is on the disk when this ends")
     _one(parser)
-    parser.add_argument("value", help="JSON for the type of the log; text where it is one of bytes")
+    parser.add_argument("value", help="JSON for the type of the log; text where it is one of bytes or str")
     parser.add_argument("--key", help="text that readers find with the record")
     parser.add_argument("--id", help="text; an append with the same id is not made again")

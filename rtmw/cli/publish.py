@@ -14,7 +14,7 @@ import rtmw
 from rtmw import observe
 from rtmw.cli.common import CommandError, look_at
 from rtmw.cli.show import counted, say, show_json, warn
-from rtmw.cli.values import from_plain
+from rtmw.cli.values import from_plain, parse
 from rtmw.clock import CLOCK
 from rtmw.errors import DomainNotFound, UnsupportedType
 from rtmw.types import resolve
@@ -59,7 +59,7 @@ def _warn(arguments: argparse.Namespace, refused: Sequence[str]) -> None:
 
 def _message(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """Type and value: as the options say, else of the type that the topic carries; bytes where it carries none."""
-    if arguments.type is not None and (arguments.type in (str, dict) or is_dataclass(arguments.type)):
+    if is_dataclass(arguments.type):
         return arguments.type, read_value(arguments.type, arguments.value)
     if arguments.type is not None:
         kind = resolve(arguments.type)
@@ -90,10 +90,10 @@ def _described(arguments: argparse.Namespace, name: str, description: bytes) -> 
     except UnsupportedType as error:
         raise CommandError(f"{arguments.topic} carries {name}. {error}: name it with --type.") from error
     try:
-        plain = json.loads(arguments.value)
+        plain = parse(kind, arguments.value)
     except ValueError as error:
         told = f"{arguments.topic} carries {name}, and {arguments.value!r} is no JSON: {error}"
-        raise CommandError(f"{told}. --bytes publishes the text as it is.") from error
+        raise CommandError(f"{told}. --bytes publishes the text as bytes.") from error
     return kind, make(plain)
 
 

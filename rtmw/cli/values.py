@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
+import json
 import os
 import sys
 import types
@@ -17,9 +18,11 @@ from rtmw.errors import UnsupportedType
 from rtmw.latency import Latency
 from rtmw.optional import needing_dds
 from rtmw.strict_json import NOT_FINITE, as_json
-from rtmw.types import resolve
+from rtmw.types import MessageType, resolve
 from rtmw.visible import visible
 
+SHORT_NAMES: dict[str, type] = {"str": str, "dict": dict}
+"""Types that are named without their module."""
 LONG_LIST = 16
 LONG_TEXT = 256
 
@@ -123,7 +126,7 @@ def _content(plain: Any) -> str:
 
 def lines(plain: Any, indent: str = "") -> list[str]:
     """Plain data for people, a field a line; long lists and texts are cut."""
-    if not _is(plain, dict):
+    if not _is(plain, dict) or not plain:
         return [indent + _short(plain)]
     found: list[str] = []
     for key, item in plain.items():
@@ -146,10 +149,12 @@ def _short(item: Any) -> str:
 
 
 def load_type(name: str) -> Any:
-    """The class that `package.module:Class` names; modules of the present folder are found too."""
+    """The class that `package.module:Class` names, or `str`, `dict`; modules of the present folder are found too."""
+    if name in SHORT_NAMES:
+        return SHORT_NAMES[name]
     module_name, _, class_name = name.partition(":")
     if not class_name:
-        raise argparse.ArgumentTypeError(f"{name} is not of the form package.module:Class")
+        raise argparse.ArgumentTypeError(f"{name} is not of the form package.module:Class, nor str or dict")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
@@ -162,6 +167,19 @@ def load_type(name: str) -> Any:
     except UnsupportedType as error:
         raise argparse.ArgumentTypeError(f"{name}: {error}") from error
     return found
+
+
+def parse(kind: MessageType, text: str) -> Any:
+    """The plain data that a text stands for: its JSON; for a topic of `str` any text but a JSON string stands for
+    itself. ValueError: it is no JSON."""
+    is_text = kind.identity == resolve(str).identity
+    try:
+        plain = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if is_text:
+            return text
+        raise ValueError(str(error)) from error
+    return text if is_text and not isinstance(plain, str) else plain
 
 
 def from_plain(kind: Any, plain: Any) -> Any:

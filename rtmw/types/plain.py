@@ -1,7 +1,8 @@
 """Values of a type that is known by its description only, made from plain data as JSON has it.
 
 The form is that of `rtmw topic echo`: an object for a struct, `{"discriminator": ..., "value": ...}` for a union, the
-name of an enumerator, an object of booleans for a bitmask, and text or `{"hex": ...}` for bytes.
+name of an enumerator, an object of booleans for a bitmask, and text or `{"hex": ...}` for bytes. A topic of `str` has
+the text itself, one of `dict` the JSON value.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from rtmw.errors import TypeMismatch, UnsupportedType, ValueMismatch
 from rtmw.strict_json import NOT_FINITE
+from rtmw.types import resolve
 from rtmw.types.checks import is_a, shown_name
 from rtmw.types.idl_type import idl_and_plan
 from rtmw.types.message_type import MessageType, read_document
@@ -46,6 +48,9 @@ def maker(description: bytes) -> tuple[MessageType, Make]:
 
         return numpy_maker(document)
     kind, plan = idl_and_plan(document)
+    for own in map(resolve, (str, dict)):
+        if own.identity == kind.identity:
+            return own, lambda plain: plain
     if plan is None:
         raise UnsupportedType(f"{shown_name(kind.name)} cannot be made without its class")
     top = Named(plan.schema.name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -77,6 +77,35 @@ def json_type() -> MessageType:
         return _read(decode(data).text)
 
     return replace(kind, encode=written, decode=read, in_place=None)
+
+
+def content(type_name: str, value: Any) -> Any:
+    """What a subscriber of `str` or `dict` would get for this value of `rtmw.ANY`.
+
+    Values of other types are given back, and so is the struct of a text that is no JSON, or is nested more deeply than
+    functions that walk through it could call themselves.
+    """
+    member = _MEMBERS.get(type_name)
+    text = None if member is None else getattr(value, member, None)
+    if not isinstance(text, str) or len(fields(value)) != 1:  # another struct of that name
+        return value
+    if type_name == String.__idl_typename__:
+        return text
+    try:
+        found = _read(text)
+    except ValueMismatch:
+        return value
+    return found if _is_within(found, _LEVELS) else value
+
+
+def _is_within(value: Any, levels: int) -> bool:
+    """Whether it has no more levels than that."""
+    inner = value.values() if is_a(value, dict) else value if is_a(value, list) else ()
+    return levels >= 0 and all(_is_within(item, levels - 1) for item in inner)
+
+
+_LEVELS: Final = 100
+_MEMBERS: Final = {String.__idl_typename__: "data", Json.__idl_typename__: "text"}
 
 
 def _functions(kind: MessageType) -> tuple[Callable[[Any], bytes], Callable[[Lender], Any]]:

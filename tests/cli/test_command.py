@@ -164,6 +164,26 @@ def test_a_mistyped_command_or_choice_is_answered_with_the_nearest_one(
     )
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        (["echo", "x"], ["rtmw topic echo"]),
+        (["pub", "x", "1"], ["rtmw topic pub"]),
+        (["list"], ["rtmw topic list", "rtmw node list"]),
+        (["info", "x"], ["rtmw topic info", "rtmw node info", "rtmw recording info", "rtmw log info"]),
+        (["node", "sign"], ["rtmw node keys sign"]),
+    ],
+)
+def test_a_word_that_is_a_command_of_other_commands_is_answered_with_those(
+    word: list[str], meant: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(word)
+    assert ended.value.code == 2
+    told = capsys.readouterr().err.partition("did you mean ")[2]
+    assert [one for one in meant if f"`{one}`" not in told] == []
+
+
 def test_a_command_that_is_like_no_other_is_answered_with_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["xyzzy"])

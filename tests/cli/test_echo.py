@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,54 @@ def test_echo_picks_a_field_and_filters(run: Run, domain: rtmw.Domain) -> None:
         status, _, err = run("topic", "echo", "cpu", "--field", "speed", "--timeout", "5")
         assert status == 1
         assert "has no field speed; it has host, percent" in err
+
+
+def shown(out: str) -> list[str]:
+    return [line for line in out.splitlines() if not line.startswith(("#", "-"))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        (str, "hi there", ["hi there"]),
+        (dict, {"n": 3, "names": ["a", "b"]}, ["n: 3", "names: [a, b]"]),
+        (dict, [1, 2], ["[1, 2]"]),
+        (dict, {}, ["{}"]),
+    ],
+    ids=str,
+)
+def test_echo_shows_texts_and_json_values_themselves(
+    run: Run, domain: rtmw.Domain, kind: Any, value: Any, told: list[str]
+) -> None:
+    with rtmw.Publisher("t", kind, domain=domain, history=1) as publisher:
+        publisher.publish(value)
+        assert shown(run("topic", "echo", "t", "--count", "1")[1]) == told
+        assert json.loads(run("topic", "echo", "t", "--count", "1", "--json")[1])["value"] == value
+
+
+def test_echo_shows_json_of_any_depth(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("t", dict, domain=domain, history=1) as publisher:
+        for depth in (100, 101, 300, 450):
+            deep: Any = 1
+            for _ in range(depth):
+                deep = {"a": deep} if depth % 2 else [deep]
+            publisher.publish(deep)
+            for form in ((), ("--json",)):
+                assert run("topic", "echo", "t", "--count", "1", *form)[::2] == (0, "")
+
+
+def test_echo_picks_and_filters_members_of_json_values_and_the_data_of_texts(run: Run, domain: rtmw.Domain) -> None:
+    with (
+        rtmw.Publisher("settings", dict, domain=domain, history=9) as settings,
+        rtmw.Publisher("chatter", str, domain=domain, history=9) as chatter,
+    ):
+        values: list[Any] = ["none", {"m": 1}, {"n": 1}, {"n": 2}]
+        settings.publish_many(values)
+        chosen = ("--history", "9", "--count", "1", "--timeout", "5")
+        assert shown(run("topic", "echo", "settings", *chosen, "--filter", "n > 1", "--field", "n")[1]) == ["2"]
+        chatter.publish_many(["a", "b"])
+        assert shown(run("topic", "echo", "chatter", *chosen, "--filter", "data == b")[1]) == ["b"]
+        assert shown(run("topic", "echo", "chatter", *chosen, "--field", "data")[1]) == ["a"]
 
 
 def test_echo_gives_up_after_the_timeout(run: Run, domain: rtmw.Domain) -> None:

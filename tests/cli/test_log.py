@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cyclonedds.idl import IdlStruct, types
@@ -109,6 +110,23 @@ def test_append_makes_a_record_of_the_type_of_the_log(path: Path, capsys: pytest
     status, _, err = run(capsys, "append", typed, "no json")
     assert status == 1
     assert "is no JSON for it" in err
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value", "told"),
+    [(str, "hi", "hi", "  hi"), (str, '"hi"', "hi", "  hi"), (dict, '{"zz": [1]}', {"zz": [1]}, "  zz: [1]")],
+)
+def test_logs_of_texts_and_json_take_and_show_the_values_themselves(
+    kind: Any, text: str, value: object, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log"
+    rtmw.Log(path, kind).close()
+    assert run(capsys, "append", path, text)[0] == 0
+    with rtmw.Log(path, kind) as log:
+        assert [record.value for record in log.read()] == [value]
+    assert run(capsys, "tail", path)[1].splitlines()[1:] == [told]
+    assert json.loads(run(capsys, "tail", path, "--json")[1])["value"] == value
+    assert json.loads(run(capsys, "export", path, "--jsonl", "-")[1])["value"] == value
 
 
 def test_check_and_salvage_say_what_is_missing(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,6 +57,8 @@ def test_pub_publishes_an_object_of_a_type(run: Run, domain: rtmw.Domain) -> Non
         ),
         ("builtins:str", '"hello"', "hello"),
         ("builtins:dict", '{"limit": [3]}', {"limit": [3]}),
+        ("str", "hello", "hello"),
+        ("dict", '{"limit": [3]}', {"limit": [3]}),
     ],
 )
 def test_pub_publishes_a_plain_class_a_text_or_json(
@@ -64,10 +67,39 @@ def test_pub_publishes_a_plain_class_a_text_or_json(
     with rtmw.Subscriber("t", type(expected), domain=domain) as subscriber:
         assert run("topic", "pub", "t", text, "--type", name)[0] == 0
         assert subscriber.receive(5).value == expected
-        if isinstance(expected, dict | str):
-            return
         assert run("topic", "pub", "t", text)[0] == 0
         assert subscriber.receive(5).value == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        (str, "hi there", "hi there"),
+        (str, '"hi\\n"', "hi\n"),
+        (str, '{"data": "hi"}', '{"data": "hi"}'),
+        (str, "5", "5"),
+        (str, "[" * 100_000, "[" * 100_000),
+        (dict, '{"a": 1}', {"a": 1}),
+        (dict, '"hi"', "hi"),
+        (dict, '{"text": "{bad"}', {"text": "{bad"}),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_pub_publishes_text_or_a_json_value_where_the_topic_carries_one(
+    run: Run, domain: rtmw.Domain, kind: Any, text: str, expected: object
+) -> None:
+    with rtmw.Subscriber("t", kind, domain=domain) as subscriber:
+        assert run("topic", "pub", "t", text) == (0, "published 1 on t for 1 subscriber\n", "")
+        assert subscriber.receive(5).value == expected
+
+
+@pytest.mark.parametrize("text", ["{bad", "hi", "NaN", "[" * 100_000], ids=lambda text: text[:9])
+def test_pub_refuses_what_is_no_json_where_the_topic_carries_json(run: Run, domain: rtmw.Domain, text: str) -> None:
+    with rtmw.Subscriber("t", dict, domain=domain) as subscriber:
+        status, out, err = run("topic", "pub", "t", text)
+        assert (status, out, len(err.splitlines())) == (1, "", 1), err
+        assert "rtmw.Json" in err
+        assert subscriber.take() is None
 
 
 def test_pub_refuses_a_class_that_cannot_travel(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

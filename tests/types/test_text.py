@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 import rtmw
 from rtmw.types import resolve
+from rtmw.types.plain import maker
+from rtmw.types.text import content
 from tests.types.coded import decode, encode
 from tests.types.idl_strategies import texts
 
@@ -116,3 +118,29 @@ def test_a_topic_of_texts_refuses_another_value() -> None:
 def test_a_text_that_is_no_json_is_a_valuemismatch(text: str) -> None:
     with pytest.raises(rtmw.ValueMismatch, match=r"rtmw\.Json: a text of \d+ characters is no JSON"):
         decode(resolve(dict), Json(text=text).serialize())
+
+
+@pytest.mark.parametrize(("kind", "value"), [(str, "{bad"), (str, ""), (dict, {"text": "{bad"}), (dict, None)])
+def test_tools_without_the_type_make_and_show_the_value_itself(kind: type, value: Any, domain: rtmw.Domain) -> None:
+    made, make = maker(resolve(kind).description)
+    given: Any = made
+    with (
+        rtmw.Publisher("t", given, domain=domain) as publisher,
+        rtmw.Subscriber("t", rtmw.ANY, domain=domain) as any_type,
+    ):
+        publisher.publish(make(value))
+        sample = any_type.receive(5)
+        assert content(sample.type_name, sample.value) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rtmw.Json", Json(text="{bad")),
+        ("rtmw.Json", Json(text="[" * 400 + "]" * 400)),
+        ("other.Json", Json(text="{}")),
+    ],
+    ids=["bad", "deep", "other"],
+)
+def test_tools_show_the_struct_of_what_is_no_json_and_of_other_types(name: str, value: Any) -> None:
+    assert content(name, value) is value
