@@ -29,6 +29,7 @@ SECTIONS = {
         "rtmw",
         "Publisher Subscriber Sample Loan ANY Reliability Profile profiles PublisherStats SubscriberStats Latency",
     ),
+    "Numbers of a size": ("rtmw", "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64"),
     "Wait": ("rtmw", "WaitSet Listener"),
     "Domains": ("rtmw", "Domain"),
     "Record and replay": ("rtmw", "Recorder RecorderStats Recording Replay ReplayStats"),
@@ -73,6 +74,7 @@ def page() -> str:
     for heading, (module, names) in SECTIONS.items():
         lines.append(f"## {heading}\n")
         home = resolved(package if module == "rtmw" else package[module.removeprefix("rtmw.")])
+        told.add(module.rpartition(".")[2])
         for name in names.split() or [str(name) for name in home.exports or ()]:
             found = resolved(home[name])
             if found.is_module and not names and name in found.members:
