@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
@@ -169,6 +170,13 @@ class Domain(Closing):
 
 _own: dict[int, Domain] = {}
 """Domains that were only named by number: attached once, and closed when the interpreter ends."""
+
+
+@atexit.register
+def _close_own() -> None:
+    """Not left to the end of modules, in whichever order that comes: a program that ends in order is no death."""
+    while _own:
+        _own.popitem()[1].close()
 
 
 def domain_of(given: int | Domain | None) -> Domain:

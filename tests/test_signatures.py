@@ -81,7 +81,7 @@ NOTHING: dict[str, Any] = {}
 @pytest.mark.parametrize(
     ("function", "by_place", "by_name"),
     [
-        (rtmw.Sender, {"name": REQUIRED}, {"domain": None}),
+        (rtmw.Sender, {"name": REQUIRED}, {"domain": None, "wait": None}),
         (rtmw.Sender.send, {"to": REQUIRED, "body": REQUIRED}, SEND),
         (rtmw.Sender.send_async, {"to": REQUIRED, "body": REQUIRED}, SEND),
         (rtmw.Sender.transaction, NOTHING, NOTHING),
@@ -98,7 +98,7 @@ NOTHING: dict[str, Any] = {}
         (rtmw.Transfer.reached, {"level": REQUIRED, "timeout": None}, NOTHING),
         (rtmw.Transfer.on_progress, {"callback": REQUIRED}, NOTHING),
         (rtmw.Transfer.cancel, NOTHING, NOTHING),
-        (rtmw.Inbox, {"service": REQUIRED}, {"type": None, "folder": None, "domain": None}),
+        (rtmw.Inbox, {"service": REQUIRED}, {"type": None, "folder": None, "domain": None, "wait": None}),
         (rtmw.Inbox.take, {"timeout": None}, NOTHING),
         (rtmw.Inbox.stats, NOTHING, NOTHING),
         (rtmw.Letter.open, NOTHING, NOTHING),

@@ -75,8 +75,8 @@ MUTANTS: Final = {
     ),
     "an undone TAKE goes to the end of its queue": Mutant(
         "queues",
-        "heapq.heappush(self._list(item.record.life, item.record.header.priority), item.lsn)",
-        "self._list(item.record.life, item.record.header.priority).append(item.lsn)",
+        "            heapq.heappush(self._list(life, item.record.header.priority), lsn)",
+        "            self._list(life, item.record.header.priority).append(lsn)",
     ),
     "an undone TAKE is forgotten": Mutant(
         "state",

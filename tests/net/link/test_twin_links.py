@@ -164,7 +164,7 @@ def test_a_try_that_fails_in_whatever_way_is_told_without_what_moves_a_cursor_an
         with monkeypatch.context() as patch:
             patch.setattr(hub.twins, "accept", refuse)
             await until(lambda: here.why_no_twin)
-            assert here.why_no_twin == "the peer refuses: \N{REPLACEMENT CHARACTER}[2J"
+            assert here.why_no_twin == "the peer refuses: \\x1b[2J"
             patch.setattr("rtmw.net.link.twin.greet", fail)
             await until(lambda: here.why_no_twin.startswith("KeyError: "))
         await until(lambda: has_twin(here) and has_twin(there))
@@ -216,7 +216,7 @@ def test_what_a_peer_says_when_it_refuses_or_ends_is_told_without_what_moves_a_c
         monkeypatch.setattr(hub.joins, "meet", refuse)
         there.linked.line.cut("\x1b[2J")
         await until(lambda: press.why)
-        assert here.linked.why_down == "the peer says: \N{REPLACEMENT CHARACTER}[2J"
-        assert [*press.why.values()] == ["the peer refuses: \N{REPLACEMENT CHARACTER}[2J"]
+        assert here.linked.why_down == "the peer says: \\x1b[2J"
+        assert [*press.why.values()] == ["the peer refuses: \\x1b[2J"]
 
     in_links(domains, tmp_path, then)
