@@ -236,6 +236,8 @@ def _alter(arguments: argparse.Namespace, done: str, act: Callable[[Viewer, Tran
     if arguments.json:
         show_json([{"id": str(id), "done": str(id) not in failed, "cause": failed.get(str(id), "")} for id in ids])
     else:
+        if not ids:
+            say("No dead letter is meant by that; `rtmw transfers` shows them, each with its service and why.")
         for why in failed.values():
             warn(f"rtmw: {why}")
     return int(bool(failed))
@@ -246,6 +248,8 @@ def _meant(viewer: Viewer, arguments: argparse.Namespace) -> Iterator[TransferId
     is_chosen = arguments.service is not None or arguments.cause is not None
     if is_chosen == bool(arguments.ids):
         raise CommandError("name transfers by their IDs, or dead letters by --service, --cause or both.")
+    if "" in (arguments.service, arguments.cause):
+        raise CommandError("an empty --service or --cause would mean all dead letters; name a service, or words.")
     yield from _ids(arguments.ids)
     known: set[str] = set()
     while is_chosen:
@@ -305,6 +309,8 @@ def _show_part(id: TransferId, file: IO[bytes], arguments: argparse.Namespace) -
                 shutil.copyfileobj(file, written)
         except FileExistsError:
             raise CommandError(f"{arguments.raw} is there already; name a new file") from None
+        except OSError as error:
+            raise CommandError(f"{arguments.raw} cannot be written: {error.strerror}") from None
     elif arguments.json:
         show_json({"id": str(id), "body": file.read()})
     else:

@@ -35,7 +35,9 @@ def add_commands(commands: object, add: Add) -> None:
         if name != "info":
             one.add_argument("--service", metavar="SERVICE", help="instead of IDs: the dead letters of this service")
             one.add_argument(
-                "--cause", metavar="WORDS", help="instead of IDs: the dead letters with these words as why"
+                "--cause",
+                metavar="WORDS",
+                help="instead of IDs: the dead letters whose why has these words, just so",
             )
     body = add(kinds, "body", partial(_run, "body"), "show what a transfer carries, without taking it")
     body.add_argument("id", metavar="ID", help="as `rtmw transfers` shows it")

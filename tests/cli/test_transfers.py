@@ -180,7 +180,11 @@ def test_t11_dead_letters_are_tried_again_or_cancelled_by_their_service_and_thei
 ) -> None:
     dead, parked = dead_letter(sender), sender.send("pumps", b"parked")
     for other in (("--service", "other"), ("--cause", "no such words"), ("--service", "pumps", "--cause", "words")):
-        assert run("transfers", "retry", *other, *here(core)) == (0, "", "")
+        status, out, err = run("transfers", "retry", *other, *here(core))
+        assert (status, "No dead letter is meant by that" in out, err) == (0, True, "")
+    for empty in ("--service", "--cause"):
+        status, _, err = run("transfers", "cancel", empty, "", *here(core))
+        assert (status, "would mean all dead letters" in err) == (1, True)
     (row,) = [one for one in document(run, "transfers", *here(core))["transfers"] if one["state"] == "DEAD"]
     by_both = ("--service", row["to"], "--cause", row["cause"][:4])
     assert row["cause"]
@@ -349,6 +353,9 @@ def test_of_a_large_body_the_front_is_shown_and_raw_has_all_of_it(
     assert lines[1] == "… these are the first 4.0 KiB; --raw FILE writes all of it"
     assert run("transfers", "body", str(sent.id), "--raw", str(tmp_path / "raw"), *here(core))[0] == 0
     assert (tmp_path / "raw").read_bytes() == b"x" + body
+    nowhere = str(tmp_path / "no folder" / "raw")
+    said = run("transfers", "body", str(sent.id), "--raw", nowhere, *here(core))
+    assert said == (1, "", f"rtmw: {nowhere} cannot be written: No such file or directory\n")
     status, _, err = run("transfers", "body", str(sent.id), "--raw", str(tmp_path / "raw"), *here(core))
     assert (status, "name a new file" in err) == (1, True)
 
