@@ -98,7 +98,7 @@ def _recover_each(sources: list[Path], arguments: argparse.Namespace, progress: 
             continue
         try:
             recovered = recover_recording(source, None if arguments.in_place else recovered_of(source), progress)
-        except (RecordingError, FileExistsError) as error:
+        except (RecordingError, FileExistsError, FileNotFoundError) as error:
             if arguments.strict:
                 raise
             tell_left_out(error)

@@ -81,4 +81,5 @@ def partly(bad: int, all: int) -> int:
 
 def tell_left_out(why: Exception) -> None:
     """Says on standard error that a recording, which the reason names, is left out."""
-    warn(f"rtmw: left out: {why}")
+    what = f"{why.filename}: {why.strerror}" if isinstance(why, OSError) and why.filename else why
+    warn(f"rtmw: left out: {what}")

@@ -13,7 +13,7 @@ import rtmw
 from rtmw.cli import main
 from tests.recordings import Maker, numbered
 
-BAD = ("empty", "short", "damaged")
+BAD = ("empty", "short", "damaged", "gone")
 EACH = ("info", "ingest", "report")
 """Commands that read each recording by itself, and have no --strict."""
 
@@ -30,7 +30,8 @@ class Image(IdlStruct, typename="sensor_msgs.msg.Image"):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A whole recording of ten messages beside a file of no byte, one cut in its header, and one with a bit turned."""
+    """A whole recording of ten messages beside a file of no byte, one cut in its header, one with a bit turned, and a
+    link to none."""
     (folder := tmp_path / "run").mkdir()
     with Maker(folder / "whole.mcap") as maker:
         numbers, camera = maker.channel("a", np.dtype("<i8")), maker.channel("camera", Image)
@@ -40,6 +41,7 @@ def folder(tmp_path: Path) -> Path:
     data = maker.path.read_bytes()
     (folder / "empty.mcap").write_bytes(b"")
     (folder / "short.mcap").write_bytes(data[:20])
+    (folder / "gone.mcap").symlink_to(tmp_path / "nowhere")
     middle = len(data) // 4
     (folder / "damaged.mcap").write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
     return folder

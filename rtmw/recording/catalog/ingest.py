@@ -124,7 +124,7 @@ class Catalog:
     def add(self, path: Path, topics: Sequence[str] | None = None, progress: Progress = no_progress) -> None:
         """The messages of a recording that are not there yet. What cannot be read stands in `ingested.damaged`."""
         try:
-            with Recording(path) as recording:
+            with _opened(path) as recording:
                 self._add(recording, topics, progress)
         except (RecordingError, ValueMismatch) as error:
             self.ingested.damaged[str(path)] = str(error)
@@ -168,6 +168,14 @@ class Catalog:
         with self._stack:
             for waiting in self._tables.values() if kind is None else ():
                 waiting.commit()
+
+
+def _opened(path: Path) -> Recording:
+    """Raises RecordingError, also for a file that cannot be opened, such as a link to one that is not there."""
+    try:
+        return Recording(path)
+    except OSError as error:
+        raise RecordingError(f"{path}: {error.strerror}") from error
 
 
 def _is_wanted(topic: str, topics: Sequence[str] | None) -> bool:
