@@ -173,7 +173,10 @@ class Store(Closing):
             state = State()
             self._write_checkpoint(state)
         if state.life and state.node != node:
-            raise ValueError(f"{self._path} has the transfers of node {state.node!r}, and not of {node!r}")
+            raise ValueError(
+                f"{self._path} has the transfers of node {state.node!r}, and not of {node!r}; "
+                f"a node whose data was moved keeps its name: --name {state.node}"
+            )
         notes: list[Note] = []
         self._drive(undo_losers(state, deliveries), notes)
         self.lies = self.place.look() if state.life else Lies.HERE  # else its ids have a new incarnation
