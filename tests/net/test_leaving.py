@@ -176,7 +176,7 @@ def test_a_node_that_ends_names_what_it_takes_with_it_and_waits_once_for_all_top
     told = [line for line in here.said.splitlines() if NOT_IN_TIME in line]
     assert [line.count("what was sent last is not acknowledged by") for line in told] == [1, 20]
     assert took[1] < 2 * took[0]
-    assert max(took) < END_S + max(started)  # and what a process takes on this machine to come or go
+    assert max(took) < END_S + 3 * max(started)  # and what a process and its topics take here to come or go
 
 
 def test_what_a_node_took_with_it_is_shown_by_the_nodes_that_follow(hosts: tuple[Host, Host]) -> None:
