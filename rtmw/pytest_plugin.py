@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from rtmw import Domain, DomainError, DomainNotFound
+from rtmw.claims import claimed
 
 NUMBERS: Final = (*range(10, 50), *range(75, 100), *range(215, 233))
 """Domains of tests: those whose UDP ports, as DDS domains, the kernel gives to nobody (it gives 32768 to 60999). People
@@ -38,9 +39,10 @@ def claim_number(numbers: Sequence[int] = NUMBERS) -> tuple[int, socket.socket]:
         number = numbers[next(_turn) % len(numbers)]
         if not taken.isdisjoint(range(7400 + 250 * number, 7402 + 250 * number)):
             continue
-        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        claim = claimed(f"rtmw-test-{number}")
+        if claim is None:
+            continue
         try:
-            claim.bind(f"\0rtmw-test-{number}")
             with Domain(number, create=False):
                 pass
         except DomainNotFound:
