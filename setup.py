@@ -172,8 +172,8 @@ def extension(name: str, *shared: str) -> Extension:
     )
 
 
-ENGINES = ("carried_table", "locks", "lookahead", "now", "rate_limit", "trailer")
-"""C of the node's engine that lines share."""
+ROUTES = ("rtmw/shm/crc32c.c", *sorted(glob("rtmw/net/route/*.c")))
+"""What both carry messages with."""
 
 setup(
     ext_modules=[
@@ -181,8 +181,8 @@ setup(
         library(LIBRARY),
         extension("rtmw.types._cdr"),
         extension("rtmw.log._log", "rtmw/shm/crc32c.c"),
-        extension("rtmw.net.dds._engine", "rtmw/shm/crc32c.c"),
-        extension("rtmw.net.link._line", "rtmw/shm/crc32c.c", *(f"rtmw/net/dds/{one}.c" for one in ENGINES)),
+        extension("rtmw.net.dds._engine", *ROUTES),
+        extension("rtmw.net.link._line", *ROUTES),
         extension("rtmw.recording._mcap"),
         extension("rtmw.player._player"),
         extension("rtmw.columns._columns"),

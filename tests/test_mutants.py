@@ -21,7 +21,7 @@ SCRIPTS = {
     "tests/native/mutate.sh": "rtmw/shm",
     "tests/torture/fuzz/mutate.sh": "rtmw/shm",
     "tests/torture/log/mutate.sh": "rtmw/log",
-    "tests/torture/wire/engine_mutate.sh": "rtmw/net/dds",
+    "tests/torture/wire/engine_mutate.sh": "rtmw/net/*",
     "tests/torture/wire/link_mutate.sh": "rtmw/net/link",
     "tests/torture/wire/mutate.sh": "rtmw",
 }
@@ -30,10 +30,12 @@ SCRIPTS = {
 
 def mutants(script: str) -> Iterator[tuple[str, Path, str]]:
     """The words before the file, the file, and the program for sed."""
-    folder = ROOT / SCRIPTS[script]
+    folders = sorted(ROOT.glob(SCRIPTS[script]))
     lines = (ROOT / script).read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
     for words in (shlex.split(line) for line in lines if line.startswith("mutant ")):
-        named = [(at, path) for at, word in enumerate(words) for path in (folder / word, folder / f"{word}.c")]
+        named = [
+            (at, folder / name) for at, word in enumerate(words) for name in (word, f"{word}.c") for folder in folders
+        ]
         at, file = next((at, path) for at, path in named if path.is_file())
         yield " ".join(words[1:at]), file, words[at + 1]
 

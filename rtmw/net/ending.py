@@ -10,9 +10,9 @@ from rtmw.clock import CLOCK
 from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.leaving import Keeper
 from rtmw.net.dds.library import Engine
-from rtmw.net.dds.undelivered import Undelivered, undelivered, words
 from rtmw.net.link.service import LinkService
 from rtmw.net.refusals import Refusals
+from rtmw.net.route.undelivered import Undelivered, words
 
 log = logging.getLogger("rtmw.node")
 
@@ -52,7 +52,7 @@ class Ending:
 
     def left(self) -> list[Undelivered]:
         """Messages that the node has not delivered; the log names them."""
-        found = [*undelivered(self._bridge), *self._links.undelivered()]
+        found = [*self._bridge.undelivered(), *self._links.undelivered()]
         if found:
             log.warning("ended with messages that are not delivered: %s", words(found))
         return found

@@ -37,7 +37,6 @@ from rtmw.net.dds.library import log_captured, log_what_it_said, type_hash_insta
 from rtmw.net.dds.network import Network, NetworkChanged, choose, lead
 from rtmw.net.dds.predecessor import Farewells, dead_predecessors, last_documents
 from rtmw.net.dds.roster import Rosters
-from rtmw.net.dds.undelivered import Undelivered, added, read_rows, rows_of
 from rtmw.net.ending import Ending
 from rtmw.net.hearing import hearing
 from rtmw.net.janitor import Janitor
@@ -48,6 +47,7 @@ from rtmw.net.met import nodes_met
 from rtmw.net.neighbours import LocalTopic, Neighbours, origin
 from rtmw.net.peers import addresses, are_ipv6
 from rtmw.net.refusals import Refusals
+from rtmw.net.route.undelivered import Undelivered, added, read_rows, rows_of
 from rtmw.net.services import Services
 from rtmw.net.settings import NODE, STATUS_TOPIC, Settings, other_pool
 from rtmw.net.status import Status

@@ -14,7 +14,6 @@ from rtmw.net.clocks import Measured, disagreement, shortest_lifetime_ns
 from rtmw.net.dds.beacon import Beacons, Peer
 from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.discovery import Program
-from rtmw.net.dds.ended import MOST
 from rtmw.net.dds.interfaces import Used
 from rtmw.net.dds.mismatches import find_mismatches
 from rtmw.net.dds.names import Names
@@ -24,6 +23,7 @@ from rtmw.net.dds.routes import Incoming, Outgoing
 from rtmw.net.json_rows import JsonRows
 from rtmw.net.link.service import LinkService
 from rtmw.net.neighbours import LocalTopic
+from rtmw.net.route.ended import MOST
 from rtmw.net.security.health import KeysHealth
 from rtmw.net.security.rules import RuleTable
 from rtmw.net.settings import WITH_NODES, WITH_PLAIN, Settings

@@ -26,7 +26,8 @@ def build_another_engine(folder: Path, *flags: str) -> None:
     net = folder / "rtmw" / "net" / "dds"
     engine = net / f"_engine{sysconfig.get_config_var('EXT_SUFFIX')}"
     engine.unlink()
-    sources = [str(path) for path in (*net.glob("*.c"), folder / "rtmw" / "shm" / "crc32c.c")]
+    crc = folder / "rtmw" / "shm" / "crc32c.c"
+    sources = [str(path) for path in (*net.glob("*.c"), *net.glob("../route/*.c"), crc)]
     usual = ["-shared", "-fPIC", "-std=gnu11", "-D_GNU_SOURCE", f"-I{sysconfig.get_path('include')}"]
     subprocess.run([compiler, *usual, *flags, "-o", str(engine), *sources], check=True, timeout=SECONDS)
 

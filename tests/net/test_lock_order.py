@@ -1,4 +1,4 @@
-"""The engine's locks are taken in their order (rtmw/net/dds/locks.h): by an engine that looks at each of them."""
+"""The engine's locks are taken in their order (rtmw/net/route/locks.h): by an engine that looks at each of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
 from tests.net.test_library import build_another_engine
 
 SECONDS = 120.0
-DDS = Path(rtmw.__file__).parent / "net" / "dds"
+ROUTE = Path(rtmw.__file__).parent / "net" / "route"
 BREAKS = """
 #include "locks.h"
 int main(int count, char **words)
@@ -36,8 +36,8 @@ def test_the_look_sees_an_order_that_is_broken(tmp_path: Path) -> None:
     if compiler is None:
         pytest.skip("needs a C compiler")
     (tmp_path / "breaks.c").write_text(BREAKS)
-    flags = ["-std=gnu11", "-DRTMW_CHECK_LOCKS", f"-I{DDS}", "-pthread", "-o", str(tmp_path / "breaks")]
-    subprocess.run([compiler, *flags, str(tmp_path / "breaks.c"), str(DDS / "locks.c")], check=True, timeout=SECONDS)
+    flags = ["-std=gnu11", "-DRTMW_CHECK_LOCKS", f"-I{ROUTE}", "-pthread", "-o", str(tmp_path / "breaks")]
+    subprocess.run([compiler, *flags, str(tmp_path / "breaks.c"), str(ROUTE / "locks.c")], check=True, timeout=SECONDS)
     assert subprocess.run([tmp_path / "breaks"], timeout=SECONDS).returncode == 0
     broken = subprocess.run([tmp_path / "breaks", "x"], capture_output=True, text=True, timeout=SECONDS)
     assert broken.returncode == -signal.SIGABRT

@@ -1,4 +1,4 @@
-# For scripts with mutants of C files. They set `folder` (of the files), `build` and `prefix` (of the objects of the files in
+# For scripts with mutants of C files. They set `folders` (of the files), `build` and `prefix` (of the objects of the files in
 # it), and have two functions: `objects_of PROGRAM` (what it is linked with besides) and `run PATH`, which fails where a rule is
 # missing. ONLY=TEXT: those whose name contains the text.
 mkdir -p "$build/mutants"
@@ -9,6 +9,7 @@ mutant() {
     program=$1 name=$2 file=$3 change=$4 source=$build/mutants/$3
     case $name in *"${ONLY:-}"*) ;; *) return ;; esac
     shift 4
+    for folder in $folders; do [ ! -f "$folder/$file.c" ] || break; done
     sed -E "$change" "$folder/$file.c" >"$source.c"
     if cmp -s "$folder/$file.c" "$source.c"; then
         echo "mutant $name: the line it changes is not in $file.c any more" >&2

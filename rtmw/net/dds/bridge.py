@@ -8,10 +8,8 @@ from typing import Any
 
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
-from rtmw.net.dds.by_topic import ByTopic
 from rtmw.net.dds.cyclone import DDSException, DomainParticipant
 from rtmw.net.dds.discovery import Discovery, Endpoint, Program
-from rtmw.net.dds.ended import Ended
 from rtmw.net.dds.idl_class import OCTETS_NAME
 from rtmw.net.dds.lanes import Lane, lane_of
 from rtmw.net.dds.library import Engine
@@ -24,6 +22,9 @@ from rtmw.net.dds.user_data import type_in
 from rtmw.net.dds.wire import Endpoints, Offer, Request
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing, on_bus, origin
 from rtmw.net.refusals import Refusals
+from rtmw.net.route.by_topic import ByTopic
+from rtmw.net.route.ended import Ended
+from rtmw.net.route.undelivered import Undelivered
 from rtmw.net.settings import Settings
 from rtmw.qos import Reliability
 from rtmw.types import AnyType, MessageType, resolve
@@ -134,6 +135,18 @@ class Bridge:
     def is_delivered(self) -> bool:
         """Has everything left that was published here?"""
         return all(route.is_delivered() for route in self.outgoing)
+
+    def undelivered(self) -> list[Undelivered]:
+        """Messages that the node has now and has not handed over."""
+        left = [one for one in self.outgoing if not one.is_delivered()]
+        held = [(one.topic, one.held()) for one in self.incoming]
+        return [
+            *(Undelivered(one.topic, "out", one.held(), self._behind(one)) for one in left),
+            *(Undelivered(topic, "in", messages) for topic, messages in held if messages),
+        ]
+
+    def _behind(self, route: Outgoing) -> tuple[str, ...]:
+        return tuple(sorted({str(self.discovery.program(reader)) for reader in route.readers}))
 
     def see_kept(self) -> None:
         """Let topics go on whose readers are back (leaving.py). Only where `step` is no longer called."""

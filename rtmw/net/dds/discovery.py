@@ -9,12 +9,12 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
-from rtmw.net.dds.by_topic import ByTopic
 from rtmw.net.dds.cyclone import DomainParticipant, builtin
 from rtmw.net.dds.library import shown
 from rtmw.net.dds.policies import FOR_EVER_NS, RELIABLE, TRANSIENT_LOCAL, Policies
 from rtmw.net.dds.wire import FOR_PLAIN, MARK
 from rtmw.net.refusals import Refusals, Refused
+from rtmw.net.route.by_topic import ByTopic
 from rtmw.types.message_type import DESCRIPTION_LIMIT
 from rtmw.visible import visible
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "locks.h"
+#include "../route/locks.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct library_log kept; /* under `mutex` */

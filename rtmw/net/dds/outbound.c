@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "../../shm/crc32c.h"
-#include "depth.h"
+#include "../route/depth.h"
 #include "engine.h"
 #include "pack.h"
 
@@ -258,7 +258,7 @@ static uint32_t write_some(struct outbound *o, uint32_t band, uint32_t most, uin
 {
     uint32_t count = together(o, band, most, most_bytes, now);
     struct readers_know is = packing_begin(o);
-    if (count < PACK_MESSAGES_LEAST || !is.packs) count = 1;
+    if (count < TRAILER_PACK_LEAST || !is.packs) count = 1;
     *code = count > 1 ? write_pack(o, band, count, now, is) : write_one(o, message_at(o, band, 0), now, is);
     if (count > 1 && *code != DDS_OK && *code != DDS_TIMEOUT) { /* one that DDS refuses takes no others with it */
         count = 1;

@@ -2,9 +2,9 @@
 #ifndef RTMW_NET_OUTBOUND_H
 #define RTMW_NET_OUTBOUND_H
 
+#include "../route/lookahead.h"
+#include "../route/rate_limit.h"
 #include "dds.h"
-#include "lookahead.h"
-#include "rate_limit.h"
 #include "route.h"
 
 struct outbound {

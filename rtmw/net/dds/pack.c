@@ -6,7 +6,7 @@
 bool pack_open(struct pack *p, const uint8_t *bytes, size_t size, size_t before, uint32_t messages)
 {
     size_t table = messages * sizeof(struct packed);
-    if (messages < PACK_MESSAGES_LEAST || size < before || size - before < table) return false;
+    if (messages < TRAILER_PACK_LEAST || size < before || size - before < table) return false;
     *p = (struct pack){bytes + before, bytes + size - table, messages};
     uint64_t payload = 0;
     struct packed entry;

@@ -13,12 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trailer.h"
+#include "../route/trailer.h"
 
 enum {
-    PACK_MOST = 32,          /* messages in a pack that is sent */
-    PACK_BYTES = 32 << 10,   /* payload in a pack that is sent */
-    PACK_MESSAGES_LEAST = 2, /* a single message travels alone */
+    PACK_MOST = 32,        /* messages in a pack that is sent */
+    PACK_BYTES = 32 << 10, /* payload in a pack that is sent */
 };
 
 struct packed { /* little endian */

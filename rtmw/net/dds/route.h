@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 #include "../../shm/rtmw.h"
-#include "carried.h"
-#include "lookahead.h"
-#include "trailer.h"
+#include "../route/carried.h"
+#include "../route/lookahead.h"
+#include "../route/trailer.h"
 
 struct engine;
 struct inbound;

@@ -3,8 +3,8 @@
 #define RTMW_NET_ZERO_COPY_H
 
 #include "../../shm/rtmw.h"
+#include "../route/trailer.h"
 #include "dds.h"
-#include "trailer.h"
 
 struct inbound;
 struct outbound;

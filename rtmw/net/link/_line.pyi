@@ -208,7 +208,7 @@ class Line:
         """End connections on which nothing has come for so long; PING goes out four times in it. Until told: 5 s."""
 
     def info(self) -> dict[str, int]:
-        """steady_ns (what the steady clock here shows, dds/now.h), rtt_ns and rtt_least_ns (0: not measured), ahead_ns
+        """steady_ns (the steady clock here, route/now.h), rtt_ns and rtt_least_ns (0: not measured), ahead_ns
         and unsure_ns (how far the peer's steady clock is ahead, and what that may be wrong by), sent and received
         (bytes with frames), queued (bytes handed to the kernel that have not left), unacknowledged (bytes), held (bytes
         that have come and are not on the bus yet), resumes, controls (waiting), twin (1: it is there), twins (that

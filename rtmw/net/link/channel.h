@@ -10,7 +10,7 @@
 
 #include <sys/uio.h>
 
-#include "../dds/rate_limit.h"
+#include "../route/rate_limit.h"
 #include "frame.h"
 #include "landing.h"
 #include "tls.h"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../dds/trailer.h"
+#include "../route/trailer.h"
 
 enum {
     FRAME_MOST = 16384,

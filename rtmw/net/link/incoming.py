@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rtmw.errors import RtmwError
-from rtmw.net.dds.by_topic import ByTopic
 from rtmw.net.link import effects as do
 from rtmw.net.link.matching import Lane, asked_of, wanted_of
 from rtmw.net.link.messages import (
@@ -22,6 +21,7 @@ from rtmw.net.link.messages import (
     Wanted,
 )
 from rtmw.net.link.side import REMEMBERED_MOST, TOPICS_MOST, Refusal, Side
+from rtmw.net.route.by_topic import ByTopic
 from rtmw.net.security.rules import Verdict
 from rtmw.net.session.errors import Violation
 from rtmw.types import MessageType, carried_type

@@ -13,7 +13,7 @@
  * Routes, what they keep (kept.h), numbers, and controls outlive a cut of the connections. Outboxes, inboxes, and messages
  * that had come in part do not; such messages are sent again from their beginning.
  *
- * Locks (../dds/locks.h): `lock` has rank LOCK_ENGINE, `arriving` LOCK_ROUTE, `news` and those of channels LOCK_LEAF. The
+ * Locks (../route/locks.h): `lock` has rank LOCK_ENGINE, `arriving` LOCK_ROUTE, `news` and those of channels LOCK_LEAF. The
  * bus is called under the first two, and never waited for.
  */
 #ifndef RTMW_LINK_LINK_H
@@ -23,11 +23,11 @@
 
 #include "../../shm/atomics.h"
 #include "../../shm/rtmw.h"
-#include "../dds/carried.h"
-#include "../dds/locks.h"
-#include "../dds/lookahead.h"
-#include "../dds/now.h"
-#include "../dds/rate_limit.h"
+#include "../route/carried.h"
+#include "../route/locks.h"
+#include "../route/lookahead.h"
+#include "../route/now.h"
+#include "../route/rate_limit.h"
 #include "channel.h"
 #include "kept.h"
 

@@ -8,8 +8,6 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from rtmw.clock import CLOCK
-from rtmw.net.dds.ended import Ended
-from rtmw.net.dds.undelivered import Undelivered
 from rtmw.net.link import effects as do
 from rtmw.net.link.control import Control
 from rtmw.net.link.exceeded import WAYS, Exceeded
@@ -21,6 +19,8 @@ from rtmw.net.link.routes import In, Out
 from rtmw.net.link.said import Said
 from rtmw.net.link.side import Refusal
 from rtmw.net.neighbours import LocalTopic
+from rtmw.net.route.ended import Ended
+from rtmw.net.route.undelivered import Undelivered
 from rtmw.net.security.rights import Rights
 from rtmw.net.settings import Settings
 from rtmw.publisher import wire_type

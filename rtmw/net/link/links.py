@@ -20,8 +20,6 @@ from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net.claim import NodeError
 from rtmw.net.dds.discovery import Program
-from rtmw.net.dds.ended import Ended
-from rtmw.net.dds.undelivered import Undelivered
 from rtmw.net.link.greeting import Greeted, Joins, LinkGuest, Pair, dial
 from rtmw.net.link.library import Bus, Context, Line, openssl
 from rtmw.net.link.linked import Linked
@@ -34,6 +32,8 @@ from rtmw.net.link.turned_away import TurnedAway
 from rtmw.net.link.twin import Twins
 from rtmw.net.link.words import in_words
 from rtmw.net.neighbours import LocalTopic, on_bus, origin
+from rtmw.net.route.ended import Ended
+from rtmw.net.route.undelivered import Undelivered
 from rtmw.net.security.identity import Identity, Peer
 from rtmw.net.security.names import is_user
 from rtmw.net.security.rights import Rights

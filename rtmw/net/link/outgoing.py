@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rtmw.net.dds.by_topic import ByTopic
 from rtmw.net.link import effects as do
 from rtmw.net.link.matching import Lane, Offer, asked_of, lanes_of
 from rtmw.net.link.messages import (
@@ -21,6 +20,7 @@ from rtmw.net.link.messages import (
     Wanted,
 )
 from rtmw.net.link.side import REMEMBERED_MOST, TOPICS_MOST, Refusal, Side
+from rtmw.net.route.by_topic import ByTopic
 from rtmw.net.security.rules import Verdict
 from rtmw.net.session.errors import Violation
 from rtmw.qos import Reliability

@@ -13,10 +13,10 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.net.dds.discovery import Discovery, Program
-from rtmw.net.dds.ended import Ended
-from rtmw.net.dds.undelivered import Undelivered
 from rtmw.net.link.side import Refusal
 from rtmw.net.neighbours import LocalTopic, origin
+from rtmw.net.route.ended import Ended
+from rtmw.net.route.undelivered import Undelivered
 from rtmw.net.security.names import is_user, user_name
 from rtmw.net.settings import Settings
 from rtmw.visible import visible

@@ -1,5 +1,5 @@
 /* Told: what a RELIABLE lane has lost while a node was dead, or its line was, subscribers there are told. Both ends write in
- * memory that outlives them how far the lane was carried (../dds/carried.h):
+ * memory that outlives them how far the lane was carried (../route/carried.h):
  *
  *   out   `sequence`: messages that got a number, on this route and those before; number[]: the last of them, as the bus
  *         counts. A route begins behind both: with what the bus had since then, and no route has taken.

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from unittest.mock import patch
 
-from rtmw.net.dds.by_topic import ByTopic
 from rtmw.net.link import effects as do
 from rtmw.net.link import incoming, matching, outgoing
 from rtmw.net.link.control import Control
@@ -15,6 +14,7 @@ from rtmw.net.link.matching import Lane
 from rtmw.net.link.messages import Allowed, Answer, Close, Interest, Leaving, Open, Wanted
 from rtmw.net.link.outgoing import Outgoing, OutgoingRoutes
 from rtmw.net.link.side import Patterns, Refusal
+from rtmw.net.route.by_topic import ByTopic
 from rtmw.net.security.rules import Rule, RuleTable, Verdict
 from rtmw.types import MessageType
 from tests.harm import first_harm

@@ -13,7 +13,6 @@ import pytest
 
 import rtmw
 from rtmw import Reliability, RtmwError
-from rtmw.net.dds.ended import Ended
 from rtmw.net.link import mouth, side
 from rtmw.net.link.control import Control
 from rtmw.net.link.library import Line, Route
@@ -22,6 +21,7 @@ from rtmw.net.link.matching import wanted_of
 from rtmw.net.link.messages import Answer, Close, Denied, Hello, Interest, Open, pack, read
 from rtmw.net.link.mouth import CONTROLS_MOST
 from rtmw.net.neighbours import LocalTopic, Subscribing, origin
+from rtmw.net.route.ended import Ended
 from rtmw.net.security.rights import Rights
 from rtmw.net.security.rules import Rule, RuleTable
 from rtmw.net.settings import Settings

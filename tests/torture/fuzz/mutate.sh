@@ -4,7 +4,7 @@
 #   mutate.sh CORE BUILD COMPILER FLAGS...       with the objects of the fuzzer and of the whole core in BUILD
 #   ONLY=TEXT                                    those whose name contains the text
 set -u
-folder=$1 build=$2 prefix=core
+folders=$1 build=$2 prefix=core
 shift 2
 . ../mutant.sh
 

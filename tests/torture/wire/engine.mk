@@ -4,14 +4,16 @@
 #   make -f engine.mk libfuzzer [SECONDS=…]                       the same with libFuzzer, where clang has it
 CC := $(if $(filter default,$(origin CC)),$(or $(shell command -v gcc),cc),$(CC))
 NET := ../../../rtmw/net/dds
+ROUTE := ../../../rtmw/net/route
 SHM := ../../../rtmw/shm
 BUILD := build
-PARTS := inbound listen write_cdr zero_copy_receive pack trailer sequence sources dedup backlog keyless flow watch carried carried_table dated instances
-HEADERS := $(wildcard $(NET)/*.h) engine_stage.h require.h
+PARTS := inbound listen write_cdr zero_copy_receive pack sequence sources dedup backlog keyless flow watch carried dated instances
+SHARED := trailer carried_table
+HEADERS := $(wildcard $(NET)/*.h $(ROUTE)/*.h) engine_stage.h require.h
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=all -fno-omit-frame-pointer
 FLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread $(SANITIZE) -I$(NET) \
 	-Dposix_fallocate=stage_posix_fallocate
-OBJECTS := $(BUILD)/engine_fuzz.o $(BUILD)/engine_stage.o $(BUILD)/engine_main.o $(PARTS:%=$(BUILD)/net_%.o) $(BUILD)/net_crc32c.o
+OBJECTS := $(BUILD)/engine_fuzz.o $(BUILD)/engine_stage.o $(BUILD)/engine_main.o $(PARTS:%=$(BUILD)/net_%.o) $(SHARED:%=$(BUILD)/net_%.o) $(BUILD)/net_crc32c.o
 SEED := 1
 ROUNDS := 1000000000
 SECONDS := 60
@@ -35,7 +37,7 @@ include libfuzzer.mk
 libfuzzer: $(if $(HAS_LIBFUZZER),with_libfuzzer,fuzz)
 with_libfuzzer:
 	@mkdir -p $(BUILD)/corpus
-	clang $(filter-out -Werror,$(FLAGS)) -fsanitize=fuzzer -o $(BUILD)/engine_libfuzzer engine_fuzz.c engine_stage.c $(PARTS:%=$(NET)/%.c) $(SHM)/crc32c.c
+	clang $(filter-out -Werror,$(FLAGS)) -fsanitize=fuzzer -o $(BUILD)/engine_libfuzzer engine_fuzz.c engine_stage.c $(PARTS:%=$(NET)/%.c) $(SHARED:%=$(ROUTE)/%.c) $(SHM)/crc32c.c
 	$(BUILD)/engine_libfuzzer -max_total_time=$(SECONDS) -max_len=4096 $(BUILD)/corpus
 
 mutants: build
@@ -45,6 +47,9 @@ clean:
 	rm -rf $(BUILD)
 
 $(BUILD)/net_%.o: $(NET)/%.c $(HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(FLAGS) -c -o $@ $<
+$(BUILD)/net_%.o: $(ROUTE)/%.c $(HEADERS)
 	@mkdir -p $(@D)
 	@$(CC) $(FLAGS) -c -o $@ $<
 $(BUILD)/net_crc32c.o: $(SHM)/crc32c.c

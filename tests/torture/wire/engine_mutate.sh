@@ -4,7 +4,7 @@
 #   engine_mutate.sh NET BUILD COMPILER FLAGS...       with the objects of the fuzzer in BUILD
 #   ONLY=TEXT                                          those whose name contains the text
 set -u
-folder=$1 build=$2 prefix=net
+folders="$1 $1/../route" build=$2 prefix=net
 shift 2
 . ../mutant.sh
 

@@ -7,7 +7,7 @@
 #   make -f link.mk libfuzzer [SECONDS=…] [CORPUS=FOLDER]       the first with libFuzzer, where clang has it
 CC := $(if $(filter default,$(origin CC)),$(or $(shell command -v gcc),cc),$(CC))
 LINK := ../../../rtmw/net/link
-NET := ../../../rtmw/net/dds
+NET := ../../../rtmw/net/route
 SHM := ../../../rtmw/shm
 BUILD := build
 LINES := $(filter-out _%,$(notdir $(basename $(wildcard $(LINK)/*.c))))

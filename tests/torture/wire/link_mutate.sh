@@ -5,7 +5,7 @@
 #   ONLY=TEXT                                         those whose name contains the text
 #   KEYS=PATHS                                        of link_greet.c, whose mutants are left out without them
 set -u
-folder=$1 build=$2 prefix=line
+folders=$1 build=$2 prefix=line
 shift 2
 . ../mutant.sh
 

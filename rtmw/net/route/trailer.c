@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "../../shm/crc32c.h"
-#include "pack.h"
+#include "trailer.h"
 
 enum { PRIORITIES = 8 };
 
@@ -10,7 +10,7 @@ enum { PRIORITIES = 8 };
 static bool is_consistent(const struct trailer *t)
 {
     if (t->lifetime_ns > INT64_MAX) return false;
-    if (t->version == TRAILER_PACK) return t->messages >= PACK_MESSAGES_LEAST && !t->publisher && !t->lifetime_ns;
+    if (t->version == TRAILER_PACK) return t->messages >= TRAILER_PACK_LEAST && !t->publisher && !t->lifetime_ns;
     return (t->version == TRAILER_VERSION || t->version == TRAILER_OLD) && !t->messages;
 }
 

@@ -72,6 +72,7 @@ static inline uint64_t lifetime_after_way(uint64_t lifetime, uint64_t there_ns, 
 }
 
 enum { TRAILER_VERSION = 1, TRAILER_PACK = 2, TRAILER_OLD = 3 };
+enum { TRAILER_PACK_LEAST = 2 /* a single message travels alone */ };
 enum { TRAILER_CRC = sizeof(uint32_t), TRAILER_PADDING = 3 };
 
 /* Takes trailer, CRC and padding off a sample of `size` bytes that stands before `end`. false: none is there, or it

@@ -1,4 +1,4 @@
-/* Depth: how many messages of a route may wait on the bus, by what they weigh. Routes over DDS (outbound.c) and over links
+/* Depth: how many messages of a route may wait on the bus, by what they weigh. Routes over DDS (../dds/outbound.c) and over links
  * (../link/depth.c) reckon with these. */
 #ifndef RTMW_NET_DEPTH_H
 #define RTMW_NET_DEPTH_H

@@ -3,12 +3,9 @@ nodes show."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final, cast
-
-from rtmw.net.dds.bridge import Bridge
-from rtmw.net.dds.routes import Outgoing
 
 _TOLD_MOST: Final = 20
 """Topics that the log tells."""
@@ -36,11 +33,6 @@ class Undelivered:
         who = ", ".join(self.unacknowledged_by)
         parts += [f"what was sent last is not acknowledged by {who}"] if who else []
         return f"{self.topic}: {', '.join(parts) or 'not all is taken from the bus'}"
-
-
-def undelivered(bridge: Bridge) -> list[Undelivered]:
-    """Messages that the node has now and has not handed over."""
-    return [*_outgoing(bridge), *_incoming(bridge)]
 
 
 def words(found: list[Undelivered]) -> str:
@@ -79,19 +71,3 @@ def _read(row: Any) -> Undelivered | None:
         return None
     may_be = isinstance(topic, str) and way in ("out", "in") and type(messages) is int and messages >= 0
     return Undelivered(topic, way, messages, who) if may_be else None
-
-
-def _outgoing(bridge: Bridge) -> Iterator[Undelivered]:
-    for route in bridge.outgoing:
-        if not route.is_delivered():
-            yield Undelivered(route.topic, "out", route.held(), _readers(bridge, route))
-
-
-def _incoming(bridge: Bridge) -> Iterator[Undelivered]:
-    for route in bridge.incoming:
-        if held := route.held():
-            yield Undelivered(route.topic, "in", held)
-
-
-def _readers(bridge: Bridge, route: Outgoing) -> tuple[str, ...]:
-    return tuple(sorted({str(bridge.discovery.program(reader)) for reader in route.readers}))
