@@ -21,10 +21,14 @@ from rtmw.errors import RtmwError
 from rtmw.net import signals
 from rtmw.net.settings import NODE, Settings, make_settings
 from rtmw.net.unit import systemd_unit
+from rtmw.settings import SettingsFile
 
 STDERR = 2
 ANEW = "RTMW_NODE_ANEW"
 """In the environment of a node that has replaced itself."""
+HELD = "RTMW_NODE_SETTINGS"
+"""Likewise: the descriptor of the text of its settings file, as it was taken in. The file may be empty or wrong by now,
+and was refused at SIGHUP."""
 
 
 class _Lines(logging.Formatter):
@@ -83,22 +87,36 @@ def _serve(path: Path | None, given: dict[str, Any]) -> None:
         from rtmw.net.node import Node
 
     base = base_settings()
-    begins_anew = os.environ.pop(ANEW, None) is not None
-    reread = (lambda: make_settings(path, given, base)) if path else None
-    node = Node(make_settings(path, given, base), reread, begins_anew, path)
+    begins_anew, held = os.environ.pop(ANEW, None) is not None, os.environ.pop(HELD, None)
+    file = _file(path, held) if path else None
+    node = Node(make_settings(file, given, base), file, lambda read: make_settings(read, given, base), begins_anew)
     try:
         uvloop.run(node.run())
     except NetworkChanged as change:
         logging.getLogger("rtmw.node").warning("%s; the node begins anew", change)
-        _begin_anew()
+        _begin_anew(node.file)
 
 
-def _begin_anew() -> NoReturn:
-    """As the same process, with what it was started with. Nothing stays of what DDS has opened. Signals wait meanwhile
-    (signals.py)."""
+def _file(path: Path, held: str | None) -> SettingsFile:
+    """The settings file. `held`: where the node before this one has left its text."""
+    if held is None:
+        return SettingsFile.read(path)
+    with open(int(held), encoding="utf-8") as text:
+        return SettingsFile.parse(path, text.read())
+
+
+def _begin_anew(file: SettingsFile | None) -> NoReturn:
+    """As the same process, with what it was started with, and the settings that hold. Nothing stays of what DDS has
+    opened. Signals wait meanwhile (signals.py)."""
     for descriptor in os.listdir("/proc/self/fd"):
         if int(descriptor) > STDERR:
             with suppress(OSError):  # the one of the list itself
                 os.set_inheritable(int(descriptor), False)
+    said = {ANEW: "1"}
+    if file is not None:
+        said[HELD] = str(kept := os.memfd_create("settings", 0))
+        with open(kept, "w", encoding="utf-8", closefd=False) as text:
+            text.write(file.text)
+        os.lseek(kept, 0, os.SEEK_SET)
     logging.shutdown()  # what is still to be said, is
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, ANEW: "1"})
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **said})

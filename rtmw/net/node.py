@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtmw.addresses import metrics_url
@@ -49,10 +48,11 @@ from rtmw.net.peers import addresses, are_ipv6
 from rtmw.net.refusals import Refusals
 from rtmw.net.route.undelivered import Undelivered, added, read_rows, rows_of
 from rtmw.net.services import Services
-from rtmw.net.settings import NODE, STATUS_TOPIC, Settings, other_pool
+from rtmw.net.settings import NODE, STATUS_TOPIC, Settings, check_reload, other_pool
 from rtmw.net.status import Status
 from rtmw.net.supervisor import notify
 from rtmw.publisher import OwnPublisher
+from rtmw.settings import SettingsFile
 from rtmw.shm import region_of
 
 if TYPE_CHECKING:
@@ -68,16 +68,18 @@ class Node:
     """A node, from `run()` until SIGINT, SIGTERM or `stop()`."""
 
     def __init__(
-        self, settings: Settings, reread: Callable[[], Settings] | None = None, begins_anew: bool = False,
-        config: Path | None = None,
+        self, settings: Settings, file: SettingsFile | None = None,
+        remake: Callable[[SettingsFile], Settings] | None = None, begins_anew: bool = False,
     ) -> None:  # fmt: skip
-        """`begins_anew`: it goes on for one that has replaced itself, so what it was told could be used before.
-        `config`: the file of the settings, of which its services read tables."""
-        self.settings, self._reread, self._begins_anew = settings, reread, begins_anew
+        """`file`: of the settings, of which its services read tables. `remake`: the settings of that file as it is read
+        again. `begins_anew`: it goes on for one that has replaced itself, so what it was told could be used before."""
+        self.settings, self._remake, self._begins_anew = settings, remake, begins_anew
+        self.file = file
+        """As it was when its settings were taken in."""
         self._stopping: asyncio.Event | None = None
         self._since = CLOCK.wall()
         self._metrics: Metrics | None = None
-        self._refusals, self._services = Refusals(), Services(settings, config)
+        self._refusals, self._services = Refusals(), Services(settings, file.path if file else None)
         self._pool = 0
         """Bytes, of the domain."""
         self._cut_off: str | None = None
@@ -287,16 +289,18 @@ class Node:
             )
 
     def _reload(self) -> None:
-        if self._reread is None:
+        if self.file is None or self._remake is None:
             log.info("there is no file to read again")
             return
         try:
-            new = self._reread()
+            file = SettingsFile.read(self.file.path)
+            new = self._remake(file)
+            check_reload(file, self.settings, new)
             identity = self._links.prepare(new) if hasattr(self, "_links") else None
         except RtmwError as error:
             log.error("the settings stay as they are: %s", error)
             return
-        changes = NODE.changes(self.settings, new)
+        self.file, changes = file, NODE.changes(self.settings, new)
         if changes.late:
             log.warning("%s: takes effect when the node is started again", ", ".join(changes.late))
         taken = {name: value for name, value in changes.taken.items() if name != "peers"}

@@ -21,7 +21,7 @@ from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, val
 from rtmw.shm import parse_group, parse_size
 from rtmw.units import size
 
-__all__ = ["NODE", "STATUS_TOPIC", "Settings", "SettingsError", "make_settings", "place_of"]
+__all__ = ["NODE", "STATUS_TOPIC", "Settings", "SettingsError", "check_reload", "make_settings", "place_of"]
 
 LOOPBACK: Final = "lo"
 """Topics of rtmw itself: they stay where they are."""
@@ -201,9 +201,10 @@ def _read_tables(file: SettingsFile) -> dict[str, Any]:
     return found
 
 
-def make_settings(path: Path | None, given: dict[str, Any], base: Settings = _DEFAULTS) -> Settings:
+def make_settings(source: Path | SettingsFile | None, given: dict[str, Any], base: Settings = _DEFAULTS) -> Settings:
     """From a file, if there is one, and what was given on the command line. Raises SettingsError or RulesError."""
-    made = NODE.read(base, path, given, _read_tables)
+    made = NODE.read(base, source, given, _read_tables)
+    path = source.path if isinstance(source, SettingsFile) else source
     if made.data is not None:
         base_folder = path.parent if path and given.get("data") is None else Path()
         made = replace(made, data=(base_folder / made.data).absolute())
@@ -216,3 +217,30 @@ def make_settings(path: Path | None, given: dict[str, Any], base: Settings = _DE
             '[transfer] says where nodes meet for transfers, and this one serves none; add serve = ["transfer"]'
         )
     return made
+
+
+_MEANT: Final = "put back what it had; if this is meant, say so under [link]: insecure = true"
+
+
+def check_reload(file: SettingsFile, held: Settings, new: Settings) -> None:
+    """Raises SettingsError if a reload would take protection away by accident, as when an editor leaves a file empty or
+    halved for a moment. A file that has `insecure = true` under [link] says that it is meant."""
+    if new == held or new.link.insecure:
+        return
+    if not file.values:
+        raise SettingsError(f"{file.path}: it is empty; {_MEANT}")
+    lost = _lost(held, new)
+    if lost:
+        raise SettingsError(f"{file.path}: it has no {' and no '.join(lost)} any more, which it had; {_MEANT}")
+
+
+def _lost(held: Settings, new: Settings) -> list[str]:
+    """The parts of settings that keep others out, and that the new ones do not have."""
+    keys, sessions = held.link.keys, new.transfer
+    parts = {
+        "keys under [link]": keys and not new.link.keys,
+        "[link] with connect or listen": held.link.is_used and not keys and not new.link.is_used,
+        "keys under [transfer]": held.transfer.keys and sessions.is_used and not (sessions.keys or sessions.insecure),
+        "[[allow]]": held.allow.rules and not new.allow.rules,
+    }
+    return [name for name, is_lost in parts.items() if is_lost]

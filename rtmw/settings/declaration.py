@@ -72,15 +72,15 @@ class Declaration:
         return frozenset(setting.name for setting in self.settings if setting.is_reloaded) | {*self.others}
 
     def read(
-        self, base: Settings, path: Path | None, given: Mapping[str, Any],
+        self, base: Settings, source: Path | SettingsFile | None, given: Mapping[str, Any],
         others: Callable[[SettingsFile], Mapping[str, Any]] | None = None,
     ) -> Settings:  # fmt: skip
         """`base`, with what the file says, and above that what was given on the command line, None: nothing.
 
         `others` reads the other tables. All or nothing: raises `error` for the first mistake.
         """
-        if path is not None:
-            file = SettingsFile.read(path, self.error)
+        if source is not None:
+            file = source if isinstance(source, SettingsFile) else SettingsFile.read(source, self.error)
             read: Mapping[str, Any] = others(file) if others else {}
             base = replace(base, **read, **self.check(file.values, file.place))
         named = {name: value for name, value in given.items() if value is not None}

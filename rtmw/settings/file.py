@@ -27,9 +27,17 @@ class SettingsFile:
         """Raises `error`, which names the file, and the line where it is not TOML."""
         try:
             text = path.read_text(encoding="utf-8")
-            return cls(path, text, tomllib.loads(text))
         except OSError as fault:
             raise error(f"{path}: {os.strerror(fault.errno or 0)}") from fault
+        except ValueError as fault:
+            raise error(f"{path}: not TOML: {fault}") from fault
+        return cls.parse(path, text, error)
+
+    @classmethod
+    def parse(cls, path: Path, text: str, error: type[RtmwError] = SettingsError) -> Self:
+        """Raises what `read` does. `text`: of that file, at some time."""
+        try:
+            return cls(path, text, tomllib.loads(text))
         except ValueError as fault:
             raise error(f"{path}: not TOML: {fault}") from fault
         except RecursionError:

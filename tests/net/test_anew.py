@@ -58,3 +58,39 @@ def test_sigterm_while_a_node_begins_anew_ends_the_new_image_in_order(
 ) -> None:
     child = node_that_begins_anew(hosts[0], spawn, tmp_path, where, "SIGTERM")
     assert child.wait(60.0) == 0, child.stderr
+
+
+FORGETS = """
+    import logging, sys
+    from pathlib import Path
+    from rtmw.cli import main
+
+    def forget(record):
+        if "begins anew" in record.getMessage():
+            Path("{file}").write_text("")
+        return True
+
+    logging.getLogger("rtmw.node").addFilter(forget)
+    sys.exit(main(["node", "--domain", "{number}", "--dds-domain", "{dds_domain}", "--config", "{file}"]))
+"""
+"""A node whose settings file is emptied just before it replaces itself."""
+
+
+def test_a_node_that_begins_anew_goes_on_with_the_settings_that_it_took_in_whatever_became_of_the_file(
+    hosts: tuple[Host, Host], spawn: Spawn, tmp_path: Path
+) -> None:
+    host, file = hosts[0], tmp_path / "node.toml"
+    text = 'peers = ["127.0.0.1"{}]\ntopics_out = ["a/*"]\n[[allow]]\npeer = "*"\npublish = ["*"]\n'
+    file.write_text(text.format(""))
+    child = spawn(FORGETS.format(number=host.number, dds_domain=host.dds_domain, file=file))
+    wait_until(lambda: "is carried on" in child.stderr, "the node does not start")
+    file.write_text(text.format(', "127.0.0.2"'))
+    child.signal(signal.SIGHUP)
+    wait_until(lambda: not child.alive or child.stderr.count("is carried on") == 2, "it does not begin anew")
+    assert child.alive, child.stderr
+    assert file.read_text() == ""
+    wait_until(lambda: host.info()["pid"] == child.pid and host.info()["rules"]["number"] == 1, "the rules are gone")
+    child.signal(signal.SIGHUP)
+    wait_until(lambda: "node.toml: it is empty; put back" in child.stderr, "the emptied file is not refused")
+    child.signal(signal.SIGTERM)
+    assert child.wait() == 0

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rtmw.errors import RtmwError
-from rtmw.net.settings import NODE, Settings, SettingsError, make_settings
+from rtmw.net.settings import NODE, Settings, SettingsError, check_reload, make_settings
+from rtmw.settings import SettingsFile
 
 
 def written(folder: Path, text: str) -> Path:
@@ -152,3 +153,69 @@ def test_a_setting_of_links_that_cannot_be_used_is_named_with_its_line(tmp_path:
 def test_without_keys_links_stay_on_loopback_unless_the_settings_say_so_in_words(tmp_path: Path, lines: str) -> None:
     link = make_settings(written(tmp_path, f"[link]\n{lines}\nlease = 2\n"), {}).link
     assert (link.is_used, link.lease) == (True, 2.0)
+
+
+RULE = '[[allow]]\npeer = "*"\npublish = ["*"]\n'
+OPEN = "[link]\ninsecure = true\n"
+PROTECTED = f'[link]\nkeys = "k"\nlisten = "0.0.0.0:7447"\n{RULE}'
+PLAIN = f'[link]\nlisten = "127.0.0.1:7447"\n{RULE}'
+SERVED = 'serve = ["transfer"]\ndata = "d"\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost"),
+    [
+        (PROTECTED, "", "it is empty"),
+        (PROTECTED, "# nothing\n", "it is empty"),
+        ('topics_out = ["a/*"]\n', "", "it is empty"),
+        (PROTECTED, "lease = 5\n", "no keys under [link] and no [[allow]]"),
+        (PROTECTED, PLAIN, "no keys under [link]"),
+        (PROTECTED, '[link]\nkeys = "k"\n', "no [[allow]]"),
+        (PLAIN, RULE, "no [link] with connect or listen"),
+        (
+            f'{SERVED}[transfer]\nkeys = "k"\nlisten = "0.0.0.0:7447"\n',
+            f'{SERVED}[transfer]\nlisten = "127.0.0.1:7447"\n',
+            "no keys under [transfer]",
+        ),
+    ],
+)
+def test_a_reload_does_not_take_protection_away_unless_the_file_says_that_this_is_meant(
+    tmp_path: Path, before: str, after: str, lost: str
+) -> None:
+    held = make_settings(written(tmp_path, before), {})
+    file = SettingsFile.read(written(tmp_path, after))
+    with pytest.raises(SettingsError, match=re.escape(lost)) as refusal:
+        check_reload(file, held, make_settings(file, {}))
+    assert "node.toml: " in str(refusal.value)
+    assert "insecure = true" in str(refusal.value)
+    said = after.replace("[link]\n", OPEN) if "[link]" in after else after + OPEN
+    meant = SettingsFile.read(written(tmp_path, said))
+    check_reload(meant, held, make_settings(meant, {}))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", ""),
+        ("", PROTECTED),
+        (PLAIN, PROTECTED),
+        (PROTECTED, PROTECTED.replace("7447", "7448")),
+        (PROTECTED, PROTECTED.replace(' "*"', ' "rtmw://plant/*"')),
+        ('topics_out = ["a/*"]\n', "lease = 5\n"),
+        (f'{SERVED}[transfer]\nkeys = "k"\nlisten = "0.0.0.0:7447"\n', SERVED),
+    ],
+)
+def test_a_reload_that_takes_no_protection_away_is_taken_in(tmp_path: Path, before: str, after: str) -> None:
+    held = make_settings(written(tmp_path, before), {})
+    file = SettingsFile.read(written(tmp_path, after))
+    check_reload(file, held, make_settings(file, {}))
+
+
+@pytest.mark.parametrize(
+    ("lines", "asks"),
+    [("", False), ("insecure = true", False), ('keys = "k"', True), ('keys = "k"\ninsecure = true', False)],
+)
+def test_a_node_with_keys_asks_for_keys_unless_insecure_stands_beside_them(
+    tmp_path: Path, lines: str, asks: bool
+) -> None:
+    assert make_settings(written(tmp_path, f"[link]\n{lines}\n"), {}).link.asks_for_keys is asks

@@ -5,7 +5,8 @@ keys = "keys"                      # the folder of keys; from the folder of this
 revoked = ["5f2a…"]                # serial numbers of certificates that are refused, as `keys show` has them
 connect = ["hub.plant:7447"]       # nodes to have a link with
 listen = "0.0.0.0:7447"            # where others may connect, or a list of such places; default: nowhere
-insecure = true                    # without keys, also beyond this host: anybody may read, change and send
+insecure = true                    # without keys, also beyond this host: anybody may read, change and send. Beside
+                                   # keys: nodes without keys are met, too
 max_rate = "10M"                   # bytes a second that may leave over a link; default: by what the line takes
 lease = 10.0                       # seconds that a link may be cut until the peer is gone
 openssl = "/opt/ssl/libssl.so.3"   # whose OpenSSL has TLS; default: that of Python, else the system's
@@ -44,7 +45,7 @@ class Link:
     listen: tuple[str, ...] = ()
     """Where others may connect: ADDRESS:PORT, or unix:PATH."""
     insecure: bool = False
-    """Without keys, beyond this host, too."""
+    """Without keys, beyond this host, too. Beside keys: nodes without keys are met, too."""
     max_rate: int = 0
     """Bytes a second that may leave over one link; 0: as the line takes."""
     lease: float = 10.0
@@ -56,6 +57,11 @@ class Link:
     def is_used(self) -> bool:
         """May this node have links?"""
         return bool(self.connect or self.listen)
+
+    @property
+    def asks_for_keys(self) -> bool:
+        """Does this node meet no node without keys?"""
+        return self.keys is not None and not self.insecure
 
     @property
     def meets_users(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import socket
 import ssl
 import struct
@@ -80,6 +81,20 @@ def test_a_serial_that_is_revoked_ends_a_link_that_is_up(linked: LinkedPair) -> 
     wait_until(lambda: not linked.peers("hub"), "no link")
     wait_until(lambda: linked.hub.info()["links"]["refused"].get("revoked", 0) > 2, "it is tried again")
     assert set(linked.hub.info()["links"]["refused"]) == {"revoked"}, "each try is counted once, and as what it is"
+
+
+def test_sighup_with_a_file_that_was_emptied_leaves_the_link_as_it_was(linked: LinkedPair) -> None:
+    linked.start().wait_up()
+    file = linked.settings("hub")
+    file.write_text("")
+    linked.hub.node.send_signal(signal.SIGHUP)
+    wait_until(lambda: "the settings stay as they are" in linked.hub.said, "SIGHUP")
+    assert f"{file}: it is empty; put back what it had; if this is meant" in linked.hub.said
+    assert linked.is_up("hub")
+    assert linked.hub.info()["keys"]["name"] == "rtmw://plant/hub"
+    file.write_text("[link]\ninsecure = true\n")
+    linked.hub.node.send_signal(signal.SIGHUP)
+    wait_until(lambda: "begins anew" in linked.hub.said, "what is meant is taken in")
 
 
 def test_key_files_that_others_can_read_are_refused_and_no_key_is_in_a_log(linked: LinkedPair) -> None:
