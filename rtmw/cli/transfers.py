@@ -66,7 +66,7 @@ def show_command(arguments: argparse.Namespace) -> int:
     for words in [] if arguments.queues else event_lines(found, EVENTS):
         say(words)
     if full:
-        say(f"Nothing that is logged is accepted: {full}.")
+        say(f"For want of room, not all is accepted: {full}.")
     return 0
 
 

@@ -105,14 +105,10 @@ static int write_identity(const struct log_folder *folder, int file, const void 
     return error;
 }
 
-int log_create(const struct log_folder *folder, uint64_t segment, const void *description, uint32_t size,
-               struct log_fault *fault)
+static int make_identity(const struct log_folder *folder, const void *description, uint32_t size,
+                         struct log_fault *fault)
 {
     const struct log_io *io = folder->io;
-    int code = clear_unfinished(folder, fault);
-    if (!code) code = first_segment(folder, segment, fault);
-    if (!code) code = start_make(folder, fault);
-    if (code) return code;
     int file = io->open(io->disk, folder->folder, UNNAMED, O_RDWR | O_CREAT | O_TRUNC);
     if (file < 0) return log_fail(fault, LOG_FAILED, "open", UNNAMED, -file);
     int error = write_identity(folder, file, description, size);
@@ -120,7 +116,28 @@ int log_create(const struct log_folder *folder, uint64_t segment, const void *de
     io->close(io->disk, file);
     if (!error) error = io->rename(io->disk, folder->folder, UNNAMED, NAME);
     if (!error) error = io->sync_folder(io->disk, folder->folder);
-    return error ? log_fail(fault, error == -ENOSPC ? LOG_FULL : LOG_FAILED, "create", NAME, -error) : LOG_OK;
+    return error ? log_fail(fault, io_is_full(error) ? LOG_FULL : LOG_FAILED, "create", NAME, -error) : LOG_OK;
+}
+
+/* A full disk: the folder is as it was, without a log, and the fault says how much a new one needs. */
+static int give_up(const struct log_folder *folder, uint64_t segment, struct log_fault *fault)
+{
+    const struct log_io *io = folder->io;
+    io->unlink(io->disk, folder->folder, UNNAMED);
+    start_unmake(folder);
+    start_remove(folder, 0);
+    fault->from = segment + SEGMENT_DATA + 2 * SEGMENT_BLOCK; /* `start`; `log` and `end` */
+    return log_fail(fault, LOG_FULL, "create", NAME, fault->error);
+}
+
+int log_create(const struct log_folder *folder, uint64_t segment, const void *description, uint32_t size,
+               struct log_fault *fault)
+{
+    int code = clear_unfinished(folder, fault);
+    if (!code) code = first_segment(folder, segment, fault);
+    if (!code) code = start_make(folder, fault);
+    if (!code) code = make_identity(folder, description, size, fault);
+    return code == LOG_FULL ? give_up(folder, segment, fault) : code;
 }
 
 static int check_identity(struct log_folder *folder, const uint8_t *bytes, int64_t count, struct log_fault *fault)

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from rtmw.clock import CLOCK, Clock
 from rtmw.closing import Closing
-from rtmw.errors import ClosedError, ForkedError, LogError
+from rtmw.errors import ClosedError, ForkedError, LogError, LogFull
 from rtmw.log import _log as core
 from rtmw.log.folder import CURSOR, Folder, file_of
 from rtmw.log.holder import Holder, holder_of
@@ -86,10 +86,17 @@ class HeldCursor(Closing):
         self._written_s = 0.0
 
     def begin(self, position: int) -> None:
-        """Where it is new: it begins here. Else the time of its last use becomes now. Durable."""
+        """Where it is new: it begins here. Else the time of its last use becomes now. Durable.
+
+        LogFull: the disk has no room for a new cursor.
+        """
         arguments = self._folder.path, self._folder.descriptor, self._folder.uuid, self._file
         if self.position is None:
-            core.cursor_make(*arguments, position)
+            try:
+                core.cursor_make(*arguments, position)
+            except LogFull:
+                os.unlink(self._file + ".lock", dir_fd=self._folder.descriptor)  # of a cursor that there is not
+                raise
             self.position = position
         else:
             core.cursor_hold(*arguments, self.position)

@@ -25,6 +25,14 @@ _FULL = (
     "{log}: the disk has no room for another segment ({why}). Nothing was appended. Free some room, and append again: "
     "the log looks once a second. What is appended already is safe"
 )
+_FULL_NEW = (
+    "{log}: the disk has no room for a new log ({why}). None was made. Free some room, and open it again; a log begins "
+    'smaller with a smaller segment (rtmw.Log(..., segment="64K"))'
+)
+_FULL_FILE = (
+    "{log}: the disk has no room for its file {file} ({why}). Nothing was changed, and what is appended already is "
+    "safe. Free some room, and try again"
+)
 _FAILED = (
     "{log}: {what} of {file} failed: {why}. No call is tried again, because nobody can know what of it reached the "
     "disk: close the log and open it anew, which shows what is there. {outcome}"
@@ -77,7 +85,8 @@ def failure(log: str, code: int, what: str, file: str, error: int, start: int, e
     if code == core.DAMAGED:
         return errors.LogDamaged(_DAMAGED.format(**names), os.path.join(log, file), start, end)
     if code == core.FULL:
-        return errors.LogFull(_FULL.format(**{**names, "why": _why_full(log, start, error)}))
+        text = _FULL_NEW if what == "create" else _FULL_FILE if file else _FULL
+        return errors.LogFull(text.format(**{**names, "why": _why_full(log, start, error)}))
     if code == core.VERSION:
         return errors.LogError(_VERSION.format(**names))
     if code == core.TRIMMED:

@@ -19,7 +19,10 @@ int marks_make(const struct log_folder *folder, const char *name, uint64_t base,
     segment_close(folder, &file);
     if (!error) error = io->rename(io->disk, folder->folder, unnamed, name);
     if (!error) error = io->sync_folder(io->disk, folder->folder);
-    if (error && io_is_full(error)) io->unlink(io->disk, folder->folder, unnamed);
+    if (error && io_is_full(error)) {
+        io->unlink(io->disk, folder->folder, unnamed);
+        fault->from = SEGMENT_DATA;
+    }
     return error ? log_fail(fault, io_is_full(error) ? LOG_FULL : LOG_FAILED, "write", name, -error) : LOG_OK;
 }
 

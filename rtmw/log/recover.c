@@ -161,7 +161,8 @@ static int tell_readers(const struct log_folder *folder, uint64_t end, struct lo
     int file = io->open(io->disk, folder->folder, "end", O_RDWR | O_CREAT);
     int error = file < 0 ? file : end_write(folder, file, end);
     if (file >= 0) io->close(io->disk, file);
-    return error ? log_fail(fault, LOG_FAILED, "write", "end", -error) : LOG_OK;
+    fault->from = SEGMENT_BLOCK; /* what a full disk lacks */
+    return error ? log_fail(fault, io_is_full(error) ? LOG_FULL : LOG_FAILED, "write", "end", -error) : LOG_OK;
 }
 
 static int recover(const struct log_folder *folder, const uint64_t *bases, size_t count, bool to_write,

@@ -13,6 +13,8 @@ int start_make(const struct log_folder *folder, struct log_fault *fault)
     return marks_make(folder, NAME, MARKS_START, 0, 0, fault);
 }
 
+void start_unmake(const struct log_folder *folder) { folder->io->unlink(folder->io->disk, folder->folder, NAME); }
+
 int start_read(const struct log_folder *folder, uint64_t *start, struct log_fault *fault)
 {
     struct segment file;

@@ -9,6 +9,8 @@
 #include "segment.h"
 
 int start_make(const struct log_folder *folder, struct log_fault *fault);
+/* Away with it, of a log that did not come into being. */
+void start_unmake(const struct log_folder *folder);
 /* 0, where there is no such file. LOG_DAMAGED, LOG_FAILED. */
 int start_read(const struct log_folder *folder, uint64_t *start, struct log_fault *fault);
 /* Durable on LOG_OK. LOG_FULL: only in a log that was made before there was such a file. */

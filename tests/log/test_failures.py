@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def test_after_a_failed_call_nothing_is_appended_and_the_log_opened_anew_has_all
 def test_each_code_has_an_error_that_says_what_happened_and_what_to_do(
     code: int, kind: type[Exception], words: str
 ) -> None:
-    error = failure("orders", code, "fdatasync", "1.seg", 28, 8, 16)
+    error = failure("orders", code, "fdatasync", "" if code == core.FULL else "1.seg", 28, 8, 16)
     assert type(error) is kind
     assert str(error).startswith("orders: ")
     assert words in str(error)
@@ -105,3 +106,83 @@ def test_what_is_too_large_for_the_disk_keeps_nothing_small_out(tmp_path: Path) 
     program = namespaces.start(["unshare", "--mount", "sh", "-c", mount, "sh"], source, tmp_path / "small.py")
     out, _ = program.communicate(timeout=60)
     assert out == "full\nTrue\n"
+
+
+NEW_ON_A_FULL_DISK = """
+import os
+import rtmw
+
+DISK = {disk!r}
+BLOCK = os.statvfs(DISK).f_frsize
+
+
+def leave(blocks):
+    with open(DISK + "/rest", "wb") as rest:
+        os.posix_fallocate(rest.fileno(), 0, (os.statvfs(DISK).f_bavail - blocks) * BLOCK)
+
+
+def tell(what):
+    try:
+        what()
+    except rtmw.LogFull as error:
+        print(error)
+    else:
+        print("there was room")
+
+
+def append():
+    with rtmw.Log(DISK + "/log", segment="64K") as log:
+        return log.append(b"first").position
+
+
+for blocks in range(1, 24):
+    leave(blocks)
+    tell(append)
+    print(*sorted(name for name in os.listdir(DISK + "/log") if name != "lock"))
+    os.unlink(DISK + "/rest")
+    append()
+    with rtmw.Log(DISK + "/log") as log:
+        print([record.data for record in log.read()])
+    for name in os.listdir(DISK + "/log"):
+        os.unlink(DISK + "/log/" + name)
+print("cursor")
+append()
+with rtmw.Log(DISK + "/log") as log:
+    leave(2)
+    tell(lambda: log.read(cursor="reader"))
+    print(*(name for name in os.listdir(DISK + "/log") if "reader" in name), list(log.cursors()))
+    os.unlink(DISK + "/rest")
+    with log.read(cursor="reader") as records:
+        print([record.data for record in records])
+"""
+
+
+def test_a_new_log_and_a_new_cursor_on_a_full_disk_say_what_is_needed_and_leave_nothing_half_made(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "disk").mkdir()
+    mount = f'mount -t tmpfs -o size=2m tmpfs {tmp_path}/disk && exec "$@"'
+    namespaces.require("unshare", "--mount", "sh", "-c", f"mount -t tmpfs -o size=64k tmpfs {tmp_path}/disk")
+    source = NEW_ON_A_FULL_DISK.format(disk=str(tmp_path / "disk"))
+    program = namespaces.start(["unshare", "--mount", "sh", "-c", mount, "sh"], source, tmp_path / "new.py")
+    out, _ = program.communicate(timeout=60)
+    made, cursor = out.split("cursor\n", 1)
+    lines = made.splitlines()
+    assert len(lines) == 3 * 23, out
+    for said, names, found in zip(lines[::3], lines[1::3], lines[2::3], strict=True):
+        if "for a new log (" in said:
+            assert "(86016 bytes are needed, and" in said
+            assert "None was made" in said
+            assert not names
+        elif said != "there was room":
+            assert re.search(r"[(]\d+ bytes are needed, and \d+ are free[)]\. Nothing was (appended|changed)", said), (
+                said
+            )
+        assert found in ("[b'first']", "[b'first', b'first']")
+    assert "None was made" in lines[0]
+    assert re.fullmatch(
+        r"\S+/log: the disk has no room for its file reader.cursor [(]12288 bytes are needed, and \d+ are free[)]\. "
+        r"Nothing was changed, and what is appended already is safe\. Free some room, and try again\n"
+        r"\[\]\n\[b'first'\]\n",
+        cursor,
+    ), cursor

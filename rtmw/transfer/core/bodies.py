@@ -64,7 +64,7 @@ class Bodies:
             chain.memory += data
         else:
             try:
-                yield Write(key, data, is_logged(chain.send))
+                yield Write(key, chain.send.header.length, data, is_logged(chain.send))
             except OSError:
                 yield from self.drop(key)
                 raise
@@ -75,7 +75,7 @@ class Bodies:
         chain = self._chains.pop(key)
         if chain.in_memory:
             return bytes(chain.memory)
-        body: Spooled = yield Finish(key)
+        body: Spooled = yield Finish(key, chain.got)
         return body
 
     def drop(self, key: Key) -> Steps:

@@ -104,15 +104,18 @@ class Write:
     """The next bytes of a body, into a file of the spool. OSError is raised at the `yield`."""
 
     key: Key
+    size: int
+    """Of the whole body."""
     data: bytes
     durable: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The body is whole. The answer is a Spooled. `durable`: it is on the disk."""
+    """The body is whole. The answer is a Spooled. OSError is raised at the `yield`."""
 
     key: Key
+    size: int
 
 
 @dataclass(frozen=True, slots=True)

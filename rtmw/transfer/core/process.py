@@ -7,6 +7,7 @@ their records share a sync (`syncing.py`); what programs are told waits for it i
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import logging
 from collections import deque
@@ -53,7 +54,7 @@ from rtmw.transfer.core.outbox import Outbox
 from rtmw.transfer.core.processes import Processes
 from rtmw.transfer.core.service import Service
 from rtmw.transfer.core.syncing import Syncing
-from rtmw.transfer.core.watching import counters_of, full_words, queues_of
+from rtmw.transfer.core.watching import Room, counters_of, full_words, queues_of
 from rtmw.transfer.effects import Aborted, Came, Free, Moved, MovedRun
 from rtmw.transfer.errors import TransferError
 from rtmw.transfer.events import Event, Now, SendRun, SendTransfer, Tick
@@ -75,6 +76,7 @@ BATCH: Final = 128
 """Frames that are taken at a time."""
 DEPTH: Final = 4096
 """Frames of programs that the core has not taken yet."""
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 _TICK_S: Final = 0.1
 _TICKS: Final = 3
 """After so many, senders are told how far transfers are that are on their way."""
@@ -106,7 +108,8 @@ class Process:
         self._files: dict[Key, SpoolFile] = {}
         self._syncing = Syncing(self._store._log)
         self._outboxes: dict[int, Outbox] = {}
-        self._is_full = self._has_no_room = False
+        self._is_full = False
+        self._room = Room(data, self._say_room)
         self._happened: deque[Asked] = deque()
         self._processes = Processes(self._ended)
         self.barrier = Barrier(CORE_QUEUE, self._fault)
@@ -215,6 +218,7 @@ class Process:
                 self._drive(Ticked())
             self._drop_outboxes()
             self._board.announce_again()
+            self._room.look()
             self.nodes.look_at_left(_now())
             failure = self.nodes.failure()
             if failure is not None:
@@ -235,7 +239,7 @@ class Process:
         return counters_of(machines, self._service.redelivered), queues_of(ages)
 
     def _full(self, kept: TransferCounters) -> str:
-        return full_words(self._data, kept, self._store.log_disk()) if self._has_no_room else ""
+        return full_words(self._data, kept, self._store.log_disk(), self._room.lacks) if self._room.is_full else ""
 
     def _drop_outboxes(self) -> None:
         used = {member.slot for member in self._service.members.values()}
@@ -287,10 +291,8 @@ class Process:
                 if logged:
                     self._look_at_room(event, done)
                 return self._follow(done, logged)
-            case Write(key=key, data=data, durable=durable):
-                self._write(key, data, durable)
-            case Finish(key=key):
-                return self._files.pop(key).finish()
+            case Write() | Finish():
+                return self._spool(effect)
             case Drop(key=key):
                 file = self._files.pop(key, None)
                 if file is not None:
@@ -371,13 +373,16 @@ class Process:
 
     def _look_at_room(self, event: Event, done: Submitted) -> None:
         """A full disk is said once, and so is that there is room again: something was sent."""
-        is_full = isinstance(done.failure, rtmw.LogFull)
-        if is_full == self._has_no_room or not (is_full or isinstance(event, SendTransfer | SendRun)):
-            return
-        self._has_no_room = is_full
-        cause = f"{done.failure}. Now {self._full(self._counted()[0])}" if is_full else ""
-        if is_full:
-            log.warning("nothing that is logged is accepted: %s", cause)
+        if isinstance(done.failure, rtmw.LogFull):
+            self._room.log_has_none(f"nothing that is logged is accepted: {done.failure}")
+        elif isinstance(event, SendTransfer | SendRun):
+            self._room.log_has_some()
+
+    def _say_room(self, why: str) -> None:
+        """`why`: what is not accepted, and why; empty: there is room."""
+        cause = f"{why}. Now {self._full(self._counted()[0])}" if why else ""
+        if why:
+            log.warning("%s", cause)
         else:
             log.info("there is room again")
         self._board.tell(self._service.events.of_disk(cause, _now().wall_ns))
@@ -388,11 +393,30 @@ class Process:
         else:
             work()
 
-    def _write(self, key: Key, data: bytes, durable: bool) -> None:
-        file = self._files.get(key)
+    def _spool(self, effect: Write | Finish) -> Spooled | None:
+        """OSError: the disk has no room, which is told, or has failed; nothing of the body remains."""
+        try:
+            if isinstance(effect, Write):
+                self._write(effect)
+                return None
+            body = self._files[effect.key].finish()
+        except OSError as error:
+            file = self._files.pop(effect.key, None)
+            if file is not None:
+                file.abandon()
+            if error.errno not in NO_ROOM:
+                raise
+            raise OSError(self._room.spool_has_none(effect.size)) from error
+        del self._files[effect.key]
+        self._room.spool_has_some()
+        return body
+
+    def _write(self, effect: Write) -> None:
+        file = self._files.get(effect.key)
         if file is None:
-            file = self._files[key] = self._store.spool.receive(self._store.spool_name(), durable)
-        file.write(data)
+            file = self._store.spool.receive(self._store.spool_name(), effect.durable)
+            self._files[effect.key] = file
+        file.write(effect.data)
 
     # ---- end ----
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,7 @@ from rtmw.transfer.records import ENDED, AbortCause, Spooled, TransferState
 from rtmw.transfer.wire.frames import Offer
 from rtmw.units import counted, size
 
-__all__ = ["BAD", "Events", "Happening", "counters_of", "full_words", "queues_of"]
+__all__ = ["BAD", "Events", "Happening", "Room", "counters_of", "full_words", "queues_of"]
 
 BAD: Final = (ENDED - {TransferState.CONSUMED}) | {TransferState.DEAD}
 """States that are events."""
@@ -78,6 +78,61 @@ class Events:
         return self._add(Happening(wall_ns, "RESTORED", "", "", "", cause))
 
 
+class Room:
+    """Whether the disk of the core has room: its log and its spool find it out each by what was last to be kept.
+
+    `say` is called when one of them comes to have no room, with what is refused and why, and with "" when both have.
+    """
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        self._folder, self._say = folder, say
+        self._log_is_full = False
+        self.lacks = 0
+        """Size of the last body, for which the spool had no room; 0: it has room."""
+        self._enough = 0
+        """Bytes that are free when the spool has room again."""
+
+    @property
+    def is_full(self) -> bool:
+        return self._log_is_full or bool(self.lacks)
+
+    def log_has_none(self, why: str) -> None:
+        if not self._log_is_full:
+            self._log_is_full = True
+            self._say(why)
+
+    def log_has_some(self) -> None:
+        if self._log_is_full:
+            self._log_is_full = False
+            self._say_again()
+
+    def spool_has_none(self, size: int) -> str:
+        """The words for the sender of a body of this size."""
+        free, was_full = self._free(), bool(self.lacks)
+        self.lacks, self._enough = size, size if free < size else free + size  # more is free than a quota lets one have
+        why = f"a body of {size} bytes has no room in {self._folder}, where {free} are free"
+        if not was_full:
+            self._say(why)
+        return why
+
+    def spool_has_some(self) -> None:
+        if self.lacks:
+            self.lacks = 0
+            self._say_again()
+
+    def look(self) -> None:
+        """Is there room for the last body? Its sender may have gone."""
+        if self.lacks and self._free() >= self._enough:
+            self.spool_has_some()
+
+    def _free(self) -> int:
+        return shutil.disk_usage(self._folder).free
+
+    def _say_again(self) -> None:
+        if not self.is_full:
+            self._say("")
+
+
 def counters_of(machines: tuple[Machine, ...], redelivered: int) -> TransferCounters:
     """A walk over all transfers that are more than a part of a run: about 0.1 µs each."""
     states: Counter[TransferState] = Counter()
@@ -104,11 +159,12 @@ def counters_of(machines: tuple[Machine, ...], redelivered: int) -> TransferCoun
     )
 
 
-def full_words(data: Path, kept: TransferCounters, log_bytes: int) -> str:
-    """How full the disk is, what is kept there, and what makes room."""
+def full_words(data: Path, kept: TransferCounters, log_bytes: int, lacks: int) -> str:
+    """How full the disk is, what is kept there, and what makes room. `lacks`: see Room."""
+    body = f", and a body of {size(lacks)} had no room there" if lacks else ""
     number = counted(kept.parked, "transfer") + (f" ({counted(kept.dead, 'dead letter')})" if kept.dead else "")
     return (
-        f"the disk of {data} has {size(shutil.disk_usage(data).free)} free. Kept there are {number} with "
+        f"the disk of {data} has {size(shutil.disk_usage(data).free)} free{body}. Kept there are {number} with "
         f"{size(kept.body_bytes)} of bodies, and {size(log_bytes)} of log. Receivers that consume make room (rtmw "
         "transfers shows where letters wait); so does rtmw transfers cancel, and what you remove from that disk. Then "
         "it goes on by itself"

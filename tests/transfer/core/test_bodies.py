@@ -30,7 +30,7 @@ def bodies() -> Bodies:
     """One has begun to come."""
     made = Bodies()
     made.begin(KEY, SEND)
-    assert effects(made.take(KEY, bytes(1000))) == [Write(KEY, bytes(1000), True)]
+    assert effects(made.take(KEY, bytes(1000))) == [Write(KEY, SEND.header.length, bytes(1000), True)]
     return made
 
 

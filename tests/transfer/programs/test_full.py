@@ -13,11 +13,12 @@ from tests import namespaces
 from tests.whole import sample
 
 BEGIN = f"""
-import json, subprocess, sys, time
+import json, os, shutil, subprocess, sys, time
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
 import rtmw, rtmw.observe
 from rtmw import Delivery, Level
+from rtmw.observe.metrics import collect
 from tests.transfer.core_process import CoreProcess
 
 domain, folder, segment = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
@@ -55,6 +56,10 @@ def full(domain):
         return rtmw.observe.transfers(looked_at).full
 
 
+def metric():
+    return next(one.samples[0].value for one in collect(domain) if one.name == "rtmw_transfers_disk_full")
+
+
 def number_of(letter):
     return int.from_bytes(letter.body[:4], "little")
 
@@ -82,7 +87,7 @@ with rtmw.Sender("gauge", domain=domain) as sender, rtmw.Inbox("ingest", domain=
     until(lambda: full(domain))
     print(full(domain))
     shown = subprocess.run([sys.executable, "-m", "rtmw", "transfers", "--domain", str(domain)], capture_output=True)
-    print("Nothing that is logged is accepted: the disk of" in shown.stdout.decode())
+    print("For want of room, not all is accepted: the disk of" in shown.stdout.decode())
     print(sender.send("other", b"NORMAL").state.name)
     with sender.transaction() as txn:
         print(number_of(txn.take(inbox)))
@@ -151,10 +156,53 @@ print(core.end())
 )
 
 
+SPOOL = (
+    BEGIN
+    + """
+log_is_small = folder.parent / "rest"
+
+
+def leave(size):
+    with open(log_is_small, "wb") as rest:
+        os.posix_fallocate(rest.fileno(), 0, shutil.disk_usage(folder).free - size)
+
+
+def sends_body(sender):
+    try:
+        return sender.send("ingest", bytes(60_000), delivery=Delivery.LOG)
+    except rtmw.TransferRefused as error:
+        print(error)
+
+
+with rtmw.Sender("gauge", domain=domain) as sender, rtmw.Inbox("ingest", domain=domain) as inbox:
+    sender.send("ingest", b"small", delivery=Delivery.LOG)
+    for ends in ("room", "a body that is smaller"):
+        leave(20_000)
+        sends_body(sender)
+        print(event("FULL"))
+        until(lambda: full(domain))
+        print(full(domain))
+        print(metric())
+        sender.send("ingest", b"small", delivery=Delivery.LOG)  # the log has room, which ends nothing
+        if ends == "room":
+            os.unlink(log_is_small)
+        else:
+            sender.send("ingest", bytes(8_000), delivery=Delivery.LOG)
+        print(event("ROOM"))
+        until(lambda: not full(domain))
+        print(metric())
+    os.unlink(log_is_small)
+    print(sends_body(sender).state.name)
+print(core.log().count("has no room in"), core.log().count("there is room again"))
+core.end()
+"""
+)
+
+
 FULL = (
-    r"the disk of \S+/transfers has [\d.]+ [KM]?i?B free\. Kept there are \d+ transfers with [\d.]+ [KM]iB of bodies, "
-    r"and [\d.]+ [KM]iB of log\. Receivers that consume make room \(rtmw transfers shows where letters wait\); so does "
-    r"rtmw transfers cancel, and what you remove from that disk\. Then it goes on by itself"
+    r"the disk of \S+/transfers has [\d.]+ [KM]?i?B free{body}\. Kept there are \d+ transfers? with [\d.]+ [KM]?i?B of "
+    r"bodies, and [\d.]+ [KM]iB of log\. Receivers that consume make room \(rtmw transfers shows where letters wait\); "
+    r"so does rtmw transfers cancel, and what you remove from that disk\. Then it goes on by itself"
 )
 
 
@@ -176,7 +224,20 @@ def test_t8_on_a_full_disk_what_was_accepted_is_consumed_and_that_makes_room_to_
     said = play(ENDS, 256 << 10, "2m", domain, tmp_path)
     words = said.pop(1)
     assert said[:6] == ["True FULL", "True", "ACCEPTED", "0", "ROOM", "room"], "\n".join(said)
-    assert re.fullmatch(FULL, words), words
+    assert re.fullmatch(FULL.format(body=""), words), words
+
+
+def test_t8_a_body_that_has_no_room_in_the_spool_is_told_as_a_full_log_is_and_so_is_its_end(
+    domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    said = play(SPOOL, 64 << 10, "4m", domain, tmp_path)
+    refused = "a body of 60000 bytes has no room in "
+    for told in (said[:6], said[6:12]):
+        assert refused in told[0], "\n".join(said)
+        assert re.search(r"where [1-9]\d{4} are free$", told[0]), told[0]
+        assert re.fullmatch(FULL.format(body=", and a body of 58.6 KiB had no room there"), told[2]), told[2]
+        assert [*told[1:2], *told[3:]] == ["FULL", "1", "ROOM", "0"]
+    assert said[12:] == ["ACCEPTED", "2 2"]
 
 
 @pytest.mark.parametrize("size", sample(["9m", "13m", "18m", "24m"], 2))
