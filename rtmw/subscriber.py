@@ -46,8 +46,8 @@ class SubscriberStats:
     waiting: int
     """Messages in the queues that it gets, and has not taken yet."""
     missed: int
-    """Messages that were evicted before it took them: beyond its depth, or because the pool was full. With RELIABLE:
-    those that were lost between hosts, or after its lease had run out."""
+    """Messages that were evicted before it took them: beyond its depth, or because the pool was full; that were lost
+    between hosts; with RELIABLE, those after its lease had run out."""
     expired: int
     """Messages that it did not get because their lifetime was over."""
     thinned: int

@@ -120,8 +120,9 @@ PyObject *subscriber_counters(struct rtmw_region *r, struct topic *t, struct sub
     unsigned long long gone = unread.gone;
     return Py_BuildValue("KKKKKKKKKK", number(&s->received), number(&s->bytes), (unsigned long long)unread.waiting,
                          number(&s->missed) + number(&s->missed_afar) + (missed ? gone : 0),
-                         number(&s->expired) + (missed ? 0 : gone), number(&s->thinned), number(&s->unmatched),
-                         number(&s->other_types), number(&s->deadlines_missed), number(&s->lapses));
+                         number(&s->expired) + number(&s->expired_afar) + (missed ? 0 : gone),
+                         number(&s->thinned) + number(&s->thinned_afar), number(&s->unmatched), number(&s->other_types),
+                         number(&s->deadlines_missed), number(&s->lapses));
 }
 
 PyObject *latency_buckets(struct rtmw_region *r, uint32_t slot)

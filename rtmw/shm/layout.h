@@ -41,7 +41,7 @@
 #include "rtmw.h"
 
 #define RTMW_MAGIC          UINT64_C(0x30776d74722d7674) /* "tv-rtmw0" */
-#define RTMW_LAYOUT_VERSION 10u
+#define RTMW_LAYOUT_VERSION 11u
 
 enum {
     LINE = 64,
@@ -295,6 +295,8 @@ struct subscriber_block {
     uint32_t own_socket;   /* 1: it has a socket of its own, beside its process' */
     uint32_t taken[BANDS]; /* how many of the messages up to the cursor were offered to it. The owner, behind cursor */
     uint64_t accepted_ns;  /* published_ns of the last message that min_interval let through; 0: none. The owner */
+    uint64_t expired_afar, thinned_afar; /* as missed_afar */
+    uint8_t pad[LINE - 16];
 };
 
 struct descriptor {
@@ -394,7 +396,7 @@ RTMW_PIN(offsetof(struct publisher_block, published) == 64 && sizeof(struct publ
 RTMW_PIN(offsetof(struct subscriber_block, parked_key) == 38 &&
          offsetof(struct subscriber_block, parked_until_ns) == 56);
 RTMW_PIN(offsetof(struct subscriber_block, cursor) == 64 && offsetof(struct subscriber_block, received) == 128);
-RTMW_PIN(offsetof(struct subscriber_block, other_types) == 192 && sizeof(struct subscriber_block) == 256);
+RTMW_PIN(offsetof(struct subscriber_block, other_types) == 192 && sizeof(struct subscriber_block) == 320);
 RTMW_PIN(offsetof(struct subscriber_block, taken) == 216 && offsetof(struct subscriber_block, accepted_ns) == 248);
 RTMW_PIN(offsetof(struct descriptor, block_granule) == 64 && offsetof(struct descriptor, payload) == 128);
 RTMW_PIN(offsetof(struct descriptor, offer) == 115 && offsetof(struct descriptor, count) == 116);

@@ -131,15 +131,16 @@ static bool would_have_got(const rtmw_publisher *p, const struct subscriber_bloc
            load_relaxed(&block->opened_ns) <= since_ns;
 }
 
-uint32_t rtmw_publisher_lost(rtmw_publisher *p, uint64_t messages, uint64_t since_ns)
+uint32_t rtmw_publisher_lost(rtmw_publisher *p, rtmw_lost lost, uint64_t since_ns)
 {
     struct subscriber_block *block;
     uint32_t count = 0;
     if (is_forked(p->region)) return 0;
     for (uint32_t slot = 0; (block = next_subscriber(p->region, p->topic_index, &slot)); slot++) {
         if (!would_have_got(p, block, since_ns)) continue;
-        bool is_told = p->qos.reliability == RTMW_RELIABLE && load_relaxed(&block->reliability) == RTMW_RELIABLE;
-        if (is_told) fetch_add(&block->missed_afar, messages);
+        if (lost.missed) fetch_add(&block->missed_afar, lost.missed);
+        if (lost.expired) fetch_add(&block->expired_afar, lost.expired);
+        if (lost.thinned) fetch_add(&block->thinned_afar, lost.thinned);
         count++;
     }
     return count;

@@ -173,6 +173,11 @@ typedef struct {
     uint64_t received, missed, expired, thinned, lapses;
 } rtmw_subscriber_counters;
 
+/* Messages that a subscriber did not get, by cause. */
+typedef struct {
+    uint64_t missed, expired, thinned;
+} rtmw_lost;
+
 RTMW_API const char *rtmw_describe(int code); /* one plain sentence */
 /* The same in `text`, of `size` bytes; to RTMW_SYSTEM and RTMW_NO_LOCKS it adds what this errno means, and what to do. */
 RTMW_API const char *rtmw_explain(int code, int error, char *text, size_t size);
@@ -230,10 +235,10 @@ RTMW_API int rtmw_loan_take(rtmw_publisher *, uint64_t size, rtmw_loan *);
  * published with that, and refused with RTMW_NO_MEMORY while there is no room. */
 RTMW_API int rtmw_loan_publish(rtmw_publisher *, rtmw_loan *, const rtmw_message_qos *);
 RTMW_API int rtmw_loan_drop(rtmw_publisher *, rtmw_loan *);
-/* For who passes on what another has published: so many messages never came, the first of them after `since_ns`
- * (CLOCK_MONOTONIC). Returns how many subscribers that were open by then would have got them; 0: they were meant for nobody
- * who is here. Of a RELIABLE publisher, the RELIABLE ones count them as missed. */
-RTMW_API uint32_t rtmw_publisher_lost(rtmw_publisher *, uint64_t messages, uint64_t since_ns);
+/* For who passes on what another has published: these never came, the first of them after `since_ns` (CLOCK_MONOTONIC).
+ * Subscribers that were open by then and would have got them count them. Returns how many subscribers those are; 0: the
+ * messages were meant for nobody who is here. */
+RTMW_API uint32_t rtmw_publisher_lost(rtmw_publisher *, rtmw_lost, uint64_t since_ns);
 /* After RTMW_FULL or RTMW_NO_MEMORY: wait until it is worth trying again. RTMW_OK, RTMW_TIMEOUT, RTMW_INTERRUPTED.
  * UINT64_MAX: no limit. Another publisher may be quicker, so that the next try is refused again. */
 RTMW_API int rtmw_publisher_wait(rtmw_publisher *, uint64_t timeout_ns);

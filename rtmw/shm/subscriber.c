@@ -85,7 +85,8 @@ static void clear_counters(struct subscriber_block *block)
 {
     uint64_t *counters[] = {&block->received,    &block->bytes,     &block->missed,           &block->expired,
                             &block->thinned,     &block->unmatched, &block->deadlines_missed, &block->lapses,
-                            &block->other_types, &block->stall,     &block->missed_afar};
+                            &block->other_types, &block->stall,     &block->missed_afar,      &block->expired_afar,
+                            &block->thinned_afar};
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) store_relaxed(counters[i], 0);
 }
 
@@ -300,6 +301,7 @@ void rtmw_subscriber_count(rtmw_subscriber *s, rtmw_subscriber_counters *counter
     const struct subscriber_block *block = s->block;
     *counters = (rtmw_subscriber_counters){load_relaxed(&block->received),
                                            load_relaxed(&block->missed) + load_relaxed(&block->missed_afar),
-                                           load_relaxed(&block->expired), load_relaxed(&block->thinned),
+                                           load_relaxed(&block->expired) + load_relaxed(&block->expired_afar),
+                                           load_relaxed(&block->thinned) + load_relaxed(&block->thinned_afar),
                                            load_relaxed(&block->lapses)};
 }

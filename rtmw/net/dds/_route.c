@@ -59,6 +59,7 @@ PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     out->topic = flow_topic(topic, type ? type->identity : 0);
     out->reliable = reliability == RTMW_RELIABLE;
     out->timely = reliability == RTMW_TIMELY;
+    out->lane = (uint8_t)reliability;
     out->may_zero_copy = may_zero_copy;
     out->is_plain = is_plain;
     out->depth = out->depth_now = depth;

@@ -1,4 +1,4 @@
-/* How far RELIABLE lanes were carried, known to the next node when this one is killed: so that what is lost is told.
+/* How far lanes were carried, known to the next node when this one is killed: so that what is lost is told.
  *
  *   bus ─ number of the message in its lane ─► outbound ─ sequence ─► inbound ─ rtmw_publisher_lost ─► subscribers
  *              compared with number[]                      compared with sequence
@@ -11,8 +11,8 @@
  *             missed.
  *   inbound   The first sample of a DDS writer has a sequence. Nobody has brought the messages between it and `sequence`.
  *
- * The gap is counted as lost if anybody here would have got it, and each RELIABLE subscriber that was open when the last
- * sample came counts it as missed. Messages that expired on the bus while no node lived are in the gap, too. A node that
+ * The gap is counted as lost if anybody here would have got it, and each subscriber that was open when the last sample
+ * came counts it as missed. Messages that expired on the bus while no node lived are in the gap, too. A node that
  * is killed between writing a sample and its entry leaves a gap of at most BURST messages more than there was.
  *
  * A node that ends in order leaves no gap: its subscribers are parked (rtmw_subscriber_park), and those of the next node
@@ -34,18 +34,19 @@ void carried_close(struct engine *e)
 
 static uint64_t mix(uint64_t hash, uint64_t with) { return (hash ^ with) * UINT64_C(0x9E3779B97F4A7C15) ^ hash >> 29; }
 
-struct carried_place carried_find(struct engine *e, uint64_t topic, uint64_t origin)
+struct carried_place carried_find(struct engine *e, uint64_t topic, uint8_t lane, uint64_t origin)
 {
-    return carried_place_of(e->carried, mix(mix(mix(topic, e->wire_domain), origin), 1) | 1);
+    uint64_t of = mix(mix(mix(topic, e->wire_domain), origin), lane & LANE_RELIABILITY);
+    return carried_place_of(e->carried, of | 1);
 }
 
 /* ---- outbound ---- */
 
 void carried_begin(struct outbound *o)
 {
-    if (!o->reliable || o->is_plain) return;
+    if (o->is_plain) return;
     o->resumes = o->sent == 0;
-    o->carried = carried_find(o->engine, o->topic, 0);
+    o->carried = carried_find(o->engine, o->topic, o->lane, 0);
     struct carried *c = carried_at(&o->carried);
     if (!c) return;
     if (load_relaxed(&c->sequence) > o->sent) o->ahead = load_relaxed(&c->sequence) - o->sent;
@@ -65,7 +66,7 @@ void carried_take(struct outbound *o, rtmw_message *m)
     const struct carried *c = carried_at(&o->carried);
     if (c && o->resumes && carried_is_new(c, m))
         m->is_old = false; /* it is not old to those who read the lane before */
-    if (o->reliable) count_missed(o);
+    count_missed(o);
 }
 
 /* Messages that expired on the bus, or were thinned there, are to be missed by nobody. The sequence is written first: a
@@ -112,7 +113,7 @@ void carried_gap(struct inbound *i, struct source *s, const struct trailer *trai
     if (!lost) return;
     const struct carried *carried = carried_at(&s->carried);
     uint64_t since = carried ? load_relaxed(&carried->at_ns) : now_monotonic_ns();
-    if (rtmw_publisher_lost(i->publisher, lost, since)) count_lost(&i->lost, lost);
+    if (rtmw_publisher_lost(i->publisher, (rtmw_lost){.missed = lost}, since)) count_lost(&i->lost, lost);
     s->passed = trailer->sequence - trailer_messages(trailer);
 }
 

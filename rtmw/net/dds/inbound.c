@@ -92,16 +92,22 @@ static uint64_t expiry(const struct source *s, const struct arrived *m)
     return s->lifetime_ns ? m->source_time_ns + (uint64_t)s->lifetime_ns : 0;
 }
 
+/* Subscribers are told of a message that has come and is not published. */
+static bool drop(struct inbound *i, uint64_t *counter, rtmw_lost as)
+{
+    count_up(counter, 1);
+    rtmw_publisher_lost(i->publisher, as, now_monotonic_ns());
+    return true;
+}
+
 /* false: it has to wait. */
 static bool publish(struct inbound *i, struct source *s, uint8_t priority, const struct arrived *m)
 {
     uint64_t expires = expiry(s, m), publisher = source_publisher(s, m->publisher);
     if (dedup_is_duplicate(i, s, publisher, m->source_time_ns)) return true;
     uint64_t left = m->lifetime_ns ? dated_left(i->engine, s->node, m->lifetime_ns) : 0;
-    if ((expires && expires <= now_realtime_ns()) || (m->lifetime_ns && !left)) {
-        count_up(&i->expired, 1);
-        return true;
-    }
+    if ((expires && expires <= now_realtime_ns()) || (m->lifetime_ns && !left))
+        return drop(i, &i->expired, (rtmw_lost){.expired = 1});
     rtmw_message_qos qos = {.priority = priority,
                             .lifetime_ns = expires ? 0 : left,
                             .expires_ns = expires,
@@ -114,9 +120,10 @@ static bool publish(struct inbound *i, struct source *s, uint8_t priority, const
         count_up(&i->uncopied, 1);
     }
     if ((code == RTMW_FULL || code == RTMW_NO_MEMORY) && i->reliable) return false;
-    if (code == RTMW_OK) dedup_add(i, s, publisher, m->source_time_ns);
-    if (code == RTMW_OK) count_up(&i->bytes, m->size);
-    count_up(code == RTMW_OK ? &i->received : &i->no_memory, 1);
+    if (code != RTMW_OK) return drop(i, &i->no_memory, (rtmw_lost){.missed = 1});
+    dedup_add(i, s, publisher, m->source_time_ns);
+    count_up(&i->bytes, m->size);
+    count_up(&i->received, 1);
     return true;
 }
 

@@ -17,6 +17,7 @@ struct outbound {
     bool is_plain;  /* for plain programs: without trailers */
     uint64_t topic; /* its number in flow.c */
     bool reliable, timely;
+    uint8_t lane;                 /* its rtmw_reliability */
     bool may_zero_copy;           /* DDS keeps none of its messages for later readers, and its type has no key */
     bool held;                    /* nothing is sent: another writer takes over */
     struct rate_limit limit;      /* of this lane */
@@ -37,7 +38,7 @@ struct outbound {
     struct lookahead lookahead;
     uint64_t advance; /* bytes that may be taken in advance (advance.c). Reckoned anew before each look at the bus */
     uint64_t sent, bytes, expired, refused, blocked, packs, uncopied; /* the sender thread only */
-    struct carried_place carried; /* of a RELIABLE one. The sender only, as the next three */
+    struct carried_place carried; /* not of one for plain programs. The sender only, as the next three */
     uint64_t ahead;         /* messages that were lost before they were sent: a trailer's number counts them, too */
     uint64_t missed;        /* those of them that the bus could not keep for this route */
     uint64_t last;          /* the sequence of the last sample that DDS took; 0: none yet */

@@ -28,13 +28,14 @@ enum { OCTETS_HEADER = 8 };                           /* bytes before the octets
 
 /* Of an inbound route, and of a remote writer: its rtmw_reliability, LANE_KEEPS where it keeps messages, and LANE_NODES in
  * the partition of nodes (partitions.py). LANE_REPEATS: a node writes for plain programs what it writes for nodes, too. */
-enum lane { LANE_KEEPS = 4, LANE_NODES = 8, LANE_REPEATS = 254, LANE_UNKNOWN = 255 };
+enum lane { LANE_RELIABILITY = 3, LANE_KEEPS = 4, LANE_NODES = 8, LANE_REPEATS = 254, LANE_UNKNOWN = 255 };
 
 /* carried.c */
 bool carried_open(struct engine *, const char *path); /* makes the file, if it is not there. false: errno says why */
 void carried_close(struct engine *);
-struct carried_place carried_find(struct engine *, uint64_t topic, uint64_t origin); /* origin 0: outbound */
-void carried_begin(struct outbound *);                                               /* as it opens */
+/* origin 0: outbound */
+struct carried_place carried_find(struct engine *, uint64_t topic, uint8_t lane, uint64_t origin);
+void carried_begin(struct outbound *);                      /* as it opens */
 void carried_take(struct outbound *, rtmw_message *);       /* it is in its queue; these three: the sender only */
 void carried_pass(struct outbound *, const rtmw_message *); /* it has left, or nobody is to get it */
 void carried_sent(struct outbound *);                       /* `sent` or `ahead` has changed */

@@ -85,7 +85,7 @@ static void look_up(struct inbound *i, struct source *s, dds_instance_handle_t p
         s->lifetime_ns == INT64_MAX)
         s->lifetime_ns = 0;
     dds_builtintopic_free_endpoint(endpoint);
-    if (s->is_node && i->reliable) s->carried = carried_find(i->engine, i->topic, s->identity);
+    if (s->is_node) s->carried = carried_find(i->engine, i->topic, i->lane, s->identity);
 }
 
 uint64_t source_publisher(const struct source *s, uint64_t publisher)

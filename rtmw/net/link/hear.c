@@ -56,7 +56,7 @@ static bool resolve_lifetime(struct line *l, struct in *i, struct frame_begin *b
     uint64_t there = now_steady_ns() + (uint64_t)l->clock.ahead_ns;
     *lifetime =
         l->clock.best_ns ? lifetime_after_way(*lifetime, there, l->clock.unsure_ns) : lifetime_left_ns(*lifetime);
-    if (!*lifetime) count_up(&i->expired, 1);
+    if (!*lifetime) in_expire(i);
     return *lifetime != 0;
 }
 
@@ -148,7 +148,10 @@ static struct verdict drop(struct line *l, const struct frame *f, uint64_t now)
     if (d.number <= i->received[band]) return passed_over(i, &b);
     if (d.number - i->received[band] > JUMP_MOST) return violation("the end of a message that cannot be");
     in_count_lost(i, &b, now);
-    if (d.why == FRAME_EXPIRED) count_up(&i->expired, 1);
+    if (d.why == FRAME_EXPIRED)
+        in_expire(i);
+    else
+        in_tell(i, (rtmw_lost){.missed = 1});
     done(l, i, &b, now);
     return well;
 }

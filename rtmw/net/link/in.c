@@ -35,8 +35,17 @@ void in_count_lost(struct in *i, const struct frame_begin *b, uint64_t now)
 {
     uint64_t lost = b->trailer.sequence - i->received[b->trailer.priority] - 1;
     in_reach(i, b->trailer.priority, b->trailer.sequence - 1);
-    if (lost && rtmw_publisher_lost(i->publisher, lost, i->last_ns ? i->last_ns : now)) count_up(&i->lost, lost);
+    uint64_t since = i->last_ns ? i->last_ns : now;
+    if (lost && rtmw_publisher_lost(i->publisher, (rtmw_lost){.missed = lost}, since)) count_up(&i->lost, lost);
     i->last_ns = now;
+}
+
+void in_tell(struct in *i, rtmw_lost lost) { rtmw_publisher_lost(i->publisher, lost, now_monotonic_ns()); }
+
+void in_expire(struct in *i)
+{
+    count_up(&i->expired, 1);
+    in_tell(i, (rtmw_lost){.expired = 1});
 }
 
 /* A publisher's messages come in the order of their source time, so the newest on the bus says it of all. */
@@ -106,11 +115,17 @@ static int publish_quietly(struct in *i, const void *bytes, uint64_t size, const
     return code;
 }
 
+static void give_up(struct in *i)
+{
+    count_up(&i->no_memory, 1);
+    in_tell(i, (rtmw_lost){.missed = 1});
+}
+
 /* false: it has to wait for room. */
 static bool publish(struct in *i, const struct frame_begin *b, struct place at, uint64_t waited_ns)
 {
     const struct trailer *t = &b->trailer;
-    if (t->lifetime_ns && waited_ns >= t->lifetime_ns) return count_up(&i->expired, 1), true;
+    if (t->lifetime_ns && waited_ns >= t->lifetime_ns) return in_expire(i), true;
     rtmw_message_qos qos = {.priority = t->priority,
                             .lifetime_ns = t->lifetime_ns ? t->lifetime_ns - waited_ns : 0,
                             .source_time_ns = b->source_time_ns,
@@ -121,8 +136,9 @@ static bool publish(struct in *i, const struct frame_begin *b, struct place at, 
         at.loan->data = NULL;
         count_up(&i->uncopied, 1);
     }
-    if (code == RTMW_OK) count_up(&i->bytes, b->size);
-    count_up(code == RTMW_OK ? &i->arrived : &i->no_memory, 1);
+    if (code != RTMW_OK) return give_up(i), true;
+    count_up(&i->bytes, b->size);
+    count_up(&i->arrived, 1);
     return true;
 }
 
@@ -152,13 +168,6 @@ static bool may_hold(const struct in *i, const struct frame_begin *b)
 {
     const struct line *l = i->line;
     return !l->held_most || !l->held || l->held + cost_of(b->size) <= HELD_TIMES * l->held_most;
-}
-
-/* Subscribers of a RELIABLE topic are told. */
-static void give_up(struct in *i)
-{
-    count_up(&i->no_memory, 1);
-    if (i->reliable) rtmw_publisher_lost(i->publisher, 1, now_monotonic_ns());
 }
 
 static struct place place_of(struct waiting *w) { return (struct place){w->bytes, w->loan.data ? &w->loan : NULL}; }
@@ -294,7 +303,7 @@ static void abandon(struct in *i)
     i->waits = i->largest = i->waiting = 0;
     if (!count) return;
     count_up(&i->no_memory, count);
-    if (i->reliable) rtmw_publisher_lost(i->publisher, count, now_monotonic_ns());
+    in_tell(i, (rtmw_lost){.missed = count});
     told_came(i); /* behind that: a node that dies in between has told more, not less */
 }
 

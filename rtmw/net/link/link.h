@@ -157,12 +157,12 @@ struct in {
     struct ceilings ceilings;
     struct rate_limit rate; /* of these */
     uint64_t received[BANDS], last_ns;
-    uint64_t own[BANDS];          /* of these the last that the band's own channel has brought: the twin may be ahead */
-    uint64_t waits;               /* cost of what waits for room */
-    uint32_t waiting;             /* messages of it */
-    struct carried_place carried; /* of a RELIABLE one */
-    uint64_t begins, come;        /* as the peer says: messages of its lane before this route; sum of `received` */
-    uint64_t largest;             /* the highest cost of one of these, since something waits */
+    uint64_t own[BANDS]; /* of these the last that the band's own channel has brought: the twin may be ahead */
+    uint64_t waits;      /* cost of what waits for room */
+    uint32_t waiting;    /* messages of it */
+    struct carried_place carried;
+    uint64_t begins, come; /* as the peer says: messages of its lane before this route; sum of `received` */
+    uint64_t largest;      /* the highest cost of one of these, since something waits */
     struct waiting *first, *last;
     bool must_ack;      /* room or numbers have changed since the last ACK */
     uint64_t since_ack; /* cost of what has come since */
@@ -193,13 +193,15 @@ void told_came(struct in *);
 /* in.c. Open, close: any thread without a lock. The others: under `arriving` */
 bool in_open(struct in *); /* false: its number is not above all before */
 void in_limit(struct in *, struct ceilings);
-/* Messages that wait for room are lost: they are counted, and subscribers of a RELIABLE topic are told. */
+/* Messages that wait for room are lost: they are counted, and subscribers are told. */
 void in_abandon(struct in *);
 uint32_t in_held(struct in *); /* messages that wait for room */
 void in_close(struct in *);
 bool in_is_delivered(struct in *);
 void in_count_lost(struct in *, const struct frame_begin *, uint64_t now); /* messages that its number leaves out */
-bool in_has_room(const struct in *, const struct frame_begin *);           /* false: no ACK has allowed it */
+void in_tell(struct in *, rtmw_lost);                                      /* subscribers that are here now */
+void in_expire(struct in *); /* a message that has come: counts it, and tells subscribers */
+bool in_has_room(const struct in *, const struct frame_begin *); /* false: no ACK has allowed it */
 bool in_begin(struct in *, const struct frame_begin *); /* checks ceilings, counts. false: it is not published */
 /* Publishes, or lets it wait: a message that lies in the inbox, and one that was put together and is the route's then. */
 void in_accept(struct in *, const struct frame_begin *, const uint8_t *bytes);

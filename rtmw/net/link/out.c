@@ -30,7 +30,6 @@ bool out_is_behind(const struct out *o) { return o->lookahead.taken || (o->relia
 static void count_missed(struct out *o, uint32_t band)
 {
     rtmw_subscriber_counters bus;
-    if (!o->reliable) return;
     rtmw_subscriber_count(o->subscriber, &bus);
     o->band[band].lost += bus.missed - o->missed;
     o->missed = bus.missed;

@@ -1,4 +1,4 @@
-/* Told: what a RELIABLE lane has lost while a node was dead, or its line was, subscribers there are told. Both ends write in
+/* Told: what a lane has lost while a node was dead, or its line was, subscribers there are told. Both ends write in
  * memory that outlives them how far the lane was carried (../route/carried.h):
  *
  *   out   `sequence`: messages that got a number, on this route and those before; number[]: the last of them, as the bus
@@ -28,7 +28,7 @@ static void write_sequence(const struct out *o, struct carried *c)
 
 void told_open_out(struct out *o, uint64_t key, bool begins_in_the_past)
 {
-    if (!o->reliable || !key) return;
+    if (!key) return;
     o->carried = carried_place_of(o->line->carried, key | 1);
     struct carried *c = carried_at(&o->carried);
     if (!c) return;
@@ -79,13 +79,14 @@ void told_reached(struct out *o)
 
 void told_open_in(struct in *i, uint64_t key, uint64_t begins)
 {
-    if (!i->reliable || !key) return;
+    if (!key) return;
     i->begins = begins;
     i->carried = carried_place_of(i->line->carried, key | 1);
     struct carried *c = carried_at(&i->carried);
     if (!c) return;
     uint64_t last = load_relaxed(&c->sequence), lost = last && begins > last ? begins - last : 0;
-    if (lost && lost <= JUMP_MOST && rtmw_publisher_lost(i->publisher, lost, load_relaxed(&c->at_ns)))
+    if (lost && lost <= JUMP_MOST &&
+        rtmw_publisher_lost(i->publisher, (rtmw_lost){.missed = lost}, load_relaxed(&c->at_ns)))
         count_up(&i->lost, lost);
     store_relaxed(&c->sequence, begins);
 }

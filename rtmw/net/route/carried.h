@@ -1,4 +1,4 @@
-/* How far RELIABLE lanes were carried: a table that outlives nodes (carried_table.c). */
+/* How far lanes were carried: a table that outlives nodes (carried_table.c). */
 #ifndef RTMW_NET_CARRIED_H
 #define RTMW_NET_CARRIED_H
 

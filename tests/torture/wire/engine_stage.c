@@ -284,8 +284,9 @@ int rtmw_loan_publish(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos
     if (code == RTMW_OK) rtmw_loan_drop(p, loan);
     return code;
 }
-uint32_t rtmw_publisher_lost(rtmw_publisher *p, uint64_t messages, uint64_t since_ns)
+uint32_t rtmw_publisher_lost(rtmw_publisher *p, rtmw_lost lost, uint64_t since_ns)
 {
+    uint64_t messages = lost.missed + lost.expired + lost.thinned;
     (void)p;
     (void)since_ns;
     REQUIRE(messages, "it tells of nothing");

@@ -64,8 +64,9 @@ int rtmw_loan_publish(rtmw_publisher *p, rtmw_loan *loan, const rtmw_message_qos
     return code;
 }
 
-uint32_t rtmw_publisher_lost(rtmw_publisher *p, uint64_t messages, uint64_t since_ns)
+uint32_t rtmw_publisher_lost(rtmw_publisher *p, rtmw_lost lost, uint64_t since_ns)
 {
+    uint64_t messages = lost.missed + lost.expired + lost.thinned;
     (void)since_ns;
     REQUIRE(messages && messages <= UINT64_C(1) << 32, "%llu messages are said to be lost",
             (unsigned long long)messages);

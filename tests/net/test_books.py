@@ -1,0 +1,86 @@
+"""The books between hosts: what was published since a subscriber got its first message is received or counted by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import rtmw
+from rtmw import Reliability
+from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.net.ways import BOTH_WAYS
+
+SHORT = ("--lease", "1")
+PAIRS = [
+    (Reliability.RELIABLE, Reliability.RELIABLE),
+    (Reliability.RELIABLE, Reliability.ADAPTIVE),
+    (Reliability.ADAPTIVE, Reliability.ADAPTIVE),
+    (Reliability.TIMELY, Reliability.ADAPTIVE),
+]
+"""What a publisher offers, and what its subscriber asks for."""
+
+
+class Stream:
+    """Numbers from a publisher of one host to a subscriber of another one."""
+
+    def __init__(self, here: Host, there: Host, offered: Reliability, asked: Reliability) -> None:
+        topic = f"books/{here.number}/{offered.name}/{asked.name}"
+        self.subscriber = rtmw.Subscriber(topic, domain=there.domain, reliability=asked, depth=10_000)
+        self.publisher = rtmw.Publisher(topic, domain=here.domain, reliability=offered, max_blocking=PATIENCE)
+        self.sent, self.got = 0, list[int]()
+
+    def send(self, count: int = 1) -> None:
+        for _ in range(count):
+            assert self.publisher.publish(b"%d" % self.sent)
+            self.sent += 1
+
+    def reaches(self) -> bool:
+        """Has its subscriber the last of all? Another one is sent each time that it has not."""
+        self.got += [int(sample.value) for sample in self.subscriber.take_many(10_000)]
+        if self.got and self.got[-1] == self.sent - 1:
+            return True
+        self.send()
+        return False
+
+    def told(self) -> int:
+        stats = self.subscriber.stats()
+        return stats.missed + stats.expired + stats.thinned
+
+
+@pytest.fixture
+def streams(hosts: tuple[Host, Host]) -> Iterator[list[Stream]]:
+    """Each pair, in both directions, through which messages come."""
+    for host in hosts:
+        host.start(*SHORT)
+    found = [Stream(*way, *pair) for way in (hosts, hosts[::-1]) for pair in PAIRS]
+    wait_until(lambda: all([stream.reaches() for stream in found]), "no streams")
+    yield found
+    for stream in found:
+        stream.publisher.close()
+        stream.subscriber.close()
+
+
+@BOTH_WAYS
+def test_what_was_published_is_received_or_counted_though_nodes_die(
+    hosts: tuple[Host, Host], streams: list[Stream]
+) -> None:
+    before = [(stream.sent, len(stream.got), stream.told()) for stream in streams]
+
+    def send() -> None:
+        for stream in streams:
+            stream.send(100)
+
+    for end in (hosts[0].kill, hosts[1].kill, hosts[0].stop, hosts[1].stop):
+        send()
+        end()
+        for stream in streams if end in (hosts[0].kill, hosts[1].kill) else ():
+            stream.send(50)
+        for host in hosts:
+            if host.node.poll() is not None:
+                host.start(*SHORT)
+        wait_until(lambda: all([stream.reaches() for stream in streams]), "no streams again")
+    for stream, (sent, got, told) in zip(streams, before, strict=True):
+        assert len(stream.got) == len({*stream.got})
+        assert stream.sent - sent == len(stream.got) - got + stream.told() - told, stream.publisher.topic
+    assert all(stream.told() > told for stream, (_, _, told) in zip(streams, before, strict=True))
