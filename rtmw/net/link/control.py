@@ -9,11 +9,16 @@
 
 Both sides ask the rules when a route opens, and again for all when the rules have changed: neither trusts the other.
 No message passes here. The controls of one side reach the other in their order, each once (link.h: controls).
+
+Whatever goes wrong costs this peer alone. An effect that cannot be carried out is told to `failed`, which ends its
+route at both ends, in words. An error in here ends this line.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from rtmw.net.link import effects as do
@@ -37,11 +42,15 @@ from rtmw.net.link.messages import (
     read,
 )
 from rtmw.net.link.outgoing import OutgoingRoutes
-from rtmw.net.link.side import Patterns, Side
+from rtmw.net.link.side import Patterns, Refusal, Side
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.security.rights import Rights
 from rtmw.net.session.errors import Violation
 
+log = logging.getLogger("rtmw.node")
+
+AGAIN_MOST: Final = 100
+"""Topics that are asked for again at a time."""
 CLOCK_SET_NS: Final = 1_000_000
 """A smaller step of the wall clock is not told: two readings are never of the same moment."""
 
@@ -65,31 +74,44 @@ class Control:
         """`topics`: as the bus of this host shows them now; `changed`: which of them, and of those that are over. At
         the beginning all."""
         self._side.topics = topics
-        for name in changed:
-            self.incoming.see(name)
-            self.outgoing.see(name)
-        return self._side.taken()
+        return self._effects(self._look, changed)
 
     def obey(self, patterns: Patterns) -> list[do.Effect]:
         """The rules or the settings are others: look at all topics again."""
         self._side.patterns = patterns
-        for name in sorted({*self._side.topics, *self.incoming.topics(), *self.outgoing.topics()}):
+        names = {*self._side.topics, *self.incoming.topics(), *self.outgoing.topics()}
+        return self._effects(self._look, sorted(names))
+
+    def _look(self, names: Collection[str]) -> None:
+        for name in names:
             self.incoming.see(name)
             self.outgoing.see(name)
-        return self._side.taken()
 
     def heard(self, data: bytes) -> list[do.Effect]:
         """A control of the peer. After Over nothing is answered."""
+        return self._effects(self._hear, data)
+
+    def _hear(self, data: bytes) -> None:
+        message = read(data)
+        if message is not None:
+            _HEARD[type(message)](self, message, len(data))
+
+    def _effects(self, act: Callable[..., None], *arguments: object) -> list[do.Effect]:
+        """The effects of a call. An error in it is the last one."""
         if self._is_over:
             return []
         try:
-            message = read(data)
-            if message is not None:
-                _HEARD[type(message)](self, message, len(data))
+            act(*arguments)
         except Violation as error:
-            self._is_over = True
-            return [*self._side.taken(), do.Over(error.code, str(error))]
+            self._over(f"it broke the protocol: {error}")
+        except Exception as error:
+            log.warning("what a peer said, or should be told, could not be answered", exc_info=True)
+            self._over(f"what it said, or should be told, could not be answered: {type(error).__name__}: {error}")
         return self._side.taken()
+
+    def _over(self, words: str) -> None:
+        self._is_over = True
+        self._side.act(do.Over(words))
 
     @property
     def changes(self) -> int:
@@ -122,18 +144,35 @@ class Control:
 
     def freed(self, lane: Lane) -> list[do.Effect]:
         """The messages of a lane that came over a line before this one are on the bus now."""
-        self.incoming.freed(lane)
-        return self._side.taken()
+        return self._effects(self.incoming.freed, lane)
 
     def left(self, route: int, sent: int) -> list[do.Effect]:
         """LeaveOut or DropOut is done: the route is closed. `sent`: how many messages went by it."""
-        self.outgoing.left(route, sent)
-        return self._side.taken()
+        return self._effects(self.outgoing.left, route, sent)
 
     def drained(self, route: int) -> list[do.Effect]:
         """DrainIn is done: all that the peer sent by the route is on the bus, or the lease is over."""
-        self.incoming.drained(route)
-        return self._side.taken()
+        return self._effects(self.incoming.drained, route)
+
+    def failed(self, effect: do.Effect, refusal: Refusal, sent: int | None) -> list[do.Effect]:
+        """An effect could not be carried out, and its route is closed. `sent`: how many messages went by it; None: the
+        peer never heard of it."""
+        route: int | None = getattr(effect, "route", None)
+        if route is None:
+            return self._effects(self._over, refusal.why)
+        if isinstance(effect, do.INBOUND):
+            return self._effects(self.incoming.fail, route, refusal)
+        return self._effects(self.outgoing.fail, route, refusal, sent)
+
+    def again(self) -> list[do.Effect]:
+        """Ask and open once more what failed for want of room, a bounded number of topics at a time."""
+        return self._effects(self._again)
+
+    def _again(self) -> None:
+        for topic in [*islice(self._side.failed, AGAIN_MOST)]:
+            del self._side.failed[topic]
+            self.incoming.again(topic)
+            self.outgoing.again(topic)
 
     def _of(self, message: Denied | Allowed) -> IncomingRoutes | OutgoingRoutes:
         return self.incoming if message.verb == VERBS[0] else self.outgoing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rtmw.net.link.matching import Lane, Offer
-from rtmw.net.link.messages import Open, Wanted
+from rtmw.net.link.messages import Answer, Open, Wanted
 from rtmw.net.security.rules import Verdict
 from rtmw.types import MessageType
 
@@ -72,7 +72,7 @@ class DropOut(NamedTuple):
 
 
 class OpenIn(NamedTuple):
-    """Publish what comes by this route of the peer."""
+    """Publish what comes by this route of the peer, and say `agrees` to it."""
 
     route: int
     open: Open
@@ -80,6 +80,9 @@ class OpenIn(NamedTuple):
     asked: Wanted
     verdict: Verdict
     """Its ceilings hold for what comes."""
+
+    def agrees(self) -> Answer:
+        return Answer(self.route, "", "")
 
 
 class AdjustIn(NamedTuple):
@@ -112,9 +115,8 @@ class Denial(NamedTuple):
 
 
 class Over(NamedTuple):
-    """The peer broke a rule: end the line with it."""
+    """End the line with the peer, which broke a rule, or said what could not be answered."""
 
-    code: int
     words: str
 
 
@@ -122,3 +124,5 @@ Effect = (
     Say | OpenOut | AdjustOut | LeaveOut | PartOut | StayOut | DropOut | OpenIn | AdjustIn | DrainIn | CloseIn | Denial
     | Over
 )  # fmt: skip
+INBOUND = (OpenIn, AdjustIn, DrainIn, CloseIn)
+"""Effects on routes of the peer."""

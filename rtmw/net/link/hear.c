@@ -41,13 +41,6 @@ void incoming_forget(struct line *l, struct incoming *m)
     m->in = NULL;
 }
 
-static struct in *in_numbered(struct line *l, uint32_t number)
-{
-    for (struct in *i = l->ins; i; i = i->next)
-        if (i->number == number) return i;
-    return NULL;
-}
-
 /* From a date on the peer's clock to what is left now. */
 static bool resolve_lifetime(struct line *l, struct in *i, struct frame_begin *b)
 {
@@ -91,7 +84,7 @@ static struct verdict begin(struct line *l, const struct frame *f, uint64_t now)
     struct frame_begin b;
     if (!frame_begin_read(f, &b)) return violation("a message whose head contradicts itself");
     struct incoming *m = &l->incoming[b.trailer.priority];
-    struct in *i = in_numbered(l, f->header.route);
+    struct in *i = by_number_find(&l->in_numbers, f->header.route);
     if (m->is_under_way) return violation("a message that begins before the last one of its band has ended");
     if (!f->header.route || f->header.route > l->highest_in)
         return violation("a message of a route that was never opened");
@@ -135,7 +128,7 @@ static struct verdict drop(struct line *l, const struct frame *f, uint64_t now)
     struct incoming *m = &l->incoming[band];
     struct frame_drop d;
     memcpy(&d, f->body, sizeof d);
-    struct in *i = in_numbered(l, f->header.route);
+    struct in *i = by_number_find(&l->in_numbers, f->header.route);
     bool is_passed_over = m->is_under_way && !m->in;
     if (f->header.route > l->highest_in) return violation("a message of a route that was never opened");
     if (m->is_under_way && (m->route != f->header.route || m->begin.trailer.sequence != d.number))
@@ -172,7 +165,7 @@ static struct verdict copy(struct line *l, const struct frame *f, uint64_t now)
         f->size - sizeof b != b.size)
         return violation("a frame that no twin carries");
     lock(&l->arriving, LOCK_ROUTE);
-    struct in *i = in_numbered(l, f->header.route);
+    struct in *i = by_number_find(&l->in_numbers, f->header.route);
     if (i && is_due(l, i, &b)) {
         if (in_begin(i, &b) && resolve_lifetime(l, i, &b)) in_accept(i, &b, f->body + sizeof b);
         reached(l, i, &b, now);
@@ -212,13 +205,6 @@ void line_forget_incoming(struct line *l)
 
 /* ---- all others ---- */
 
-static struct out *out_numbered(struct line *l, uint32_t number)
-{
-    for (struct out *o = l->outs; o; o = o->next)
-        if (o->number == number) return o;
-    return NULL;
-}
-
 static bool acknowledge_controls(struct line *l, const struct frame_ack *ack)
 {
     if (ack->number[0] < l->controls_acknowledged || ack->number[0] > l->control_number) return false;
@@ -238,7 +224,7 @@ static struct verdict acknowledge(struct line *l, const struct frame *f)
 {
     struct frame_ack ack;
     memcpy(&ack, f->body, sizeof ack);
-    struct out *o = f->header.route ? out_numbered(l, f->header.route) : NULL; /* NULL: closed meanwhile */
+    struct out *o = by_number_find(&l->out_numbers, f->header.route); /* NULL: closed meanwhile */
     if (f->header.route > l->highest_out) return violation("an acknowledgement of a route that was never opened");
     bool is_well = f->header.route ? !o || out_acknowledge(o, &ack) : acknowledge_controls(l, &ack);
     return is_well ? well : violation("an acknowledgement of what was not sent");

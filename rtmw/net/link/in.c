@@ -267,7 +267,7 @@ bool in_open(struct in *i)
 {
     struct line *l = i->line;
     lock(&l->arriving, LOCK_ROUTE);
-    bool is_new = i->number > l->highest_in;
+    bool is_new = i->number > l->highest_in && by_number_add(&l->in_numbers, i->number, i);
     if (is_new) {
         i->next = l->ins;
         l->ins = i;
@@ -322,6 +322,7 @@ void in_close(struct in *i)
     while (*link && *link != i) link = &(*link)->next;
     if (*link) {
         *link = i->next;
+        by_number_remove(&l->in_numbers, i->number);
         l->in_count--;
     }
     if (l->unwoken == i) in_wake(l);

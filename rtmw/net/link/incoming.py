@@ -56,6 +56,9 @@ class IncomingRoutes:
         """The number of the route that the peer has asked for last."""
         self._waiting = dict[Lane, Open]()
         """Routes whose lane has an earlier one: they are opened at the end of that, for the order of its messages."""
+        self._lanes = dict[int, Lane]()
+        """The lanes of these, by their number."""
+        self._open_lanes = set[Lane]()
         self.routes = ByTopic[int, Incoming]()
 
     def topics(self) -> Iterator[str]:
@@ -115,17 +118,17 @@ class IncomingRoutes:
         if wanted is None:
             refusal = Refusal("unwanted", "nobody here wants messages of this type")
             self._refuse(asked.route, asked.topic, refusal, verdict)
-        elif self._is_taken(lane) or any(route.lane == lane for route in self.routes.of(asked.topic)):
+        elif lane in self._open_lanes or self._is_taken(lane):
             if lane in self._waiting:
                 raise Violation(f"route {asked.route} is opened beside others of the same publishers")
-            self._waiting[lane] = asked
+            self._waiting[lane], self._lanes[asked.route] = asked, lane
         else:
             self._denied.pop(asked.topic, None)
             self._side.explained.add(asked.topic)
             self.routes.put(asked.topic, asked.route, Incoming(asked, lane, type, verdict, wanted.history > 0))
+            self._open_lanes.add(lane)
             self._side.changes += 1
             self._side.act(do.OpenIn(asked.route, asked, type, wanted, verdict))
-            self._side.say(Answer(asked.route, "", ""))
 
     def hear_advertise(self, advertise: Advertise, size: int) -> None:
         """The peer has publishers of a topic, or no more. `size`: bytes of its control."""
@@ -169,7 +172,7 @@ class IncomingRoutes:
         """Raises Violation for a route that was never opened. One that is closed here already needs nothing."""
         if close.route > self.last:
             raise Violation(f"route {close.route} is closed, and was not opened")
-        waiting = next((lane for lane, one in self._waiting.items() if one.route == close.route), None)
+        waiting = self._lanes.pop(close.route, None)
         if waiting is not None:
             del self._waiting[waiting]
             self._side.memory.drop(close.route)
@@ -207,19 +210,37 @@ class IncomingRoutes:
             self._side.say(Answer(number, CHANGED, "somebody wants kept messages, too"))
 
     def _close(self, number: int) -> None:
+        self._side.act(do.CloseIn(number))
+        self._forget(number)
+
+    def _forget(self, number: int) -> None:
         route = self.routes.at(number)
         self.routes.pop(number)
+        self._open_lanes.remove(route.lane)
         self._side.explained.add(route.lane.topic)
         self._side.memory.drop(number)
         self._side.changes += 1
-        self._side.act(do.CloseIn(number))
         self.freed(route.lane)
+
+    def fail(self, number: int, refusal: Refusal) -> None:
+        """This host cannot have a route, or not any more; it has closed what was there of it."""
+        route = self.routes.get(number)
+        if route is not None:
+            self._side.failed[route.lane.topic] = None
+            self._side.say(Answer(number, *refusal))
+            self._forget(number)
+
+    def again(self, topic: str) -> None:
+        """Have the peer ask once more for the routes of a topic that were refused."""
+        if topic in self._told:
+            self._side.say(Interest(topic, self._told[topic]))
 
     def freed(self, lane: Lane) -> None:
         """No earlier route of the lane is there any more: one that waits for its end is opened."""
         waiting = self._waiting.pop(lane, None)
         if waiting is None:
             return
+        del self._lanes[waiting.route]
         refusal, verdict = self._judge(waiting.topic)
         found = refusal or _kind(waiting)
         if isinstance(found, Refusal):

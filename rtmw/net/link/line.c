@@ -52,6 +52,8 @@ void line_free(struct line *l)
     close_if_open(l->epoll);
     for (struct control *c; (c = l->controls); free(c)) l->controls = c->next;
     for (struct news *n; (n = l->first_news); free(n)) l->first_news = n->next;
+    free(l->out_numbers.entries);
+    free(l->in_numbers.entries);
     pthread_cond_destroy(&l->woken);
     pthread_cond_destroy(&l->looked);
     pthread_mutex_destroy(&l->news);

@@ -28,6 +28,7 @@
 #include "../route/lookahead.h"
 #include "../route/now.h"
 #include "../route/rate_limit.h"
+#include "by_number.h"
 #include "channel.h"
 #include "kept.h"
 
@@ -278,6 +279,7 @@ struct line {
     pthread_mutex_t lock;
     struct channel *channel[CHANNELS], *next[CHANNELS]; /* next: to be carried by, as soon as the receiver looks */
     struct out *outs;
+    struct by_number out_numbers; /* the same by number, as in_numbers */
     uint32_t out_count;
     uint32_t highest_out;    /* number of the outbound route that was opened last */
     struct out *turn[BANDS]; /* whose turn it is; NULL: the first one's */
@@ -303,6 +305,7 @@ struct line {
 
     pthread_mutex_t arriving;
     struct in *ins;
+    struct by_number in_numbers;
     struct in *unwoken; /* of whose last messages nobody who sleeps has been told yet; NULL: there are none */
     uint32_t unwoken_count;
     uint32_t highest_in; /* number of the inbound route that was opened last */

@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from rtmw.clock import CLOCK
+from rtmw.errors import RtmwError
 from rtmw.net.link import effects as do
 from rtmw.net.link.control import Control
 from rtmw.net.link.exceeded import WAYS, Exceeded
@@ -29,6 +30,8 @@ from rtmw.visible import visible
 
 log = logging.getLogger("rtmw.node")
 
+AGAIN_S: Final = 5.0
+"""Seconds until what had no room on this host is tried again."""
 BROKEN: Final = 2
 """Of an event "down": the peer broke a rule of the wire."""
 TOLD: Final = 5
@@ -69,6 +72,9 @@ class Linked:
         self._unseen: set[str] = set()
         """Topics of this host that have changed, and of which a peer that takes controls slowly is told later."""
         self._exceeded = Exceeded(rights, name)
+        self._failed = Said[str]()
+        """Kinds of effects of which the log has said that one could not be carried out."""
+        self._again_at = CLOCK.monotonic() + AGAIN_S
         self._denied = Said[str]()
         """Topics of which the log has said that the peer denies them."""
 
@@ -136,6 +142,9 @@ class Linked:
         now = CLOCK.monotonic()
         self._act(self.control.see_clock(self.set_ns()))
         self._see_elder(now)
+        if now >= self._again_at:
+            self._again_at = now + AGAIN_S
+            self._act(self.control.again())
         for number, out in [*self.out.items()]:
             if out.leave_by and (now >= out.leave_by or out.route.delivered()):
                 self._left(number)
@@ -231,8 +240,27 @@ class Linked:
 
     def _act(self, effects: list[do.Effect]) -> None:
         for effect in effects:
-            if self.over is None:
+            if self.over is not None:
+                return
+            try:
                 _DO[type(effect)](self, effect)
+            except Exception as error:  # it costs the peer this route: all other effects are carried out
+                self._fail(effect, error)
+
+    def _fail(self, effect: do.Effect, error: Exception) -> None:
+        """Close what is there of the route of an effect that could not be carried out, and tell the peer why."""
+        why = str(error) if isinstance(error, RtmwError) else f"{type(error).__name__}: {error}"
+        if self._failed.is_news(type(effect).__name__):
+            unexpected = None if isinstance(error, RtmwError) else error
+            words = "a route of %s fails here: %s; more like it are told to it alone"
+            log.warning(words, self, visible(why), exc_info=unexpected)
+        number, sent = getattr(effect, "route", 0), None
+        if isinstance(effect, do.INBOUND):
+            if number in self.into:
+                self._close_in(number)
+        elif number in self.out:
+            sent = self._close_out(number, 0)
+        self._act(self.control.failed(effect, Refusal("host", why), sent))
 
     def _say(self) -> None:
         self._mouth.say()
@@ -319,6 +347,7 @@ class Linked:
             self._on_bus(asked.topic) if asked.history else {}, self._carried("in", lane), asked.begins,
         )  # fmt: skip
         self.into[effect.route] = In(asked, lane, effect.type.name, route)
+        self._mouth.add(pack(effect.agrees()))
 
     def _do_adjust_in(self, effect: do.AdjustIn) -> None:
         verdict = effect.verdict
@@ -343,7 +372,7 @@ class Linked:
             log.warning(words, self, *effect)
 
     def _do_over(self, effect: do.Over) -> None:
-        self.over = f"it broke the protocol: {effect.words}"
+        self.over = effect.words
 
 
 _DO: Final[dict[type, Callable[[Linked, Any], None]]] = {

@@ -211,7 +211,7 @@ bool out_open(struct out *o)
 {
     struct line *l = o->line;
     line_lock(l);
-    bool is_new = o->number > l->highest_out;
+    bool is_new = o->number > l->highest_out && by_number_add(&l->out_numbers, o->number, o);
     if (is_new) {
         o->next = l->outs;
         l->outs = o;
@@ -266,6 +266,7 @@ void out_stop(struct out *o)
         struct out **link = &l->outs;
         while (*link != o) link = &(*link)->next;
         *link = o->next;
+        by_number_remove(&l->out_numbers, o->number);
         l->out_count--;
         o->closing = 1;
         for (uint32_t band = 0; band < BANDS; band++) {

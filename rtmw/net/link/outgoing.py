@@ -198,6 +198,26 @@ class OutgoingRoutes:
             self._side.explained.add(route.lane.topic)
             self.see(route.lane.topic)
 
+    def fail(self, number: int, refusal: Refusal, sent: int | None) -> None:
+        """This host cannot have a route, or not any more; it has closed what was there of it. The peer, which wants the
+        topic, is told. `sent`: as of Control.failed."""
+        route = self.routes.pop(number)
+        if sent is not None:
+            self._side.say(Close(number, sent))
+        if route is None:
+            return
+        topic = route.lane.topic
+        del self._numbers[route.lane]
+        self._refused.put(topic, route.lane, Refusal(refusal.cause, f"this host: {refusal.why}"))
+        self._side.failed[topic] = None
+        self._side.explained.add(topic)
+        self._side.say(Denied(topic, *refusal))
+
+    def again(self, topic: str) -> None:
+        """Open routes of a topic that failed, and that the peer still wants."""
+        self._forgive(topic)
+        self.see(topic)
+
     def _judge(self, topic: str) -> Verdict:
         """A denial of what the peer wants is counted, and told to the peer, when it or its cause is new."""
         verdict = self._side.rights.may(self._side.peer, "subscribe", topic)

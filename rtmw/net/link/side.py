@@ -15,7 +15,7 @@ TOPICS_MOST: Final = 20_000
 """Topics that a peer may want, and routes that it may open; what is more is refused."""
 REMEMBERED_MOST: Final = 32 << 20
 """Bytes of controls that a peer may have this side remember: what it wants, and the routes that it opens."""
-_DENIALS: Final = frozenset({*CAUSES, "topics_in", "crowd"})
+_DENIALS: Final = frozenset({*CAUSES, "topics_in", "crowd", "host"})
 """Causes for which a topic is denied."""
 NOBODY: Final = LocalTopic((), ())
 """A topic that no program here uses."""
@@ -74,6 +74,8 @@ class Side:
         """Topics whose reason for not crossing may have changed. The reader empties it."""
         self.changes = 0
         """Number of changes of what the peer wants or sends."""
+        self.failed: dict[str, None] = {}
+        """Topics of which a route had no room on this host."""
         self._effects: list[do.Effect] = []
 
     def topic(self, name: str) -> LocalTopic:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
 from uuid import UUID
 
@@ -18,7 +18,7 @@ from rtmw.net.link.control import Control
 from rtmw.net.link.library import Line, Route
 from rtmw.net.link.linked import Linked
 from rtmw.net.link.matching import wanted_of
-from rtmw.net.link.messages import Answer, Close, Denied, Hello, Interest, Open, pack, read
+from rtmw.net.link.messages import Answer, Close, Denied, Hello, Interest, Message, Open, pack, read
 from rtmw.net.link.mouth import CONTROLS_MOST
 from rtmw.net.neighbours import LocalTopic, Subscribing, origin
 from rtmw.net.route.ended import Ended
@@ -280,3 +280,153 @@ def test_routes_that_come_and_go_leave_nothing_behind() -> None:
         control.heard(pack(Interest("b", ())))
     assert control._side.memory._sizes == {}
     assert control._side.memory._total == 0
+
+
+# ---- what this host has no room for ----
+
+
+def odd(number: int) -> bytes:
+    """The description of a type that nobody else has."""
+    return resolve(np.dtype([(f"odd{number}", "f8")])).description
+
+
+class Asking:
+    """A peer that asks for routes, and its answers, as `linked` has it."""
+
+    def __init__(self, linked: Linked, ends: Ends) -> None:
+        self._linked, self._ends, self._last = linked, ends, 0
+        self._routes: list[Route] = []
+        self.answers: dict[int, Answer] = {}
+        self.heard: list[Message] = []
+        ends.join()
+        ends.up()
+
+    def open(self, topic: str, description: bytes = b"", **changes: int) -> int:
+        self._last += 1
+        self._routes.append(self._ends.there.line.outbound(self._last, topic, None, 2, 8, 0, 0, 0))
+        self.say(an_open(self._last, topic, description=description or resolve(bytes).description, **changes))
+        return self._last
+
+    def close(self) -> None:
+        for route in self._routes:
+            route.close()
+
+    def say(self, data: bytes) -> None:
+        self._ends.there.line.say(data)
+
+    def wait_for(self, *routes: int) -> list[str]:
+        """The causes of the answers to these."""
+
+        def all_answered() -> bool:
+            self._linked.happened()
+            self._linked.step()
+            self.hear()
+            return self.answers.keys() >= {*routes}
+
+        wait_until(all_answered)
+        return [self.answers[route].cause for route in routes]
+
+    def hear(self) -> None:
+        for kind, _, data in self._ends.there.line.events():
+            message = read(data) if kind == "control" else None
+            if message is not None:
+                self.heard.append(message)
+            if isinstance(message, Answer):
+                self.answers[message.route] = message
+
+
+@pytest.fixture
+def asking(linked: Linked, ends: Ends) -> Iterator[Asking]:
+    """`linked` wants forty topics of bytes, and one of any type."""
+    anything = Subscribing(ANY, RELIABLE, 8, 0, 0, 0)
+    topics = {f"plain/{number}": LocalTopic((), (SUBSCRIBER,)) for number in range(40)}
+    topics["any"] = LocalTopic((), (anything,))
+    linked.see(topics, [*topics])
+    peer = Asking(linked, ends)
+    yield peer
+    peer.close()
+
+
+@contextmanager
+def no_type_is_left(domain: rtmw.Domain) -> Generator[None]:
+    with ExitStack() as stack:
+        for number in range(TYPES):
+            own = np.dtype([(f"own{number}", "f8")])
+            stack.enter_context(rtmw.Publisher("own", own, domain=domain))
+        yield
+
+
+def test_a_route_that_has_no_room_here_is_answered_and_no_other_control_is_lost(
+    asking: Asking, linked: Linked, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one batch with forty others; when room is there again, the peer is asked again."""
+    with no_type_is_left(ends.here.domain):
+        routes = [asking.open("plain/0"), asking.open("any", odd(1)), asking.open("any", odd(2))]
+        routes += [asking.open(f"plain/{number}") for number in range(1, 40)]
+        asking.say(pack(Close(routes[1], 0)))
+        routes.append(asking.open("any", odd(1)))
+        causes = asking.wait_for(*routes)
+    assert causes == ["", "host", "host", *[""] * 39, "host"]
+    assert "every type slot is taken" in asking.answers[2].why
+    assert linked.over is None
+    monkeypatch.setattr("rtmw.net.link.linked.AGAIN_S", 0.0)
+    linked._again_at = 0.0
+    asking.heard.clear()
+    wait_until(lambda: linked.step() or asking.hear() or any(isinstance(one, Interest) for one in asking.heard))
+    assert asking.wait_for(asking.open("any", odd(3))) == [""]
+
+
+def test_an_error_that_nobody_foresaw_costs_the_peer_its_route_alone(
+    asking: Asking, linked: Linked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bad(topic: str) -> dict[int, int]:
+        if topic == "plain/1":
+            raise ZeroDivisionError(topic)
+        return {}
+
+    monkeypatch.setattr(linked, "_on_bus", bad)
+    routes = [asking.open(f"plain/{number}", history=4) for number in range(3)]
+    assert asking.wait_for(*routes) == ["", "host", ""]
+    assert asking.answers[2].why == "ZeroDivisionError: plain/1"
+    assert linked.over is None
+
+
+def test_what_is_published_here_and_has_no_room_crosses_later_and_the_peer_is_told(
+    asking: Asking, linked: Linked, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer that wants more topics than there are slots for subscribers gets the others."""
+    monkeypatch.setattr("rtmw.net.link.linked.AGAIN_S", 0.0)
+    linked._again_at = 0.0
+    real, full = linked.line, True
+
+    class Full:
+        """The line of a host whose slots are all taken when topic `b` is opened."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(real, name)
+
+        def outbound(self, number: int, topic: str, *about: object) -> Route:
+            if topic == "b" and full:
+                raise rtmw.LimitReached("every endpoint slot is taken")
+            return real.outbound(number, topic, *about)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(linked, "line", Full())
+    topics = {name: LocalTopic((PUBLISHER,), ()) for name in "abc"}
+    linked.see(topics, [*topics])
+    for name in topics:
+        asking.say(pack(Interest(name, wanted_of([SUBSCRIBER]))))
+
+    def opened() -> set[str]:
+        linked.happened()
+        linked.step()
+        asking.hear()
+        return {one.topic for one in asking.heard if isinstance(one, Open)}
+
+    wait_until(lambda: opened() == {"a", "c"})
+    wait_until(lambda: opened() and any(isinstance(one, Denied) for one in asking.heard))
+    assert Denied("b", "host", "every endpoint slot is taken") in asking.heard
+    refusal = linked.control.outgoing.why_not("b")
+    assert refusal is None or "this host" in refusal.why
+    full = False
+    wait_until(lambda: opened() == {"a", "b", "c"})
+    assert linked.control.outgoing.why_not("b") is None

@@ -136,6 +136,7 @@ class World:
             case do.OpenIn(route):
                 assert route not in node.into
                 node.into[route] = effect
+                self.say(node, pack(effect.agrees()))
                 self.grants[other].append(route)
             case do.AdjustIn(route, verdict):
                 node.into[route] = node.into[route]._replace(verdict=verdict)
@@ -144,8 +145,8 @@ class World:
             case do.CloseIn(route):
                 del node.into[route]
                 node.draining.pop(route, None)
-            case do.Over(code, words):
-                raise AssertionError(f"{code}: {words}")
+            case do.Over(words):
+                raise AssertionError(words)
             case do.PartOut(route):
                 node.out[route].is_leaving = node.out[route].is_parting = True
             case do.AdjustOut() | do.Denial():
