@@ -61,6 +61,7 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
     yield from _peers(settings, line, path)
     yield Check("topics that leave", ", ".join(settings.topics_out) or "none")
     yield Check("topics that come in", ", ".join(settings.topics_in) or "none")
+    yield from _ways(settings, line)
     yield Check("rate of all", f"{size(settings.max_rate)}/s" if settings.max_rate else "no limit")
     for pattern, rate in settings.topic_rates:
         yield Check(f"rate of {pattern}", f"{size(rate)}/s")
@@ -130,6 +131,12 @@ def _interface(settings: Settings, line: Line | None) -> Check:
     found = f"{', '.join(line.names) or 'the one that leads to the peers'}, {version}"
     advice = f"{', '.join(missing)}: down, or without an address; used as soon as there is one" if missing else ""
     return Check("interface", found, advice)
+
+
+def _ways(settings: Settings, line: Line | None) -> Iterator[Check]:
+    from rtmw.cli.node_doctor import ways
+
+    yield from ways(settings.patterns, ", ".join(line.names if line else settings.wire_interfaces) or None)
 
 
 def _peers(settings: Settings, line: Line | None, path: Path) -> Iterator[Check]:
@@ -226,8 +233,15 @@ def topics_table(settings: Settings) -> Table:
             names = [view.name for view in observe.topics(domain) if not is_own(view.name)]
     except DomainNotFound:
         names = []
-    rows = [(name, _yes(settings.leaves(name)), _yes(settings.enters(name)), _rate(settings, name)) for name in names]
-    return Table("Topics of the domain now", ("topic", "may leave", "may come in", "rate"), rows)
+    rows = [
+        (name, _yes(settings.leaves(name)), _yes(settings.enters(name)), _way(settings, name), _rate(settings, name))
+        for name in names
+    ]
+    return Table("Topics of the domain now", ("topic", "may leave", "may come in", "way", "rate"), rows)
+
+
+def _way(settings: Settings, topic: str) -> str:
+    return "DDS, in clear" if settings.is_on_dds(topic) else "link only"
 
 
 def _yes(is_so: bool) -> str:

@@ -67,6 +67,8 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
     yield from pool(status)
     yield receive_buffer()
     yield ports(status["dds_domain"])
+    if status.get("patterns"):
+        yield from ways(status["patterns"], status["interface"])
     if status.get("keys"):
         yield keys(status["keys"])
     yield from services(status)
@@ -96,6 +98,26 @@ def pool(status: dict[str, Any]) -> Iterator[Check]:
     has, asked = status.get("pool"), status.get("pool_asked")
     if has is not None and asked is not None:
         yield Check("pool", size(has)) if has == asked else Check("pool", *other_pool(has, asked))
+
+
+def ways(patterns: dict[str, list[str]], interface: str | None) -> Iterator[Check]:
+    """By which way topics may cross, and to whom. `patterns`: `patterns` of the status of a node. `interface`: None
+    where it is not known."""
+    named = ", ".join(patterns["dds"])
+    by_link = f"all but {named}" if named else "all"
+    yield Check("topics by link only", "none" if "*" in patterns["dds"] else by_link)
+    yield Check("topics by DDS, in clear", _within(patterns["dds"], ["*"]))
+    everybody = "every program of this host" if interface == LOOPBACK else f"everybody on {interface or 'the network'}"
+    read, published = (_within(patterns["dds"], patterns[way]) for way in ("out", "in"))
+    yield Check(f"topics open to {everybody}", f"to read: {read}; to publish: {published}")
+
+
+def _within(patterns: list[str], others: list[str]) -> str:
+    """Topics that fit one of both, in words."""
+    if not patterns or not others:
+        return "none"
+    narrow = [", ".join(one) for one in (patterns, others) if "*" not in one]
+    return " within ".join(narrow) or "all"
 
 
 def keys(row: dict[str, Any]) -> Check:

@@ -277,7 +277,8 @@ class Node:
     def _tell_roster(self, domain: Domain) -> None:
         programs = self._bridge.discovery.participants.values()
         are_old = any(program.domain is not None and not program.knows_rosters for program in programs)
-        self._rosters.tell(domain, self.settings, self._is_news, are_old)
+        if not self.settings.link.keys:  # else DDS hears of no topics and programs
+            self._rosters.tell(domain, self.settings, self._is_news, are_old)
         self._is_news = False
 
     def _see_region(self, domain: int) -> None:
@@ -306,12 +307,14 @@ class Node:
         taken = {name: value for name, value in changes.taken.items() if name != "peers"}
         if "peers" in changes.taken:  # in a daemon thread: a look-up may take long, and the node may end meanwhile
             threading.Thread(target=self._take_peers, args=(new,), name="rtmw peers", daemon=True).start()
-        self.settings = replace(self.settings, **taken)
+        had_keys, self.settings = bool(self.settings.link.keys), replace(self.settings, **taken)
         if hasattr(self, "_bridge"):  # else it waits for a network, and joins with these settings
             announced = self._links.announced()
             self._links.obey(self.settings, identity)
             if self._links.announced() != announced:  # others know by it what does not cross over DDS
                 self._anew = "this node's links, or its name there, are others"
+            elif bool(self.settings.link.keys) != had_keys:  # DDS keeps what was told of programs for those that come
+                self._anew = "this node has keys now" if not had_keys else "this node has no keys any more"
             self._bridge.settings, self._is_news = self.settings, True
         self._engine.limit(self.settings.max_rate)
         self._services.reload()  # also where nothing changed here: they read keys, and tables that are theirs alone

@@ -57,6 +57,8 @@ class Settings:
     peers: tuple[str, ...] = ()
     topics_out: tuple[str, ...] = ("*",)
     topics_in: tuple[str, ...] = ("*",)
+    dds_topics: tuple[str, ...] | None = None
+    """None: all without keys, none with keys."""
     max_rate: int = 0
     """Bytes a second; 0: no limit."""
     topic_rates: tuple[tuple[str, int], ...] = ()
@@ -107,6 +109,22 @@ class Settings:
         """May it be carried to other hosts?"""
         return not is_own(topic) and is_among(topic, self.topics_out)
 
+    @property
+    def on_dds(self) -> tuple[str, ...]:
+        """Patterns of topics that DDS may carry, and whose names everybody on the network may see."""
+        if self.dds_topics is not None:
+            return self.dds_topics
+        return () if self.link.keys else ("*",)
+
+    def is_on_dds(self, topic: str) -> bool:
+        """May DDS carry it, as far as it leaves or enters? Else it crosses by link only."""
+        return is_among(topic, self.on_dds)
+
+    @property
+    def patterns(self) -> dict[str, list[str]]:
+        """Of topics that may leave, that may come in, and that DDS may carry."""
+        return {"out": [*self.topics_out], "in": [*self.topics_in], "dds": [*self.on_dds]}
+
     def rate_of(self, topic: str) -> int:
         """Bytes a second of a topic that may leave, beside what is left to all; 0: no limit."""
         return next((rate for pattern, rate in self.topic_rates if is_meant(topic, pattern)), 0)
@@ -155,6 +173,9 @@ NODE: Final = Declaration(
             "all", is_list=True, is_reloaded=True),
         Setting("topics_in", values.patterns, "PATTERN", "patterns of topics that may come in",
             "all", is_list=True, is_reloaded=True),
+        Setting("dds_topics", values.patterns, "PATTERN",
+            "patterns of topics that DDS carries, so that everybody on the network may see them; others cross by "
+            "[links](links.md) only", "all; with `keys` none", is_list=True, is_reloaded=True),
         Setting("max_rate", values.rate, "BYTES", 'bytes a second that may leave, such as `"10M"`',
             "no limit", is_reloaded=True),
         Setting("topic_rates", values.rates("topic", "camera/*=2M"), "PATTERN=RATE",

@@ -60,6 +60,9 @@ def test_good_settings_are_shown_as_the_node_would_use_them(run: Run, file: Path
         "peer 127.0.0.1:7410": "127.0.0.1:7410",
         "topics that leave": "camera/*",
         "topics that come in": "none",
+        "topics by link only": "none",
+        "topics by DDS, in clear": "all",
+        "topics open to every program of this host": "to read: camera/*; to publish: none",
         "rate of all": "2.0 MiB/s",
         "rate of camera/*": "1.0 MiB/s",
         "rate towards 10.0.0.*": "3.0 MiB/s",
@@ -98,10 +101,11 @@ def test_topics_that_are_there_are_shown_with_what_may_become_of_them(
 ) -> None:
     with rtmw.Publisher("camera/front", domain=domain), rtmw.Subscriber("speed", domain=domain):
         text = 'topics_out = ["camera/*"]\ntopics_in = ["speed"]\ntopic_rates = ["camera/*=1M"]\n'
+        text += 'dds_topics = ["camera/*"]\n'
         _, _, topics = checked(run, file, text)
     assert topics == [
-        {"topic": "camera/front", "may leave": "yes", "may come in": "no", "rate": "1.0 MiB/s"},
-        {"topic": "speed", "may leave": "no", "may come in": "yes", "rate": None},
+        {"topic": "camera/front", "may leave": "yes", "may come in": "no", "way": "DDS, in clear", "rate": "1.0 MiB/s"},
+        {"topic": "speed", "may leave": "no", "may come in": "yes", "way": "link only", "rate": None},
     ]
 
 

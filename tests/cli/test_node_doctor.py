@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rtmw
-from rtmw.cli.node_doctor import checks, clock, interface, peers, ports, receive_buffer
+from rtmw.cli.node_doctor import checks, clock, interface, peers, ports, receive_buffer, ways
 from rtmw.cli.node_status import here_only, unmatched_table
 from rtmw.clock import CLOCK
 from rtmw.net.settings import STATUS_TOPIC
@@ -36,6 +36,32 @@ def advice(status: dict[str, Any] | None) -> list[str]:
 
 def test_a_node_with_peers_is_well() -> None:
     assert advice(STATUS) == []
+
+
+@pytest.mark.parametrize(
+    ("out", "into", "dds", "interface", "said"),
+    [
+        ("*", "*", "*", "eth0", ("none", "all", "everybody on eth0", "to read: all; to publish: all")),
+        ("*", "*", "", "eth0", ("all", "none", "everybody on eth0", "to read: none; to publish: none")),
+        ("*", "", "a/*", "lo", ("all but a/*", "a/*", "every program of this host", "to read: a/*; to publish: none")),
+        (
+            "b",
+            "a",
+            "a/*",
+            None,
+            ("all but a/*", "a/*", "everybody on the network", "to read: a/* within b; to publish: a/* within a"),
+        ),
+    ],
+)
+def test_each_group_of_topics_has_a_line_that_says_which_way_it_takes_and_to_whom_it_is_open(
+    out: str, into: str, dds: str, interface: str | None, said: tuple[str, ...]
+) -> None:
+    patterns = {"out": [*filter(None, [out])], "in": [*filter(None, [into])], "dds": [*filter(None, [dds])]}
+    by_link, by_dds, everybody = ways(patterns, interface)
+    assert (by_link.name, by_dds.name) == ("topics by link only", "topics by DDS, in clear")
+    found = (by_link.found, by_dds.found, everybody.name.removeprefix("topics open to "), everybody.found)
+    assert found == said
+    assert not by_link.advice + by_dds.advice + everybody.advice
 
 
 def test_a_node_that_says_nothing_is_named_with_for_how_long() -> None:

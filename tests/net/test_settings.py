@@ -108,6 +108,24 @@ def test_a_default_in_the_documents_is_what_holds_where_nothing_is_said() -> Non
         assert NODE.by_name[name].check(default) == getattr(Settings(), name)
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", ["a", "b"]),
+        ('dds_topics = ["b"]', ["b"]),
+        ('[link]\nlisten = "127.0.0.1:7447"', ["a", "b"]),
+        ('[link]\nkeys = "k"', []),
+        ('[link]\nkeys = "k"\ninsecure = true', []),
+        ('dds_topics = ["a"]\n[link]\nkeys = "k"', ["a"]),
+    ],
+)
+def test_dds_carries_all_topics_and_those_of_a_node_with_keys_that_are_named(
+    tmp_path: Path, text: str, shown: list[str]
+) -> None:
+    settings = make_settings(written(tmp_path, text), {})
+    assert [topic for topic in ("a", "b") if settings.is_on_dds(topic)] == shown
+
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "node.toml"
 
 

@@ -186,7 +186,8 @@ class Bridge:
 
     def _send(self, name: str, topic: LocalTopic, is_news: bool) -> None:
         wanted: dict[OutKey, tuple[MessageType, list[Publishing]]] = {}
-        for publisher in topic.publishers if self.settings.leaves(name) else ():
+        may_leave = self.settings.leaves(name) and self.settings.is_on_dds(name)
+        for publisher in topic.publishers if may_leave else ():
             for is_plain in self._audiences(name):
                 key = (name, publisher.type.identity, publisher.reliability, is_plain)
                 wanted.setdefault(key, (publisher.type, []))[1].append(publisher)
@@ -263,7 +264,7 @@ class Bridge:
     def _open_outgoing(self, key: OutKey, type: MessageType, offer: Offer) -> None:
         made = Outgoing(
             self._engine, self._endpoints, self._names, key[0], type, key[3], offer, self.settings.lease,
-            origin(self._domain), self._crosses_by_link,
+            origin(self._domain), self.crosses_by_link,
         )  # fmt: skip
         self.outgoing.put(key[0], key, made)
 
@@ -276,7 +277,7 @@ class Bridge:
 
     def _receive(self, name: str, topic: LocalTopic) -> None:
         wanted: dict[InKey, tuple[MessageType, list[Subscribing], list[Endpoint]]] = {}
-        if topic.subscribers and self.settings.enters(name):
+        if topic.subscribers and self.settings.enters(name) and self.settings.is_on_dds(name):
             for (identity, lane), (type, writers) in self._writers(name, topic).items():
                 takers = [one for one in topic.subscribers if one.takes(type)]
                 if takers:
@@ -332,10 +333,11 @@ class Bridge:
         programs."""
         partition = DEFAULT if is_plain else NODES
         readers = self.discovery.readers.of(self._names.topic(topic))
-        served = (one for one in readers if not one.is_for_plain and not self._crosses_by_link(one))
+        served = (one for one in readers if not one.is_for_plain and not self.crosses_by_link(one))
         return [one for one in served if meet(one.partitions, (partition,))]
 
-    def _crosses_by_link(self, endpoint: Endpoint) -> bool:
+    def crosses_by_link(self, endpoint: Endpoint) -> bool:
+        """Is it of a node that is met over a link, and so not over DDS?"""
         return self._is_linked(self.discovery.program(endpoint))
 
     def _writers(self, name: str, topic: LocalTopic) -> dict[tuple[int, Lane], tuple[MessageType, list[Endpoint]]]:
@@ -350,7 +352,7 @@ class Bridge:
                 found.setdefault((type.identity, lane_of(writer)), (type, []))[1].append(writer)
 
         for writer in self.discovery.writers.of(self._names.topic(name)):
-            if writer.is_for_plain or self._crosses_by_link(writer):
+            if writer.is_for_plain or self.crosses_by_link(writer):
                 continue
             what = f"received as {writer.type_name} of {self.discovery.program(writer)}"
             self._try(name, what, sort, writer)

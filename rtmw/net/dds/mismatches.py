@@ -56,15 +56,27 @@ def _outbound(name: str, publishers: tuple[Publishing, ...], bridge: Bridge, nam
     if not settings.leaves(name):
         yield "pattern", f"topics_out allows {', '.join(settings.topics_out) or 'nothing'}"
         return
-    readers = [one for one in bridge.discovery.readers.of(names.topic(name)) if not one.is_for_plain]
+    readers = _met(bridge, bridge.discovery.readers.of(names.topic(name)))
     if not readers:
         yield "nobody", "nobody elsewhere reads it"
+    elif not settings.is_on_dds(name):
+        yield "pattern", f"a DDS program reads it, and {_by_link_only(settings)}"
+        return
     routes = bridge.outgoing.of(name)
     served = {reader.guid for route in routes for reader in route.readers}
     for reader in readers:
         if reader.guid not in served:
             cause, why = _unserved(reader, publishers, routes, names)
             yield cause, f"{bridge.discovery.program(reader)} {why}", reader.guid
+
+
+def _met(bridge: Bridge, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
+    """Those of them that are met over DDS."""
+    return [one for one in endpoints if not one.is_for_plain and not bridge.crosses_by_link(one)]
+
+
+def _by_link_only(settings: Settings) -> str:
+    return f"dds_topics allows {', '.join(settings.on_dds) or 'nothing'}: it crosses by link only"
 
 
 def _unserved(
@@ -87,9 +99,12 @@ def _inbound(name: str, subscribers: tuple[Subscribing, ...], bridge: Bridge, na
     if not settings.enters(name):
         yield "pattern", f"topics_in allows {', '.join(settings.topics_in) or 'nothing'}"
         return
-    writers = [one for one in bridge.discovery.writers.of(names.topic(name)) if not one.is_for_plain]
+    writers = _met(bridge, bridge.discovery.writers.of(names.topic(name)))
     if not writers:
         yield "nobody", "nobody elsewhere publishes it"
+    elif not settings.is_on_dds(name):
+        yield "pattern", f"a DDS program publishes it, and {_by_link_only(settings)}"
+        return
     routes = bridge.incoming.of(name)
     heard = {guid for route in routes for guid in route.heard()}
     for writer in writers:

@@ -49,6 +49,8 @@ class LinkedPair:
     """The Unix socket where they meet, in place of `port`."""
     dds_domains: tuple[int, int] = field(default_factory=lambda: (free_number(), free_number()))
     """The same twice: the nodes meet over DDS, too."""
+    top: str = ""
+    """Lines of both files that stand in no table."""
     link: dict[str, str] = field(default_factory=dict)
     """More lines of [link], by the name of a host."""
     rules: dict[str, str] = field(default_factory=dict)
@@ -73,7 +75,7 @@ class LinkedPair:
         listens = name == "hub"
         place = f"unix:{self.unix}" if self.unix else f"127.0.0.1:{self.port if listens else self.dial or self.port}"
         where = f'listen = ["{place}"]' if listens else f'connect = ["{place}"]'
-        path.write_text(f"[link]\n{where}\n{self.link.get(name, '')}\n{self.rules.get(name, ALL)}")
+        path.write_text(f"{self.top}[link]\n{where}\n{self.link.get(name, '')}\n{self.rules.get(name, ALL)}")
         return path
 
     def start(self, *names: str) -> LinkedPair:

@@ -1,0 +1,175 @@
+"""Of nodes with keys DDS carries and shows `dds_topics`, and that they are there: all else goes by link."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cyclonedds.core import Policy, Qos
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.pub import DataWriter
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic
+
+import rtmw
+from rtmw import Reliability
+from rtmw.net.dds.discovery import Discovery
+from rtmw.net.dds.library import matched
+from rtmw.net.dds.wire import join
+from rtmw.net.refusals import Refusals
+from rtmw.net.settings import Settings
+from tests.conftest import free_number
+from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.net.link.nodes import ALL, LinkedPair
+from tests.net.raw import OCTETS
+
+LINKED, DENIED, OPEN = "only/by/link", "never/to/anybody", "shown/to/all"
+RELIABLE = Qos(Policy.Reliability.Reliable(int(PATIENCE * 1e9)), Policy.History.KeepAll, Policy.IgnoreLocal.Participant)
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Iterator[LinkedPair]:
+    """Two nodes with keys that a link joins, and that are on one DDS domain."""
+    shared = free_number()
+    pair = LinkedPair(tmp_path, dds_domains=(shared, shared), top='dds_topics = ["shown/*"]\n').with_keys()
+    pair.rules["press"] = f'{ALL}deny = ["{DENIED}"]\n'
+    yield pair
+    pair.end()
+
+
+@contextmanager
+def plain_program(dds_domain: int) -> Iterator[DomainParticipant]:
+    """A DDS program on loopback that is no node."""
+    kept, participant = join(Settings(domain=dds_domain), b"")
+    yield participant
+    del kept, participant
+
+
+class Plain:
+    """A plain reader and writer of one topic."""
+
+    def __init__(self, participant: DomainParticipant, name: str) -> None:
+        topic: Any = Topic(participant, name, OCTETS)
+        self.reader: Any = DataReader(participant, topic, qos=RELIABLE)
+        self.writer: Any = DataWriter(participant, topic, qos=RELIABLE)
+
+    def met(self) -> int:
+        """Nodes that read or write it over DDS."""
+        return len(matched(self.reader._ref, False)) + len(matched(self.writer._ref, True))
+
+    def write(self, data: bytes) -> None:
+        self.writer.write(OCTETS(list(data)))
+
+    def take(self) -> list[bytes]:
+        return [bytes(one.data) for one in self.reader.take(100)]
+
+
+def crossing(linked: LinkedPair, topic: str) -> tuple[rtmw.Publisher[Any], rtmw.Subscriber[Any]]:
+    """From press to hub."""
+    taker = rtmw.Subscriber(topic, reliability=Reliability.RELIABLE, domain=linked.hub.domain)
+    out = rtmw.Publisher(topic, reliability=Reliability.RELIABLE, max_blocking=PATIENCE, domain=linked.press.domain)
+    return out, taker
+
+
+def topics_shown(participant: DomainParticipant) -> set[str]:
+    """The topics of others, but for those of nodes themselves, that DDS shows."""
+    discovery = Discovery(participant, Refusals())
+    discovery.poll()
+    every = [*discovery.writers, *discovery.readers]
+    return {one.topic for one in every if not one.topic.startswith("rtmw/")}
+
+
+def test_a_dds_program_neither_reads_nor_writes_nor_sees_a_topic_that_crosses_by_link_only(linked: LinkedPair) -> None:
+    linked.start().wait_up()
+    out, taker = crossing(linked, LINKED)
+    shown, reads = crossing(linked, OPEN)
+    denied = crossing(linked, DENIED)
+    with plain_program(linked.hub.dds_domain) as participant:
+        secret, free = Plain(participant, LINKED), Plain(participant, OPEN)
+        assert out.wait_for_subscribers(1, timeout=PATIENCE)
+        wait_until(lambda: free.met() == 2, "one node reads the open topic and the other one writes it")
+        assert topics_shown(participant) == {OPEN}
+        for number in range(10):
+            secret.write(b"forged")
+            assert out.publish(b"%d" % number)
+            assert taker.receive(timeout=PATIENCE).value == b"%d" % number
+            free.write(b"free")
+            assert reads.receive(timeout=PATIENCE).value == b"free"
+        assert shown.publish(b"to all")
+        got = list[bytes]()
+        wait_until(lambda: b"to all" in got or got.extend(free.take()) is not None, "the open topic crosses")  # type: ignore[func-returns-value]
+        assert (taker.take(), secret.take(), secret.met()) == (None, [], 0)
+        says = "a DDS program publishes it, and dds_topics allows shown/*: it crosses by link only"
+        wait_until(lambda: says in reasons(linked.hub, LINKED), "hub says why the program is not heard")
+    del denied
+
+
+def reasons(host: Host, topic: str) -> set[str]:
+    return {row["reason"] for row in host.info()["apart"] if row["topic"] == topic}
+
+
+@contextmanager
+def captured() -> Iterator[bytearray]:
+    """All that crosses loopback meanwhile, within bounds."""
+    try:
+        sniffer = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    except PermissionError:
+        pytest.skip("to capture packets needs root")
+    sniffer.bind(("lo", 0))
+    sniffer.settimeout(0.1)
+    seen, is_over = bytearray(), threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set() and len(seen) < 64 << 20:
+            try:
+                seen.extend(sniffer.recv(1 << 17))
+            except TimeoutError:
+                continue
+
+    thread = threading.Thread(target=look, name="sniffer")
+    thread.start()
+    try:
+        yield seen
+    finally:
+        is_over.set()
+        thread.join()
+        sniffer.close()
+
+
+def test_names_of_topics_types_and_programs_are_not_on_the_wire_but_for_dds_topics(linked: LinkedPair) -> None:
+    with captured() as seen:
+        linked.start().wait_up()
+        pairs = [crossing(linked, topic) for topic in (LINKED, OPEN, DENIED)]
+        with plain_program(linked.hub.dds_domain) as participant:
+            free = Plain(participant, OPEN)
+            wait_until(lambda: free.met() == 2, "the open topic is on DDS")
+            out, taker = pairs[0]
+            assert out.wait_for_subscribers(1, timeout=PATIENCE)
+            assert out.publish(b"what is said of it")
+            assert taker.receive(timeout=PATIENCE).value == b"what is said of it"
+            wait_until(lambda: any("a rule denies it" in why for why in reasons(linked.press, DENIED)), "the denial")
+            wait_until(lambda: OPEN.encode() in seen, "what DDS carries is seen")
+            free.write(b"the last")
+            assert pairs[1][1].receive(timeout=PATIENCE).value == b"the last"
+            wait_until(lambda: b"the last" in seen, "all before has been captured")
+    for words in (LINKED, DENIED, "what is said of it", '"RELIABLE"'):  # the last one: as nodes tell of programs
+        assert words.encode() not in seen, words
+
+
+def test_sighup_takes_a_topic_from_dds_and_gives_it_back(linked: LinkedPair) -> None:
+    linked.start().wait_up()
+    _pair = crossing(linked, OPEN)
+    with plain_program(linked.hub.dds_domain) as participant:
+        free = Plain(participant, OPEN)
+        for top, nodes in (('dds_topics = ["shown/*"]\n', 2), ("", 0), ('dds_topics = ["*"]\n', 2)):
+            linked.top = top
+            for name in linked.hosts:
+                linked.settings(name)
+                linked.hosts[name].node.send_signal(signal.SIGHUP)
+            wait_until(lambda: free.met() == nodes, f"{nodes} nodes after {top!r}")  # noqa: B023
