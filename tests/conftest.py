@@ -10,12 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import rtmw
 from rtmw.pytest_plugin import NUMBERS, claim_number
 from tests import collection, order, required
 from tests.child import Child, Spawn
 from tests.stalls import Stalls
+
+settings.register_profile("rtmw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("rtmw")  # no test is judged by how fast this machine is
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell starts background jobs with SIGINT ignored, and so would every child be that these tests interrupt."""

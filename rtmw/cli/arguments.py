@@ -33,6 +33,7 @@ from rtmw.cli import (
     rates,
     record_arguments,
     recording_arguments,
+    relay,
     replay_arguments,
     report_arguments,
     top,
@@ -106,6 +107,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_node(commands)
     files_arguments.add_commands(commands, _add)
     transfers_arguments.add_commands(commands, _add)
+    relay.add_commands(commands, _add)
     _add_recordings(commands)
     _add_upkeep(commands)
     return parser

@@ -1,4 +1,5 @@
-"""Names of peers: of nodes in certificates, `rtmw://site/node`, and of users of this host, `uid:1000`."""
+"""Names of peers: of nodes in certificates, `rtmw://site/node`, of users of this host, `uid:1000`, and of agents of a
+relay, `agent:AODB`."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 SCHEME: Final = "rtmw://"
+AGENT: Final = "agent:"
+"""Before the name of an agent of a relay, as its settings have it."""
 USER: Final = "uid:"
 """Before the number of a user, whom the kernel names at a Unix socket."""
 _NAME: Final = re.compile(r"rtmw://([a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?)/([A-Za-z0-9][A-Za-z0-9._-]{0,62})")
@@ -21,6 +24,11 @@ def user_name(uid: int) -> str:
 def is_user(name: str) -> bool:
     """Has the kernel named this peer, and no certificate?"""
     return name.startswith(USER)
+
+
+def is_agent(name: str) -> bool:
+    """Is it an agent of a relay?"""
+    return name.startswith(AGENT)
 
 
 @dataclass(frozen=True)

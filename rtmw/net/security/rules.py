@@ -25,12 +25,12 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, cast
 
 from rtmw.net.security.errors import RulesError
-from rtmw.net.security.names import SCHEME, USER, is_user, parse_name
+from rtmw.net.security.names import AGENT, SCHEME, USER, is_agent, is_user, parse_name
 from rtmw.patterns import is_meant, is_own, is_pattern
 from rtmw.qos import PRIORITIES
 from rtmw.settings import in_short
 from rtmw.units import size as in_words
-from rtmw.units import some_bytes
+from rtmw.units import some_bytes, some_seconds
 
 VERBS: Final[dict[str, str]] = {
     "publish": "topics",
@@ -38,8 +38,11 @@ VERBS: Final[dict[str, str]] = {
     "send": "transfers",
     "append": "logs",
     "serve": "services",
+    "order": "orders",
+    "follow": "subjects",
 }
-"""Verbs of a peer here, and their subjects: `publish` brings messages in, `subscribe` takes messages of this host."""
+"""Verbs of a peer here, and their subjects: `publish` brings messages in, `subscribe` takes messages of this host.
+`order` and `follow` are of agents of a relay; the subject of an order is TO/COMMAND, or TO/COMMAND/PERFORMATIVE."""
 TOPIC_VERBS: Final = frozenset({"publish", "subscribe"})
 CAUSES: Final = {
     "peer": "no rule is for this peer",
@@ -52,8 +55,11 @@ CAUSES: Final = {
 }
 """Why something is denied: labels of counters, and the same in words."""
 PEERS_KEPT: Final = 4096
+USUAL_PRIORITY: Final = 3
+"""Of orders."""
 _NODE: Final = "{node}"
 _BRACES: Final = re.compile(r"\{[^}]*\}?")
+_LONGEST_S: Final = 1e9
 _OF_USERS: Final = re.compile(r"uid:[0-9*?\[\]!-]+")
 
 
@@ -70,8 +76,19 @@ class Rule:
     """Bytes of a message."""
     max_rate: int = 0
     """Bytes a second of a route."""
+    priority: int = USUAL_PRIORITY
+    """Of orders whose frame says none."""
+    lifetime: float = 0.0
+    """Seconds of the same; 0: as the relay has it."""
+    max_orders: int = 0
+    """A second."""
     place: str = field(default="", compare=False)
     """File and line."""
+
+    @property
+    def of_orders(self) -> tuple[int, float, int]:
+        """The terms that orders alone have: priority, lifetime, and how many a second."""
+        return self.priority, self.lifetime, self.max_orders
 
     def is_for(self, peer: str) -> bool:
         """By name, or by a pattern."""
@@ -155,10 +172,11 @@ class RuleTable:
         node, mine = node_of(peer), self._rules_for(peer)
         if not mine:
             return self._denied("peer", None)
-        denying = next((rule for rule in mine if rule.denies(subject, node)), None)
+        meant = _meant(verb, subject)
+        denying = next((rule for rule in mine if any(rule.denies(one, node) for one in meant)), None)
         if denying is not None:
             return self._denied("deny", denying)
-        rule = next((rule for rule in mine if rule.allows_to(verb, subject, node)), None)
+        rule = next((rule for rule in mine if any(rule.allows_to(verb, one, node) for one in meant)), None)
         if rule is None:
             return self._denied("subject", None, verb=verb)
         verdict = Verdict(True, "", "allowed", rule, self.version, rule.max_priority, rule.max_size, rule.max_rate)
@@ -182,8 +200,16 @@ NO_RULES: Final = RuleTable()
 """Nothing is allowed."""
 
 
+def _meant(verb: str, subject: str) -> tuple[str, ...]:
+    """A right to TO/COMMAND is one to all of its performatives."""
+    is_kqml = verb == "order" and subject.count("/") > 1
+    return (subject, subject.rpartition("/")[0]) if is_kqml else (subject,)
+
+
 def node_of(peer: str) -> str | None:
-    """The last part of a node's name; None for a peer of another kind."""
+    """The last part of a node's name, or the name of an agent; None for a peer of another kind."""
+    if is_agent(peer):
+        return peer.removeprefix(AGENT)
     try:
         return parse_name(peer).node
     except ValueError:
@@ -201,24 +227,28 @@ def _fits(subject: str, patterns: Iterable[str], node: str | None) -> bool:
     return False
 
 
+_USUAL: Final = Rule((), {}).of_orders
+"""Rules that say nothing of orders have the version that they had before there were any."""
+
+
 def _version(rules: tuple[Rule, ...]) -> str:
-    told = [
-        [rule.peers, sorted(rule.allows.items()), rule.deny, rule.max_priority, rule.max_size, rule.max_rate]
-        for rule in rules
-    ]
+    told = list[list[Any]]()
+    for rule in rules:
+        row = [rule.peers, sorted(rule.allows.items()), rule.deny, rule.max_priority, rule.max_size, rule.max_rate]
+        told.append([*row, *rule.of_orders] if rule.of_orders != _USUAL else row)
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
 
 
 def make_rule(values: Mapping[str, Any], place: Callable[[str], str], at: str) -> Rule:
     """From one `[[allow]]`; `place` says where a key stands, `at` where the rule does. Raises RulesError."""
-    known = ("peer", *VERBS, "deny", *_CEILINGS)
+    known = ("peer", *VERBS, "deny", *_TERMS)
     checked = dict[str, Any]()
     for key, value in values.items():
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise RulesError(f"{place(key)}: a rule has no {in_short(key)}; {advice}")
-        check = _peers if key == "peer" else _CEILINGS.get(key, _patterns)
+        check = _peers if key == "peer" else _orders if key == "order" else _TERMS.get(key, _patterns)
         try:
             checked[key] = check(value)
         except ValueError as error:
@@ -228,8 +258,10 @@ def make_rule(values: Mapping[str, Any], place: Callable[[str], str], at: str) -
     allows = {verb: checked[verb] for verb in VERBS if verb in checked}
     if not allows and "deny" not in checked:
         raise RulesError(f"{at}: the rule allows and denies nothing; it needs one of {', '.join((*VERBS, 'deny'))}")
-    ceilings = {key: checked[key] for key in _CEILINGS if key in checked}
-    return Rule(checked["peer"], allows, checked.get("deny", ()), **ceilings, place=at)
+    terms = {key: checked[key] for key in _TERMS if key in checked}
+    if terms.get("priority", 0) > terms.get("max_priority", PRIORITIES):
+        raise RulesError(f"{place('priority')}: priority is above max_priority of the same rule")
+    return Rule(checked["peer"], allows, checked.get("deny", ()), **terms, place=at)
 
 
 def _texts(value: Any) -> tuple[str, ...]:
@@ -253,11 +285,21 @@ def _patterns(value: Any) -> tuple[str, ...]:
     return found
 
 
+def _orders(value: Any) -> tuple[str, ...]:
+    found = _patterns(value)
+    for pattern in found:
+        if "/" not in pattern and "*" not in pattern:
+            raise ValueError(f"{pattern!r} names no command; it must be TO/COMMAND, such as 'GATE/I' or 'GATE/*'")
+    return found
+
+
 def _peers(value: Any) -> tuple[str, ...]:
     found = _texts(value)
     for pattern in found:
-        if not pattern.startswith((SCHEME, USER)) and pattern != "*":
-            raise ValueError(f"{pattern!r} fits no peer; names are rtmw://SITE/NODE or uid:NUMBER, and '*' is all")
+        if not pattern.startswith((SCHEME, USER, AGENT)) and pattern != "*":
+            raise ValueError(
+                f"{pattern!r} fits no peer; names are rtmw://SITE/NODE, uid:NUMBER or agent:NAME, and '*' is all"
+            )
         if is_user(pattern) and not _OF_USERS.fullmatch(pattern):
             raise ValueError(f"{pattern!r} fits no peer; a user has a number, such as uid:1000, which `id -u` tells")
     return found
@@ -275,8 +317,24 @@ def _bytes(value: Any) -> int:
     return some_bytes(value)
 
 
-_CEILINGS: Final[dict[str, Callable[[Any], Any]]] = {
+def _seconds(value: Any) -> float:
+    found = some_seconds(value)
+    if found > _LONGEST_S:
+        raise ValueError(f"{value!r} is too long; at most {_LONGEST_S:g} s")
+    return found
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"it is {value!r}; it must be a whole number above 0")
+    return value
+
+
+_TERMS: Final[dict[str, Callable[[Any], Any]]] = {
     "max_priority": _priority,
     "max_size": _bytes,
     "max_rate": _bytes,
+    "priority": _priority,
+    "lifetime": _seconds,
+    "max_orders": _count,
 }

@@ -19,7 +19,7 @@ revoked, those of [link]. Its table [transfer.limits] is read by rtmw.transfer.l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -73,15 +73,15 @@ NO_LINK: Final = Link()
 """A node without keys."""
 
 
-def read_tables(file: SettingsFile) -> dict[str, Any]:
+def read_tables(file: SettingsFile, only: Collection[str] = TABLES) -> dict[str, Any]:
     """TABLES, as far as the file has them: a Link for each of the first two, and a RuleTable. All or nothing: raises
-    RulesError, which names file and line, for the first mistake."""
+    RulesError, which names file and line, for the first mistake. `only`: names of those that are looked at."""
     found = dict[str, Any]()
-    if "link" in file.values:
+    if "link" in file.values and "link" in only:
         found["link"] = _link(file, LINK)
-    if "transfer" in file.values:
+    if "transfer" in file.values and "transfer" in only:
         found["transfer"] = _link(file, TRANSFER, found.get("link", NO_LINK))
-    if "allow" in file.values:
+    if "allow" in file.values and "allow" in only:
         found["allow"] = _rules(file)
     return found
 
@@ -223,16 +223,8 @@ TRANSFER: Final = Declaration(
 
 
 def _rules(file: SettingsFile) -> RuleTable:
-    lines, tables = file.lines, file.values["allow"]
-    headers = lines.headers("allow")
-    entries = cast("list[Any]", tables) if isinstance(tables, list | tuple) else [None]
-    if not all(isinstance(one, dict) for one in entries):
-        at = headers[0] if headers else lines.key(0, "allow")
-        raise RulesError(f"{file.at(at)}: rules are [[allow]], in two brackets: there may be many")
-    if len(headers) != len(entries):
-        headers = [lines.key(0, "allow")] * len(entries)  # as a list of tables in one line
     rules = [
-        make_rule(entry, lambda key, at=at: file.at(lines.key(at, key)), file.at(at))  # type: ignore[misc]
-        for entry, at in zip(entries, headers, strict=True)
+        make_rule(entry, lambda key, at=at: file.at(file.lines.key(at, key)), file.at(at))  # type: ignore[misc]
+        for entry, at in file.entries("allow", "rules", RulesError)
     ]
     return RuleTable(tuple(rules), str(file.path))

@@ -1,0 +1,232 @@
+"""`rtmw relay`: frames of a capture in words, what the rules let an agent order, and what is wrong with a file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rtmw.cli.common import CommandError
+from rtmw.cli.show import Table, counted, duration, say, show, show_json, size, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rtmw.net.security.rules import Verdict
+    from rtmw.relay.frame import Frame, Splitter
+    from rtmw.relay.policy import Judged, Policy
+    from rtmw.relay.settings import Agent, Relay, Subject
+
+__all__ = ["add_commands"]
+
+CHUNK = 1 << 16
+MOST_SHOWN = 60
+"""Characters of data in a table."""
+
+
+def add_commands(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+    """`rtmw relay frame|explain|check`."""
+    kinds = commands.add_parser("relay", help="orders between agents: decode frames, explain and check the rules")
+    kinds = kinds.add_subparsers(metavar="COMMAND", required=True)
+    parser = add(kinds, "frame", partial(_run, "frame"), "show the frames of a capture of one direction")
+    parser.add_argument("file", metavar="FILE", help="bytes as one side sent them; - is standard input")
+    parser.add_argument("--config", metavar="FILE", help="settings with [relay]: header, types, commands, checksum")
+    parser.add_argument("--charset", default="utf-8", help="of the data, for showing (default utf-8)")
+    parser = add(kinds, "explain", partial(_run, "explain"), "say whether an agent may send an order, and why")
+    parser.add_argument("agent", metavar="FROM", help="its name in the settings")
+    parser.add_argument("to", metavar="TO", help="an agent or a subject")
+    parser.add_argument("command", metavar="COMMAND", help="one letter, such as I, U or D")
+    parser.add_argument("--performative", metavar="NAME", help="of a KQML body, such as tell")
+    parser.add_argument("--file", metavar="FILE", required=True, help="settings of the node with the relay")
+    parser = add(kinds, "check", partial(_run, "check"), "say what a relay would do with a file; status 1 for advice")
+    parser.add_argument("file", metavar="FILE", help="settings of the node with the relay")
+
+
+def _run(name: str, arguments: argparse.Namespace) -> int:
+    status: int = getattr(import_module("rtmw.cli.relay"), f"{name}_command")(arguments)
+    return status
+
+
+def frame_command(arguments: argparse.Namespace) -> int:
+    """Status 1: some bytes are no frame; they are counted by cause."""
+    from rtmw.relay.frame import FORM, Splitter
+    from rtmw.relay.settings import read_relay
+
+    relay = read_relay(Path(arguments.config)) if arguments.config else None
+    splitter = Splitter(relay.checksum, relay.form) if relay else Splitter()
+    form = relay.form if relay else FORM
+    try:
+        "".encode(arguments.charset)
+        with open(sys.stdin.fileno() if arguments.file == "-" else arguments.file, "rb", buffering=0) as file:
+            frames = [frame for chunk in iter(partial(file.read, CHUNK), b"") for frame in splitter.feed(chunk)]
+    except (OSError, LookupError) as error:
+        raise CommandError(f"{arguments.file}: {getattr(error, 'strerror', None) or error}") from None
+    rows = [_frame_row(one, form.answer, form.alert, arguments.charset) for one in frames]
+    bad = dict(splitter.bad)
+    if arguments.json:
+        show_json({"frames": rows, "checksum": splitter.checksum, "bad": bad, "cut": splitter.waiting})
+    else:
+        columns = ("from", "to", "stamp", "what", "command", "answers", "bytes", "data")
+        cells = [tuple(_short(row[name]) for name in columns) for row in rows]
+        show(Table(f"{counted(len(rows), 'frame')}, checksum {splitter.checksum}", columns, cells))
+        _say_bad(splitter)
+    return int(bool(bad or splitter.waiting))
+
+
+def _say_bad(splitter: Splitter) -> None:
+    for cause, number in splitter.bad.items():
+        warn(f"rtmw: {counted(number, 'place')} with no frame: {cause}; reading went on behind the next line feed")
+    if splitter.waiting:
+        warn(f"rtmw: the last frame is cut after {counted(splitter.waiting, 'byte')}")
+
+
+def _short(cell: Any) -> Any:
+    return f"{cell[: MOST_SHOWN - 1]}…" if isinstance(cell, str) and len(cell) > MOST_SHOWN else cell
+
+
+def _frame_row(frame: Frame, answer: bytes, alert: bytes, charset: str) -> dict[str, Any]:
+    from rtmw.relay.frame import readable
+    from rtmw.relay.policy import command_of
+
+    row: dict[str, Any] = {"from": readable(frame.source), "to": readable(frame.destination)}
+    row |= {"stamp": frame.stamp.decode("latin-1"), "what": "order", "command": command_of(frame.command)}
+    row["answers"] = None
+    data = frame.data
+    if frame.type == answer:
+        stamp, data = frame.answers[0], frame.body
+        what = "alert" if frame.command == alert else "answer" if data else "receipt"
+        row |= {"what": what, "answers": stamp.decode("latin-1")}
+    return row | {"bytes": len(frame.data), "data": data.decode(charset, "replace")}
+
+
+def explain_command(arguments: argparse.Namespace) -> int:
+    """Status 0, also where it is denied: that is an answer."""
+    policy = _policy(Path(arguments.file))
+    agent = _named(policy.relay.agents, arguments.agent, "agent")
+    to = _named(policy.relay.addressees, arguments.to, "agent or subject")
+    command = arguments.command.encode("latin-1", "replace")
+    if len(command) != 1:
+        raise CommandError(f"{arguments.command!r} is no command: a frame has one letter there, such as I")
+    judged = policy.order(agent, to, command, arguments.performative)
+    followers = [one.name for one in policy.followers(to)] if _is_subject(to) else []
+    rules = _considered(policy, agent, to, command, arguments.performative)
+    if arguments.json:
+        told = {"from": agent.name, "to": to.name, "command": arguments.command, "performative": arguments.performative}
+        named = [dict(zip(rules.columns, row, strict=True)) for row in rules.rows]
+        show_json({**told, **_as_row(judged), "recipients": followers, "rules": named})
+        return 0
+    found, why = ("allowed", "") if not judged.why else ("denied", judged.why)
+    place = judged.verdict.place if judged.verdict else None
+    title = f"{agent.name} to {to.name}, command {arguments.command}, rules {policy.relay.rules.version}"
+    columns = ("verdict", "why", "rule", "terms", "recipients")
+    show(Table(title, columns, [(found, why or None, place, _terms(judged), ", ".join(followers) or None)]))
+    if rules.rows:
+        show(rules)
+    return 0
+
+
+def _policy(path: Path) -> Policy:
+    from rtmw.relay.policy import Policy
+    from rtmw.relay.settings import read_relay
+
+    return Policy(read_relay(path))
+
+
+def _is_subject(one: Agent | Subject) -> Any:
+    from rtmw.relay.settings import Subject
+
+    return isinstance(one, Subject)
+
+
+def _named(there: tuple[Any, ...], name: str, what: str) -> Any:
+    found = next((one for one in there if one.name == name), None)
+    if found is None:
+        names = ", ".join(sorted(one.name for one in there)) or "none"
+        raise CommandError(f"The settings have no {what} {name!r}; there are {names}.")
+    return found
+
+
+def _as_row(judged: Judged) -> dict[str, Any]:
+    from rtmw.cli.node_explain import as_row
+
+    row = as_row(judged.verdict) if judged.verdict else {"allowed": False, "why": judged.why}
+    return row | ({"priority": judged.priority, "lifetime": judged.lifetime or None} if not judged.why else {})
+
+
+def _terms(judged: Judged) -> str | None:
+    verdict = judged.verdict
+    if judged.why or verdict is None or verdict.rule is None:
+        return None
+    parts = [f"priority {judged.priority} of at most {verdict.max_priority}"]
+    parts += [f"lifetime {duration(judged.lifetime)}"] if judged.lifetime else []
+    parts += [f"{size(verdict.max_size)} an order"] if verdict.max_size else []
+    parts += [f"{verdict.rule.max_orders} orders a second"] if verdict.rule.max_orders else []
+    return ", ".join(parts)
+
+
+def _considered(policy: Policy, agent: Agent, to: Agent | Subject, command: bytes, performative: str | None) -> Table:
+    """Each rule for the agent, with what it says by itself."""
+    from rtmw.net.security.names import AGENT
+    from rtmw.net.security.rules import RuleTable
+    from rtmw.relay.policy import subject_of
+
+    peer, rows = AGENT + agent.name, list[tuple[str, str, str]]()
+    subject = subject_of(to.name, command, performative)
+    for rule in policy.relay.rules.rules:
+        if rule.is_for(peer):
+            alone: Verdict = RuleTable((rule,)).judge(peer, "order", subject)
+            says = "allows it" if alone.allowed else "denies it" if alone.cause == "deny" else "-"
+            rows.append((rule.place, ", ".join(rule.allows.get("order", ())) or "-", says))
+    return Table(f"Rules for {agent.name}, in their order", ("rule", "order", "says of this"), rows)
+
+
+def check_command(arguments: argparse.Namespace) -> int:
+    """Status 1 where anything is most likely not meant; a mistake is an error with file and line."""
+    from rtmw.relay.settings import advice, read_relay
+
+    relay = read_relay(Path(arguments.file))
+    found = advice(relay)
+    agents, subjects = _agents_table(relay), _subjects_table(relay)
+    if arguments.json:
+        named = {
+            table.title.lower(): [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+            for table in (agents, subjects)
+        }
+        show_json({"file": arguments.file, "rules": relay.rules.version, **named, "advice": dict(found)})
+        return int(bool(found))
+    for table in (agents, subjects):
+        if table.rows:
+            show(table)
+    say(
+        f"It listens at {', '.join(relay.listen)}; an agent gives up after {duration(relay.t1 * (relay.n1 + 1))}, the "
+        f"relay after {duration(relay.t2 * (relay.n2 + 1))}; rules {relay.rules.version}."
+    )
+    for what, mend in found.items():
+        warn(f"rtmw: {what}: {mend}")
+    return int(bool(found))
+
+
+def _agents_table(relay: Relay) -> Table:
+    from rtmw.relay.frame import readable
+
+    def known(one: Agent) -> str:
+        uid = None if one.uid is None else f"uid {one.uid}"
+        dialled = f"dialled at {one.dial}" if one.dial else None
+        return ", ".join(filter(None, (f"from {one.origin}" if one.origin else None, one.peer, uid, dialled)))
+
+    rows = [(one.name, readable(one.address), known(one), one.absent, one.on_failure, one.id) for one in relay.agents]
+    return Table("Agents", ("name", "address", "known by", "absent", "on_failure", "id"), rows)
+
+
+def _subjects_table(relay: Relay) -> Table:
+    from rtmw.relay.policy import Policy
+
+    policy = Policy(relay)
+    rows = [
+        (one.name, "group" if one.group else "followed", ", ".join(each.name for each in policy.followers(one)) or None)
+        for one in relay.subjects
+    ]
+    return Table("Subjects", ("address", "kind", "goes to"), rows)

@@ -1,0 +1,197 @@
+"""Bodies in KQML (R12): `(tell :sender AODB :content "(gate CA981 12)")`, as agents of many makers write them.
+
+The standard is the draft of the KQML Advisory Group of 1993 and Labrou and Finin's of 1997. A parameter is a word, a
+text in quotes, a list in parentheses, or an expression with a quotation mark ', ` or , before it. A body is read as
+text: in GBK the second byte of a character may be that of a backslash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from rtmw.errors import RtmwError
+
+__all__ = ["ERROR", "PERFORMATIVES", "SORRY", "SUBSCRIBE", "KqmlError", "Performative", "parse"]
+
+SUBSCRIBE: Final = "subscribe"
+"""To the relay itself: what comes to the subject in :content is to be pushed to :sender."""
+SORRY: Final = "sorry"
+"""The order is understood, and cannot be done."""
+ERROR: Final = "error"
+"""The order is not understood."""
+PERFORMATIVES: Final = frozenset(
+    f"""tell untell deny insert uninsert delete-one delete-all undelete achieve unachieve ask-if ask-one ask-all
+    stream-all eos standby ready next rest discard advertise unadvertise forward broadcast transport-address
+    broker-one broker-all recommend-one recommend-all recruit-one recruit-all register unregister evaluate reply
+    generator {SUBSCRIBE} {SORRY} {ERROR}""".split()
+)
+"""Of the standard; a community may have more, and all are read."""
+DEEPEST: Final = 64
+"""Lists in one another."""
+_WORD: Final = re.compile(r"[^\s()\"'`,;|\\#:][^\s()\"'`,;|\\#]*")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+_TOKEN: Final = re.compile(rf'\s*(?:(\()|(\))|(:{_WORD.pattern})|(["#])|(\'|`|,)|({_WORD.pattern}))')
+_LENGTH: Final = re.compile(r'(\d{1,9})"')
+_STOP: Final = re.compile(r'["\\]')
+_SPACE: Final = re.compile(r"\s*")
+
+
+class KqmlError(RtmwError, ValueError):
+    """This text is no performative of KQML; the message says where, and what was expected."""
+
+
+@dataclass(frozen=True)
+class Performative:
+    """One body. A value is the text between its quotes, a word, or a list as it was written."""
+
+    name: str
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By name, without the colon, in the order of the body."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise KqmlError(f"{self.name!r} is no performative; it is a word such as tell or ask-one")
+        for name in self.parameters:
+            if not _WORD.fullmatch(name):
+                raise KqmlError(f"{name!r} is no name of a parameter; it is a word, such as content")
+
+    def get(self, name: str, default: str = "") -> str:
+        """A parameter such as `content` or `reply-with`."""
+        return self.parameters.get(name, default)
+
+    def __str__(self) -> str:
+        """As KQML; a value that is no word and no list stands in quotes."""
+        return f"({' '.join((self.name, *(f':{name} {_written(value)}' for name, value in self.parameters.items())))})"
+
+
+def parse(text: str) -> Performative:
+    """Raises KqmlError. Of a parameter that is there twice the last one counts, as in the drafts."""
+    reader = _Reader(text)
+    reader.expect("(")
+    name = reader.word("a performative")
+    parameters = dict[str, str]()
+    while (key := reader.key()) is not None:
+        parameters[key] = reader.value()
+    reader.end()
+    return Performative(name, parameters)
+
+
+def performative_of(text: str) -> str | None:
+    """The name of the performative that a body is, in lower case; None: it is no KQML."""
+    if text.lstrip()[:1] != "(":
+        return None
+    try:
+        return parse(text).name.lower()
+    except KqmlError:
+        return None
+
+
+def _written(value: str) -> str:
+    if _WORD.fullmatch(value) or _is_list(value):
+        return value
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _is_list(value: str) -> bool:
+    if not value.startswith("("):
+        return False
+    reader = _Reader(value)
+    try:
+        return reader.value() == value and reader.at == len(value)
+    except KqmlError:
+        return False
+
+
+class _Reader:
+    """A place in a text."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def _fail(self, wanted: str) -> KqmlError:
+        found = self.text[self.at : self.at + 20]
+        return KqmlError(f"at character {self.at}: {wanted} is expected, and {found!r} stands there" if found else
+                         f"the text ends where {wanted} is expected")  # fmt: skip
+
+    def expect(self, sign: str) -> None:
+        found = _TOKEN.match(self.text, self.at)
+        if found is None or found[0].strip() != sign:
+            raise self._fail(f"'{sign}'")
+        self.at = found.end()
+
+    def word(self, what: str) -> str:
+        found = _TOKEN.match(self.text, self.at)
+        if found is None or found[6] is None:
+            raise self._fail(what)
+        self.at = found.end()
+        return found[6]
+
+    def key(self) -> str | None:
+        """The name of the next parameter; None: the list ends here."""
+        found = _TOKEN.match(self.text, self.at)
+        if found is None or not (found[2] or found[3]):
+            raise self._fail("a parameter such as :content, or ')',")
+        self.at = found.end()
+        return found[3][1:] if found[3] else None
+
+    def value(self) -> str:
+        """A text without its quotes, or a word or list as it stands."""
+        space = _SPACE.match(self.text, self.at)
+        start = space.end() if space else self.at
+        if self.text[start : start + 1] in ("", ":", ")"):
+            raise self._fail("a value")
+        depth = 0
+        for sign, text in self._tokens():
+            depth += (sign == "(") - (sign == ")")
+            if depth > DEEPEST:
+                raise KqmlError(f"at character {self.at}: more than {DEEPEST} lists lie in one another")
+            if not depth and sign not in ("'", "`", ","):
+                is_text = self.text[start] in '"#'
+                return text if is_text else self.text[start : self.at]
+        raise self._fail("a value")
+
+    def _tokens(self) -> Iterator[tuple[str, str]]:
+        """The sign that a token begins with, and the text that it means."""
+        while True:
+            found = _TOKEN.match(self.text, self.at)
+            if found is None:
+                raise self._fail("a value")
+            self.at = found.end()
+            if found[4]:
+                yield '"', self._quoted() if found[4] == '"' else self._counted()
+            else:
+                yield found[0].strip()[0], found[0].strip()
+
+    def _quoted(self) -> str:
+        """Behind a quote, to the next one that has no backslash before it."""
+        parts = list[str]()
+        while True:
+            stop = _STOP.search(self.text, self.at)
+            if stop is None or (stop[0] == "\\" and stop.end() == len(self.text)):
+                self.at = len(self.text)
+                raise self._fail("'\"'")
+            parts.append(self.text[self.at : stop.start()])
+            self.at = stop.end()
+            if stop[0] == '"':
+                return "".join(parts)
+            parts.append(self.text[self.at])
+            self.at += 1
+
+    def _counted(self) -> str:
+        """Behind #: how many characters, a quote, and so many, whatever they are."""
+        found = _LENGTH.match(self.text, self.at)
+        if found is None:
+            raise self._fail('a length and \'"\', as in #5"a"b(c')
+        end = found.end() + int(found[1])
+        if end > len(self.text):
+            self.at = len(self.text)
+            raise self._fail(f"text of {found[1]} characters")
+        self.at = end
+        return self.text[found.end() : end]
+
+    def end(self) -> None:
+        if self.text[self.at :].strip():
+            raise self._fail("the end of the text")

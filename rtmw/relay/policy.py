@@ -1,0 +1,94 @@
+"""Who may tell whom what (R2): the rules of the settings, asked with the addresses that stand in frames."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from rtmw.net.security.names import AGENT
+from rtmw.net.security.rights import Rights
+from rtmw.net.security.rules import Verdict
+from rtmw.relay.frame import Frame, readable
+from rtmw.relay.kqml import performative_of
+from rtmw.relay.settings import Agent, Relay, Subject
+
+__all__ = ["Judged", "Policy", "subject_of"]
+
+_PLAIN: Final = re.compile(rb"[!-)+-.0->@-Z\\^-z|~]")
+"""A letter that neither a pattern nor a subject gives a meaning to: not * ? [ ] / { }."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The answer to an order."""
+
+    verdict: Verdict | None
+    """None: one of the addresses is nobody's."""
+    to: Agent | Subject | None
+    why: str
+    """In words; empty: it is allowed."""
+    priority: int = 0
+    lifetime: float = 0.0
+    """Seconds; 0: as the relay has it."""
+
+
+def command_of(command: bytes) -> str:
+    """A command as a part of a subject: its letter, or `0x07`."""
+    return command.decode() if _PLAIN.fullmatch(command) else f"0x{command[0]:02x}"
+
+
+def subject_of(to: str, command: bytes, performative: str | None = None) -> str:
+    """The subject that a right to this order is about."""
+    return "/".join(filter(None, (to, command_of(command), performative)))
+
+
+class Policy:
+    """Of one relay: `obey` takes other settings in as a whole."""
+
+    def __init__(self, relay: Relay) -> None:
+        self.rights = Rights(relay.rules)
+        self._names(relay)
+
+    def obey(self, relay: Relay) -> None:
+        self.rights.swap(relay.rules)
+        self._names(relay)
+
+    def _names(self, relay: Relay) -> None:
+        self.relay = relay
+        self.by_name = {one.name: one for one in relay.addressees}
+        self.by_address = {one.address: one for one in relay.addressees}
+
+    def judge(self, agent: Agent, frame: Frame) -> Judged:
+        """May this agent send this order? It is who the connection says that it is; a frame with another source is
+        refused. Kept answers make this cheap: it is asked for each order."""
+        if frame.source != agent.address:
+            return Judged(None, None, f"its source is {readable(frame.source)}, and the connection is of {agent.name}")
+        to = self.by_address.get(frame.destination)
+        if to is None:
+            return Judged(None, None, f"there is no address {readable(frame.destination)}")
+        performative = performative_of(frame.data.decode(agent.charset, "replace")) if frame.data[:1] == b"(" else None
+        return self.order(agent, to, frame.command, performative, size=len(frame.data))
+
+    def order(
+        self, agent: Agent, to: Agent | Subject, command: bytes, performative: str | None = None, *,
+        priority: int | None = None, size: int = 0,
+    ) -> Judged:  # fmt: skip
+        """The same by names. `priority`: None, if the frame says none: the rule gives it one."""
+        subject = subject_of(to.name, command, performative)
+        verdict = self.rights.verdict(AGENT + agent.name, "order", subject, priority=priority or 0, size=size)
+        if not verdict.allowed or verdict.rule is None:
+            return Judged(verdict, to, verdict.why)
+        given = min(verdict.rule.priority, verdict.max_priority) if priority is None else priority
+        return Judged(verdict, to, "", given, verdict.rule.lifetime)
+
+    def follow(self, agent: Agent, subject: Subject) -> Verdict:
+        """May this agent have what comes to a subject?"""
+        return self.rights.verdict(AGENT + agent.name, "follow", subject.name)
+
+    def followers(self, subject: Subject) -> tuple[Agent, ...]:
+        """The agents that may follow a subject; of a group, its members."""
+        if subject.group:
+            return tuple(one for one in self.relay.agents if one.name in subject.group)
+        may = self.rights.may
+        return tuple(one for one in self.relay.agents if may(AGENT + one.name, "follow", subject.name).allowed)

@@ -1,0 +1,349 @@
+"""The settings of a relay: `[relay]`, `[[agent]]` and `[[subject]]` of a node's file; `[[allow]]` is read with them.
+
+An agent has a name, by which rules and people mean it, and the four bytes of its address in frames. A subject is an
+address that no agent has: a group is a list of agents, and any other subject goes to whoever follows it.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from rtmw.addresses import UNIX, is_loopback, place_to_listen, place_to_reach
+from rtmw.net.security.names import parse_name
+from rtmw.net.security.rules import NO_RULES, RuleTable
+from rtmw.net.security.tables import read_tables
+from rtmw.relay.frame import END, FORM, HEAD, SUMS, Form, FrameError, address_of
+from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, values
+
+__all__ = ["AGENT", "RELAY", "SUBJECT", "TABLES", "Agent", "Relay", "Subject", "read_relay"]
+
+TABLES: Final = ("relay", "agent", "subject")
+ABSENT: Final = ("alert", "keep")
+ON_FAILURE: Final = ("next", "hold")
+IDS: Final = ("content", "stamp")
+_YEARS: Final = 100 * 365 * 86400.0
+_WINDOW_MOST: Final = 65536
+_LONGEST_LEAST: Final = HEAD + 64
+
+
+@dataclass(frozen=True)
+class Agent:
+    """`[[agent]]`: a program that sends and takes orders."""
+
+    name: str
+    address: bytes
+    """Four bytes of frames."""
+    origin: str = ""
+    """The address of the host that its connections come from."""
+    peer: str = ""
+    """The name in its certificate."""
+    uid: int | None = None
+    """Its user, at a Unix socket."""
+    dial: str = ""
+    """Where the server connects to it: HOST:PORT."""
+    absent: str = "alert"
+    """Of ABSENT: `alert` its sender after T2 and N2, or `keep` orders for it for their lifetime."""
+    on_failure: str = "next"
+    """Of ON_FAILURE: a stream goes on behind an order that failed, or stops."""
+    id: str = "content"
+    """Of IDS: what makes two of its frames the same order beside source and stamp."""
+    window: int = 64
+    """Streams to it with an order that is not answered."""
+    charset: str = "utf-8"
+    """Of its bodies, for people."""
+    checksum: str = "A"
+    """Of frames to it, before one has come from it."""
+    notices: bool = False
+    """It is told that its orders are kept, by an alert."""
+    place: str = ""
+    """File and line."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """`[[subject]]`: an address that stands for several agents."""
+
+    name: str
+    address: bytes
+    group: tuple[str, ...] = ()
+    """Names of agents; none: whoever follows it."""
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Relay:
+    """`[relay]`, with the agents, subjects and rules. Times in seconds."""
+
+    listen: tuple[str, ...] = ("127.0.0.1:7460",)
+    t1: float = 10.0
+    """After which an agent sends an order again that was not answered."""
+    n1: int = 3
+    """How often, at most."""
+    t2: float = 5.0
+    """The same of the server, towards the recipient."""
+    n2: int = 3
+    keep: float = 400 * 86400.0
+    max_waiting: int = 10_000
+    """Orders of one recipient."""
+    insecure: bool = False
+    """Frames of the paper also beyond this host, without TLS."""
+    form: Form = FORM
+    checksum: str = "auto"
+    seal_to: tuple[str, ...] = ()
+    """Agents that keep the heads of the record's seals."""
+    alarms_to: tuple[str, ...] = ()
+    agents: tuple[Agent, ...] = ()
+    subjects: tuple[Subject, ...] = ()
+    rules: RuleTable = NO_RULES
+
+    @property
+    def addressees(self) -> tuple[Agent | Subject, ...]:
+        """Whoever an order may be for."""
+        return (*self.agents, *self.subjects)
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in choices:
+            raise ValueError(f"it is {value!r}; it must be {' or '.join(choices)}")
+        return str(value)
+
+    return check
+
+
+def _byte(value: Any) -> bytes:
+    if not isinstance(value, str) or len(value) != 1 or not value.isascii():
+        raise ValueError(f"it is {value!r}; it must be one ASCII character")
+    return value.encode()
+
+
+def _within(least: int, most: int) -> Callable[[Any], int]:
+    def check(value: Any) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise ValueError(f"it is {value!r}; it must be a whole number from {least} to {most}")
+        return value
+
+    return check
+
+
+def _places(value: Any) -> tuple[str, ...]:
+    found = values.texts([value] if isinstance(value, str) else value)
+    for one in found:
+        if not one.removeprefix(UNIX):
+            raise ValueError(f"it is {one!r}; the path of a socket is missing, as in 'unix:relay.sock'")
+        if not one.startswith(UNIX):
+            place_to_listen(one)
+    if not found:
+        raise ValueError("it is empty; a relay listens somewhere, such as '127.0.0.1:7460' or 'unix:relay.sock'")
+    return found
+
+
+def _dial(value: Any) -> str:
+    place_to_reach(values.text(value))
+    return str(value)
+
+
+def _certified(value: Any) -> str:
+    return str(parse_name(values.text(value)))
+
+
+def _charset(value: Any) -> str:
+    try:
+        return codecs.lookup(values.text(value)).name
+    except LookupError:
+        raise ValueError(f"there is no charset {value!r}; there are utf-8, gbk, gb18030, latin-1 and more") from None
+
+
+def _times(least: float) -> Callable[[Any], float]:
+    return values.seconds(least, _YEARS)
+
+
+def _address(value: Any) -> bytes:
+    return address_of(values.text(value))
+
+
+RELAY: Final = Declaration(
+    (
+        Setting("listen", _places, "PLACE"),
+        Setting("t1", _times(0.001), "SECONDS"),
+        Setting("n1", _within(0, 1000), "NUMBER"),
+        Setting("t2", _times(0.001), "SECONDS"),
+        Setting("n2", _within(0, 1000), "NUMBER"),
+        Setting("keep", _times(1), "SECONDS"),
+        Setting("max_waiting", values.count, "NUMBER"),
+        Setting("insecure", values.flag, ""),
+        Setting("header", _within(0, 255), "BYTE"),
+        Setting("order", _byte, "LETTER"),
+        Setting("answer", _byte, "LETTER"),
+        Setting("alert", _byte, "LETTER"),
+        Setting("checksum", _one_of(("auto", *SUMS)), "FORM"),
+        Setting("longest", _within(_LONGEST_LEAST, 16 << 20), "BYTES"),
+        Setting("seal_to", values.texts, "AGENT"),
+        Setting("alarms_to", values.texts, "AGENT"),
+    ),
+    "relay",
+)
+AGENT: Final = Declaration(
+    (
+        Setting("name", values.name, "NAME"),
+        Setting("address", _address, "ADDRESS"),
+        Setting("from", values.address, "ADDRESS"),
+        Setting("peer", _certified, "NAME"),
+        Setting("uid", values.number((1 << 32) - 2, "users"), "NUMBER"),
+        Setting("dial", _dial, "HOST:PORT"),
+        Setting("absent", _one_of(ABSENT), "WHAT"),
+        Setting("on_failure", _one_of(ON_FAILURE), "WHAT"),
+        Setting("id", _one_of(IDS), "WHAT"),
+        Setting("window", _within(1, _WINDOW_MOST), "NUMBER"),
+        Setting("charset", _charset, "CHARSET"),
+        Setting("checksum", _one_of(SUMS), "FORM"),
+        Setting("notices", values.flag, ""),
+    ),
+    "agent",
+)
+SUBJECT: Final = Declaration(
+    (
+        Setting("address", values.text, "ADDRESS"),
+        Setting("group", values.texts, "AGENT"),
+    ),
+    "subject",
+)
+_OF_FORM: Final = ("header", "order", "answer", "alert", "longest")
+
+
+def read_relay(path: Path) -> Relay:
+    """The relay of a settings file; other tables are not looked at. All or nothing: raises SettingsError or RulesError
+    for the first mistake, with file and line."""
+    file = SettingsFile.read(path)
+    rules = read_tables(file, only=("allow",)).get("allow", RuleTable(source=str(path)))
+    given = file.values.get("relay", {})
+    if not isinstance(given, dict):
+        raise SettingsError(f"{file.place('relay')}: relay must be a table, [relay]")
+    checked = RELAY.check(cast("dict[str, Any]", given), lambda key: file.place(key, "relay"))
+    form = Form(**{name: checked.pop(name) for name in _OF_FORM if name in checked})
+    _check_form(form, file)
+    if "listen" in checked:
+        checked["listen"] = tuple(_from_folder(one, path.parent) for one in checked["listen"])
+    made = Relay(**checked, form=form, agents=_agents(file), subjects=_subjects(file), rules=rules)
+    _check_names(made, file)
+    _check_places(made, file)
+    return made
+
+
+def _from_folder(place: str, folder: Path) -> str:
+    """The path of a Unix socket begins at the folder of the file."""
+    return f"{UNIX}{(folder / place.removeprefix(UNIX)).absolute()}" if place.startswith(UNIX) else place
+
+
+def _check_form(form: Form, file: SettingsFile) -> None:
+    if form.header == END:
+        raise SettingsError(f"{file.place('header', 'relay')}: header is 0x0A, which ends frames")
+    if form.order == form.answer:
+        raise SettingsError(f"{file.place('answer', 'relay')}: order and answer are both {form.order.decode()!r}")
+
+
+def _entries(file: SettingsFile, declared: Declaration) -> list[tuple[dict[str, Any], str]]:
+    """Each table of this name as it was checked, and where it stands."""
+
+    def checked(entry: dict[str, Any], at: int) -> dict[str, Any]:
+        return declared.check(entry, lambda key: file.at(file.lines.key(at, key)))
+
+    return [(checked(entry, at), file.at(at)) for entry, at in file.entries(declared.table, f"{declared.table}s")]
+
+
+def _agents(file: SettingsFile) -> tuple[Agent, ...]:
+    found = list[Agent]()
+    for entry, place in _entries(file, AGENT):
+        if "name" not in entry:
+            raise SettingsError(f'{place}: an agent needs a name, such as name = "AODB"')
+        try:
+            entry.setdefault("address", address_of(entry["name"]) if "address" not in entry else b"")
+        except FrameError as error:
+            raise SettingsError(f'{place}: agent {entry["name"]} needs an address = "…" of its own: {error}') from None
+        entry["origin"] = entry.pop("from", "")
+        known = [key for key in ("origin", "peer", "uid", "dial") if entry.get(key) not in ("", None)]
+        if not known:
+            raise SettingsError(
+                f"{place}: nothing says which connections are of agent {entry['name']}; it needs from, the address "
+                "that they come from, or peer, the name in its certificate, or uid, its user at a Unix socket, or dial"
+            )
+        found.append(Agent(**entry, place=place))
+    return tuple(found)
+
+
+def _subjects(file: SettingsFile) -> tuple[Subject, ...]:
+    found = list[Subject]()
+    for entry, place in _entries(file, SUBJECT):
+        if "address" not in entry:
+            raise SettingsError(f'{place}: a subject needs an address, such as address = "FLTS"')
+        name = entry["address"]
+        try:
+            address = address_of(name)
+        except FrameError as error:
+            raise SettingsError(f"{place}: {error}") from None
+        found.append(Subject(name, address, entry.get("group", ()), place))
+    return tuple(found)
+
+
+def _check_names(relay: Relay, file: SettingsFile) -> None:
+    """No two have one name or one address, and whom another names is there. Raises SettingsError."""
+    seen: dict[str | bytes, str] = {}
+    for one in relay.addressees:
+        for what, key in (("name", one.name), ("address", one.address)):
+            if key in seen:
+                raise SettingsError(f"{one.place}: its {what} {one.name} has been given before, in {seen[key]}")
+        seen[one.name] = seen[one.address] = one.place
+    names = {one.name for one in relay.agents}
+    lists: list[tuple[str, tuple[str, ...]]] = [(one.place, one.group) for one in relay.subjects]
+    lists += [(file.place(key, "relay"), getattr(relay, key)) for key in ("seal_to", "alarms_to")]
+    for place, named in lists:
+        if unknown := [name for name in named if name not in names]:
+            raise SettingsError(
+                f"{place}: there is no agent {unknown[0]}; there are {', '.join(sorted(names)) or 'none'}"
+            )
+
+
+def _check_places(relay: Relay, file: SettingsFile) -> None:
+    """A plain sum protects nothing: frames of the paper stay on this host. Raises SettingsError."""
+    if relay.insecure:
+        return
+    beyond = [
+        (file.place("listen", "relay"), f"listen: {one}")
+        for one in relay.listen
+        if not one.startswith(UNIX) and not is_loopback(place_to_listen(one)[0])
+    ]
+    beyond += [
+        (one.place, f"dial: {one.dial}") for one in relay.agents
+        if one.dial and not one.peer and not is_loopback(place_to_reach(one.dial)[0])
+    ]  # fmt: skip
+    for place, what in beyond:
+        raise SettingsError(
+            f"{place}: {what} is not on loopback, and a frame of the paper has a plain sum against mistakes alone: "
+            "anybody on the way could read and change orders. Say insecure = true in [relay] if all of them may"
+        )
+
+
+def advice(relay: Relay) -> Mapping[str, str]:
+    """What is not forbidden, and is most likely not meant: each with what to do."""
+    found = dict[str, str]()
+    ours, theirs = relay.t1 * (relay.n1 + 1), relay.t2 * (relay.n2 + 1)
+    if ours <= theirs:
+        found[f"an agent gives up after T1·(N1+1) = {ours:g} s, and the server after T2·(N2+1) = {theirs:g} s"] = (
+            "the first must be longer, and by more than a round trip: else a sender acts otherwise while its order may "
+            "still arrive; raise t1 or n1, or lower t2 or n2"
+        )
+    named = {one.name for one in relay.addressees}
+    for rule in relay.rules.rules:
+        for pattern in rule.allows.get("order", ()):
+            to = pattern.partition("/")[0]
+            if not set("*?[{") & set(to) and to not in named:
+                found[f"{rule.place}: order to {to}"] = "there is no agent and no subject of this name"
+        for peer in rule.peers:
+            name = peer.removeprefix("agent:")
+            if name != peer and not set("*?[") & set(name) and name not in named:
+                found[f"{rule.place}: peer {peer}"] = "there is no agent of this name"
+    return found
