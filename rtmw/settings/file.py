@@ -7,7 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from rtmw.errors import RtmwError
 from rtmw.settings.errors import SettingsError
@@ -51,10 +51,9 @@ class SettingsFile:
         self, name: str, words: str, error: type[RtmwError] = SettingsError
     ) -> list[tuple[dict[str, Any], int]]:
         """Each table `[[name]]`, with its line. `words`: what such tables are. Raises `error`."""
-        tables: Any = self.values.get(name, [])
         headers = self.lines.headers(name)
-        found = cast("list[Any]", tables) if isinstance(tables, list) else [None]
-        if not all(isinstance(one, dict) for one in found):
+        found: list[Any] = self.values.get(name, [])
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
             at = headers[0] if headers else self.lines.key(0, name)
             raise error(f"{self.at(at)}: {words} are [[{name}]], in two brackets: there may be many")
         if len(headers) != len(found):
