@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rtmw.cli.environment import CHECK_COLUMNS, Check, status_of, verdict
-from rtmw.cli.node_links import examined
+from rtmw.cli.node_links import by_cause, examined
 from rtmw.cli.node_status import SILENT_S, find_status, services
 from rtmw.cli.show import Table, counted, duration, say, show, show_json, size
 from rtmw.clock import CLOCK
@@ -27,6 +27,8 @@ QUIET_S = 2.5
 """Nodes are to be heard once a second."""
 DEAF_S = 5.0
 """A node tells each second whom it hears; of one that has just come, it takes two to know."""
+RECENT_S = 3600.0
+"""For so long it is told that something has stood still."""
 UP, MULTICAST = 0x1, 0x1000
 """Of an interface's flags (netdevice(7))."""
 
@@ -79,6 +81,10 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
         yield hearing(one, status["dds_domain"])
     for peer in nodes_met(status):
         yield clock(peer)
+    if status.get("standstills"):
+        yield from standstills(status["standstills"]["rows"])
+    if status.get("refusals"):
+        yield Check("samples refused", f"{by_cause(status['refusals'])}; the log says what the first of each was")
     yield from topics(status)
 
 
@@ -236,6 +242,23 @@ def clock(peer: dict[str, Any]) -> Check:
         return Check(name, "not measured yet")
     found = f"{peer['offset_ns'] / 1e6:+.3g} ms, there and back {peer['round_trip_ns'] / 1e6:.3g} ms"
     return Check(name, found, peer["warning"] or "", remark=True)
+
+
+def standstills(rows: list[dict[str, Any]]) -> Iterator[Check]:
+    """What has stood still lately, and was made anew. `rows`: of Standstills."""
+    for row in rows:
+        ago = CLOCK.monotonic() - row["at"]
+        if ago > RECENT_S:
+            continue
+        times = "once" if row["times"] == 1 else f"{row['times']} times"
+        way = "to" if row["direction"] == "out" else "from"
+        missing = f"; {counted(row['missing'], 'message')} had not come" if row["missing"] else ""
+        found = f"stood still {times} {way} {row['peer']}, and was made anew {duration(ago)} ago{missing}"
+        advice = (
+            "somebody may send datagrams in the name of nodes: look at who reaches these UDP ports; links with keys "
+            "(rtmw node keys) cannot be forged"
+        )
+        yield Check(row["topic"], found, advice, remark=True)
 
 
 def topics(status: dict[str, Any]) -> Iterator[Check]:

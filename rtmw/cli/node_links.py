@@ -63,13 +63,16 @@ def links_words(links: dict[str, Any]) -> Iterator[str]:
     for peer in links["peers"]:
         yield from _twin_words(peer)
     if links["refused"]:
-        counts = ", ".join(f"{cause} {count}" for cause, count in sorted(links["refused"].items()))
-        yield f"Connections that came to no link: {counts}."
+        yield f"Connections that came to no link: {by_cause(links['refused'])}."
     for row in links["denials"]:
         yield (
             f"Denied {row['number']} times: {row['peer'] or 'a peer without a certificate'} may not {row['verb']} "
             f"{row['subject']} ({row['cause']}{', ' + row['rule'] if row['rule'] else ''})."
         )
+
+
+def by_cause(counts: dict[str, int]) -> str:
+    return ", ".join(f"{cause} {count}" for cause, count in sorted(counts.items()))
 
 
 def examined(links: dict[str, Any]) -> Iterator[Check]:
@@ -79,6 +82,8 @@ def examined(links: dict[str, Any]) -> Iterator[Check]:
     if links.get("openssl"):
         yield Check(_OPENSSL, links["openssl"])
     yield from _listening(filter(unix_path, links["ports"]))
+    if links.get("refused"):
+        yield Check("connections refused", by_cause(links["refused"]))
     for one in links["turned_away"]:
         yield _turned_away(one)
     for peer in links["peers"]:
@@ -103,7 +108,10 @@ def _denied(peer: dict[str, Any]) -> Check:
 def _turned_away(one: dict[str, Any]) -> Check:
     """Somebody who wanted a link lately, and got none. `one`: a row of TurnedAway."""
     times = "once" if one["count"] == 1 else f"{one['count']} times"
-    found = f"refused {times}, the last time {duration(one['ago_s'])} ago ({one['cause']}): {one['why']}"
+    counts = one.get("causes", {})
+    causes = f" ({by_cause(counts)})" if len(counts) > 1 else ""
+    last = f"the last time {duration(one['ago_s'])} ago ({one['cause']}): {one['why']}"
+    found = f"refused {times}{causes}, {last}"
     advice = "if a peer is there, look at rtmw node doctor there, too; if a stranger is, keep it from the port"
     return Check(f"connections from {one['address']}", found, advice, remark=True)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rtmw.cli.common import CommandError, attach
 from rtmw.cli.environment import Check
-from rtmw.cli.node_links import links_table, links_words
+from rtmw.cli.node_links import by_cause, links_table, links_words
 from rtmw.cli.show import Table, counted, say, show, show_json, size
 from rtmw.clock import CLOCK
 from rtmw.observe.transfers import STILL, service_fault
@@ -91,8 +91,7 @@ def info(arguments: argparse.Namespace) -> int:
         if check.advice:
             say(f"Warning: {check.name} {check.found}.")
     if found["refusals"]:
-        counts = ", ".join(f"{cause} {count}" for cause, count in sorted(found["refusals"].items()))
-        say(f"Refused, for it cannot be used: {counts}; the log says what the first of each was.")
+        say(f"Refused, for it cannot be used: {by_cause(found['refusals'])}; the log says what the first of each was.")
     if found["silent_s"] > SILENT_S:
         say(f"Warning: the node has said nothing for {found['silent_s']:.0f} s: all of this may be out of date.")
     for peer in nodes:

@@ -1,4 +1,5 @@
-"""Learns of every death at once, and cleans up after it: nobody has to run into what the dead one held.
+"""Learns of every death at once, and cleans up after it: nobody has to run into what the dead one held. Once a second
+it also ends what is parked and whose time is over (shm/parked.c): no process dies of that.
 
 In a thread of its own, so that no other work of the node comes before it.
 """
@@ -10,6 +11,7 @@ import os
 import select
 import threading
 
+from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.observe import program
 
@@ -17,6 +19,9 @@ log = logging.getLogger("rtmw.node")
 
 _LOOK_S = 0.05
 """A process that is gone before it was seen is found by the next look."""
+
+
+_SWEEP_S = 1.0
 
 
 class Janitor:
@@ -35,8 +40,12 @@ class Janitor:
         self._thread.start()
 
     def _work(self) -> None:
+        due = 0.0
         while True:
             self._look()
+            if CLOCK.monotonic() >= due:
+                due = CLOCK.monotonic() + _SWEEP_S
+                self._region.sweep_parked()
             for descriptor, _ in self._events.poll(_LOOK_S):
                 if descriptor == self._end:
                     return

@@ -63,6 +63,12 @@ def _of_node(status: dict[str, Any]) -> Iterator[Metric]:
     for cause, number in status["refusals"].items():
         refused.add_metric([cause], number)
     yield refused
+    stood = CounterMetricFamily(
+        "rtmw_node_standstills", "Lanes and participants that stood still, and were made anew", labels=("direction",)
+    )
+    for way in CARRIED if "standstills" in status else ():
+        stood.add_metric([way], status["standstills"][way])
+    yield stood
     left = CounterMetricFamily(
         "rtmw_node_undelivered", "Messages that nodes took with them as they ended", labels=_TOPIC
     )

@@ -24,8 +24,8 @@ from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net import clocks, signals
 from rtmw.net.claim import NodeError, claim
-from rtmw.net.dds import interfaces, wire
-from rtmw.net.dds.beacon import Beacons
+from rtmw.net.dds import beacon, interfaces, standstill, wire
+from rtmw.net.dds.beacon import SILENT_S, Beacons
 from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.cyclone import DDSException
 from rtmw.net.dds.discovery import describe_node
@@ -36,6 +36,7 @@ from rtmw.net.dds.library import log_captured, log_what_it_said, type_hash_insta
 from rtmw.net.dds.network import Network, NetworkChanged, choose, lead
 from rtmw.net.dds.predecessor import Farewells, dead_predecessors, last_documents
 from rtmw.net.dds.roster import Rosters
+from rtmw.net.dds.standstill import Standstills
 from rtmw.net.ending import Ending
 from rtmw.net.hearing import hearing
 from rtmw.net.janitor import Janitor
@@ -177,6 +178,8 @@ class Node:
         self._flow = FlowControl(self._engine, participant, difference)
         self._keeper = Keeper(participant, self._bridge, loop, self._refusals)
         self._beacons = Beacons(participant, self.settings.domain, loop, self._refusals)
+        before = documents[-1].get("standstills") if documents and self._begins_anew else None
+        self._standstills = Standstills(participant, self._bridge, self._refusals, before)
         self._rosters = Rosters(participant, host, self.settings.domain, self._refusals)
         self._status = Status(self._bridge, self._beacons, self._rosters, self._interfaces, self._links)
         self._janitor = Janitor(domain)
@@ -237,6 +240,20 @@ class Node:
         if self._anew:
             raise NetworkChanged(self._anew)
 
+    def _see_silence(self) -> None:
+        """Begin anew, with another DDS participant, if nothing is heard of a node that DDS takes to be alive: for
+        longer than DDS waits before it takes one to be gone."""
+        if not self._standstills.may_begin_anew:
+            return
+        seconds = self.settings.lease + SILENT_S
+        for topic, peer in (
+            (beacon.TOPIC, self._beacons.unheard(seconds)),
+            (standstill.TOPIC, self._standstills.unheard(seconds)),
+        ):
+            if peer is not None:
+                self._standstills.note(topic, "in", peer, 0)
+                self._anew = f"{peer} has said nothing on {topic} for {seconds:g} s, though DDS takes it to be alive"
+
     async def _steps(self, domain: Domain, status: OwnPublisher, network: Network) -> None:
         """Looking at the own bus may end the node, and nothing else: what others send is not its fault."""
         assert self._stopping is not None
@@ -250,6 +267,7 @@ class Node:
             self._is_news |= bool(changed)
             self._status.see(changed)
             with barrier("step"):
+                self._standstills.step()
                 self._status.see(self._bridge.step(bus.topics, changed))
                 self._farewells.tell(self._bridge.discovery.participants, again=False)
             with barrier("link"):
@@ -261,6 +279,8 @@ class Node:
                 with barrier("step"):
                     self._bridge.give_back()
                     self._beacons.send()
+                    self._standstills.tell()
+                    self._see_silence()
                     self._engine.clocks(clocks.measured(self._beacons.peers.values(), self._bridge.discovery))
                     self._tell_roster(domain)
                     self._farewells.tell(self._bridge.discovery.participants, again=True)
@@ -345,6 +365,7 @@ class Node:
         told["cut_off"], told["public_calls_only"] = self._cut_off, self._flow.public_calls_only
         told["hearing"] = hearing(self._beacons, self._bridge.discovery.participants.values(), self._named)
         told["refusals"] = {**self._refusals.counts, **self._flow.refusals()}
+        told["standstills"] = self._standstills.told()
         told["metrics_address"], told["services"] = self.settings.metrics_address, self._services.rows()
         told["metrics_port"] = self._metrics.port if self._metrics else None
         told["pool"], told["pool_asked"] = self._pool, self.settings.pool_asked

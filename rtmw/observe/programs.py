@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+PARKED: Final = "(no process: kept for the next node)"
+"""What stands for the process of a subscription that a node has left to the next one."""
 _TAKES_A_WORD = ("-W", "-X", "--check-hash-based-pycs")
 """Options of Python whose value is a word of its own."""
 
@@ -12,6 +16,8 @@ def program(process: str) -> str:
     Of `rtmw` also which command of it: `rtmw topic echo`. `process`: what a participant is called, its command line
     without folders.
     """
+    if process == PARKED:
+        return process
     words = process.split()
     if words and words[0].startswith("python"):
         return _told_to_python(words)

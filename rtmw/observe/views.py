@@ -11,6 +11,7 @@ from rtmw import shm
 from rtmw.domain import Domain
 from rtmw.latency import Latency
 from rtmw.matching import topic_life, type_name_of
+from rtmw.observe.programs import PARKED
 from rtmw.qos import Reliability
 
 
@@ -108,9 +109,6 @@ class TopicView:
 
 NO_LIMIT: Final = (1 << 64) - 1
 """As the region has it for nanoseconds."""
-
-PARKED: Final = "(no process: kept for the next node)"
-"""The program of a subscription that a node has left to the next one."""
 
 _Types = dict[int, tuple[str, bytes]]
 Row = TypeVar("Row", shm.PublisherRow, shm.SubscriberRow)

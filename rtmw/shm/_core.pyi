@@ -123,6 +123,9 @@ class Region:
     def sweep(self) -> int:
         """Clean up after participants that have died; how many there were."""
 
+    def sweep_parked(self) -> int:
+        """End subscriptions that are parked and whose time is over; how many there were."""
+
     def examine(self, fix: bool, /) -> tuple[int, int, int, int, int, int, int, int, int, int, int, list[str]]: ...
 
 @disjoint_base

@@ -186,6 +186,17 @@ static PyObject *Region_sweep(PyObject *self, PyObject *unused)
     return PyLong_FromUnsignedLong(swept);
 }
 
+static PyObject *Region_sweep_parked(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    struct rtmw_region *r = region_of(self);
+    if (!is_usable(self, true)) return NULL;
+    lock_take(&r->lock);
+    uint32_t ended = parked_sweep(r);
+    lock_give(&r->lock);
+    return PyLong_FromUnsignedLong(ended);
+}
+
 static PyObject *Region_clear(PyObject *self, PyObject *topic)
 {
     uint64_t messages;
@@ -227,6 +238,7 @@ static PyMethodDef Region_methods[] = {
     {"examine", Region_examine, METH_O, NULL},
     {"clear", Region_clear, METH_O, NULL},
     {"sweep", Region_sweep, METH_NOARGS, NULL},
+    {"sweep_parked", Region_sweep_parked, METH_NOARGS, NULL},
     {"pid_at", Region_pid_at, METH_O, NULL},
     {"sweep_from_last_slot", Region_sweep_from_last_slot, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rtmw
-from rtmw.cli.node_doctor import checks, clock, interface, peers, ports, receive_buffer, ways
+from rtmw.cli.node_doctor import RECENT_S, checks, clock, interface, peers, ports, receive_buffer, ways
 from rtmw.cli.node_status import here_only, unmatched_table
 from rtmw.clock import CLOCK
 from rtmw.net.settings import STATUS_TOPIC
@@ -175,3 +175,18 @@ def test_sides_that_do_not_fit_are_faults_and_solitude_of_a_topic_is_none() -> N
     assert advice(status) == ["types differ", "less is offered", "cannot be sent"]
     assert [row[0] for row in unmatched_table(status).rows] == ["a", "b", "d", "e"]
     assert list(here_only(status)) == ["1 topic published here and read nowhere else: c."]
+
+
+def test_what_stood_still_lately_is_a_remark_and_what_was_refused_is_told_by_cause() -> None:
+    now = CLOCK.monotonic()
+    row = {"topic": "t", "direction": "in", "peer": "far", "times": 2, "missing": 78, "at": now}
+    rows = [row, {**row, "topic": "old", "at": now - RECENT_S - 1}]
+    stood = {"in": 4, "out": 0, "rows": rows}
+    found = [*checks(4, {**STATUS, "standstills": stood, "refusals": {"rtmw/node": 7, "endpoint": 1}})]
+    (check,) = (check for check in found if check.name == "t")
+    assert check.kind == "remark"
+    assert check.found.startswith("stood still 2 times from far, and was made anew ")
+    assert check.found.endswith("; 78 messages had not come")
+    assert not any(check.name == "old" for check in found)
+    (refused,) = (check.found for check in found if check.name == "samples refused")
+    assert refused.startswith("endpoint 1, rtmw/node 7;")

@@ -47,6 +47,15 @@ def test_who_was_refused_lately_is_named_with_the_cause_and_what_to_do() -> None
     assert "rtmw node doctor there" in once.advice
 
 
+def test_refusals_are_told_by_cause_in_all_and_of_each_address() -> None:
+    row = {"address": "10.0.0.7", "cause": "expired", "why": "the peer's certificate has expired", "ago_s": 4.0}
+    causes = {"protocol": 7, "expired": 2}
+    links = {"failing": {}, "ports": [], "peers": [], "turned_away": [{**row, "count": 9, "causes": causes}]}
+    every, one = examined({**links, "refused": {"protocol": 1900, "expired": 2, "timeout": 3}})
+    assert (every.found, every.advice) == ("expired 2, protocol 1900, timeout 3", "")
+    assert one.found.startswith("refused 9 times (expired 2, protocol 7), the last time 4 s ago (expired): ")
+
+
 @pytest.mark.parametrize(
     ("up", "why", "state"),
     [

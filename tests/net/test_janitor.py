@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 import rtmw
+from rtmw import shm
 from rtmw.net.janitor import Janitor
 from tests.books import examine
 from tests.child import Spawn
-from tests.net.hosts import PATIENCE, wait_until
+from tests.net.hosts import PATIENCE, Host, wait_until
 
 
 @pytest.fixture
@@ -52,3 +53,23 @@ def test_who_ends_in_order_is_no_death(janitor: Janitor, domain: rtmw.Domain, sp
     wait_until(lambda: not child.alive, "it does not end")
     assert child.pid not in domain.region.names()
     assert janitor.swept == 0
+
+
+def test_what_a_node_has_parked_ends_when_its_time_is_over_and_no_node_has_come_for_it(
+    hosts: tuple[Host, Host],
+) -> None:
+    here, there = hosts
+    reliable = rtmw.Reliability.RELIABLE
+    here.start("--handover", "1")
+    there.start()
+    with (
+        rtmw.Publisher("t", reliability=reliable, domain=here.domain) as publisher,
+        rtmw.Subscriber("t", reliability=reliable, domain=there.domain),
+    ):
+        assert publisher.wait_for_subscribers(1, timeout=PATIENCE)
+        here.stop()
+        (parked,) = shm.subscribers(here.domain.region)
+        assert parked.is_parked
+        janitor = Janitor(here.domain)
+        wait_until(lambda: not shm.subscribers(here.domain.region), "it is parked for ever")
+        janitor.close()

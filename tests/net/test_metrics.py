@@ -85,6 +85,7 @@ def test_types_of_one_topic_and_what_has_ended_are_added_up_in_one_series() -> N
         metrics.tell({
             "host": "h", "domain": 0, "dds_domain": 0, "interface": None, "since": 5.0, "swept": 1, "undelivered": [],
             "participants": 2, "peers": [], "out": rows, "in": [], "refusals": {"rtmw/roster": 4},
+            "standstills": {"in": 2, "out": 1, "rows": []},
             "ended": {"out": [{"topic": "t", "sent": 3, "bytes": 1, "expired": 1}], "in": []},
         })  # fmt: skip
         shown = scrape(metrics.port)
@@ -96,6 +97,7 @@ def test_types_of_one_topic_and_what_has_ended_are_added_up_in_one_series() -> N
     assert shown["rtmw_node_info", labelled(host="h", domain="0", dds_domain="0", interface="")] == 1
     assert shown["rtmw_node_start_time_seconds", labelled()] == 5
     assert shown["rtmw_node_refusals_total", labelled(cause="rtmw/roster")] == 4
+    assert shown["rtmw_node_standstills_total", labelled(direction="in")] == 2
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rtmw.observe import program
+from rtmw.observe.programs import PARKED
 
 
 @pytest.mark.parametrize(
@@ -16,6 +17,7 @@ from rtmw.observe import program
         ("python -X dev -W error panel.py secret", "panel.py"),
         ("python -c import os; password = 'secret'", "python -c"),
         ("python", "python"),
+        (PARKED, PARKED),
         ("", ""),
     ],
 )

@@ -219,6 +219,13 @@ class Route:
         """Inbound: has all come of this DDS participant (GUID) up to the sample of that sequence, and is on the bus?
         Of whom nothing has come at all, `is_acknowledged` says it."""
 
+    def last(self) -> int:
+        """Outbound: the sequence of the last sample that DDS has taken; 0: none yet."""
+
+    def reached(self, participant: bytes, /) -> int | None:
+        """Inbound: the sequence up to which samples of this DDS participant (GUID) have come; 0: none has. None: some
+        wait for room on the bus, or for a handover."""
+
     def newest(self) -> bytes:
         """Inbound: what it has brought of which publishers, for the next route of its lane (dedup.c)."""
 

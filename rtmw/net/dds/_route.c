@@ -304,6 +304,28 @@ static PyObject *Route_has(PyObject *object, PyObject *args)
     return PyBool_FromLong(has);
 }
 
+static PyObject *Route_last(PyObject *object, PyObject *unused)
+{
+    const struct outbound *o = ((Route *)object)->outbound;
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(o ? load_relaxed(&o->last) : 0);
+}
+
+static PyObject *Route_reached(PyObject *object, PyObject *guid)
+{
+    struct inbound *i = ((Route *)object)->inbound;
+    uint64_t sequence = 0;
+    bool is_empty = true;
+    if (!PyBytes_Check(guid) || PyBytes_GET_SIZE(guid) != 16)
+        return PyErr_Format(PyExc_ValueError, "%R is no GUID of 16 bytes", guid);
+    const uint8_t *participant = (const uint8_t *)PyBytes_AS_STRING(guid);
+    Py_BEGIN_ALLOW_THREADS
+    if (i) is_empty = inbound_reached(i, node_named(participant), &sequence);
+    Py_END_ALLOW_THREADS
+    if (!is_empty) Py_RETURN_NONE;
+    return PyLong_FromUnsignedLongLong(sequence);
+}
+
 static PyObject *Route_newest(PyObject *object, PyObject *unused)
 {
     struct inbound *i = ((Route *)object)->inbound;
@@ -351,6 +373,8 @@ static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, 
                                       {"number", Route_number, METH_NOARGS, NULL},
                                       {"keep", Route_keep, METH_O, NULL},
                                       {"has", Route_has, METH_VARARGS, NULL},
+                                      {"last", Route_last, METH_NOARGS, NULL},
+                                      {"reached", Route_reached, METH_O, NULL},
                                       {"newest", Route_newest, METH_NOARGS, NULL},
                                       {"want_old", Route_want_old, METH_O, NULL},
                                       {"hand_over", Route_hand_over, METH_VARARGS, NULL},

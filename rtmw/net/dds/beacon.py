@@ -32,7 +32,7 @@ from rtmw.visible import visible
 
 log = logging.getLogger("rtmw.node")
 
-_TOPIC = "rtmw/node"
+TOPIC = "rtmw/node"
 _NAMED_MOST = 16
 _DRIFT_NS = 10_000_000
 """Drift of two clocks that nobody sets, at most, between two measurements of a minute."""
@@ -121,7 +121,7 @@ class Beacons:
         self.node = int.from_bytes(os.urandom(8), "little")
         self._own = (socket.gethostname(), os.getpid(), domain)
         self._refusals = refusals
-        self._channel = Channel(participant, _TOPIC, Beacon, _LONGEST, refusals)
+        self._channel = Channel(participant, TOPIC, Beacon, _LONGEST, refusals)
         self._data_event, self._loop = DataEvent(self._channel.reader), loop
         loop.add_reader(self._data_event.fileno(), self._receive)
         self.peers: dict[int, Peer] = {}
@@ -154,6 +154,12 @@ class Beacons:
         while len(self._sent) > _SENT_MOST:
             del self._sent[next(iter(self._sent))]
         self._channel.write(Beacon(self.node, *self._own, sent_ns, echoes))
+
+    def unheard(self, seconds: float) -> str | None:
+        """The words on a node that was heard, and not for so long, though DDS takes it to be alive."""
+        late, writers = CLOCK.monotonic() - seconds, self._channel.writers()
+        silent = (peer for peer in self.lost.values() if peer.heard < late and peer.writer in writers)
+        return next((f"the node of domain {peer.domain} on {peer.host} ({peer.pid})" for peer in silent), None)
 
     def close(self) -> None:
         """Beacons that still come are not read."""

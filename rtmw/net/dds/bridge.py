@@ -148,6 +148,11 @@ class Bridge:
     def _behind(self, route: Outgoing) -> tuple[str, ...]:
         return tuple(sorted({str(self.discovery.program(reader)) for reader in route.readers}))
 
+    def renew(self, route: Outgoing, participant: str) -> bool:
+        """Let another DDS writer take over a route that a participant reads (Outgoing.renew)."""
+        self._look_again.add(route.topic)
+        return route.renew(participant)
+
     def see_kept(self) -> None:
         """Let topics go on whose readers are back (leaving.py). Only where `step` is no longer called."""
         self.discovery.poll()
@@ -335,6 +340,10 @@ class Bridge:
         readers = self.discovery.readers.of(self._names.topic(topic))
         served = (one for one in readers if not one.is_for_plain and not self.crosses_by_link(one))
         return [one for one in served if meet(one.partitions, (partition,))]
+
+    def is_linked(self, program: Program) -> bool:
+        """Does the node meet that program over a link, and so not over DDS?"""
+        return self._is_linked(program)
 
     def crosses_by_link(self, endpoint: Endpoint) -> bool:
         """Is it of a node that is met over a link, and so not over DDS?"""

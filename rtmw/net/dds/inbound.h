@@ -139,5 +139,7 @@ bool inbound_hand_over(struct inbound *, dds_entity_t reader, bool at_once);
 
 /* leaving.c. Any thread, without a lock. Is all up to this sequence of a node on the bus? */
 bool inbound_has(struct inbound *, uint64_t node, uint64_t sequence, bool is_acknowledged);
+/* The sequence up to which a node's samples have come; 0: none has. false: some wait here, and it may move yet. */
+bool inbound_reached(struct inbound *, uint64_t node, uint64_t *sequence);
 
 #endif

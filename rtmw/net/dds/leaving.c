@@ -36,7 +36,7 @@ bool outbound_keep(struct outbound *o, uint64_t until_ns, uint64_t *last)
     if (until_ns) dds_write_flush(o->writer);
     if (until_ns && e->unflushed == o) e->unflushed = NULL;
     if (!until_ns) sender_wake(e);
-    *last = o->last;
+    *last = load_relaxed(&o->last);
     bool is_sent = !until_ns || !drains(o, now);
     unlock(&e->lock, LOCK_ENGINE);
     return is_sent;
@@ -64,4 +64,13 @@ bool inbound_has(struct inbound *i, uint64_t node, uint64_t sequence, bool is_ac
     bool has_come = reach(i, node, &come), is_empty = !i->backlog.count && !i->early.count;
     unlock(&i->lock, LOCK_ROUTE);
     return is_empty && (has_come ? come >= sequence : is_acknowledged);
+}
+
+bool inbound_reached(struct inbound *i, uint64_t node, uint64_t *sequence)
+{
+    lock(&i->lock, LOCK_ROUTE);
+    reach(i, node, sequence);
+    bool is_empty = !i->backlog.count && !i->early.count;
+    unlock(&i->lock, LOCK_ROUTE);
+    return is_empty;
 }

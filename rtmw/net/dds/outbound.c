@@ -279,7 +279,7 @@ static uint64_t count_sent(struct outbound *o, uint32_t band, uint32_t count, dd
     }
     count_up(code == DDS_OK ? &o->sent : &o->refused, count);
     if (code != DDS_OK) o->ahead += count;
-    if (code == DDS_OK) o->last = o->sent + o->ahead;
+    if (code == DDS_OK) store_relaxed(&o->last, o->sent + o->ahead);
     carried_sent(o);
     if (code == DDS_OK) count_up(&o->bytes, bytes);
     return code == DDS_OK ? bytes : 0;

@@ -41,7 +41,7 @@ struct outbound {
     struct carried_place carried; /* not of one for plain programs. The sender only, as the next three */
     uint64_t ahead;         /* messages that were lost before they were sent: a trailer's number counts them, too */
     uint64_t missed;        /* those of them that the bus could not keep for this route */
-    uint64_t last;          /* the sequence of the last sample that DDS took; 0: none yet */
+    uint64_t last;          /* the sequence of the last sample that DDS took; 0: none yet. Others load it, atomically */
     uint64_t kept_until_ns; /* until then nothing is taken: who reads it begins anew. Written under the engine's lock */
     uint64_t drain_until_ns; /* messages that a kept route has taken are sent until then. Under the engine's lock */
     bool resumes;            /* it is the first of its lane in this node: it goes on where another node ended */

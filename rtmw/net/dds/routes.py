@@ -35,6 +35,13 @@ def _dds_topic(participant: DomainParticipant, names: Names, topic: str, type: M
         ) from error
 
 
+_PREFIX = 24
+"""Digits of a GUID that all endpoints of a participant share."""
+_RENEWAL_S = 2.0
+"""Within which another writer takes over that was made for no other policy: where that takes longer, what was sent is
+on its way, and the one that there is stays. So long the next one waits, too."""
+
+
 class _Ending:
     """A route with nothing more to do but to deliver what it has, for `lease` at most. It may be needed again."""
 
@@ -72,6 +79,8 @@ class Outgoing(_Ending):
         self._writer = self._make_writer(offer)
         self._heir: tuple[Offer, Any] | None = None
         """The writer that is to take over, and what it offers."""
+        self._renew_by = 0.0
+        """CLOCK_MONOTONIC, until when the heir may take over that was made last, for no policy; 0: it is for one."""
         self._keeping: list[tuple[int, Any]] = []
         """Writers of before, for what they keep for late readers; each until so many messages have been sent."""
         self._route: Route | None = None
@@ -91,6 +100,11 @@ class Outgoing(_Ending):
         says = user_data(self._lane(offer), self.type)
         return self._endpoints.writer(self._entity, offer.qos(says, self._origin), self.is_plain)
 
+    @property
+    def lane(self) -> Lane:
+        """The lane in which its writer is now."""
+        return self._lane(self.offer)
+
     def _lane(self, offer: Offer) -> Lane:
         return Lane(offer.reliability, offer.history > 0, self.is_plain)
 
@@ -100,7 +114,7 @@ class Outgoing(_Ending):
         if offer == now:
             return
         if offer.fixed != now.fixed:
-            self._heir = (offer, self._make_writer(offer))
+            self._heir, self._renew_by = (offer, self._make_writer(offer)), 0.0
         elif self._heir:
             self._heir[1].set_qos(offer.changeable())
             self._heir = (offer, self._heir[1])
@@ -108,10 +122,24 @@ class Outgoing(_Ending):
             self._writer.set_qos(offer.changeable())
             self.offer = offer
 
+    def renew(self, participant: str) -> bool:
+        """Let another writer take over that offers what this one does, as soon as all that was sent is acknowledged.
+        False: that participant does not read it, or another writer is about to take over, or has just done so."""
+        is_read = participant in {reader.participant for reader in self.readers}
+        if not is_read or self._heir is not None or CLOCK.monotonic() < self._renew_by:
+            return False
+        self._heir, self._renew_by = (self.offer, self._make_writer(self.offer)), CLOCK.monotonic() + _RENEWAL_S
+        return True
+
     @property
     def number(self) -> int:
         """The number of its topic and type among nodes; 0: nothing is sent."""
         return self._route.number() if self._route is not None else 0
+
+    @property
+    def last(self) -> int:
+        """The sequence of the last sample that was sent; 0: none was."""
+        return self._route.last() if self._route is not None else 0
 
     @property
     def is_kept(self) -> bool:
@@ -186,6 +214,9 @@ class Outgoing(_Ending):
 
     def _hand_over(self, offer: Offer, heir: Any) -> None:
         """Once everybody who reads it reads the heir too. A node may read that through another reader."""
+        if self._renew_by and CLOCK.monotonic() > self._renew_by:
+            self._heir = None
+            return
         readers = self._readers_of(heir, offer)
         if not {_who(reader) for reader in self.readers} <= {_who(reader) for reader in readers}:
             return
@@ -359,6 +390,14 @@ class Incoming(_Ending):
     def has(self, participant: str, sequence: int, is_acknowledged: bool) -> bool:
         """Is all on the bus that a node has sent of it, up to the sample of that sequence? See Route.has."""
         return self._route.has(bytes.fromhex(participant), sequence, is_acknowledged)
+
+    def reached(self, participant: str) -> int | None:
+        """The sequence up to which samples of a participant have come; 0: none has. None: some of them wait."""
+        return self._route.reached(bytes.fromhex(participant))
+
+    def hears(self, participant: str) -> bool:
+        """Does DDS take a writer of that participant to be matched with its reader?"""
+        return any(guid[:_PREFIX] == participant[:_PREFIX] for guid in self.heard())
 
     def newest(self) -> bytes:
         """How far the writers of its lane have been brought to the bus; for the route that comes after it."""

@@ -1,7 +1,8 @@
-"""Connections that came here and to no link: of each address the last one, for `rtmw node doctor`."""
+"""Connections that came here and to no link, by address and cause, for `rtmw node doctor`."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +21,8 @@ class _Last:
     why: str
     at: float
     """Of the monotonic clock, in seconds."""
-    count: int
+    counts: Counter[str]
+    """Connections from there since it had a link, by cause."""
 
 
 class TurnedAway:
@@ -33,7 +35,9 @@ class TurnedAway:
 
     def note(self, address: str, cause: str, why: str) -> None:
         before = self._last.pop(address, None)
-        self._last[address] = _Last(cause, why, self._clock.monotonic(), before.count + 1 if before else 1)
+        counts = before.counts if before else Counter[str]()
+        counts[cause] += 1
+        self._last[address] = _Last(cause, why, self._clock.monotonic(), counts)
         if len(self._last) > ADDRESSES_MOST:
             del self._last[next(iter(self._last))]
 
@@ -45,7 +49,14 @@ class TurnedAway:
         """Those of the last minute, the newest first."""
         now = self._clock.monotonic()
         return [
-            {"address": address, "cause": one.cause, "why": one.why, "count": one.count, "ago_s": now - one.at}
+            {
+                "address": address,
+                "cause": one.cause,
+                "why": one.why,
+                "count": one.counts.total(),
+                "causes": dict(one.counts),
+                "ago_s": now - one.at,
+            }
             for address, one in reversed(self._last.items())
             if now - one.at <= RECENT_S
         ][:SHOWN_MOST]

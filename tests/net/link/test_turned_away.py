@@ -10,12 +10,13 @@ def addresses(turned_away: TurnedAway) -> list[str]:
     return [row["address"] for row in turned_away.recent()]
 
 
-def test_each_address_is_told_with_its_last_cause_and_how_often_it_came() -> None:
+def test_each_address_is_told_with_its_last_cause_and_how_often_it_came_for_which() -> None:
     turned_away = TurnedAway()
-    for cause in ("expired", "revoked"):
+    for cause in ("expired", "revoked", "expired", "revoked"):
         turned_away.note("10.0.0.7", cause, f"it is {cause}")
     (row,) = turned_away.recent()
-    assert (row["cause"], row["why"], row["count"]) == ("revoked", "it is revoked", 2)
+    assert (row["cause"], row["why"], row["count"]) == ("revoked", "it is revoked", 4)
+    assert row["causes"] == {"expired": 2, "revoked": 2}
 
 
 def test_the_newest_are_told_first_and_no_more_than_a_few() -> None:

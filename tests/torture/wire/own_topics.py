@@ -22,6 +22,7 @@ from rtmw.net.dds.lanes import Lane
 from rtmw.net.dds.leaving import Kept, KeptTopic, Leaving
 from rtmw.net.dds.library import matched
 from rtmw.net.dds.roster import Roster
+from rtmw.net.dds.standstill import Lanes, LaneSent, LaneStands
 from rtmw.net.dds.user_data import user_data
 from rtmw.net.dds.wire import MARK, join
 from rtmw.net.settings import Settings
@@ -37,6 +38,7 @@ KINDS: dict[str, Any] = {
     "rtmw/leaving": Leaving,
     "rtmw/kept": Kept,
     "rtmw/flow": Flow,
+    "rtmw/lanes": Lanes,
 }
 NUMBERS = (
     0,
@@ -141,6 +143,9 @@ class Attacker:
             return Leaving(1 << 40, [chance.getrandbits(64) for _ in range(3)])
         if kind is Kept:
             return Kept(told["guid"], [KeptTopic(chance.getrandbits(64), 1 << 40, True)])
+        if kind is Lanes:
+            lanes = [(chance.getrandbits(64), 8 | chance.randrange(8), chance.getrandbits(40)) for _ in range(3)]
+            return Lanes([LaneSent(*lane) for lane in lanes], [LaneStands(told["guid"], *lane) for lane in lanes])
         return Flow(chance.getrandbits(64), 1)
 
     def _mutated(self, sample: Any) -> Any:
