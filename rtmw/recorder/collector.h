@@ -42,6 +42,7 @@ struct source {
     uint64_t last[BANDS];  /* sequence of the last message; of none yet: of the last one that is not to be recorded */
     uint64_t early;        /* messages before its subscriber came, as they were at the last look */
     uint64_t gaps, filled; /* messages of a RELIABLE source that did not come, and those of them that were counted */
+    uint64_t again;        /* messages that the subscriber before this one has counted, and this one will count again */
     uint16_t channel;      /* of its last message; 0: none yet */
     uint32_t kind_count, kinds_room;
     struct kind *kinds;

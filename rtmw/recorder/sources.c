@@ -153,6 +153,21 @@ bool source_see(struct source *s, const rtmw_message *message)
     return true;
 }
 
+/* What the subscriber before it has counted behind the last message taken, this one meets anew, unless it is gone: then it
+ * leaves a gap, as what nobody has counted does. */
+static void go_on_behind_last(struct source *s)
+{
+    uint64_t counted = s->filled - s->gaps, gone = 0;
+    for (uint8_t band = 0; band < BANDS; band++) {
+        uint64_t begins = rtmw_subscriber_skip(s->subscriber, band, s->last[band]);
+        if (begins <= s->last[band]) continue;
+        gone += begins - s->last[band];
+        s->last[band] = begins;
+    }
+    s->gaps += gone;
+    s->again = counted > gone ? counted - gone : 0;
+}
+
 /* Instead of a subscriber that weaker publishers are not matched with: from the message behind the last one it took. */
 static bool replace_reliable(struct collector *c, struct source *s, uint32_t depth)
 {
@@ -165,6 +180,7 @@ static bool replace_reliable(struct collector *c, struct source *s, uint32_t dep
     s->bus = (rtmw_subscriber_counters){0};
     s->is_reliable = false;
     s->is_second = true;
+    go_on_behind_last(s);
     return true;
 }
 
@@ -213,13 +229,23 @@ static uint64_t count_early(struct source *s)
     return early;
 }
 
+/* Of so many that the bus tells. */
+static uint64_t without_again(struct source *s, uint64_t count)
+{
+    uint64_t again = count < s->again ? count : s->again;
+    s->again -= again;
+    return count - again;
+}
+
 void source_count_bus(struct collector *c, struct source *s)
 {
     rtmw_subscriber_counters bus;
     rtmw_subscriber_count(s->subscriber, &bus);
-    source_count_missing(s, MISSED, bus.missed - s->bus.missed);
-    source_count_missing(s, EXPIRED, bus.expired - s->bus.expired);
-    count_unmatched(s, bus.missed - s->bus.missed + bus.expired - s->bus.expired + count_early(s));
+    uint64_t missed = without_again(s, bus.missed - s->bus.missed);
+    uint64_t expired = without_again(s, bus.expired - s->bus.expired);
+    source_count_missing(s, MISSED, missed);
+    source_count_missing(s, EXPIRED, expired);
+    count_unmatched(s, missed + expired + count_early(s));
     s->bus = bus;
     if (load_relaxed(&s->has_news) || !has_untold(s)) return;
     pthread_mutex_lock(&c->lock);

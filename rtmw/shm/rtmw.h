@@ -268,6 +268,9 @@ RTMW_API void rtmw_subscriber_alive(rtmw_subscriber *);
 RTMW_API uint32_t rtmw_subscriber_number(rtmw_subscriber *, uint8_t priority);
 /* Sequence of the last message of a priority before those that it takes or counts, as it was opened; 0: there was none. */
 RTMW_API uint64_t rtmw_subscriber_start(rtmw_subscriber *, uint8_t priority);
+/* Of one that was opened with `history` and has taken nothing: it begins behind this sequence, for another subscriber has had
+ * what lies up to it. Gives the sequence behind which it begins, which is a later one if what comes between is gone. */
+RTMW_API uint64_t rtmw_subscriber_skip(rtmw_subscriber *, uint8_t priority, uint64_t sequence);
 /* How many messages of the topic it neither takes nor counts, for it came after them: those up to `start`, and those behind it
  * whose memory was gone before it came. As of its last take. The thread that takes may call it. */
 RTMW_API uint64_t rtmw_subscriber_early(rtmw_subscriber *);

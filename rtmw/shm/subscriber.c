@@ -289,6 +289,14 @@ uint64_t rtmw_subscriber_start(rtmw_subscriber *s, uint8_t priority)
     return priority < BANDS ? s->start[priority] : 0;
 }
 
+uint64_t rtmw_subscriber_skip(rtmw_subscriber *s, uint8_t priority, uint64_t sequence)
+{
+    if (priority >= BANDS) return 0;
+    while (s->sequence[priority] < sequence && step(s, priority) == STEP_OK) {}
+    clear_counters(s->block); /* what was gone on the way is told by the sequence */
+    return s->sequence[priority];
+}
+
 uint64_t rtmw_subscriber_early(rtmw_subscriber *s) { return s->early; }
 
 uint32_t rtmw_subscriber_number(rtmw_subscriber *s, uint8_t priority)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from ast import literal_eval
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 import rtmw
 from rtmw.recording.causes import Cause
@@ -123,6 +126,48 @@ def test_a_reliable_recorder_asks_for_less_when_less_is_offered(domain: rtmw.Dom
     found = Counter(payloads_of(recorder.paths))
     assert found.total() + sum(recorder.stats().missing.values()) == 1 + published
     assert found[b"strong"] == 1 + published // 2
+
+
+GIVES_WAY = """
+    import time
+    import rtmw
+    with rtmw.Recorder("a", {folder!r}, domain={domain}, reliable=True) as recorder:
+        for count in 150, {count}:
+            print(flush=True)
+            input()
+            while (stats := recorder.stats()).messages + sum(stats.missing.values()) < count:
+                time.sleep(0.001)
+    stats = recorder.stats()
+    print(stats.messages, {{cause.name: count for cause, count in sorted(stats.missing.items())}}, flush=True)
+"""
+
+
+@pytest.mark.parametrize("expired", [0, 60])
+def test_a_reliable_recorder_that_gives_way_counts_nothing_that_it_has_recorded_or_counted(
+    domain: rtmw.Domain, tmp_path: Path, spawn: Spawn, expired: int
+) -> None:
+    child = spawn(GIVES_WAY.format(folder=str(tmp_path / "run"), domain=domain.id, count=200 + expired))
+    child.line(LONG_S)
+    with rtmw.Publisher("a", domain=domain, reliability=rtmw.Reliability.RELIABLE, history=1000, depth=1000) as strong:
+        for _ in range(150):
+            strong.publish(b"strong", lifetime=0.5)
+        since = time.monotonic()
+        child.send()
+        child.line(LONG_S)
+        child.stop()
+        for _ in range(expired):
+            strong.publish(b"gone", lifetime=1e-9)
+        with rtmw.Publisher("a", domain=domain, reliability=rtmw.Reliability.TIMELY, history=50, depth=50) as weak:
+            for _ in range(50):
+                weak.publish(b"weak")
+            time.sleep(max(0.0, since + 0.6 - time.monotonic()))  # what was recorded has expired
+            child.cont()
+            child.send()
+            messages, missing = child.line(LONG_S).split(" ", 1)
+    found = Counter(payloads_of(sorted((tmp_path / "run").iterdir())))
+    assert found[b"weak"] == 50
+    assert found.total() == int(messages)
+    assert Counter(literal_eval(missing)) == Counter(EXPIRED=150 + expired - found[b"strong"])
 
 
 def _so_far(recorder: rtmw.Recorder) -> list[Message]:

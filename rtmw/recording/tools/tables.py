@@ -13,6 +13,7 @@ from rtmw import columns
 from rtmw.columns.rows import Rows
 from rtmw.errors import UnsupportedType
 from rtmw.recording.arrow import METADATA, metadata
+from rtmw.recording.batch import CARRIED
 from rtmw.recording.frames.streams import stream_of
 from rtmw.recording.tools.cut import Section
 
@@ -43,13 +44,16 @@ class TopicTable:
 
 
 def tables(recording: Recording, section: Section) -> Iterator[TopicTable]:
-    """All messages of a section, chunk by chunk, so that memory stays small. A recording need not have its topics.
+    """The messages of a section, chunk by chunk, so that memory stays small; last values that a recorder carried over
+    from the file before are left out. A recording need not have its topics.
 
     Raises RecordingDamaged, and ValueMismatch for a payload that is not of its type.
     """
     names, (start_ns, end_ns) = section.meant(recording.topics()), section.span(recording)
     readers: dict[int, _Reader] = {}
     for batch in recording.batches(names, start_ns, end_ns):
+        if batch.has_flags:
+            batch = batch.where(batch.flags & CARRIED == 0)
         for number in sorted({int(number) for number in np.unique(batch.channel)}):
             reader = readers.get(number) or readers.setdefault(number, _reader(recording, recording.channels[number]))
             yield from reader.read(batch.where(batch.channel == number))

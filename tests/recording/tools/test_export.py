@@ -116,6 +116,19 @@ def test_parquet_has_a_column_for_each_member_and_what_the_recording_says(path: 
     assert row["place"] == {"x": 3.5, "y": -1.0}
 
 
+def test_a_last_value_that_was_carried_over_at_a_split_comes_once(tmp_path: Path) -> None:
+    for number, flags in enumerate((0, 1)):
+        with Maker(tmp_path / f"run_{number}.mcap") as maker:
+            raw = maker.channel("raw")
+            maker.write(raw, number * SECOND, b"kept", published=0, flags=flags)
+            maker.write(raw, number * SECOND + 1, b"%d" % number)
+    paths = [tmp_path / "run_0.mcap", tmp_path / "run_1.mcap"]
+    assert export_parquet(paths, tmp_path / "out", ALL) == {"raw": 3}
+    assert [row["payload"] for row in read(tmp_path / "out", "raw")] == [b"kept", b"0", b"1"]
+    assert export_lines(paths, io.StringIO(), "jsonl", ALL) == 3
+    assert export_lines(paths, io.StringIO(), "csv", ALL) == 3
+
+
 def test_parquet_has_null_where_an_optional_struct_is_absent(tmp_path: Path) -> None:
     with Maker(tmp_path / "a.mcap") as maker:
         channel = maker.channel("plant/inspection", Inspection)
