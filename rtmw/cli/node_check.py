@@ -58,6 +58,7 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
     yield _node(settings, told)
     yield _dds(settings)
     yield _interface(settings, line)
+    yield from _datagrams(line)
     yield from _peers(settings, line, path)
     yield Check("topics that leave", ", ".join(settings.topics_out) or "none")
     yield Check("topics that come in", ", ".join(settings.topics_in) or "none")
@@ -137,6 +138,16 @@ def _ways(settings: Settings, line: Line | None) -> Iterator[Check]:
     from rtmw.cli.node_doctor import ways
 
     yield from ways(settings.patterns, ", ".join(line.names if line else settings.wire_interfaces) or None)
+
+
+def _datagrams(line: Line | None) -> Iterator[Check]:
+    """How large datagrams of DDS would be, where the interface is known before the peers are looked up."""
+    from rtmw.net.dds.interfaces import are_named_by_experts, is_sized_by_experts
+
+    if is_sized_by_experts():
+        yield Check("datagrams", "as large as CYCLONEDDS_URI says")
+    elif line is not None and (line.names or are_named_by_experts()):
+        yield Check("datagrams", f"{line.datagram:,} bytes at most")
 
 
 def _peers(settings: Settings, line: Line | None, path: Path) -> Iterator[Check]:

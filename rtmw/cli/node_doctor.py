@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
         yield Check("DDS library", status["public_calls_only"], advice, remark=True)
     for name in (status["interface"] or "").split(", "):
         yield interface(name, status["interface_why"], status["multicast"])
+    yield from datagrams(status)
     yield from pool(status)
     yield receive_buffer()
     yield ports(status["dds_domain"])
@@ -159,6 +161,24 @@ def interface(name: str, why: str, multicast: bool, folder: Path = INTERFACES) -
         advice = f"ip link set {name} multicast on, or name the other hosts with --peers"
         return Check("interface", f"{name} has no multicast", advice)
     return Check("interface", f"{name}: {why}")
+
+
+def datagrams(status: dict[str, Any], folder: Path = INTERFACES) -> Iterator[Check]:
+    """Do those of DDS leave in one frame each? Not if the MTU of an interface was made smaller after the node began."""
+    from rtmw.net.dds.interfaces import datagram_size
+
+    if "datagram" not in status:  # an older node, or one that has not joined
+        return
+    if status["datagram"] is None:
+        yield Check("datagrams", "as large as CYCLONEDDS_URI says")
+        return
+    advice = ""
+    for name in (status["interface"] or "").split(", "):
+        with suppress(OSError, ValueError):  # in a network namespace of the node's own
+            mtu = int((folder / name / "mtu").read_text())
+            if datagram_size([mtu], is_ipv6=False) < status["datagram"]:
+                advice = f"the MTU of {name} is {mtu} now, so IP divides them: start the node again"
+    yield Check("datagrams", f"{status['datagram']:,} bytes at most", advice, remark=True)
 
 
 def receive_buffer(limit: Path = RECEIVE_LIMIT) -> Check:

@@ -160,9 +160,8 @@ class Node:
         self._named = peers
         try:
             with log_captured():
-                kept, participant = wire.join(
-                    replace(self.settings, peers=peers), described, lead(line, self.settings, peers)
-                )
+                line = lead(line, self.settings, peers)
+                kept, participant = wire.join(replace(self.settings, peers=peers), described, line)
         except DDSException as error:
             log_what_it_said(log)
             raise NodeError(
@@ -172,6 +171,7 @@ class Node:
         self._guid = participant.guid.hex
         network.joined(peers)
         self._interfaces = interfaces.used_by(self.settings)
+        self._datagram = None if interfaces.is_sized_by_experts() else line.datagram
         for descriptor in interfaces.sending():
             self._engine.pace(descriptor)
         self._bridge = Bridge(self._engine, participant, self.settings, domain, self._refusals, self._links.is_linked)
@@ -361,6 +361,7 @@ class Node:
         told = self._status.make(self._topics)
         told["undelivered"] = rows_of(self._left)
         told["told_ns"] = CLOCK.monotonic_ns()
+        told["datagram"] = self._datagram
         told["since"], told["swept"], told["guid"] = self._since, self._janitor.swept, self._guid
         told["cut_off"], told["public_calls_only"] = self._cut_off, self._flow.public_calls_only
         told["hearing"] = hearing(self._beacons, self._bridge.discovery.participants.values(), self._named)

@@ -56,6 +56,7 @@ def test_good_settings_are_shown_as_the_node_would_use_them(run: Run, file: Path
         "node": "none runs",
         "DDS domain": "4, names of ROS 2, UDP ports 8400 to 8649",
         "interface": "lo, IPv4",
+        "datagrams": "65,500 bytes at most",
         "peer localhost": "127.0.0.1",
         "peer 127.0.0.1:7410": "127.0.0.1:7410",
         "topics that leave": "camera/*",
@@ -71,6 +72,14 @@ def test_good_settings_are_shown_as_the_node_would_use_them(run: Run, file: Path
         "metrics": "any free port of 127.0.0.1",
         "services": "none",
     }
+
+
+def test_datagrams_that_an_expert_sizes_are_left_to_what_he_says(
+    run: Run, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CYCLONEDDS_URI", "<General><MaxMessageSize>1400B</MaxMessageSize></General>")
+    _, found, _ = checked(run, file, 'dds_domain = 4\ninterface = "lo"\n')
+    assert found["datagrams"] == ("as large as CYCLONEDDS_URI says", "")
 
 
 def test_services_are_shown_with_their_folder_and_where_other_nodes_meet_them(run: Run, file: Path) -> None:

@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 import rtmw
-from rtmw.cli.node_doctor import RECENT_S, checks, clock, interface, peers, ports, receive_buffer, ways
+from rtmw.cli.node_doctor import (
+    RECENT_S,
+    checks,
+    clock,
+    datagrams,
+    interface,
+    peers,
+    ports,
+    receive_buffer,
+    ways,
+)
 from rtmw.cli.node_status import here_only, unmatched_table
 from rtmw.clock import CLOCK
 from rtmw.net.settings import STATUS_TOPIC
@@ -115,6 +125,29 @@ def test_the_interface_has_to_be_up_and_to_multicast(tmp_path: Path, flags: str 
     assert check.found == found
     assert words in check.advice
     assert bool(words) is bool(check.advice)
+
+
+@pytest.mark.parametrize(
+    ("mtu", "datagram", "found", "words"),
+    [
+        ("1500", 1472, "1,472 bytes at most", ""),
+        ("1500", 1452, "1,452 bytes at most", ""),
+        ("9000", 65500, "65,500 bytes at most", ""),
+        (None, 1472, "1,472 bytes at most", ""),
+        ("1280", 1472, "1,472 bytes at most", "the MTU of eth7 is 1280 now, so IP divides them"),
+        ("1500", 65500, "65,500 bytes at most", "the MTU of eth7 is 1500 now, so IP divides them"),
+        ("1500", None, "as large as CYCLONEDDS_URI says", ""),
+    ],
+)
+def test_an_mtu_that_became_smaller_than_the_datagrams_is_a_remark(
+    tmp_path: Path, mtu: str | None, datagram: int | None, found: str, words: str
+) -> None:
+    if mtu is not None:
+        (tmp_path / "eth7").mkdir()
+        (tmp_path / "eth7" / "mtu").write_text(mtu + "\n")
+    (check,) = datagrams({"interface": "eth7", "datagram": datagram}, tmp_path)
+    assert check.advice == (f"{words}: start the node again" if words else "")
+    assert (check.found, check.kind) == (found, "remark" if words else None)
 
 
 def test_an_interface_without_multicast_is_well_where_peers_are_named(tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ class Cable:
         self._carrier = threading.Thread(target=self._carry, daemon=True)
         self.carried = 0
         """Frames that went in."""
+        self.loaded = [0, 0]
+        """Bytes that each end has brought through the slow place."""
         try:
             for end in range(2):
                 self._plug(end)
@@ -115,6 +117,7 @@ class Cable:
         if begins > now and (begins - now) * rate + size > self._faults.queue:
             return None
         self._free_at[end] = begins + size / rate
+        self.loaded[end] += size
         return self._free_at[end]
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ import psutil
 
 from rtmw.addresses import parts
 from rtmw.errors import RtmwError
-from rtmw.net.dds.interfaces import are_named_by_experts, bound
+from rtmw.net.dds.interfaces import DATAGRAM_MOST, are_named_by_experts, bound, datagram_size, mtus
 from rtmw.net.peers import are_ipv6
 from rtmw.net.settings import LOOPBACK, Settings
 
@@ -47,19 +47,25 @@ class Line:
     names: tuple[str, ...]
     """Of interfaces; none: the DDS library chooses."""
     is_ipv6: bool = False
+    datagram: int = DATAGRAM_MOST
+    """Bytes of the largest datagram that leaves by them."""
+
+
+def _line(names: tuple[str, ...], is_ipv6: bool = False) -> Line:
+    return Line(names, is_ipv6, datagram_size(mtus(names), is_ipv6))
 
 
 def choose(settings: Settings) -> Line | None:
     """The interfaces to use now. None: no interface that may be used has an address."""
     if are_named_by_experts():
-        return Line(())
+        return _line(())
     wanted = settings.wire_interfaces
     has_ipv4, has_ipv6 = _having(_ipv4()), _having(_ipv6())
     is_ipv6 = are_ipv6(settings.peers) or not any(_fits(name, wanted) for name in has_ipv4)
     names = [name for name in (has_ipv6 if is_ipv6 else has_ipv4) if _fits(name, wanted)]
     if not wanted:
-        return Line((), is_ipv6 and bool(names))  # with loopback alone it waits for another one, and carries meanwhile
-    return Line(tuple(name for name in wanted if name in names), is_ipv6) if names else None
+        return _line((), is_ipv6 and bool(names))  # with loopback alone it waits for another one, and carries meanwhile
+    return _line(tuple(name for name in wanted if name in names), is_ipv6) if names else None
 
 
 def leading(peers: tuple[str, ...]) -> tuple[str, ...]:
@@ -85,7 +91,7 @@ def lead(line: Line, settings: Settings, peers: tuple[str, ...]) -> Line:
     DDS library takes one that is up, such as the bridge of containers, and stays there."""
     if line.names or are_named_by_experts():
         return line
-    return Line(leading(peers) or (LOOPBACK,), line.is_ipv6)
+    return _line(leading(peers) or (LOOPBACK,), line.is_ipv6)
 
 
 def why_none(settings: Settings) -> str:

@@ -48,6 +48,9 @@ _NODES_MOST = 120
 """DDS participants of a host and domain that get ports."""
 
 
+_RTPS_HEADS = 128
+"""Bytes of a datagram that no fragment takes: RTPS' header, time stamp and destination, the head of the fragment with a
+hash of its key, and HEARTBEAT_FRAG."""
 _LOOK_S = 10
 """How often a participant tells those that it knows, and peers, that it is there."""
 _LOOKED_FOR = 4
@@ -64,10 +67,9 @@ dds.dds_qset_writer_batching.argtypes = [ctypes.c_void_p, ctypes.c_bool]
 
 
 def configuration(settings: Settings, line: Line) -> str:
-    """Cyclone DDS' settings. Datagrams are as large as UDP allows: fewer of them is what makes a loopback or a link
-    with jumbo frames fast, and IP divides them where it must. Data not acknowledged yet fit, with one large
-    message more, into a receive buffer of 4 MiB, of which the kernel makes 8: data that do not fit are lost, and sent
-    anew."""
+    """Cyclone DDS' settings. Datagrams are as large as the line carries in one piece (datagram_size). Data not
+    acknowledged yet fit, with one large message more, into a receive buffer of 4 MiB, of which the kernel makes 8: data
+    that do not fit are lost, and sent anew."""
     named = "".join(map(_interface, line.names))
     interfaces = f"<Interfaces>{named}</Interfaces>" if named else ""
     interfaces += "<RedundantNetworking>true</RedundantNetworking>" if len(line.names) > 1 else ""
@@ -77,7 +79,8 @@ def configuration(settings: Settings, line: Line) -> str:
     return (
         "<CycloneDDS><Domain>"
         f"<General>{interfaces}{unicast}"
-        "<MaxMessageSize>65500B</MaxMessageSize><FragmentSize>65000B</FragmentSize></General>"
+        f"<MaxMessageSize>{line.datagram}B</MaxMessageSize><MaxRexmitMessageSize>{line.datagram}B</MaxRexmitMessageSize>"
+        f"<FragmentSize>{line.datagram - _RTPS_HEADS}B</FragmentSize></General>"
         f"<Discovery><LeaseDuration>{settings.lease}s</LeaseDuration><SPDPInterval>{_LOOK_S}s</SPDPInterval>"
         f"<ParticipantIndex>auto</ParticipantIndex>"
         f"<MaxAutoParticipantIndex>{_NODES_MOST - 1}</MaxAutoParticipantIndex>"
