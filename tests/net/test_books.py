@@ -9,7 +9,7 @@ import pytest
 import rtmw
 from rtmw import Reliability
 from tests.net.hosts import PATIENCE, Host, wait_until
-from tests.net.ways import BOTH_WAYS
+from tests.net.ways import BOTH_WAYS, LINK
 
 SHORT = ("--lease", "1")
 PAIRS = [
@@ -24,11 +24,17 @@ PAIRS = [
 class Stream:
     """Numbers from a publisher of one host to a subscriber of another one."""
 
-    def __init__(self, here: Host, there: Host, offered: Reliability, asked: Reliability) -> None:
-        topic = f"books/{here.number}/{offered.name}/{asked.name}"
-        self.subscriber = rtmw.Subscriber(topic, domain=there.domain, reliability=asked, depth=10_000)
-        self.publisher = rtmw.Publisher(topic, domain=here.domain, reliability=offered, max_blocking=PATIENCE)
+    def __init__(self, here: Host, there: Host, offered: Reliability, asked: Reliability, history: int = 0) -> None:
+        self._topic, self._offered = f"books/{here.number}/{offered.name}/{asked.name}", offered
+        self.history = history
+        self.subscriber = rtmw.Subscriber(self._topic, domain=there.domain, reliability=asked, depth=10_000)
+        self.publisher = self.publisher_of(here)
         self.sent, self.got = 0, list[int]()
+
+    def publisher_of(self, here: Host) -> rtmw.Publisher[bytes]:
+        return rtmw.Publisher(
+            self._topic, domain=here.domain, reliability=self._offered, history=self.history, max_blocking=PATIENCE
+        )
 
     def send(self, count: int = 1) -> None:
         for _ in range(count):
@@ -84,3 +90,38 @@ def test_what_was_published_is_received_or_counted_though_nodes_die(
         assert len(stream.got) == len({*stream.got})
         assert stream.sent - sent == len(stream.got) - got + stream.told() - told, stream.publisher.topic
     assert all(stream.told() > told for stream, (_, _, told) in zip(streams, before, strict=True))
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("history", [0, 8])
+def test_the_first_messages_of_a_restarted_publisher_come_or_are_counted(
+    hosts: tuple[Host, Host], history: int
+) -> None:
+    for host in hosts:
+        host.start(*SHORT)
+    reliable = Reliability.RELIABLE
+    stream = Stream(*hosts, reliable, reliable, history)
+    topic = stream.publisher.topic
+    wait_until(stream.reaches, "no stream")
+    sent, got, told = stream.sent, len(stream.got), stream.told()
+    for _ in range(2):
+        stream.publisher.close()
+        wait_until(lambda: not hosts[0].crossed("out", topic), "the route stays")
+        stream.publisher = stream.publisher_of(hosts[0])
+        stream.send(50)
+        wait_until(stream.reaches, "no stream again")
+        assert stream.got == sorted({*stream.got})
+        assert stream.sent - sent == len(stream.got) - got + stream.told() - told
+
+
+@pytest.mark.parametrize("hosts", [LINK], indirect=True)
+def test_a_topic_of_which_some_publishers_keep_messages_and_others_do_not_comes_once(pair: tuple[Host, Host]) -> None:
+    stream = Stream(*pair, Reliability.RELIABLE, Reliability.RELIABLE)
+    wait_until(stream.reaches, "no stream")
+    for stream.history in (8, 0):
+        before, stream.publisher = stream.publisher, stream.publisher_of(pair[0])
+        stream.send(50)
+        wait_until(stream.reaches, "no stream from the other publisher")
+        assert stream.got == sorted({*stream.got})
+        assert stream.got[0] + len(stream.got) + stream.told() == stream.sent
+        before.close()

@@ -56,7 +56,7 @@ PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     int code = rtmw_subscriber_open(core->region, topic, type, &qos, &out->subscriber);
     if (code != RTMW_OK) return failed(route, out, fail(state->error, topic, code));
     out->engine = core;
-    out->topic = flow_topic(topic, type ? type->identity : 0);
+    out->topic = topic_number(topic, type ? type->identity : 0);
     out->reliable = reliability == RTMW_RELIABLE;
     out->timely = reliability == RTMW_TIMELY;
     out->lane = (uint8_t)reliability;
@@ -116,7 +116,7 @@ PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     int code = rtmw_publisher_open(core->region, topic, type, &qos, &in->publisher);
     if (code != RTMW_OK) return failed(route, in, fail(state->error, topic, code));
     in->engine = core;
-    in->topic = flow_topic(topic, type ? type->identity : 0);
+    in->topic = topic_number(topic, type ? type->identity : 0);
     in->reader = reader;
     in->reliable = reliability == RTMW_RELIABLE;
     in->lane = (uint8_t)lane;

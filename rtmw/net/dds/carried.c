@@ -32,12 +32,9 @@ void carried_close(struct engine *e)
     e->carried = NULL;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t with) { return (hash ^ with) * UINT64_C(0x9E3779B97F4A7C15) ^ hash >> 29; }
-
 struct carried_place carried_find(struct engine *e, uint64_t topic, uint8_t lane, uint64_t origin)
 {
-    uint64_t of = mix(mix(mix(topic, e->wire_domain), origin), lane & LANE_RELIABILITY);
-    return carried_place_of(e->carried, of | 1);
+    return carried_place_of(e->carried, carried_key(topic, e->wire_domain, lane & LANE_RELIABILITY, origin));
 }
 
 /* ---- outbound ---- */
@@ -46,9 +43,11 @@ void carried_begin(struct outbound *o)
 {
     if (o->is_plain) return;
     o->resumes = o->sent == 0;
-    o->carried = carried_find(o->engine, o->topic, o->lane, 0);
+    o->carried = carried_find(o->engine, o->topic, o->lane, CARRIED_OUT);
+    o->numbers = carried_find(o->engine, o->topic, o->lane, CARRIED_LANE);
     struct carried *c = carried_at(&o->carried);
     if (!c) return;
+    if (!o->sent) carried_align(c, carried_at(&o->numbers), o->subscriber);
     if (load_relaxed(&c->sequence) > o->sent) o->ahead = load_relaxed(&c->sequence) - o->sent;
     o->ahead += carried_not_sent(c, o->subscriber, o->history > 0);
 }
@@ -79,6 +78,7 @@ void carried_reached(struct outbound *o)
     if (load_relaxed(&c->sequence) != o->sent + o->ahead) carried_sent(o);
     for (uint32_t band = 0; band < BANDS; band++)
         if (!lookahead_count(&o->lookahead, band)) carried_come_to(c, o->subscriber, band);
+    carried_tell_lane(c, carried_at(&o->numbers));
 }
 
 void carried_pass(struct outbound *o, const rtmw_message *m)

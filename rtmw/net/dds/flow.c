@@ -30,8 +30,6 @@ struct told { /* a sample of flow control, as CDR, little endian: rtmw::Flow */
 
 _Static_assert(sizeof(struct told) == 16, "nodes of all versions read it");
 
-uint64_t flow_topic(const char *topic, uint64_t type) { return fnv1a_text(FNV_BASIS ^ type, topic); }
-
 static void send(struct inbound *i, uint64_t now)
 {
     struct engine *e = i->engine;

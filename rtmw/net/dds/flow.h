@@ -23,7 +23,6 @@ struct pause {
 };
 
 /* flow.c. Open and close: Python's thread, without a lock. Idempotent: a pause that is told again lasts longer, and no more. */
-uint64_t flow_topic(const char *topic, uint64_t type);
 int flow_open(struct engine *, dds_entity_t writer, dds_entity_t reader);
 void flow_close(struct engine *);
 void flow_tell(

@@ -38,7 +38,8 @@ struct outbound {
     struct lookahead lookahead;
     uint64_t advance; /* bytes that may be taken in advance (advance.c). Reckoned anew before each look at the bus */
     uint64_t sent, bytes, expired, refused, blocked, packs, uncopied; /* the sender thread only */
-    struct carried_place carried; /* not of one for plain programs. The sender only, as the next three */
+    struct carried_place carried; /* not of one for plain programs. The sender only, as the next four */
+    struct carried_place numbers; /* CARRIED_LANE */
     uint64_t ahead;         /* messages that were lost before they were sent: a trailer's number counts them, too */
     uint64_t missed;        /* those of them that the bus could not keep for this route */
     uint64_t last;          /* the sequence of the last sample that DDS took; 0: none yet. Others load it, atomically */

@@ -33,7 +33,7 @@ enum lane { LANE_RELIABILITY = 3, LANE_KEEPS = 4, LANE_NODES = 8, LANE_REPEATS =
 /* carried.c */
 bool carried_open(struct engine *, const char *path); /* makes the file, if it is not there. false: errno says why */
 void carried_close(struct engine *);
-/* origin 0: outbound */
+/* origin: as of carried_key */
 struct carried_place carried_find(struct engine *, uint64_t topic, uint8_t lane, uint64_t origin);
 void carried_begin(struct outbound *);                      /* as it opens */
 void carried_take(struct outbound *, rtmw_message *);       /* it is in its queue; these three: the sender only */

@@ -8,15 +8,16 @@
 
 static PyObject *Bus_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"domain", "carried", NULL};
-    unsigned int domain;
+    static char *names[] = {"domain", "carried", "wire_domain", NULL};
+    unsigned int domain, wire_domain = 0;
     const char *carried = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "I|z", names, &domain, &carried)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "I|zI", names, &domain, &carried, &wire_domain)) return NULL;
     Bus *self = (Bus *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     int code = rtmw_attach(domain, &self->region);
     if (code == RTMW_OK) rtmw_serve_peers(self->region);
     self->holders = 1;
+    self->wire_domain = wire_domain;
     if (code == RTMW_OK && carried && !(self->carried = carried_map(carried)))
         return PyErr_SetFromErrnoWithFilename(PyExc_OSError, carried), Py_DECREF(self), NULL;
     if (code == RTMW_OK) return (PyObject *)self;
@@ -84,6 +85,7 @@ static PyObject *Line_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     if (!self->core) return Py_DECREF(self), PyErr_NoMemory();
     *self->core = (struct line){.region = ((Bus *)bus)->region,
                                 .carried = ((Bus *)bus)->carried,
+                                .wire_domain = ((Bus *)bus)->wire_domain,
                                 .began_ns = now_monotonic_ns(),
                                 .site = site,
                                 .zero_copy_most = zero_copy_most,

@@ -19,6 +19,7 @@ typedef struct {
     PyObject_HEAD
     rtmw_region *region; /* until it is closed, and all of its lines are */
     struct carried *carried;
+    uint32_t wire_domain;
     bool is_closed;
     Py_ssize_t holders; /* of `region`: its lines, and itself until it is closed */
 } Bus;

@@ -87,9 +87,10 @@ class Connection:
 class Bus:
     """Attached to a domain, as one participant for all lines of a node."""
 
-    def __new__(cls, domain: int, carried: str | None = None) -> Bus:
-        """`carried`: the file of the table that says, over restarts, how far RELIABLE lanes were carried; it is made if
-        it is not there. Raises RtmwError where the domain cannot be attached, and OSError for the file."""
+    def __new__(cls, domain: int, carried: str | None = None, wire_domain: int = 0) -> Bus:
+        """`carried`: the file of the table that says, over restarts, how far lanes were carried; it is made if it is
+        not there; None: it is not known. `wire_domain`: the DDS domain of the node. Raises RtmwError where the domain
+        cannot be attached, and OSError for the file."""
 
     def close(self) -> None:
         """Detach once all lines are closed. Idempotent."""
@@ -159,11 +160,13 @@ class Line:
         min_interval_ns: int,
         lease_ns: int,
         carried: int = 0,
+        is_followed: bool = False,
     ) -> Route:
         """Send what publishers of just this reliability publish on this host: nothing before the peer has opened its
         inbound route of this number, which tells it so by credit.
 
         `carried`: by which the table of the Bus knows the lane and the peer, over restarts; 0: it does not.
+        `is_followed`: what was published since a route before this one is new to the peer, though the bus keeps it.
         `number`: from 1, larger than any before of this side of the line; both directions count apart. The two sides
         agree on the rest by controls. Open it before the control that announces it: a peer that opens its route first
         breaks a rule of the wire. Raises ValueError for a number that is not larger.
@@ -185,15 +188,14 @@ class Line:
         max_size: int = 0,
         max_rate: int = 0,
         on_bus: dict[int, int] = ...,
-        carried: int = 0,
         begins: int = 0,
     ) -> Route:
         """Publish on this host what the peer sends by this number.
 
         `on_bus`: the newest source time of each remote publisher of which the bus has messages (neighbours.on_bus), for
-        64 of them: kept messages up to it are passed over, and counted as old. `carried`: as of `outbound`;
-        `begins`: as the peer says: what its messages before this route have not brought here is counted as lost, and
-        told to RELIABLE subscribers that were there.
+        64 of them: kept messages up to it are passed over, and counted as old. `begins`: as the peer says: what its
+        messages before this route have not brought here, over this line or another way, is counted as lost, and told to
+        subscribers that were there.
 
         `origin`: of the peer's region, as `neighbours.origin` has it, so that publishers have the same identity
         everywhere. `window`: bytes that may be on their way or wait here (and one message more); 1 MiB and more for far

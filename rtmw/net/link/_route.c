@@ -47,21 +47,30 @@ static PyObject *taken(unsigned int number)
                         "route %u: one of this number or a higher one was opened before in this direction", number);
 }
 
+/* By which the table knows the lane, whichever way it takes; origin: as of carried_key. */
+static uint64_t lane_key(const struct line *l, const char *topic, const rtmw_type *type, int reliability,
+                         uint64_t origin)
+{
+    uint64_t number = topic_number(topic, type ? type->identity : 0);
+    return carried_key(number, l->wire_domain, (uint32_t)reliability, origin);
+}
+
 PyObject *Line_outbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"number",  "topic",           "type",     "reliability", "depth",
-                            "history", "min_interval_ns", "lease_ns", "carried",     NULL};
+    static char *names[] = {"number",          "topic",    "type",    "reliability", "depth", "history",
+                            "min_interval_ns", "lease_ns", "carried", "is_followed", NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic;
     PyObject *given;
     rtmw_type space;
     const rtmw_type *type;
     unsigned int number, depth, history;
-    int reliability;
+    int reliability, is_followed = 0;
     unsigned long long min_interval_ns, lease_ns, carried = 0;
     struct line *core = open_line(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "IsOiIIKK|K", names, &number, &topic, &given,
-                                              &reliability, &depth, &history, &min_interval_ns, &lease_ns, &carried))
+    if (!core ||
+        !PyArg_ParseTupleAndKeywords(args, keywords, "IsOiIIKK|Kp", names, &number, &topic, &given, &reliability,
+                                     &depth, &history, &min_interval_ns, &lease_ns, &carried, &is_followed))
         return NULL;
     if (!number) return PyErr_Format(PyExc_ValueError, "numbers of routes begin at 1");
     Route *route = read_type(given, &space, &type) ? new_route(state, self) : NULL;
@@ -80,7 +89,8 @@ PyObject *Line_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     out->resends = reliability != RTMW_TIMELY;
     out->ceilings.max_priority = BANDS - 1;
     if (out->reliable) rtmw_subscriber_resume(out->subscriber, core->key);
-    told_open_out(out, carried, history > 0);
+    out->resumes = is_followed || !history;
+    told_open_out(out, carried, lane_key(core, topic, type, reliability, CARRIED_LANE), history > 0);
     bool is_new;
     Py_BEGIN_ALLOW_THREADS
     is_new = out_open(out);
@@ -102,9 +112,9 @@ static void take_on_bus(struct in *in, PyObject *given)
 
 PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"number",  "topic",     "type",   "reliability",  "priority", "depth",    "history",
-                            "origin",  "wants_old", "window", "max_priority", "max_size", "max_rate", "on_bus",
-                            "carried", "begins",    NULL};
+    static char *names[] = {"number",   "topic",  "type",      "reliability", "priority",     "depth",
+                            "history",  "origin", "wants_old", "window",      "max_priority", "max_size",
+                            "max_rate", "on_bus", "begins",    NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic, *origin;
     PyObject *given, *on_bus = NULL;
@@ -112,12 +122,11 @@ PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     const rtmw_type *type;
     unsigned int number, depth, history, max_priority = BANDS - 1;
     int reliability, priority, wants_old;
-    unsigned long long window, max_size = 0, max_rate = 0, carried = 0, begins = 0;
+    unsigned long long window, max_size = 0, max_rate = 0, begins = 0;
     struct line *core = open_line(self);
-    if (!core ||
-        !PyArg_ParseTupleAndKeywords(args, keywords, "IsOiiIIspK|IKKO!KK", names, &number, &topic, &given, &reliability,
-                                     &priority, &depth, &history, &origin, &wants_old, &window, &max_priority,
-                                     &max_size, &max_rate, &PyDict_Type, &on_bus, &carried, &begins))
+    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "IsOiiIIspK|IKKO!K", names, &number, &topic, &given,
+                                              &reliability, &priority, &depth, &history, &origin, &wants_old, &window,
+                                              &max_priority, &max_size, &max_rate, &PyDict_Type, &on_bus, &begins))
         return NULL;
     if (!number) return PyErr_Format(PyExc_ValueError, "numbers of routes begin at 1");
     if (!window) return PyErr_Format(PyExc_ValueError, "a window of 0 bytes: nothing could come");
@@ -137,7 +146,7 @@ PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     in->ceilings = (struct ceilings){max_priority, max_size, max_rate};
     rate_limit_set(&in->rate, max_rate);
     take_on_bus(in, on_bus);
-    told_open_in(in, carried, begins);
+    told_open_in(in, lane_key(core, topic, type, reliability, in->origin), begins);
     if (in_open(in)) return (PyObject *)route;
     rtmw_publisher_close(in->publisher);
     return failed(route, taken(number));

@@ -25,6 +25,8 @@ class OpenOut(NamedTuple):
     asked: Wanted
     verdict: Verdict
     """Its ceilings hold for what is sent."""
+    is_followed: bool
+    """The peer has wanted the lane ever since an earlier route of this line: what was published since is new to it."""
 
     def asks(self, begins: int) -> Open:
         """`begins`: messages of the lane before this route."""

@@ -118,7 +118,7 @@ class IncomingRoutes:
         if wanted is None:
             refusal = Refusal("unwanted", "nobody here wants messages of this type")
             self._refuse(asked.route, asked.topic, refusal, verdict)
-        elif lane in self._open_lanes or self._is_taken(lane):
+        elif lane.base in self._open_lanes or self._is_taken(lane):
             if lane in self._waiting:
                 raise Violation(f"route {asked.route} is opened beside others of the same publishers")
             self._waiting[lane], self._lanes[asked.route] = asked, lane
@@ -126,7 +126,7 @@ class IncomingRoutes:
             self._denied.pop(asked.topic, None)
             self._side.explained.add(asked.topic)
             self.routes.put(asked.topic, asked.route, Incoming(asked, lane, type, verdict, wanted.history > 0))
-            self._open_lanes.add(lane)
+            self._open_lanes.add(lane.base)
             self._side.changes += 1
             self._side.act(do.OpenIn(asked.route, asked, type, wanted, verdict))
 
@@ -216,7 +216,7 @@ class IncomingRoutes:
     def _forget(self, number: int) -> None:
         route = self.routes.at(number)
         self.routes.pop(number)
-        self._open_lanes.remove(route.lane)
+        self._open_lanes.remove(route.lane.base)
         self._side.explained.add(route.lane.topic)
         self._side.memory.drop(number)
         self._side.changes += 1
@@ -237,7 +237,7 @@ class IncomingRoutes:
 
     def freed(self, lane: Lane) -> None:
         """No earlier route of the lane is there any more: one that waits for its end is opened."""
-        waiting = self._waiting.pop(lane, None)
+        waiting = self._waiting.pop(lane.base, None) or self._waiting.pop(lane.base._replace(keeps=True), None)
         if waiting is None:
             return
         del self._lanes[waiting.route]

@@ -86,7 +86,7 @@ struct out {
     uint32_t depth, depth_now; /* asked for, and told to the bus: for messages that cost `weight` */
     uint64_t min_interval_ns, weight;
     uint64_t missed, lost;        /* as the subscriber of the bus has counted; those of them that have got numbers */
-    struct carried_place carried; /* of a RELIABLE one */
+    struct carried_place carried, numbers; /* of its lane towards the peer; CARRIED_LANE */
     uint64_t begins, numbered;    /* messages of its lane before it, sent or lost; those with a number, of all bands */
     bool resumes;                 /* it goes on where the line before ended, or where the bus is */
     struct lookahead lookahead;
@@ -125,7 +125,7 @@ void out_fit(struct out *);
 
 /* told.c. Open: before anybody else has the route; key: of its lane and peer, 0: nothing is told. Under the lock of the line: was
  * this one published since the lane was carried last; it has a number now; nobody is to get it; the bus has no more. */
-void told_open_out(struct out *, uint64_t key, bool begins_in_the_past);
+void told_open_out(struct out *, uint64_t key, uint64_t lane, bool begins_in_the_past);
 bool told_is_new(const struct out *, const rtmw_message *);
 void told_numbered(struct out *, const rtmw_message *, uint64_t now);
 void told_passed(struct out *, const rtmw_message *);
@@ -266,6 +266,7 @@ struct peer_clock {
 struct line {
     rtmw_region *region;
     struct carried *carried; /* the table; NULL: there is none */
+    uint32_t wire_domain;
     uint64_t began_ns;
     uint64_t site, zero_copy_most;
     uint8_t hops;

@@ -54,7 +54,7 @@ class Linked:
         self._elder_by = CLOCK.monotonic() + settings.link.lease
         self._on_bus, self._region = on_bus, region
         self.number, self.line, self.peer, self.name = number, line, peer, name
-        self.control = Control(name, rights, settings, lambda lane: lane in self._taken)
+        self.control = Control(name, rights, settings, lambda lane: lane.base in self._taken)
         self.out: dict[int, Out] = {}
         self.into: dict[int, In] = {}
         self.since = CLOCK.wall()
@@ -223,7 +223,7 @@ class Linked:
         for number, one in [*self.into.items()]:
             if one.route.delivered():
                 self._close_in(number)
-        return {one.lane for one in self.into.values()}
+        return {one.lane.base for one in self.into.values()}
 
     def close(self, words: str, park_ns: int = 0) -> None:
         """End the line, with all that waits. Idempotent."""
@@ -276,7 +276,7 @@ class Linked:
         kept = (offer.depth, effect.asked.min_interval_ns)
         route = self.line.outbound(
             effect.route, lane.topic, wire_type(offer.type), lane.reliability, kept[0], offer.history, kept[1],
-            int(self._settings.link.lease * 1e9) if is_reliable else 0, self._carried("out", lane),
+            int(self._settings.link.lease * 1e9) if is_reliable else 0, self._carried(lane), effect.is_followed,
         )  # fmt: skip
         self._mouth.add(pack(effect.asks(route.begins())))
         if self._is_leaving:
@@ -284,9 +284,9 @@ class Linked:
         out = self.out[effect.route] = Out(lane, offer.type.name, route, effect.verdict, kept)
         self._limit(out)
 
-    def _carried(self, way: str, lane: Lane) -> int:
-        """By which the next node of this host, too, knows how far a lane was carried to or from the peer."""
-        words = repr((way, self._settings.wire_domain, self.name, self._region, lane)).encode()
+    def _carried(self, lane: Lane) -> int:
+        """By which the next node of this host, too, knows how far a lane was carried to the peer."""
+        words = repr((self._settings.wire_domain, self.name, self._region, lane.base)).encode()
         return int.from_bytes(blake2b(words, digest_size=8).digest()) | 1
 
     def _limit(self, out: Out) -> None:
@@ -344,7 +344,7 @@ class Linked:
         route = self.line.inbound(
             effect.route, asked.topic, wire_type(effect.type), asked.reliability, asked.priority, asked.depth,
             asked.history, self._region, effect.asked.history > 0, self._window, *verdict.ceilings,
-            self._on_bus(asked.topic) if asked.history else {}, self._carried("in", lane), asked.begins,
+            self._on_bus(asked.topic) if asked.history else {}, asked.begins,
         )  # fmt: skip
         self.into[effect.route] = In(asked, lane, effect.type.name, route)
         self._mouth.add(pack(effect.agrees()))

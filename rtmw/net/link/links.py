@@ -96,7 +96,7 @@ class Links:
         )  # fmt: skip
         self.register = Register(hello, lambda: secrets.randbits(62) + 1)
         self.joins, self.twins = Joins(self), Twins(self)
-        self._bus = Bus(domain.id, beside(domain.id, domain.region.nonce, "carried"))
+        self._bus = Bus(domain.id, beside(domain.id, domain.region.nonce, "carried"), settings.wire_domain)
         self._topics: Mapping[str, LocalTopic] = {}
         self._doors: dict[str, tuple[Door, Listening]] = {}
         self._dialling: dict[str, asyncio.Task[None]] = {}

@@ -22,7 +22,12 @@ class Lane(NamedTuple):
     """The identity of the type."""
     reliability: Reliability
     keeps: bool
-    """Messages for late subscribers."""
+    """Messages for late subscribers: one of its publishers does."""
+
+    @property
+    def base(self) -> Lane:
+        """The lane, whether it keeps messages or not: there is one route for both, for each of two would carry all."""
+        return self._replace(keeps=False)
 
 
 @dataclass(frozen=True)
@@ -83,8 +88,9 @@ def lanes_of(topic: str, publishers: Iterable[Publishing]) -> dict[Lane, Offer]:
     """The lanes of a topic, with what each offers: the most that one of its publishers does."""
     groups = dict[Lane, list[Publishing]]()
     for one in publishers:
-        groups.setdefault(Lane(topic, one.type.identity, one.reliability, one.history > 0), []).append(one)
-    return {lane: _offer(of) for lane, of in groups.items()}
+        groups.setdefault(Lane(topic, one.type.identity, one.reliability, False), []).append(one)
+    offers = {lane: _offer(of) for lane, of in groups.items()}
+    return {lane._replace(keeps=offer.history > 0): offer for lane, offer in offers.items()}
 
 
 def _offer(publishers: Sequence[Publishing]) -> Offer:

@@ -57,6 +57,9 @@ class OutgoingRoutes:
         self._refused = ByTopic[Lane, Refusal]()
         """By the peer, until it says again what it wants of the topic."""
         self._numbers: dict[Lane, int] = {}
+        """Of routes, by `Lane.base`."""
+        self._followed = ByTopic[Lane, None]()
+        """By `Lane.base`: the peer has wanted it ever since it had a route, though its publishers may have left."""
         self._last = 0
         self._has_left = False
         """The peer ends, and takes nothing RELIABLE any more."""
@@ -165,6 +168,9 @@ class OutgoingRoutes:
         self._advertise(topic, may_leave and bool(publishers))
         if wanted and may_leave:
             lanes = lanes_of(topic, publishers)
+        for base in self._followed.keys(topic):
+            if not may_leave or asked_of(wanted, base.type) is None:
+                self._followed.pop(base)
         for number in self.routes.keys(topic):
             route = self.routes.at(number)
             if not verdict.allowed:
@@ -194,7 +200,7 @@ class OutgoingRoutes:
         self._side.say(Close(number, sent))
         route = self.routes.pop(number)
         if route is not None:
-            del self._numbers[route.lane]
+            del self._numbers[route.lane.base]
             self._side.explained.add(route.lane.topic)
             self.see(route.lane.topic)
 
@@ -235,12 +241,15 @@ class OutgoingRoutes:
     def _need(self, lane: Lane, offer: Offer, asked: Wanted, verdict: Verdict) -> None:
         if self._has_left and lane.reliability is Reliability.RELIABLE:
             return
-        number = self._numbers.get(lane)
+        number = self._numbers.get(lane.base)
         if number is None:
             if not self._refused.has_key(lane):
                 self._open(Outgoing(lane, offer, asked, verdict))
             return
         route = self.routes.at(number)
+        if route.lane != lane:  # its publishers keep messages now, or no more
+            route.is_changing = True
+            self._leave(number, route)
         if route.is_changing:
             return  # it is opened again when it has left
         if route.is_leaving:
@@ -254,10 +263,12 @@ class OutgoingRoutes:
         """The route of this side is there first: nothing that is published from now on is missed."""
         self._last += 1
         lane = route.lane
-        self._numbers[lane] = self._last
+        self._numbers[lane.base] = self._last
         self._side.explained.add(lane.topic)
         self.routes.put(lane.topic, self._last, route)
-        self._side.act(do.OpenOut(self._last, lane, route.offer, route.asked, route.verdict))
+        is_followed = self._followed.has_key(lane.base)
+        self._followed.put(lane.topic, lane.base, None)
+        self._side.act(do.OpenOut(self._last, lane, route.offer, route.asked, route.verdict, is_followed))
 
     def _leave(self, number: int, route: Outgoing) -> None:
         if not route.is_leaving:
@@ -266,6 +277,6 @@ class OutgoingRoutes:
 
     def _drop(self, number: int, route: Outgoing) -> None:
         self.routes.pop(number)
-        del self._numbers[route.lane]
+        del self._numbers[route.lane.base]
         self._side.explained.add(route.lane.topic)
         self._side.act(do.DropOut(number))

@@ -26,13 +26,15 @@ static void write_sequence(const struct out *o, struct carried *c)
     store_relaxed(&c->sequence, o->begins + o->numbered);
 }
 
-void told_open_out(struct out *o, uint64_t key, bool begins_in_the_past)
+void told_open_out(struct out *o, uint64_t key, uint64_t lane, bool begins_in_the_past)
 {
     if (!key) return;
     o->carried = carried_place_of(o->line->carried, key | 1);
+    o->numbers = carried_place_of(o->line->carried, lane);
     struct carried *c = carried_at(&o->carried);
     if (!c) return;
-    o->resumes = !begins_in_the_past || load_relaxed(&c->at_ns) < o->line->began_ns;
+    carried_align(c, carried_at(&o->numbers), o->subscriber);
+    o->resumes = o->resumes || load_relaxed(&c->at_ns) < o->line->began_ns;
     o->begins = load_relaxed(&c->sequence) + carried_not_sent(c, o->subscriber, begins_in_the_past);
     write_sequence(o, c);
     told_reached(o);
@@ -73,15 +75,15 @@ void told_reached(struct out *o)
     if (!c || owes_numbers(o)) return;
     for (uint32_t band = 0; band < BANDS; band++)
         if (!lookahead_count(&o->lookahead, band)) carried_come_to(c, o->subscriber, band);
+    carried_tell_lane(c, carried_at(&o->numbers));
 }
 
 /* ---- in ---- */
 
 void told_open_in(struct in *i, uint64_t key, uint64_t begins)
 {
-    if (!key) return;
     i->begins = begins;
-    i->carried = carried_place_of(i->line->carried, key | 1);
+    i->carried = carried_place_of(i->line->carried, key);
     struct carried *c = carried_at(&i->carried);
     if (!c) return;
     uint64_t last = load_relaxed(&c->sequence), lost = last && begins > last ? begins - last : 0;

@@ -78,8 +78,9 @@ static uint32_t gap_of(struct carried *c, rtmw_subscriber *subscriber, uint32_t 
 {
     uint32_t begins = rtmw_subscriber_number(subscriber, (uint8_t)band);
     int32_t further = (int32_t)(begins - load_relaxed(&c->number[band]));
-    if (load_relaxed(&c->bands) & (1u << band)) return further > 0 ? (uint32_t)further : 0;
-    if (begins_in_the_past) return 0;
+    bool is_known = load_relaxed(&c->bands) & (1u << band);
+    if (is_known && (further >= 0 || begins_in_the_past)) return further > 0 ? (uint32_t)further : 0;
+    if (begins_in_the_past) return 0; /* else it is new, or of another life of the topic */
     store_relaxed(&c->number[band], begins);
     store_release(&c->bands, load_relaxed(&c->bands) | 1u << band);
     return 0;
@@ -112,4 +113,32 @@ void carried_come_to(struct carried *c, rtmw_subscriber *subscriber, uint32_t ba
     if (!(load_relaxed(&c->bands) & (1u << band))) return;
     uint32_t number = rtmw_subscriber_number(subscriber, (uint8_t)band);
     if ((int32_t)(number - load_relaxed(&c->number[band])) > 0) store_relaxed(&c->number[band], number);
+}
+
+/* ---- both ways ---- */
+
+enum { ALL_BANDS = (1 << BANDS) - 1 };
+
+/* Sequences count the messages of a lane as the bus numbers them, but for those that are to be missed by nobody. So the entries
+ * of all ways and peers have one scale, and a receiver knows by its last message over one way what is missing before the first one
+ * over another. */
+void carried_align(struct carried *c, struct carried *lane, rtmw_subscriber *subscriber)
+{
+    uint64_t sum = 0;
+    if (load_relaxed(&c->sequence) || load_relaxed(&c->bands)) return;
+    for (uint32_t band = 0; band < BANDS; band++) sum += rtmw_subscriber_number(subscriber, (uint8_t)band);
+    if (lane) {
+        store_relaxed(&lane->at_ns, now_monotonic_ns());
+        sum -= load_relaxed(&lane->sequence);
+    }
+    store_relaxed(&c->sequence, sum <= INT64_MAX ? sum : 0);
+}
+
+void carried_tell_lane(const struct carried *c, struct carried *lane)
+{
+    uint64_t sum = 0;
+    if (!lane || load_relaxed(&c->bands) != ALL_BANDS) return;
+    for (uint32_t band = 0; band < BANDS; band++) sum += load_relaxed(&c->number[band]);
+    sum -= load_relaxed(&c->sequence);
+    if (load_relaxed(&lane->sequence) != sum) store_relaxed(&lane->sequence, sum);
 }

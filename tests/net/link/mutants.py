@@ -54,7 +54,7 @@ def _forgets_what_left(self: OutgoingRoutes, number: int, sent: int) -> None:
     self._side.say(Close(number, sent))
     route = self.routes.pop(number)
     if route is not None:
-        del self._numbers[route.lane]
+        del self._numbers[route.lane.base]
 
 
 def _one_lane_a_topic(wanted: tuple[Wanted, ...], type_: int) -> Wanted | None:
@@ -91,7 +91,7 @@ def _waits_for_nobody(self: IncomingRoutes, asked: Open, type: MessageType, verd
 
 def _opens_twice(self: OutgoingRoutes, route: Outgoing) -> None:
     _open(self, route)
-    del self._numbers[route.lane]
+    del self._numbers[route.lane.base]
 
 
 def _stays(self: OutgoingRoutes, leaving: Leaving) -> None:

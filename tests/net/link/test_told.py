@@ -30,7 +30,7 @@ def open_out(line: Line, number: int = 1, depth: int = 4) -> Route:
 
 def open_in(ends: Ends, number: int, begins: int) -> Route:
     return ends.there.line.inbound(
-        number, TOPIC, None, RELIABLE, 0, 64, 0, origin(ends.here.domain), False, WINDOW, carried=LANE, begins=begins
+        number, TOPIC, None, RELIABLE, 0, 64, 0, origin(ends.here.domain), False, WINDOW, begins=begins
     )
 
 
