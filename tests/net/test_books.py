@@ -59,7 +59,8 @@ def streams(hosts: tuple[Host, Host]) -> Iterator[list[Stream]]:
     """Each pair, in both directions, through which messages come."""
     for host in hosts:
         host.start(*SHORT)
-    found = [Stream(*way, *pair) for way in (hosts, hosts[::-1]) for pair in PAIRS]
+    ways = (hosts, (hosts[1], hosts[0]))
+    found = [Stream(here, there, *pair) for here, there in ways for pair in PAIRS]
     wait_until(lambda: all([stream.reaches() for stream in found]), "no streams")
     yield found
     for stream in found:

@@ -59,6 +59,7 @@ class IncomingRoutes:
         self._lanes = dict[int, Lane]()
         """The lanes of these, by their number."""
         self._open_lanes = set[Lane]()
+        """Of the routes that are open, by `Lane.base`."""
         self.routes = ByTopic[int, Incoming]()
 
     def topics(self) -> Iterator[str]:

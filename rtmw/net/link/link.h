@@ -85,10 +85,10 @@ struct out {
     bool is_waited_for;        /* the sender sleeps until the bus has something for it */
     uint32_t depth, depth_now; /* asked for, and told to the bus: for messages that cost `weight` */
     uint64_t min_interval_ns, weight;
-    uint64_t missed, lost;        /* as the subscriber of the bus has counted; those of them that have got numbers */
+    uint64_t missed, lost; /* as the subscriber of the bus has counted; those of them that have got numbers */
     struct carried_place carried, numbers; /* of its lane towards the peer; CARRIED_LANE */
-    uint64_t begins, numbered;    /* messages of its lane before it, sent or lost; those with a number, of all bands */
-    bool resumes;                 /* it goes on where the line before ended, or where the bus is */
+    uint64_t begins, numbered; /* messages of its lane before it, sent or lost; those with a number, of all bands */
+    bool resumes;              /* it goes on where the line before ended, or where the bus is */
     struct lookahead lookahead;
     struct {
         uint64_t number, lost; /* of the last message that was begun; lost since then, on the bus */

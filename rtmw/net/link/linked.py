@@ -219,7 +219,7 @@ class Linked:
         self.line.close()
 
     def drain(self) -> set[Lane]:
-        """Close the routes of the peer of which nothing waits; the lanes of the others."""
+        """Close the routes of the peer of which nothing waits; the bases of the lanes of the others."""
         for number, one in [*self.into.items()]:
             if one.route.delivered():
                 self._close_in(number)
