@@ -35,7 +35,7 @@ from rtmw.net.dds.leaving import Keeper
 from rtmw.net.dds.library import log_captured, log_what_it_said, type_hash_install
 from rtmw.net.dds.network import Network, NetworkChanged, choose, lead
 from rtmw.net.dds.predecessor import Farewells, dead_predecessors, last_documents
-from rtmw.net.dds.roster import Rosters
+from rtmw.net.dds.roster import Rosters, crossing_edges
 from rtmw.net.dds.standstill import Standstills
 from rtmw.net.ending import Ending
 from rtmw.net.hearing import hearing
@@ -297,8 +297,11 @@ class Node:
     def _tell_roster(self, domain: Domain) -> None:
         programs = self._bridge.discovery.participants.values()
         are_old = any(program.domain is not None and not program.knows_rosters for program in programs)
+        edges = crossing_edges(domain, self.settings) if self._is_news else None
         if not self.settings.link.keys:  # else DDS hears of no topics and programs
-            self._rosters.tell(domain, self.settings, self._is_news, are_old)
+            self._rosters.tell(edges, are_old)
+        if edges is not None:
+            self._links.tell(edges)
         self._is_news = False
 
     def _see_region(self, domain: int) -> None:

@@ -28,9 +28,8 @@ from rtmw.net.security.health import KeysHealth
 from rtmw.net.security.rules import RuleTable
 from rtmw.net.settings import WITH_NODES, WITH_PLAIN, Settings
 from rtmw.qos import Reliability
+from rtmw.visible import visible
 
-NODE_PROGRAM: Final = "rtmw node"
-"""The name that stands for the programs of a host that is met over a link."""
 CARRIED: Final = {"out": "sent", "in": "received"}
 ENDS: Final = {"out": "readers", "in": "writers"}
 WAITS: Final = ("blocked", "delayed", "lapses")
@@ -173,11 +172,12 @@ class Status:
         self._untold["elsewhere_untold"] = self._elsewhere.fill(concerned)
 
     def _linked_members(self, told: list[Member]) -> Iterator[Member]:
-        """Nodes that are met over links alone stand for their programs, of which they tell nothing."""
+        """Programs of which nodes tell over links, and nodes that stand for theirs."""
         known = {(member.host, member.domain) for member in told}
-        for peer, topic, publishes, kind, reliability in self._links.members():
+        for peer, topic, one in self._links.members():
             if (peer.host, peer.domain) not in known:
-                yield Member(peer.name, peer.domain, peer.pid, NODE_PROGRAM, topic, publishes, kind, reliability)
+                kind, name = visible(one.type), visible(one.program)
+                yield Member(peer.name, peer.domain, one.pid, name, topic, one.publishes, kind, one.reliability.name)
 
     def _see_ended(self) -> None:
         for way, ended in self._bridge.ended.items():

@@ -82,15 +82,13 @@ class Rosters:
         self._told, self._again_at = "", 0.0
         self._changes = 0
 
-    def tell(self, domain: Domain, settings: Settings, is_news: bool, are_old: bool) -> None:
-        """Of the programs here, but for this one, those whose topics may cross: when that has changed, else seldom.
+    def tell(self, edges: Sequence[Edge] | None, are_old: bool) -> None:
+        """Of programs here, when that has changed, else seldom.
 
-        `is_news`: programs or settings may have changed. `are_old`: there are nodes that read the old topic.
+        `edges`: of crossing_edges; None: nothing has changed. `are_old`: there are nodes that read the old topic.
         """
-        if is_news:
-            edges = graph(topics(domain)).edges
-            members = [_row(edge) for edge in edges if _may_cross(edge, settings)]
-            self._roster = Roster(*self._own, json.dumps(members[:_MEMBERS_MOST]))
+        if edges is not None:
+            self._roster = Roster(*self._own, json.dumps([_row(edge) for edge in edges[:_MEMBERS_MOST]]))
         if are_old:
             self._old.write(self._roster)
         text, now = self._roster.members, CLOCK.monotonic()
@@ -185,6 +183,11 @@ def _plain(endpoint: Endpoint, bridge: Bridge, topic: str, publishes: bool, name
     reliability = Reliability.RELIABLE if endpoint.is_reliable else Reliability.TIMELY
     kind = "bytes" if endpoint.type_name == OCTETS_NAME else names.local_type(endpoint.type_name)
     return Member(program.host, None, program.pid, program.name or "DDS", topic, publishes, kind, reliability.name)
+
+
+def crossing_edges(domain: Domain, settings: Settings) -> list[Edge]:
+    """The programs here, but for this one, by topics that may cross."""
+    return [edge for edge in graph(topics(domain)).edges if _may_cross(edge, settings)]
 
 
 def _may_cross(edge: Edge, settings: Settings) -> bool:

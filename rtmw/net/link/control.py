@@ -39,9 +39,12 @@ from rtmw.net.link.messages import (
     Joined,
     Leaving,
     Open,
+    Programs,
+    Using,
     read,
 )
 from rtmw.net.link.outgoing import OutgoingRoutes
+from rtmw.net.link.programs import KnownPrograms
 from rtmw.net.link.side import Patterns, Refusal, Side
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.security.rights import Rights
@@ -65,6 +68,7 @@ class Control:
         this lane? `freed` says when it does no more."""
         self._side = Side(peer, rights, patterns)
         self.outgoing, self.incoming = OutgoingRoutes(self._side), IncomingRoutes(self._side, is_taken)
+        self.programs = KnownPrograms(self._side)
         self.peer_set_ns: int | None = None
         """By how much the peer's wall clock was set since its steady one began; None: it does not tell."""
         self._told_set_ns: int | None = None
@@ -75,6 +79,11 @@ class Control:
         the beginning all."""
         self._side.topics = topics
         return self._effects(self._look, changed)
+
+    def see_programs(self, topic: str, here: tuple[Using, ...]) -> list[do.Effect]:
+        """These programs use the topic here, as far as it may cross."""
+        self.programs.see(topic, here)
+        return self._side.taken()
 
     def obey(self, patterns: Patterns) -> list[do.Effect]:
         """The rules or the settings are others: look at all topics again."""
@@ -192,4 +201,5 @@ _HEARD: Final[dict[type, Callable[[Control, Any, int], None]]] = {
     Allowed: lambda control, message, _: control._of(message).hear_allowed(message),
     Leaving: lambda control, message, _: control.outgoing.hear_leaving(message),
     Clock: Control._hear_clock,
+    Programs: lambda control, message, size: control.programs.hear(message, size),
 }

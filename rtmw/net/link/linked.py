@@ -14,7 +14,7 @@ from rtmw.net.link.control import Control
 from rtmw.net.link.exceeded import WAYS, Exceeded
 from rtmw.net.link.library import Connection, Line
 from rtmw.net.link.matching import Lane
-from rtmw.net.link.messages import Hello, pack
+from rtmw.net.link.messages import Hello, Using, pack
 from rtmw.net.link.mouth import UNSAID_MOST, Mouth
 from rtmw.net.link.routes import In, Out
 from rtmw.net.link.said import Said
@@ -71,6 +71,9 @@ class Linked:
         self._mouth = Mouth(line)
         self._unseen: set[str] = set()
         """Topics of this host that have changed, and of which a peer that takes controls slowly is told later."""
+        self._programs: Mapping[str, tuple[Using, ...]] = {}
+        self._untold: set[str] = set()
+        """Topics of whose programs the peer is to be told."""
         self._exceeded = Exceeded(rights, name)
         self._failed = Said[str]()
         """Kinds of effects of which the log has said that one could not be carried out."""
@@ -128,6 +131,18 @@ class Linked:
             self._act(self.control.see(topics, [self._unseen.pop()]))
         self._say()
 
+    def tell(self, programs: Mapping[str, tuple[Using, ...]]) -> None:
+        """Programs here, by topic, as far as the settings let it cross; the peer hears of those that it may know."""
+        self._programs = programs
+        self._untold = {*programs, *self.control.programs.told()}
+        self._tell()
+
+    def _tell(self) -> None:
+        while self._untold and self.over is None and not self._mouth.is_behind:
+            topic = self._untold.pop()
+            self._act(self.control.see_programs(topic, self._programs.get(topic, ())))
+        self._say()
+
     def obey(self, settings: Settings) -> None:
         """Rules or settings are others."""
         self._settings = settings
@@ -151,7 +166,7 @@ class Linked:
         for number, into in [*self.into.items()]:
             if into.sent is not None and (now >= into.close_by or into.is_drained()):
                 self._do(self.control.drained(number))
-        self._say()
+        self._tell()
 
     def set_ns(self) -> int:
         """By how much the wall clock of this host was set since the steady one of its links began."""

@@ -23,7 +23,7 @@ from rtmw.net.dds.discovery import Program
 from rtmw.net.link.greeting import Greeted, Joins, LinkGuest, Pair, dial
 from rtmw.net.link.library import Bus, Context, Line, openssl
 from rtmw.net.link.linked import Linked
-from rtmw.net.link.messages import VERSION, Hello
+from rtmw.net.link.messages import VERSION, Hello, Using
 from rtmw.net.link.places import Listening
 from rtmw.net.link.regions import Regions
 from rtmw.net.link.register import PeerKey, Register
@@ -98,6 +98,7 @@ class Links:
         self.joins, self.twins = Joins(self), Twins(self)
         self._bus = Bus(domain.id, beside(domain.id, domain.region.nonce, "carried"), settings.wire_domain)
         self._topics: Mapping[str, LocalTopic] = {}
+        self._programs: Mapping[str, tuple[Using, ...]] = {}
         self._doors: dict[str, tuple[Door, Listening]] = {}
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._said: dict[str, str] = {}
@@ -218,6 +219,7 @@ class Links:
         session = self.sessions[who.key] = Session(linked, who)
         self._loop.add_reader(line.fileno(), self._happened, session)
         linked.see(self._topics, [*self._topics])
+        linked.tell(self._programs)
         return session
 
     def _tell_dds(self) -> None:
@@ -270,6 +272,12 @@ class Links:
                 linked.step()
                 if linked.over is not None:
                     self._end(session, linked.over)
+
+    def tell(self, programs: Mapping[str, tuple[Using, ...]]) -> None:
+        """To be called when programs here, by topic, or rules are others."""
+        self._programs = programs
+        for session in self.sessions.values():
+            session.linked.tell(programs)
 
     def _drain_elders(self) -> None:
         now = CLOCK.monotonic()

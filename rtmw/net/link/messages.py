@@ -34,6 +34,8 @@ MOST: Final = 16000
 """Bytes of a message: what Line.say takes."""
 WANTED_MOST: Final = 12
 """Types that one interest names; a peer that wants more of one topic asks for any."""
+PROGRAMS_MOST: Final = 50
+"""Programs of one topic that are told."""
 VERSION: Final = 1
 PARTS: Final = ("urgent", "bulk")
 """The connections of a line: for bands 4 to 7, and for 0 to 3."""
@@ -207,20 +209,46 @@ class Clock:
     set_ns: int
 
 
+@dataclass(frozen=True)
+class Using:
+    """A program that publishes on a topic, or subscribes to it."""
+
+    pid: int
+    program: str
+    """Its name; not its arguments, which may have a password."""
+    publishes: bool
+    type: str
+    """The name of the type; `*`: any."""
+    reliability: Reliability
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The programs of the sender that use a topic, in place of those before; none: `programs` is empty."""
+
+    topic: str
+    programs: tuple[Using, ...]
+
+
 Message = (
     Hello | Join | Joined | Bye | Interest | Open | Answer | Close | Advertise | Denied | Allowed | Leaving | Clock
-)
+    | Programs
+)  # fmt: skip
 
 
-def _read_wanted(value: Any) -> tuple[Wanted, ...]:
-    rows = cast("list[Any]", value) if isinstance(value, list | tuple) else None
-    if rows is None or len(rows) > WANTED_MOST:
-        raise ValueError(f"a list of at most {WANTED_MOST}")
-    return tuple(_from(Wanted, row) for row in rows)
+def _rows_of(of: type[Any], most: int) -> Form:
+    """How several of these stand in JSON."""
 
+    def read(value: Any) -> tuple[Any, ...]:
+        rows = cast("list[Any]", value) if isinstance(value, list | tuple) else None
+        if rows is None or len(rows) > most:
+            raise ValueError(f"a list of at most {most}")
+        return tuple(_from(of, row) for row in rows)
 
-def _write_wanted(value: tuple[Wanted, ...]) -> list[dict[str, Any]]:
-    return [_row(one) for one in value]
+    def write(value: tuple[Any, ...]) -> list[dict[str, Any]]:
+        return [_row(one) for one in value]
+
+    return Form(read, write)
 
 
 _FORMS: Final[dict[type, dict[str, Form]]] = {
@@ -250,7 +278,7 @@ _FORMS: Final[dict[type, dict[str, Form]]] = {
         "min_interval_ns": NUMBER,
         "deadline_ns": NUMBER,
     },
-    Interest: {"topic": NAME, "wanted": Form(_read_wanted, _write_wanted)},
+    Interest: {"topic": NAME, "wanted": _rows_of(Wanted, WANTED_MOST)},
     Open: {
         "route": ROUTE,
         "topic": NAME,
@@ -269,11 +297,19 @@ _FORMS: Final[dict[type, dict[str, Form]]] = {
     Allowed: {"topic": NAME, "verb": one_of(VERBS)},
     Leaving: {"for_ns": NUMBER},
     Clock: {"set_ns": whole(-NUMBER_MOST, NUMBER_MOST)},
+    Using: {
+        "pid": whole(0, (1 << 32) - 1),
+        "program": TEXT,
+        "publishes": FLAG,
+        "type": TEXT,
+        "reliability": RELIABILITY,
+    },
+    Programs: {"topic": NAME, "programs": _rows_of(Using, PROGRAMS_MOST)},
 }
 assert all([*forms] == [field.name for field in fields(of)] for of, forms in _FORMS.items())
 _LEFT_OUT: Final = ((Hello, "kernel", ""), (Hello, "twin", False), (Open, "begins", 0), (Denied, "verb", VERBS[0]))
 """Fields that are not written where they have this value, and may be missing."""
-_KINDS: Final = {of.__name__.lower(): of for of in _FORMS if of is not Wanted}
+_KINDS: Final = {of.__name__.lower(): of for of in _FORMS if of not in (Wanted, Using)}
 
 
 def pack(message: Message) -> bytes:
@@ -282,7 +318,7 @@ def pack(message: Message) -> bytes:
     return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _row(value: Message | Wanted) -> dict[str, Any]:
+def _row(value: Message | Wanted | Using) -> dict[str, Any]:
     of, found = type(value), vars(value)
     said = [name for name in _FORMS[of] if (of, name, found[name]) not in _LEFT_OUT]
     return {name: _FORMS[of][name].write(found[name]) for name in said}

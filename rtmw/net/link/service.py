@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.net.dds.discovery import Discovery, Program
+from rtmw.net.link.messages import Using
 from rtmw.net.link.side import Refusal
 from rtmw.net.neighbours import LocalTopic, origin
 from rtmw.net.route.ended import Ended
 from rtmw.net.route.undelivered import Undelivered
 from rtmw.net.security.names import is_user, user_name
 from rtmw.net.settings import Settings
+from rtmw.observe import Edge, program
 from rtmw.visible import visible
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from rtmw.net.link.links import Links, Session
     from rtmw.net.security.identity import Identity
 
+NODE_PROGRAM: Final = "rtmw node"
+"""The name that stands for the programs of a host of which a link tells none."""
 RowKey = tuple[str, str, int]
 """Of a row of the node's document: the direction, the peer, and the route."""
 
@@ -37,7 +41,6 @@ class Peer(NamedTuple):
     """In its certificate, or of its user; that of its host where it has none."""
     host: str
     domain: int
-    pid: int
 
 
 class LinkService:
@@ -103,6 +106,16 @@ class LinkService:
             self._discovered = discovery.changes
             self._links.meet_over_dds(discovery.participants.values())
         self._links.step(topics, changed)
+
+    def tell(self, edges: Iterable[Edge]) -> None:
+        """Programs of this host whose topics may cross; to be called when they, or rules, are others."""
+        if self._links is None:
+            return
+        programs = dict[str, tuple[Using, ...]]()
+        for edge in edges:
+            one = Using(edge.process.pid, program(edge.process.name), edge.publishes, edge.type_name, edge.reliability)
+            programs[edge.topic] = (*programs.get(edge.topic, ()), one)
+        self._links.tell(programs)
 
     def prepare(self, settings: Settings) -> Identity | None:
         """The keys that other settings need, before they are taken in. Raises KeysError, and RtmwError where there is
@@ -197,15 +210,21 @@ class LinkService:
         sessions = self._links.sessions.values() if self._links else ()
         return tuple((_key_of(one), one.linked.number, one.linked.control.changes) for one in sessions)
 
-    def members(self) -> Iterator[tuple[Peer, str, bool, str, str]]:
-        """Publications and requests of peers: peer, topic, whether it publishes it, type (`*`: any), reliability."""
+    def members(self) -> Iterator[tuple[Peer, str, Using]]:
+        """Programs of peers, each with a topic that it uses; for those of which a peer does not tell, its node."""
         for session in self._links.sessions.values() if self._links else ():
             hello, control = session.who.hello, session.linked.control
-            peer = Peer(visible(session.linked.name or hello.host), visible(hello.host), hello.domain, hello.pid)
+            peer = Peer(visible(session.linked.name or hello.host), visible(hello.host), hello.domain)
+            there = control.programs.there
+            yield from ((peer, topic, one) for topic, programs in there.items() for one in programs)
+            told = {(topic, one.publishes) for topic, programs in there.items() for one in programs}
             for topic, row in control.outgoing.wanted():
-                yield peer, topic, False, visible(row.name), row.reliability.name
+                if (topic, False) not in told:
+                    yield peer, topic, Using(hello.pid, NODE_PROGRAM, False, row.name, row.reliability)
             for route in control.incoming.routes:
-                yield peer, route.lane.topic, True, route.type.name, route.lane.reliability.name
+                lane = route.lane
+                if (lane.topic, True) not in told:
+                    yield peer, lane.topic, Using(hello.pid, NODE_PROGRAM, True, route.type.name, lane.reliability)
 
     def explained(self) -> set[str]:
         """Topics of which `apart` may be another than when this was asked last."""

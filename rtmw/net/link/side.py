@@ -45,12 +45,12 @@ class Memory:
     """Bytes of controls that are remembered for a peer."""
 
     def __init__(self) -> None:
-        self._sizes: dict[str | int | tuple[str], int] = {}
+        self._sizes: dict[str | int | tuple[str, ...], int] = {}
         self._total = 0
 
-    def take(self, of: str | int | tuple[str], size: int) -> bool:
-        """A topic that is wanted, a route, or, in a tuple, a topic that is advertised, in place of what was remembered
-        of it. False: there is no room."""
+    def take(self, of: str | int | tuple[str, ...], size: int) -> bool:
+        """A topic that is wanted, a route, or, in a tuple, a topic that is advertised or has programs, in place of what
+        was remembered of it. False: there is no room."""
         self.drop(of)
         if self._total + size > REMEMBERED_MOST:
             return False
@@ -58,7 +58,7 @@ class Memory:
         self._total += size
         return True
 
-    def drop(self, of: str | int | tuple[str]) -> None:
+    def drop(self, of: str | int | tuple[str, ...]) -> None:
         self._total -= self._sizes.pop(of, 0)
 
 

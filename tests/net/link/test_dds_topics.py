@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,13 @@ from tests.net.raw import OCTETS
 
 LINKED, DENIED, OPEN = "only/by/link", "never/to/anybody", "shown/to/all"
 RELIABLE = Qos(Policy.Reliability.Reliable(int(PATIENCE * 1e9)), Policy.History.KeepAll, Policy.IgnoreLocal.Participant)
+
+
+@dataclass
+class Confidential:
+    """A type whose name is on no wire."""
+
+    text: str
 
 
 @pytest.fixture
@@ -70,10 +79,13 @@ class Plain:
         return [bytes(one.data) for one in self.reader.take(100)]
 
 
-def crossing(linked: LinkedPair, topic: str) -> tuple[rtmw.Publisher[Any], rtmw.Subscriber[Any]]:
+def crossing(
+    linked: LinkedPair, topic: str, kind: type[Any] = bytes
+) -> tuple[rtmw.Publisher[Any], rtmw.Subscriber[Any]]:
     """From press to hub."""
-    taker = rtmw.Subscriber(topic, reliability=Reliability.RELIABLE, domain=linked.hub.domain)
-    out = rtmw.Publisher(topic, reliability=Reliability.RELIABLE, max_blocking=PATIENCE, domain=linked.press.domain)
+    quality: dict[str, Any] = {"reliability": Reliability.RELIABLE}
+    taker = rtmw.Subscriber(topic, kind, domain=linked.hub.domain, **quality)
+    out = rtmw.Publisher(topic, kind, max_blocking=PATIENCE, domain=linked.press.domain, **quality)
     return out, taker
 
 
@@ -145,20 +157,21 @@ def captured() -> Iterator[bytearray]:
 def test_names_of_topics_types_and_programs_are_not_on_the_wire_but_for_dds_topics(linked: LinkedPair) -> None:
     with captured() as seen:
         linked.start().wait_up()
-        pairs = [crossing(linked, topic) for topic in (LINKED, OPEN, DENIED)]
+        pairs = [crossing(linked, LINKED, Confidential), crossing(linked, OPEN), crossing(linked, DENIED)]
         with plain_program(linked.hub.dds_domain) as participant:
             free = Plain(participant, OPEN)
             wait_until(lambda: free.met() == 2, "the open topic is on DDS")
             out, taker = pairs[0]
             assert out.wait_for_subscribers(1, timeout=PATIENCE)
-            assert out.publish(b"what is said of it")
-            assert taker.receive(timeout=PATIENCE).value == b"what is said of it"
+            assert out.publish(Confidential("what is said of it"))
+            assert taker.receive(timeout=PATIENCE).value.text == "what is said of it"
             wait_until(lambda: any("a rule denies it" in why for why in reasons(linked.press, DENIED)), "the denial")
             wait_until(lambda: OPEN.encode() in seen, "what DDS carries is seen")
             free.write(b"the last")
             assert pairs[1][1].receive(timeout=PATIENCE).value == b"the last"
             wait_until(lambda: b"the last" in seen, "all before has been captured")
-    for words in (LINKED, DENIED, "what is said of it", '"RELIABLE"'):  # the last one: as nodes tell of programs
+    told_of_programs = f"[{os.getpid()}, "  # a row of a roster
+    for words in (LINKED, DENIED, Confidential.__name__, "what is said of it", told_of_programs):
         assert words.encode() not in seen, words
 
 
@@ -173,3 +186,25 @@ def test_sighup_takes_a_topic_from_dds_and_gives_it_back(linked: LinkedPair) -> 
                 linked.settings(name)
                 linked.hosts[name].node.send_signal(signal.SIGHUP)
             wait_until(lambda: free.met() == nodes, f"{nodes} nodes after {top!r}")  # noqa: B023
+
+
+def programs(host: Host, topic: str) -> set[tuple[str, int, bool]]:
+    """Where programs of this test elsewhere use the topic, as the node of the host knows: host, pid, whether it
+    publishes."""
+    return {(row["host"], row["pid"], row["publishes"]) for row in host.info()["elsewhere"] if row["topic"] == topic}
+
+
+def test_programs_at_the_other_end_of_a_link_are_known_as_far_as_rules_allow_it(linked: LinkedPair) -> None:
+    pairs = [crossing(linked, topic) for topic in (LINKED, OPEN, DENIED)]
+    linked.start().wait_up()
+    at = {"hub": ("rtmw://plant/hub", os.getpid(), False), "press": ("rtmw://plant/press", os.getpid(), True)}
+    for topic in (LINKED, OPEN):
+        wait_until(lambda topic=topic: programs(linked.hub, topic) == {at["press"]}, f"hub knows of {topic}")
+        wait_until(lambda topic=topic: programs(linked.press, topic) == {at["hub"]}, f"press knows of {topic}")
+    wait_until(lambda: programs(linked.press, DENIED) == {at["hub"]}, "press knows of who wants what it denies")
+    assert programs(linked.hub, DENIED) == set()
+    linked.reload("press", ALL)
+    wait_until(lambda: programs(linked.hub, DENIED) == {at["press"]}, "hub knows once it may")
+    for out, _ in pairs:
+        out.close()
+    wait_until(lambda: not programs(linked.hub, LINKED), "hub knows that they are gone")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rtmw.net.link import messages
 from rtmw.net.link.forms import TEXT_MOST
-from rtmw.net.link.messages import MOST, WANTED_MOST, Answer, Hello, Interest, Open, Wanted, pack, read
+from rtmw.net.link.messages import MOST, WANTED_MOST, Answer, Hello, Interest, Open, Using, Wanted, pack, read
 from rtmw.net.session.errors import Violation
 from rtmw.qos import Reliability
 
@@ -31,11 +31,12 @@ def test_a_control_of_version_1_is_read_and_written_as_it_always_was(line: bytes
 @pytest.mark.parametrize("kind", messages._KINDS)
 def test_the_page_names_the_fields_of_each_control(kind: str) -> None:
     part = PAGE.partition(f"\n## {kind}\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (`.*?`) \| .* \|$", part, re.MULTILINE)
-    told = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    lines = re.findall(r"^\| (`.*?`) \| .* \|$", part, re.MULTILINE)
+    told = [name for row in lines for name in re.findall(r"`(\w+)`", row)]
     fields = [*messages._FORMS[messages._KINDS[kind]]]
-    wanted = [*messages._FORMS[Wanted]] if kind == "interest" else []
-    assert told[: len(fields + wanted)] == fields + wanted
+    of = {"interest": Wanted, "programs": Using}.get(kind)
+    rows = [*messages._FORMS[of]] if of else []
+    assert told[: len(fields + rows)] == fields + rows
 
 
 def test_a_newer_version_may_say_more() -> None:
