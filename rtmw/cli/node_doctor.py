@@ -82,6 +82,7 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
     for one in status.get("hearing", []):
         yield hearing(one, status["dds_domain"])
     for peer in nodes_met(status):
+        yield from way(peer)
         yield clock(peer)
     if status.get("standstills"):
         yield from standstills(status["standstills"]["rows"])
@@ -253,6 +254,16 @@ def hearing(one: dict[str, Any], dds_domain: int) -> Check:
         advice = f"from here to there nothing arrives: look for what drops {open_ports} on the way, and at the route"
         return Check(name, f"heard, but it has heard nothing from here for {one['deaf_s']:.0f} s", advice)
     return Check(name, "heard, and hears this node")
+
+
+def way(peer: dict[str, Any]) -> Iterator[Check]:
+    """Does nothing cross, or in clear, because one of the two has no keys? Is a link missing?"""
+    name = f"topics of {peer['host']}, domain {peer['domain']}"
+    if peer.get("why"):
+        yield Check(name, f"{peer['by']}: {peer['why']}", peer["advice"], remark=True)
+    elif peer["by"] == "link, none yet":
+        advice = "rtmw node info says why tries failed; both need rules for each other, and to find or connect"
+        yield Check(name, "both have keys, and there is no link: nothing crosses", advice, remark=True)
 
 
 def clock(peer: dict[str, Any]) -> Check:

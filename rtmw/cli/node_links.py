@@ -58,7 +58,7 @@ def _twin_words(peer: dict[str, Any]) -> Iterator[str]:
 
 def links_words(links: dict[str, Any]) -> Iterator[str]:
     """The sentences about failing links, refused connections and denials."""
-    for place, why in links["failing"].items():
+    for place, why in {**links["failing"], **links.get("failing_found", {})}.items():
         yield f"No link with {place}: {why}."
     for peer in links["peers"]:
         yield from _twin_words(peer)
@@ -79,6 +79,9 @@ def examined(links: dict[str, Any]) -> Iterator[Check]:
     """For the doctor."""
     for place, why in links["failing"].items():
         yield Check(f"link with {place}", "there is none", f"{why}; the node tries it again and again")
+    for place, why in links.get("failing_found", {}).items():
+        advice = "a node there is announced over DDS, maybe by a stranger; it is tried again, more and more seldom"
+        yield Check(f"link with {place}", f"there is none: {why}", advice, remark=True)
     if links.get("openssl"):
         yield Check(_OPENSSL, links["openssl"])
     yield from _listening(filter(unix_path, links["ports"]))
@@ -144,7 +147,7 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
     from rtmw.net.settings import place_of
 
     link = settings.link
-    if not link.is_used:
+    if not link.may_link:
         return
     if link.keys:
         yield _openssl(link.openssl, path)
@@ -155,6 +158,8 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
         if advice:
             advice = f"{place_of(path, 'listen', 'link')}: {advice}"
         yield Check("links are accepted at", f"{place}, {how}", advice)
+    if link.is_found and all(map(unix_path, link.listen)):
+        yield Check("links are accepted at", "a free port at each address that DDS uses, with TLS: other nodes find it")
     if not settings.allow.rules:
         yield Check("rules of peers", "none", 'nobody may have a link: write an [[allow]] with peer = "rtmw://…"')
     said_at, unknown = place_of(path, "connect", "link"), 0  # once: to find it, the file is read

@@ -6,6 +6,7 @@ from typing import Any
 
 _SAME = ("host", "pid", "domain", "address", "max_rate", "warning")
 """Fields of a peer of a link that those of DDS have, too."""
+_BY_LINK = {"way": "link", "why": "", "advice": ""}
 
 
 def nodes_met(status: dict[str, Any]) -> list[dict[str, Any]]:
@@ -17,14 +18,22 @@ def nodes_met(status: dict[str, Any]) -> list[dict[str, Any]]:
     for peer in status["peers"]:
         link = links.pop(_who(peer), None)
         name = link["peer"] if link else None
-        found.append({**peer, "name": name, "by": f"DDS, {_way(link)}" if link else "DDS"})
+        found.append({**peer, "name": name, "by": _by(peer, link)})
     return found + [_row(link) for link in links.values()]
 
 
 def _row(link: dict[str, Any]) -> dict[str, Any]:
     row = {name: link[name] for name in _SAME}
     clock = {"offset_ns": link["clock_offset_ns"], "round_trip_ns": link["least_round_trip_ns"]}
-    return {"node": None, **row, **clock, "name": link["peer"], "by": _way(link)}
+    return {"node": None, **row, **clock, **_BY_LINK, "name": link["peer"], "by": _way(link)}
+
+
+def _by(peer: dict[str, Any], link: dict[str, Any] | None) -> str:
+    """A node that is heard over DDS, too, where topics go by link alone, is not met by both."""
+    way = peer.get("way", "DDS")
+    if way == "link":
+        return _way(link) if link else "link, none yet"
+    return f"{way}, {_way(link)}" if link else way
 
 
 def _who(peer: dict[str, Any]) -> tuple[str, int, int]:

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rtmw.addresses import metrics_url
@@ -150,7 +151,7 @@ class Node:
         self._left = read_rows(documents[-1].get("undelivered")) if documents else []
         self._links = LinkService(domain, self.settings, self._engine.link)
         host, pid = socket.gethostname(), os.getpid()
-        described = describe_node(host, pid, self.settings.domain, origin(domain), self._links.announced())
+        described = partial(describe_node, host, pid, self.settings.domain, origin(domain))
         network = Network(self.settings)
         joining = Joining(domain, self._since, lambda: self.settings, self._ends_within, rows_of(self._left))
         line = await joining.line()
@@ -160,8 +161,8 @@ class Node:
         self._named = peers
         try:
             with log_captured():
-                line = lead(line, self.settings, peers)
-                kept, participant = wire.join(replace(self.settings, peers=peers), described, line)
+                line, told = lead(line, self.settings, peers), described(self._links.announced())
+                kept, participant = wire.join(replace(self.settings, peers=peers), told, line)
         except DDSException as error:
             log_what_it_said(log)
             raise NodeError(
@@ -170,11 +171,16 @@ class Node:
             ) from error
         self._guid = participant.guid.hex
         network.joined(peers)
+        self._links.settle((address for address, _ in interfaces.bound()), peers)
+        self._described, self._announced = described, partial(wire.announce, participant)
+        self._announce()
         self._interfaces = interfaces.used_by(self.settings)
         self._datagram = None if interfaces.is_sized_by_experts() else line.datagram
         for descriptor in interfaces.sending():
             self._engine.pace(descriptor)
-        self._bridge = Bridge(self._engine, participant, self.settings, domain, self._refusals, self._links.is_linked)
+        self._bridge = Bridge(
+            self._engine, participant, self.settings, domain, self._refusals, self._links.is_kept_from_dds
+        )
         self._flow = FlowControl(self._engine, participant, difference)
         self._keeper = Keeper(participant, self._bridge, loop, self._refusals)
         self._beacons = Beacons(participant, self.settings.domain, loop, self._refusals)
@@ -210,6 +216,10 @@ class Node:
                 del kept, participant
                 log_what_it_said(log)
                 log.info("stopped")
+
+    def _announce(self) -> None:
+        """Tell what others need to find this node, and to know how it meets them."""
+        self._announced(self._described({**self._links.announced(), **self._links.found_at()}))
 
     async def _ends_within(self, seconds: float) -> bool:
         """Is the node told to end within so many seconds? Raises NetworkChanged where it is to begin anew."""
@@ -330,14 +340,13 @@ class Node:
         taken = {name: value for name, value in changes.taken.items() if name != "peers"}
         if "peers" in changes.taken:  # in a daemon thread: a look-up may take long, and the node may end meanwhile
             threading.Thread(target=self._take_peers, args=(new,), name="rtmw peers", daemon=True).start()
-        had_keys, self.settings = bool(self.settings.link.keys), replace(self.settings, **taken)
+        self.settings = replace(self.settings, **taken)
         if hasattr(self, "_bridge"):  # else it waits for a network, and joins with these settings
             announced = self._links.announced()
             self._links.obey(self.settings, identity)
             if self._links.announced() != announced:  # others know by it what does not cross over DDS
                 self._anew = "this node's links, or its name there, are others"
-            elif bool(self.settings.link.keys) != had_keys:  # DDS keeps what was told of programs for those that come
-                self._anew = "this node has keys now" if not had_keys else "this node has no keys any more"
+            self._announce()
             self._bridge.settings, self._is_news = self.settings, True
         self._engine.limit(self.settings.max_rate)
         self._services.reload()  # also where nothing changed here: they read keys, and tables that are theirs alone

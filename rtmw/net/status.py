@@ -11,17 +11,16 @@ from typing import Any, Final
 
 from rtmw.clock import CLOCK
 from rtmw.net.clocks import Measured, disagreement, shortest_lifetime_ns
-from rtmw.net.dds.beacon import Beacons, Peer
+from rtmw.net.dds.beacon import Beacons
 from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.discovery import Program
 from rtmw.net.dds.interfaces import Used
 from rtmw.net.dds.mismatches import find_mismatches
 from rtmw.net.dds.names import Names
-from rtmw.net.dds.peer_rates import PeerRates
 from rtmw.net.dds.roster import Member, Rosters, plain_members
 from rtmw.net.dds.routes import Incoming, Outgoing
 from rtmw.net.json_rows import JsonRows
-from rtmw.net.link.service import LinkService
+from rtmw.net.link.service import LinkService, why_so
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.route.ended import MOST
 from rtmw.net.security.health import KeysHealth
@@ -96,7 +95,7 @@ class Status:
             "interface": self._interfaces.names or None,
             "interface_why": self._interfaces.why,
             "multicast": not settings.peers,
-            "peers": _peers(self._beacons.peers.values(), programs.values(), bridge.peer_rates, self._shortest),
+            "peers": [*self._peers(programs.values())],
             "participants": len(programs),
             "shortest_lifetime_ns": self._shortest,
             **self._rows,
@@ -110,6 +109,29 @@ class Status:
             "rules": _rules(settings.allow),
             "links": self._links_told(),
         }
+
+    def _peers(self, programs: Iterable[Program]) -> Iterator[dict[str, Any]]:
+        """Other nodes that are heard over DDS, and how they are met."""
+        nodes = {(program.pid, program.domain): program for program in programs if program.domain is not None}
+        has_keys = self._bridge.settings.link.keys is not None
+        for peer in self._beacons.peers.values():
+            program = nodes.get((peer.pid, peer.domain), Program(host=peer.host))
+            way = self._links.way(program)
+            why, advice = why_so(way, has_keys)
+            yield {
+                "node": peer.node,
+                "host": peer.host,
+                "pid": peer.pid,
+                "domain": peer.domain,
+                "address": program.address,
+                "max_rate": self._bridge.peer_rates.rate(program),
+                "offset_ns": peer.offset_ns,
+                "round_trip_ns": peer.round_trip_ns,
+                "warning": disagreement(peer, self._shortest),
+                "way": way,
+                "why": why,
+                "advice": advice,
+            }
 
     def _links_told(self) -> dict[str, Any] | None:
         told = self._links.document()
@@ -226,24 +248,3 @@ def _names(topic: str, route: Outgoing | Incoming, reliability: Reliability, is_
 
 def _concerns(member: Member, settings: Settings) -> bool:
     return settings.enters(member.topic) if member.publishes else settings.leaves(member.topic)
-
-
-def _peers(
-    peers: Iterable[Peer], programs: Iterable[Program], rates: PeerRates, shortest_ns: int | None
-) -> list[dict[str, Any]]:
-    nodes = {(program.pid, program.domain): program for program in programs if program.domain is not None}
-    found = ((peer, nodes.get((peer.pid, peer.domain), Program(host=peer.host))) for peer in peers)
-    return [
-        {
-            "node": peer.node,
-            "host": peer.host,
-            "pid": peer.pid,
-            "domain": peer.domain,
-            "address": program.address,
-            "max_rate": rates.rate(program),
-            "offset_ns": peer.offset_ns,
-            "round_trip_ns": peer.round_trip_ns,
-            "warning": disagreement(peer, shortest_ns),
-        }
-        for peer, program in found
-    ]

@@ -8,7 +8,7 @@ from rtmw.net.met import nodes_met
 
 OVER_DDS: dict[str, Any] = {
     "node": 7, "host": "press", "pid": 4, "domain": 1, "address": "10.0.0.7:7410", "max_rate": None,
-    "offset_ns": 5, "round_trip_ns": 6, "warning": None,
+    "offset_ns": 5, "round_trip_ns": 6, "warning": None, "way": "DDS", "why": "", "advice": "",
 }  # fmt: skip
 OVER_LINK: dict[str, Any] = {
     "peer": "rtmw://plant/press", "host": "press", "pid": 4, "domain": 1, "address": "10.0.0.7:7447", "max_rate": 100,
@@ -30,3 +30,10 @@ def test_a_node_that_is_met_by_both_ways_is_one() -> None:
     other = {**OVER_LINK, "domain": 2}
     assert [row["by"] for row in nodes_met({"peers": [OVER_DDS], "links": {"peers": [other]}})] == ["DDS", "link"]
     assert nodes_met({"peers": [OVER_DDS], "links": None}) == [{**OVER_DDS, "name": None, "by": "DDS"}]
+
+
+def test_a_node_whose_topics_go_by_link_alone_is_met_by_link_though_it_is_heard_over_dds() -> None:
+    linked = {**OVER_DDS, "way": "link"}
+    assert [row["by"] for row in nodes_met({"peers": [linked], "links": {"peers": [OVER_LINK]}})] == ["link"]
+    assert [row["by"] for row in nodes_met({"peers": [linked], "links": {"peers": []}})] == ["link, none yet"]
+    assert [row["by"] for row in nodes_met({"peers": [{**OVER_DDS, "way": "refused"}]})] == ["refused"]

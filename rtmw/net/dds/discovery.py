@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _DESCRIPTION_MOST = 1 + DESCRIPTION_LIMIT
 _PARTITION_MOST = 256
 """Bytes of the name of a partition."""
+_PLACES_MOST, _PLACE_LONGEST = 8, 64
+"""Places of one node that are read, and characters of each."""
 _BATCHES = 16
 """Of news that are taken at a time, so that a flood of it keeps nothing else waiting."""
 PACKS = 1
@@ -160,6 +162,10 @@ class Program:
     """The name in its certificate, as it says; empty: it has none."""
     link_user: str = ""
     """Of a node that meets others at Unix sockets: its user, as it says."""
+    link_places: tuple[str, ...] = ()
+    """Of a node that is to be found: where it accepts links, ADDRESS:PORT."""
+    link_insecure: bool = False
+    """Of a node with keys: it meets nodes without keys, too, in clear."""
 
     @classmethod
     def of(cls, row: ParticipantRow) -> Program:
@@ -184,7 +190,14 @@ class Program:
             link if isinstance(link := node.get("link"), str) else None,
             link_name if isinstance(link_name := node.get("link_name"), str) else "",
             link_user if isinstance(link_user := node.get("link_user"), str) else "",
+            _places(node.get("link_places")),
+            node.get("link_insecure") is True,
         )
+
+    @property
+    def has_keys(self) -> bool:
+        """A node that has keys, as it says."""
+        return bool(self.link_name)
 
     def __str__(self) -> str:
         place = f" on {self.host}" if self.host else ""
@@ -197,7 +210,14 @@ def _shown(text: bytes | None) -> str:
     return visible((text or b"").decode(errors="replace"))
 
 
-def describe_node(host: str, pid: int, domain: int, region: str, link: Mapping[str, str] | None = None) -> bytes:
+def _places(found: Any) -> tuple[str, ...]:
+    if not isinstance(found, list):
+        return ()
+    rows = cast("Sequence[Any]", found)[:_PLACES_MOST]
+    return tuple(one for one in rows if isinstance(one, str) and len(one) <= _PLACE_LONGEST)
+
+
+def describe_node(host: str, pid: int, domain: int, region: str, link: Mapping[str, Any] | None = None) -> bytes:
     """The description of a node in the user data of its participant. `link`: the description of its links."""
     return json.dumps(
         {

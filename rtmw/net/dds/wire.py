@@ -122,6 +122,11 @@ def join(settings: Settings, description: bytes, line: Line | None = None) -> tu
     return domain, DomainParticipant(settings.wire_domain, mark)
 
 
+def announce(participant: DomainParticipant, description: bytes) -> None:
+    """Tell another description of the node, to all who know it and all who come."""
+    participant.set_qos(Qos(Policy.Userdata(MARK + description)))
+
+
 def _create_batching(self: Any, publisher: Any, topic: Any, qos: Any, listener: Any) -> Any:
     dds.dds_qset_writer_batching(qos, True)
     return DataWriter._create_writer(self, publisher, topic, qos, listener)

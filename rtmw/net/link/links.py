@@ -15,11 +15,13 @@ from typing import Final
 from uuid import UUID
 from zlib import crc32
 
+from rtmw.addresses import bracketed, unix_path
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net.claim import NodeError
 from rtmw.net.dds.discovery import Program
+from rtmw.net.link.found import NOWHERE, FoundNodes, Neighbourhood
 from rtmw.net.link.greeting import Greeted, Joins, LinkGuest, Pair, dial
 from rtmw.net.link.library import Bus, Context, Line, openssl
 from rtmw.net.link.linked import Linked
@@ -101,6 +103,7 @@ class Links:
         self._programs: Mapping[str, tuple[Using, ...]] = {}
         self._doors: dict[str, tuple[Door, Listening]] = {}
         self._dialling: dict[str, asyncio.Task[None]] = {}
+        self._near, self.found = NOWHERE, FoundNodes(self)
         self._said: dict[str, str] = {}
         """The last warning in the log about an address."""
         self.ports: dict[str, int] = {}
@@ -121,12 +124,40 @@ class Links:
 
     def open(self) -> None:
         """Listen and dial. Raises NodeError where that cannot be listened."""
-        for place in [place for place in self._doors if place not in self._settings.link.listen]:
+        places = self._places()
+        for place in [place for place in self._doors if place not in places]:
             self._shut(place)
-        for place in self._settings.link.listen:
+        for place in places:
             if place not in self._doors:
                 self._listen(place)
         self._dial_all()
+
+    def _places(self) -> list[str]:
+        """Where to listen. A node that is to be found, and for which no port is named, has the kernel choose one
+        at each address that DDS uses."""
+        link = self._settings.link
+        if not link.is_found or not all(map(unix_path, link.listen)):
+            return [*link.listen]
+        return [*link.listen, *(f"{bracketed(address)}:0" for address in self._near.addresses)]
+
+    def settle(self, near: Neighbourhood) -> None:
+        """DDS has joined its network: there, other nodes may find this one, and be found."""
+        self._near = near
+        try:
+            self.open()
+        except NodeError as error:  # topics go on over the links that there are
+            log.error("%s", error)
+
+    def see(self, participants: Mapping[str, Program]) -> None:
+        """DDS participants, by their GUIDs, as they are now."""
+        self.meet_over_dds(participants.values())
+        if self._settings.link.is_found:
+            self.found.see(participants, self._near)
+
+    @property
+    def reached_at(self) -> list[str]:
+        """The places that this node tells others that find it."""
+        return self._near.reached_at(self.ports) if self._settings.link.is_found else []
 
     def _dial_all(self) -> None:
         connect = self._settings.link.connect
@@ -290,33 +321,42 @@ class Links:
         """Dial whenever no link is there with the node at that place."""
         backoff = Backoff()
         while True:
-            try:
-                who = await dial(self, place)
-            except (OSError, RtmwError, TimeoutError) as error:
-                cause, words = in_words(error, "connection lost")
-                self.why[place] = visible(words)
-                self.refused[cause] += 1
-                if self._is_news(place, words):
-                    log.warning("no link with %s: %s; it is tried again and again", place, words)
-            except Exception as error:  # an error that a stranger may have caused costs one try
-                self.why[place] = visible(f"{type(error).__name__}: {error}")
-                self.refused["unexpected"] += 1
-                log.warning("dialling %s failed", place, exc_info=True)
-            else:
-                self.why.pop(place, None)
-                self._said.pop(place, None)
+            who = await self.attempt(place, self.why)
+            if who is not None:
                 backoff.reset()
-                await self._while_linked(place, who.key)
+                await self.while_linked(place, who.key)
             await asyncio.sleep(backoff.seconds())
 
-    async def _while_linked(self, place: str, peer: PeerKey) -> None:
-        """Until there is no connection with it. A line that has just been given its own is not up yet."""
-        begun, twin = CLOCK.monotonic(), self._loop.create_task(self.twins.keep(place, peer))
+    async def attempt(self, place: str, why: dict[str, str]) -> Greeted | None:
+        """Dial once. None: there is no link; `why` says why not, by the place, and so does the log."""
+        try:
+            who = await dial(self, place)
+        except (OSError, RtmwError, TimeoutError) as error:
+            cause, words = in_words(error, "connection lost")
+            why[place] = visible(words)
+            self.refused[cause] += 1
+            if self._is_news(place, words):
+                log.warning("no link with %s: %s; it is tried again and again", place, words)
+        except Exception as error:  # an error that a stranger may have caused costs one try
+            why[place] = visible(f"{type(error).__name__}: {error}")
+            self.refused["unexpected"] += 1
+            log.warning("dialling %s failed", place, exc_info=True)
+        else:
+            why.pop(place, None)
+            self._said.pop(place, None)
+            return who
+        return None
+
+    async def while_linked(self, place: str | None, peer: PeerKey) -> None:
+        """Until there is no connection with it. A line that has just been given its own is not up yet. `place`: where a
+        twin is dialled; None: the peer does that."""
+        begun, twin = CLOCK.monotonic(), self._loop.create_task(self.twins.keep(place, peer)) if place else None
         try:
             while peer in self.sessions and (self.is_up(peer) or CLOCK.monotonic() - begun < 1.0):
                 await asyncio.sleep(LOOK_S)
         finally:
-            twin.cancel()
+            if twin is not None:
+                twin.cancel()
 
     # ---- when the settings change, and at the end ----
 
@@ -327,6 +367,10 @@ class Links:
         self.rights.swap(settings.allow)
         self._use(identity)
         self._tell_dds()
+        if settings.link.is_found:
+            self.found.begin_anew()
+        else:
+            self.found.close()
         for session in [*self.sessions.values()]:
             linked, certificate = session.linked, session.who.certificate
             fault = identity.fault(certificate) if identity and certificate else None
@@ -374,6 +418,7 @@ class Links:
             self._shut(place)
         for task in self._dialling.values():
             task.cancel()
+        self.found.close()
         for session in [*self.sessions.values()]:
             self._end(session, "the node ends", park_ns)
         for linked, _ in self._elders.values():

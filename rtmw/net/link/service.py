@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import chain
+from enum import StrEnum
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -14,11 +16,13 @@ from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.net.dds.discovery import Discovery, Program
 from rtmw.net.link.messages import Using
+from rtmw.net.link.said import Said
 from rtmw.net.link.side import Refusal
 from rtmw.net.neighbours import LocalTopic, origin
 from rtmw.net.route.ended import Ended
 from rtmw.net.route.undelivered import Undelivered
 from rtmw.net.security.names import is_user, user_name
+from rtmw.net.security.tables import Link
 from rtmw.net.settings import Settings
 from rtmw.observe import Edge, program
 from rtmw.visible import visible
@@ -28,8 +32,13 @@ if TYPE_CHECKING:
     from rtmw.net.link.links import Links, Session
     from rtmw.net.security.identity import Identity
 
+log = logging.getLogger("rtmw.node")
+
 NODE_PROGRAM: Final = "rtmw node"
 """The name that stands for the programs of a host of which a link tells none."""
+FAILING_MOST: Final = 16
+"""Places of found nodes of which the document says why there is no link: somebody may make them up."""
+
 RowKey = tuple[str, str, int]
 """Of a row of the node's document: the direction, the peer, and the route."""
 
@@ -43,6 +52,47 @@ class Peer(NamedTuple):
     domain: int
 
 
+class Way(StrEnum):
+    """How this node meets another one."""
+
+    DDS = "DDS"
+    CLEAR = "DDS in clear"
+    """Though one of the two has keys: it has `insecure = true` beside them."""
+    LINK = "link"
+    REFUSED = "refused"
+    """Nothing crosses: one has keys, and the other one has none."""
+
+
+def way_between(own: Link, knows: Callable[[str], bool], other: Program) -> Way:
+    """`own`: `[link]` of this node. `knows`: is a rule here for this name?
+
+    Nothing that fails changes it: whoever cuts a link, or has a certificate expire, must not make topics go in clear.
+    """
+    if other.domain is None:
+        return Way.DDS  # a DDS program: it sees what the settings let everybody see
+    is_user_here = own.meets_users and other.link_user and other.host == socket.gethostname()
+    if is_user_here and knows(other.link_user):
+        return Way.LINK
+    if own.keys is not None and other.has_keys:
+        return Way.LINK
+    if own.keys is None and not other.has_keys:
+        return Way.LINK if own.is_used and other.link is not None and knows("") else Way.DDS
+    return Way.CLEAR if (own.insecure if own.keys is not None else other.link_insecure) else Way.REFUSED
+
+
+def why_so(way: Way, has_keys: bool) -> tuple[str, str]:
+    """What is so of the other node, and what to do; empty: nothing is to be said. `has_keys`: this node."""
+    give = "give it keys" if has_keys else "give this node keys"
+    meant = f"insecure = true beside the keys {'here' if has_keys else 'there'}"
+    if way is Way.REFUSED:
+        found = "it has no keys, and this node has" if has_keys else "it has keys, and this node has none"
+        return f"{found}: nothing crosses", f"{give} (rtmw node keys); or say {meant}"
+    if way is Way.CLEAR:
+        found = "it has no keys" if has_keys else "this node has no keys"
+        return f"{found}: dds_topics cross in clear, by {meant}", f"{give} (rtmw node keys)"
+    return "", ""
+
+
 class LinkService:
     """Not for several threads."""
 
@@ -53,12 +103,14 @@ class LinkService:
         self._links: Links | None = None
         self._totals: dict[RowKey, int] = {}
         self._discovered = -1
-        """Changes of DDS, as of when the links were told of them."""
+        """Changes of DDS, as of when they were looked at."""
+        self._said = Said[str]()
+        """Of nodes that are refused, or met in clear."""
         self._identity = self.prepare(settings)
         self._begin()
 
     def _begin(self) -> None:
-        if self._links is None and self._settings.link.is_used:
+        if self._links is None and self._settings.link.may_link:
             self._discovered = -1
             from rtmw.net.link.links import (
                 Links,  # needs OpenSSL and `cryptography`, which a node without links does not
@@ -79,33 +131,51 @@ class LinkService:
         return self._ended
 
     def announced(self) -> dict[str, str]:
-        """The announcement of its links over DDS, by which other nodes know this one again; empty: it has none."""
-        if not self._settings.link.is_used:
+        """The announcement of its links over DDS, by which other nodes know this one again; empty: it has none. Where
+        it changes, the node begins anew."""
+        if not self._settings.link.may_link:
             return {}
         said = {"link": self._uuid().hex, "link_name": self._identity.name if self._identity else ""}
         return {**said, "link_user": user_name(os.geteuid())} if self._settings.link.meets_users else said
 
-    def is_linked(self, program: Program) -> bool:
-        """Does this node meet the DDS participant over a link, and so not over DDS?
+    def found_at(self) -> dict[str, Any]:
+        """The further announcement, which may change while the node runs: where others find this one, and how it meets
+        them."""
+        if self._links is None:
+            return {}
+        link = self._settings.link
+        return {"link_places": self._links.reached_at, "link_insecure": link.keys is not None and link.insecure}
 
-        If and only if: (1) both are nodes that have links; (2) a rule here is for the name that the other one says it
-        has, or, if both meet users and run on this host, for its user. Whether the link is up does not matter: whoever
-        cuts it must not make its topics go in clear.
-        """
-        if self._links is None or program.link is None:
-            return False
-        knows = self._settings.allow.knows
-        is_user_here = self._settings.link.meets_users and program.link_user and program.host == socket.gethostname()
-        return knows(program.link_name) or (bool(is_user_here) and knows(program.link_user))
+    def settle(self, addresses: Iterable[str], peers: Iterable[str]) -> None:
+        """DDS has joined its network. `addresses`: its own there. `peers`: those of the hosts that are named."""
+        if self._links is not None:
+            from rtmw.net.link.found import Neighbourhood
+
+            self._links.settle(Neighbourhood(tuple(dict.fromkeys(addresses)), tuple(peers)))
+
+    def way(self, program: Program) -> Way:
+        """How this node meets the DDS participant."""
+        return way_between(self._settings.link, self._settings.allow.knows, program)
+
+    def is_kept_from_dds(self, program: Program) -> bool:
+        """Is the DDS participant a node with which no topic crosses over DDS?"""
+        return self.way(program) in (Way.LINK, Way.REFUSED)
 
     def step(self, topics: Mapping[str, LocalTopic], changed: Collection[str], discovery: Discovery) -> None:
         """Ten times a second. `topics`: as the bus of this host shows them, and which have changed."""
-        if self._links is None:
-            return
         if self._discovered != discovery.changes:
             self._discovered = discovery.changes
-            self._links.meet_over_dds(discovery.participants.values())
-        self._links.step(topics, changed)
+            self._say_who_has_no_keys(discovery.participants.values())
+            if self._links is not None:
+                self._links.see(discovery.participants)
+        if self._links is not None:
+            self._links.step(topics, changed)
+
+    def _say_who_has_no_keys(self, programs: Iterable[Program]) -> None:
+        for other in programs:
+            found, advice = why_so(self.way(other), self._settings.link.keys is not None)
+            if found and self._said.is_news(words := f"{other}: {found}"):
+                log.warning("%s; %s", words, advice)
 
     def tell(self, edges: Iterable[Edge]) -> None:
         """Programs of this host whose topics may cross; to be called when they, or rules, are others."""
@@ -121,7 +191,7 @@ class LinkService:
         """The keys that other settings need, before they are taken in. Raises KeysError, and RtmwError where there is
         no OpenSSL for them."""
         link = settings.link
-        if not link.is_used or link.keys is None:
+        if link.keys is None:
             return None
         from rtmw.net.link.library import openssl
         from rtmw.net.security.identity import Identity
@@ -131,8 +201,9 @@ class LinkService:
 
     def obey(self, settings: Settings, identity: Identity | None) -> None:
         """Take in other settings, with what `prepare` gave for them."""
-        self._settings, self._identity = settings, identity
-        if self._links is not None and settings.link.is_used:
+        self._settings, self._identity, self._discovered = settings, identity, -1
+        self._said.clear()
+        if self._links is not None and settings.link.may_link:
             self._links.obey(settings, identity)
         elif self._links is not None:
             self.close()
@@ -199,6 +270,7 @@ class LinkService:
             "ports": self._links.ports,
             "peers": [_row(session, self._settings.link.max_rate) for session in self._links.sessions.values()],
             "failing": self._links.why,
+            "failing_found": dict(islice(self._links.found.why.items(), FAILING_MOST)),
             "refused": dict(self._links.refused),
             "turned_away": self._links.turned_away.recent(),
             "denials": self._links.rights.denials(),

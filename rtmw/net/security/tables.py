@@ -10,10 +10,11 @@ insecure = true                    # without keys, also beyond this host: anybod
 max_rate = "10M"                   # bytes a second that may leave over a link; default: by what the line takes
 lease = 10.0                       # seconds that a link may be cut until the peer is gone
 openssl = "/opt/ssl/libssl.so.3"   # whose OpenSSL has TLS; default: that of Python, else the system's
+find = false                       # with keys: link with no node but by connect and listen; default: true
 
 A place of [link] may also be a Unix socket of this host, "unix:/run/rtmw/a.sock", which needs no keys.
 
-[transfer] has the same keys but max_rate and openssl, for sessions between cores of transfers; without keys and
+[transfer] has the same keys but max_rate, openssl and find, for sessions between cores of transfers; without keys and
 revoked, those of [link]. Its table [transfer.limits] is read by rtmw.transfer.limits.
 """
 
@@ -52,11 +53,23 @@ class Link:
     """Seconds that a link may be cut until the peer is gone."""
     openssl: str = ""
     """The libssl that has TLS: a path, or a name that the host's linker finds; "": that of Python, or the system's."""
+    find: bool = True
+    """Link with the nodes with keys that DDS discovery shows, too."""
 
     @property
     def is_used(self) -> bool:
         """May this node have links?"""
         return bool(self.connect or self.listen)
+
+    @property
+    def is_found(self) -> bool:
+        """Do nodes with keys find this one by DDS discovery, and does it find them?"""
+        return self.keys is not None and self.find
+
+    @property
+    def may_link(self) -> bool:
+        """May this node have links with other nodes, whoever of the two begins?"""
+        return self.is_used or self.keys is not None
 
     @property
     def asks_for_keys(self) -> bool:
@@ -204,6 +217,7 @@ LINK: Final = Declaration(
         Setting("max_rate", values.rate, "BYTES"),
         _LEASE,
         Setting("openssl", _openssl, "FILE"),
+        Setting("find", values.flag, ""),
     ),
     "link",
     error=RulesError,
