@@ -193,6 +193,8 @@ class Node:
             "domain %d is carried on DDS domain %d over %s (%s)", self.settings.domain, self.settings.wire_domain,
             self._interfaces.names or "one of its interfaces", self._interfaces.why,
         )  # fmt: skip
+        if "*" not in self.settings.on_dds:
+            log.info("DDS carries %s; other topics cross by link only", ", ".join(self.settings.on_dds) or "no topics")
         with OwnPublisher(STATUS_TOPIC, history=1, domain=domain) as status:
             ending = Ending(self._engine, self._bridge, self._keeper, self._links)
             is_cut_off = False
