@@ -161,7 +161,8 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
     if link.is_found and all(map(unix_path, link.listen)):
         yield Check("links are accepted at", "a free port at each address that DDS uses, with TLS: other nodes find it")
     if not settings.allow.rules:
-        yield Check("rules of peers", "none", 'nobody may have a link: write an [[allow]] with peer = "rtmw://…"')
+        words = 'nobody may have a link: write an [[allow]] with peer = "rtmw://…"'
+        yield Check("rules of peers", "none", words) if link.is_used else Check("rules of peers", f"none, so {words}")
     said_at, unknown = place_of(path, "connect", "link"), 0  # once: to find it, the file is read
     for number, place in enumerate(link.connect):
         if unknown >= UNKNOWN_MOST:
