@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from rtmw import shm
-from rtmw.clock import CLOCK
+from rtmw.clock import CLOCK, Clock
 from rtmw.qos import Reliability
 from rtmw.types import AnyType, MessageType, shown_name
 
 TELL_AFTER_S: Final = 2.0
 """Seconds after which a wait without limit logs why it goes on, where there is a reason."""
+TELL_MOST_S: Final = 64.0
+"""Seconds after which it looks again at most, and logs another reason."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,19 @@ class Peer:
 
 def topic_life(region: shm.Region, topic: str) -> int | None:
     """The identity of a topic in rows of the region: another one once the topic was given up and made again."""
-    return next((row.life for row in shm.topics(region) if row.name == topic), None)
+    return region.topic_life(topic) or None
 
 
-def _peers(region: shm.Region, rows: Iterable[shm.PublisherRow | shm.SubscriberRow], topic: str) -> Iterator[Peer]:
-    life, types = topic_life(region, topic), region.types()
+def _peers(region: shm.Region, rows: Iterable[shm.PublisherRow | shm.SubscriberRow]) -> Iterator[Peer]:
+    types = region.types()
     for row in rows:
-        if row.topic == life and row.is_alive:
+        if row.is_alive:
             yield Peer(row.pid, row.type, type_name_of(types, row.type), Reliability(row.reliability))
+
+
+def _publishers(region: shm.Region, topic: str) -> Iterator[Peer]:
+    life = region.topic_life(topic)
+    return _peers(region, shm.publishers(region, life) if life else ())
 
 
 def type_name_of(types: dict[int, tuple[str, bytes]], life: int) -> str:
@@ -91,42 +97,66 @@ def _unmatched(region: shm.Region, mine: Offer, peers: Iterator[Peer], is_publis
 
 def refusals(region: shm.Region, offer: Offer) -> tuple[str, ...]:
     """Subscribers that a publisher of this offer does not reach, and why."""
+    life = region.topic_life(offer.topic)
     rows = [
         row
-        for row in shm.subscribers(region)
+        for row in (shm.subscribers(region, life) if life else ())
         if not row.is_exact
         or row.reliability == offer.reliability  # else another subscriber of its process has this one's messages
     ]
-    return _unmatched(region, offer, _peers(region, rows, offer.topic), is_publisher=True)
+    return _unmatched(region, offer, _peers(region, rows), is_publisher=True)
 
 
 def unheard(region: shm.Region, request: Offer) -> tuple[str, ...]:
     """Publishers that do not reach a subscriber of this request, and why."""
-    return _unmatched(region, request, _peers(region, shm.publishers(region), request.topic), is_publisher=False)
+    return _unmatched(region, request, _publishers(region, request.topic), is_publisher=False)
 
 
 def silence(region: shm.Region, request: Offer, domain: int) -> str:
     """Why a subscriber of this request gets nothing; empty: there are publishers, and each is matched."""
-    if any(_peers(region, shm.publishers(region), request.topic)):
+    if any(_publishers(region, request.topic)):
         return "; ".join(unheard(region, request))
     return f"nobody publishes on it in domain {domain}"
 
 
 class LongWait:
-    """A wait without limit. Who waits calls `look` now and then; the first call after TELL_AFTER_S calls `tell`."""
+    """A wait without limit. Who waits calls `look` now and then, or when `left` is over; it calls `tell` after
+    TELL_AFTER_S, and each time after twice as long, at most a minute."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
-        self._at = CLOCK.monotonic() + TELL_AFTER_S
+        self._tell, self._rest = tell, TELL_AFTER_S
+        self._at = CLOCK.monotonic() + self._rest
+
+    @property
+    def left(self) -> float:
+        """Seconds until the next look counts."""
+        return max(0.0, self._at - CLOCK.monotonic())
 
     def look(self) -> None:
         if CLOCK.monotonic() >= self._at:
-            self._at = math.inf
+            self._rest = min(2 * self._rest, TELL_MOST_S)
+            self._at = CLOCK.monotonic() + self._rest
             self._tell()
 
 
-def log_wait(topic: str, awaited: str, reason: str) -> None:
-    """Log that a wait without limit goes on, and why."""
-    import logging  # where there is something to log: importing rtmw has to be quick
+class WaitLog:
+    """The log of waits without limit for one thing: why they go on. A reason is logged when it is another one than the
+    last, and after each line it takes twice as long until there may be another, at most a minute."""
 
-    logging.getLogger("rtmw").warning("topic %r: %s is still waited for: %s", topic, awaited, reason)
+    def __init__(self, topic: str, awaited: str, clock: Clock = CLOCK) -> None:
+        self._topic, self._awaited, self._clock = topic, awaited, clock
+        self._reason, self._rest, self._next = "", TELL_AFTER_S, 0.0
+
+    def note(self, reason: str) -> None:
+        """Empty: there is no reason."""
+        if reason == self._reason or (reason and self._clock.monotonic() < self._next):
+            return
+        self._reason = reason
+        if not reason:
+            return
+        self._rest = min(2 * self._rest, TELL_MOST_S)
+        self._next = self._clock.monotonic() + self._rest
+        import logging  # where there is something to log: importing rtmw has to be quick
+
+        text = "topic %r: %s is still waited for: %s"
+        logging.getLogger("rtmw").warning(text, self._topic, self._awaited, reason)

@@ -14,7 +14,7 @@ from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.errors import TopicNameError
-from rtmw.matching import LongWait, Offer, log_wait, refusals
+from rtmw.matching import LongWait, Offer, WaitLog, refusals
 from rtmw.patterns import OWN_PREFIX, check_levels, is_own
 from rtmw.qos import Reliability, check_priority, check_reliability, check_seconds, is_whole
 from rtmw.types import MessageType, resolve, shown_name
@@ -201,7 +201,8 @@ class Publisher(shm.Publisher[T], Closing):
         """
         check_seconds("timeout", timeout)
         end = None if timeout is None else CLOCK.monotonic() + timeout
-        waiting = LongWait(lambda: self._log_absence(count))
+        told = WaitLog(self.topic, "a subscriber")
+        waiting = LongWait(lambda: told.note(self._why_absent(count)))
         while self.subscribers < count:
             if end is None:
                 waiting.look()
@@ -211,11 +212,11 @@ class Publisher(shm.Publisher[T], Closing):
             time.sleep(left)
         return True
 
-    def _log_absence(self, count: int) -> None:
-        """Log who does not match, or how many are there."""
+    def _why_absent(self, count: int) -> str:
+        """Who does not match, or how many are there."""
         stats = self.stats()
         found = f"{stats.subscribers} of {count} subscribe to it in domain {self._domain.id}"
-        log_wait(self.topic, "a subscriber", "; ".join(stats.refused) or found)
+        return "; ".join(stats.refused) or found
 
     def close(self, *, forget: bool = False) -> None:
         """Give the endpoint back. Its messages stay in the queues, and the last `history` of them stay for late

@@ -15,7 +15,7 @@ from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.errors import ClosedError, RegionDamaged
 from rtmw.latency import Latency
-from rtmw.matching import TELL_AFTER_S, Offer, log_wait, silence, unheard
+from rtmw.matching import TELL_AFTER_S, Offer, WaitLog, silence, unheard
 from rtmw.patterns import check_levels, is_own
 from rtmw.publisher import check_count, wire_type
 from rtmw.qos import Reliability, check_reliability, check_seconds, check_times
@@ -178,6 +178,7 @@ class Subscriber(shm.Subscriber[T], Closing):
         self._reader: Callable[[], Reader | None] = lambda: None
         self._tells_after_ns = round(TELL_AFTER_S * 1e9)
         self._silence: tuple[tuple[int, int], str] | None = None
+        self._told = WaitLog(topic, "a message")
         region = self._domain.region
         super().__init__(
             region,
@@ -211,14 +212,12 @@ class Subscriber(shm.Subscriber[T], Closing):
         return self._silence[1]
 
     def _log_silence(self) -> None:
-        """Log once why a wait without limit hears nothing, if there is a reason. Topics of rtmw itself are silent for
+        """Log why a wait without limit hears nothing, if there is a new reason. Topics of rtmw itself are silent for
         long, as the queue of a core for which no program has work. That it was closed the wait itself says."""
-        reason = ""
+        if is_own(self.topic):
+            return
         with suppress(ClosedError):
-            reason = "" if self.closed or is_own(self.topic) else self._why_silent()
-        if reason and self._tells_after_ns:
-            self._tells_after_ns = 0
-            log_wait(self.topic, "a message", reason)
+            self._told.note("" if self.closed else self._why_silent())
 
     def listen(
         self, callback: Callable[[shm.Sample[T]], object], on_deadline: Callable[[], object] | None = None

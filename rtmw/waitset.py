@@ -6,6 +6,8 @@ from typing import Any
 
 from rtmw import shm
 from rtmw.errors import ClosedError
+from rtmw.matching import LongWait
+from rtmw.qos import limited
 from rtmw.subscriber import Subscriber
 
 
@@ -24,10 +26,16 @@ class WaitSet:
     def wait(self, timeout: float | None = None) -> list[Subscriber[Any]]:
         """Those with something to take, or whose deadline passed (then `receive(0)` says so); [] after `timeout`.
 
-        Raises ClosedError when one of them is closed.
+        Raises ClosedError when one of them is closed. Without a limit it logs why nothing comes, as `receive` does.
         """
-        ready = shm.wait_any(self._subscribers, timeout)
+        waiting = LongWait(self._log_silence) if limited(timeout) is None else None
+        while not (ready := shm.wait_any(self._subscribers, timeout if waiting is None else waiting.left)) and waiting:
+            waiting.look()
         for subscriber in ready:
             if subscriber.closed:
                 raise ClosedError(f"topic {subscriber.topic!r}: closed while a WaitSet waited for it")
         return ready
+
+    def _log_silence(self) -> None:
+        for subscriber in self._subscribers:
+            subscriber._log_silence()

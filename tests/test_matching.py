@@ -9,7 +9,7 @@ import pytest
 from cyclonedds.idl import IdlStruct
 
 import rtmw
-from rtmw import Reliability
+from rtmw import Reliability, shm
 from tests.bus import Order, Reading, taken
 from tests.child import Spawn
 
@@ -275,3 +275,17 @@ def test_who_died_is_no_reason_for_a_refusal(spawn: Spawn) -> None:
     assert (len(publisher.stats().refused), len(subscriber.stats().unheard)) == (2, 2)
     child.kill()
     assert (len(publisher.stats().refused), len(subscriber.stats().unheard)) == (1, 1)
+
+
+def test_stats_look_at_the_endpoints_of_their_own_topic_alone(domain: rtmw.Domain) -> None:
+    region = domain.region
+    publishers = [rtmw.Publisher(f"t{number}") for number in range(3)]
+    others = [rtmw.Subscriber(f"t{number}", Order) for number in range(3)]
+    lives = [region.topic_life(f"t{number}") for number in range(3)]
+    for number, life in enumerate(lives):
+        (one,), (other,) = shm.publishers(region, life), shm.subscribers(region, life)
+        assert one.topic == other.topic == life
+        assert region.identity(one.identity) == publishers[number].identity
+        assert len(publishers[number].stats().refused) == len(others[number].stats().unheard) == 1
+    assert len({*lives}) == len(shm.publishers(region)) == len(shm.subscribers(region)) == 3
+    assert region.topic_life("t3") == 0

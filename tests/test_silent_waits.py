@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import rtmw
-from rtmw import Reliability, subscriber
+from rtmw import Reliability, matching, subscriber
+from rtmw.clock import Clock
 from tests.bus import LONG, Order, Reading, eventually
 from tests.child import Spawn
 
@@ -38,6 +39,7 @@ WAITS: dict[str, Wait] = {
     "for": lambda waiting: next(iter(waiting)),
     "async for": by_async_for,
     "listen": by_listen,
+    "wait set": lambda waiting: rtmw.WaitSet(waiting).wait(),
 }
 
 
@@ -181,6 +183,47 @@ def test_a_wait_for_a_publisher_that_is_matched_and_silent_logs_nothing(
     threading.Timer(0.8, publisher.publish, [b"x"]).start()
     wait(waiting)
     assert said() == []
+
+
+@pytest.mark.usefixtures("domain")
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_a_wait_without_limit_logs_another_reason_when_it_comes(
+    wait: Wait, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rtmw.matching.TELL_AFTER_S", 0.05)
+    monkeypatch.setattr(subscriber, "TELL_AFTER_S", 0.05)
+    waiting, others = rtmw.Subscriber("t"), list[rtmw.Publisher[Order]]()
+
+    def has_changed() -> bool:
+        if said() and not others:
+            others.append(rtmw.Publisher("t", Order))
+        return len(said()) == 2
+
+    helper = publishing_when(has_changed)
+    wait(waiting)
+    helper.join()
+    nobody, other_type = said()
+    assert "nobody publishes" in nobody
+    assert other_type.endswith("its type is Order, this one's bytes")
+
+
+class ByHand(Clock):
+    """It stands until it is set."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_a_reason_that_changes_again_and_again_is_logged_in_ever_longer_times(said: Callable[[], list[str]]) -> None:
+    clock = ByHand()
+    told = matching.WaitLog("t", "a message", clock)
+    while clock.now < 400:
+        told.note(f"reason at {clock.now}")
+        told.note("")
+        clock.now += 1.0
+    assert [float(text.rsplit(" ", 1)[1]) for text in said()] == [100, 104, 112, 128, 160, 224, 288, 352]
 
 
 @pytest.mark.usefixtures("domain")

@@ -18,10 +18,14 @@ from rtmw.cli.node_status import find_status
 from rtmw.cli.show import Table, show, show_json, size
 from rtmw.errors import DomainNotFound, RtmwError
 from rtmw.patterns import is_own
+from rtmw.settings import SettingsFile
 
 if TYPE_CHECKING:
     from rtmw.net.dds.network import Line
     from rtmw.net.settings import Settings
+
+
+EMPTY = "it is empty: what no option says has its default"
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -32,8 +36,9 @@ def check(arguments: argparse.Namespace) -> int:
         return check_right(arguments)
     path = Path(arguments.file)
     given = {name: getattr(arguments, name) for name in NODE.by_name}
-    settings = make_settings(path, given, base_settings())
-    found = [*checks(settings, path)]
+    file = SettingsFile.read(path)
+    settings = make_settings(file, given, base_settings())
+    found = [*([] if file.values else [Check("file", EMPTY)]), *checks(settings, path)]
     topics = topics_table(settings)
     well = not any(one.advice for one in found)
     if arguments.json:

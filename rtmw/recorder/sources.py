@@ -177,7 +177,7 @@ class Sources:
             by_life.setdefault(row.topic, []).append(offer)
         found = {row.name: by_life.get(row.life, []) for row in shm.topics(region)}
         for name, publishers in found.items():
-            for type in {p.type for p in publishers}:
+            for type in {p.type for p in publishers} if self._topics.take(name) else ():
                 self._offered[name, type] = [p for p in publishers if p.type == type]
         return found
 

@@ -77,28 +77,49 @@ class Declaration:
     ) -> Settings:  # fmt: skip
         """`base`, with what the file says, and above that what was given on the command line, None: nothing.
 
-        `others` reads the other tables. All or nothing: raises `error` for the first mistake.
+        `others` reads the other tables. All or nothing: raises `error` for the mistakes at the top of the file and the
+        first one of the other tables, a line each.
         """
         if source is not None:
             file = source if isinstance(source, SettingsFile) else SettingsFile.read(source, self.error)
-            read: Mapping[str, Any] = others(file) if others else {}
-            base = replace(base, **read, **self.check(file.values, file.place))
+            checked, mistakes = self._look(file.values, file.place)
+            try:
+                read: Mapping[str, Any] = others(file) if others else {}
+            except RtmwError as fault:
+                if not mistakes:
+                    raise
+                raise self.error("\n".join([*mistakes, str(fault)])) from None
+            self._refuse(mistakes)
+            base = replace(base, **read, **checked)
         named = {name: value for name, value in given.items() if value is not None}
         return replace(base, **self.check(named, option_of))
 
     def check(self, values: Mapping[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
-        """Values as the daemon uses them, without the other tables; `place` says where a key stands. Raises `error`."""
-        checked = dict[str, Any]()
+        """Values as the daemon uses them, without the other tables; `place` says where a key stands.
+
+        Raises `error`, with a line for each mistake.
+        """
+        checked, mistakes = self._look(values, place)
+        self._refuse(mistakes)
+        return checked
+
+    def _look(self, values: Mapping[str, Any], place: Callable[[str], str]) -> tuple[dict[str, Any], list[str]]:
+        checked, mistakes = dict[str, Any](), list[str]()
         for name, value in values.items():
             if name in self.others:
                 continue
             if name not in self.by_name:
-                raise self.error(f"{place(name)}: {in_short(self._why_unknown(name, value))}")
+                mistakes.append(f"{place(name)}: {in_short(self._why_unknown(name, value))}")
+                continue
             try:
                 checked[name] = self.by_name[name].check(value)
             except ValueError as error:
-                raise self.error(f"{place(name)}: {name} cannot be used: {in_short(str(error))}") from None
-        return checked
+                mistakes.append(f"{place(name)}: {name} cannot be used: {in_short(str(error))}")
+        return checked, mistakes
+
+    def _refuse(self, mistakes: list[str]) -> None:
+        if mistakes:
+            raise self.error("\n".join(mistakes))
 
     def _why_unknown(self, name: str, value: Any) -> str:
         there_are = f"there are {', '.join(self.by_name)}"

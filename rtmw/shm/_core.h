@@ -85,8 +85,8 @@ typedef PyObject *Method(PyObject *self, PyObject *argument);
 typedef PyObject *FastMethod(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames);
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
 
-Method Region_topics, Region_contents, Region_publishers, Region_subscribers, Region_participants, Region_names,
-    Region_types, Region_endpoints_fingerprint, Region_participants_fingerprint, Region_identity;
+Method Region_topics, Region_topic_life, Region_contents, Region_publishers, Region_subscribers, Region_participants,
+    Region_names, Region_types, Region_endpoints_fingerprint, Region_participants_fingerprint, Region_identity;
 Method Region_queue, Region_trace, Region_trace_next, Region_events, Publisher_sleep, Publisher_has_room;
 FastMethod Publisher_publish, Publisher_publish_many, Publisher_loan, Publisher_try;
 Method Subscriber_take;

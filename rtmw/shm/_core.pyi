@@ -78,9 +78,14 @@ class Region:
     def drain(self) -> None: ...
     def topics(self) -> list[tuple[int, str, int, tuple[tuple[int, int], ...]]]: ...
     def contents(self) -> dict[int, tuple[int, int, tuple[int, ...]]]: ...
-    def publishers(self) -> list[tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, bool]]: ...
+    def topic_life(self, name: str, /) -> int:
+        """0: there is no topic of this name."""
+
+    def publishers(
+        self, topic: int = 0, /
+    ) -> list[tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, bool]]: ...
     def subscribers(
-        self,
+        self, topic: int = 0, /
     ) -> list[
         tuple[
             int,

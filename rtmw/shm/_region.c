@@ -4,6 +4,7 @@
 #include "_core.h"
 #include "books.h"
 #include "region.h"
+#include "topics.h"
 #include "trace.h"
 #include "waiting.h"
 
@@ -222,8 +223,9 @@ static PyMethodDef Region_methods[] = {
     {"check_current", Region_check_current, METH_NOARGS, NULL},
     {"topics", Region_topics, METH_NOARGS, NULL},
     {"contents", Region_contents, METH_NOARGS, NULL},
-    {"publishers", Region_publishers, METH_NOARGS, NULL},
-    {"subscribers", Region_subscribers, METH_NOARGS, NULL},
+    {"topic_life", Region_topic_life, METH_O, NULL},
+    {"publishers", Region_publishers, METH_VARARGS, NULL},
+    {"subscribers", Region_subscribers, METH_VARARGS, NULL},
     {"participants", Region_participants, METH_NOARGS, NULL},
     {"names", Region_names, METH_NOARGS, NULL},
     {"types", Region_types, METH_NOARGS, NULL},

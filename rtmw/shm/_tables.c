@@ -87,11 +87,25 @@ static uint64_t topic_of(struct rtmw_region *r, const uint64_t *endpoint, uint64
     return slot_state_of(now) >= SLOT_ACTIVE && slot_generation(now) == slot_generation(word) ? life : 0;
 }
 
-PyObject *Region_publishers(PyObject *self, PyObject *unused)
+/* The topic whose rows are asked for, by its life; 0: all. false: with a Python error. */
+static bool asked_topic(PyObject *args, unsigned long long *life)
 {
-    (void)unused;
+    *life = 0;
+    return PyArg_ParseTuple(args, "|K", life);
+}
+
+PyObject *Region_topic_life(PyObject *self, PyObject *name)
+{
+    const char *text = PyUnicode_AsUTF8(name);
+    return text ? PyLong_FromUnsignedLongLong(topic_find(region_of(self), text)) : NULL;
+}
+
+PyObject *Region_publishers(PyObject *self, PyObject *args)
+{
+    unsigned long long asked;
     struct rtmw_region *r = region_of(self);
     struct owners owners = {{0}, {0}};
+    if (!asked_topic(args, &asked)) return NULL;
     PyObject *list = PyList_New(0);
     int failed = list == NULL;
     for (uint32_t i = 0; !failed && i < load_seq(&r->hints->publishers_top) && i < r->header->publishers; i++) {
@@ -101,7 +115,7 @@ PyObject *Region_publishers(PyObject *self, PyObject *unused)
         if (slot_state_of(word) != SLOT_ACTIVE || reliability > RTMW_RELIABLE) continue;
         unsigned long long type = type_life(r, load_seq(&p->type));
         uint64_t topic = topic_of(r, &r->publisher_words[i], word); /* behind the type */
-        if (!topic) continue;
+        if (!topic || (asked && topic != asked)) continue;
         failed =
             append_new(list, Py_BuildValue("KKKBBIIKKKKKKNK", (unsigned long long)topic, number(&p->identity), type,
                                            reliability, p->priority, p->depth, p->history, number(&p->published),
@@ -163,11 +177,12 @@ static PyObject *subscriber_lives(struct rtmw_region *r, uint32_t slot, uint64_t
                                                 : !owner_is_dead(r, slot_owner(word), owners));
 }
 
-PyObject *Region_subscribers(PyObject *self, PyObject *unused)
+PyObject *Region_subscribers(PyObject *self, PyObject *args)
 {
-    (void)unused;
+    unsigned long long asked;
     struct rtmw_region *r = region_of(self);
     struct owners owners = {{0}, {0}};
+    if (!asked_topic(args, &asked)) return NULL;
     PyObject *list = PyList_New(0);
     int failed = list == NULL;
     for (uint32_t i = 0; !failed && i < load_seq(&r->hints->subscribers_top) && i < r->header->subscribers; i++) {
@@ -178,7 +193,7 @@ PyObject *Region_subscribers(PyObject *self, PyObject *unused)
         if (reliability > RTMW_RELIABLE) continue; /* nobody writes that: the region is damaged */
         unsigned long long type = type_life(r, load_seq(&s->type));
         uint64_t topic = topic_of(r, &r->subscriber_words[i], word); /* behind the type */
-        if (!topic) continue;
+        if (!topic || (asked && topic != asked)) continue;
         struct topic *t = &r->topics[link_index(topic)];
         failed = append_new(list, Py_BuildValue("KKKBINNN(IKKBKON)", (unsigned long long)topic,
                                                 (unsigned long long)subscriber_identity(r, word, i), type, reliability,

@@ -4,6 +4,7 @@
 #include "waiting.h"
 
 enum { TAKE_AT_ONCE = 64 };
+static const uint64_t TELLS_MOST_NS = 64000000000;
 
 /* Owns the message; that is released when there is no memory for the sample. */
 static PyObject *sample_of(Subscriber *self, const rtmw_message *message)
@@ -109,16 +110,17 @@ static int wait_once(Subscriber *self, uint64_t end)
     return fail((PyObject *)self, code, self->topic, 0), -1;
 }
 
-/* A wait without limit says once why nothing comes, `tells_after_ns` after its begin, and goes on. */
+/* A wait without limit says why nothing comes, `tells_after_ns` after its begin and each time after twice as long, and
+ * goes on. */
 static PyObject *receive_until(Subscriber *self, uint64_t end)
 {
-    uint64_t tells_at = 0;
+    uint64_t tells_at = 0, rest = self->tells_after_ns;
     for (;;) {
         PyObject *sample = take_one(self);
         if (sample || PyErr_Occurred()) return sample;
         if (self->spin_ns >= GLANCE_NS && subscriber_glance(self->core)) continue;
-        bool tells = end == UINT64_MAX && self->tells_after_ns && tells_at != UINT64_MAX;
-        if (tells && !tells_at) tells_at = ends_after(self->tells_after_ns);
+        bool tells = end == UINT64_MAX && rest;
+        if (tells && !tells_at) tells_at = ends_after(rest);
         int code = wait_once(self, tells ? tells_at : end);
         if (code < 0) return NULL;
         if (code != RTMW_TIMEOUT) continue;
@@ -126,7 +128,8 @@ static PyObject *receive_until(Subscriber *self, uint64_t end)
         PyObject *told = PyObject_CallMethod((PyObject *)self, "_log_silence", NULL);
         if (!told) return NULL;
         Py_DECREF(told);
-        tells_at = UINT64_MAX;
+        if (rest < TELLS_MOST_NS) rest *= 2;
+        tells_at = ends_after(rest);
         if (!subscriber_is_open(self)) return NULL;
     }
 }

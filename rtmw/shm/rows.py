@@ -104,14 +104,16 @@ def topics(region: Region) -> list[TopicRow]:
     return [*map(TopicRow._make, region.topics())]
 
 
-def publishers(region: Region) -> list[PublisherRow]:
-    return [*map(PublisherRow._make, region.publishers())]
+def publishers(region: Region, topic: int = 0) -> list[PublisherRow]:
+    """Of the topic with this life; 0: of all."""
+    return [*map(PublisherRow._make, region.publishers(topic))]
 
 
-def subscribers(region: Region) -> list[SubscriberRow]:
+def subscribers(region: Region, topic: int = 0) -> list[SubscriberRow]:
+    """As `publishers`."""
     return [
         SubscriberRow(*row[:5], SubscriberCounters._make(row[5]), row[6], row[7], *row[8][:5], *row[8][5:])
-        for row in region.subscribers()
+        for row in region.subscribers(topic)
     ]
 
 

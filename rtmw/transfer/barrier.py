@@ -34,5 +34,7 @@ class Barrier:
             return frame
         self.refused += 1
         if self.refused == 1:
-            log.warning("process %d sent no frame to %s: %s; more of it is counted only", pid, self._topic, fault)
+            log.warning(
+                "a message of process %d on %s is passed over: %s; more are counted only", pid, self._topic, fault
+            )
         return None

@@ -135,6 +135,14 @@ def test_a_setting_that_cannot_be_used_is_named_with_its_line(run: Run, file: Pa
     assert said in err
 
 
+def test_a_file_that_says_nothing_is_told_to_be_empty_and_defaults_hold(run: Run, file: Path, domain_id: int) -> None:
+    _, found, _ = checked(run, file, "# domain = 3\n")
+    assert found["file"] == ("it is empty: what no option says has its default", "")
+    assert found["domain"][0].startswith(f"{domain_id}, ")
+    _, found, _ = checked(run, file, "lease = 5\n")
+    assert "file" not in found
+
+
 def test_a_file_that_is_not_there_is_named(run: Run, file: Path) -> None:
     assert run("node", "check", str(file)) == (1, "", f"rtmw: {file}: No such file or directory\n")
 

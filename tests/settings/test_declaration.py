@@ -79,6 +79,20 @@ def test_what_cannot_be_used_is_named_with_file_line_and_key(tmp_path: Path, tex
     assert str(refusal.value).startswith(f"{tmp_path}/{words}")
 
 
+def test_all_mistakes_at_the_top_of_a_file_are_named_at_once_with_the_first_of_its_tables(tmp_path: Path) -> None:
+    def wrong(file: SettingsFile) -> dict[str, Any]:
+        raise SettingsError(f"{file.place('limits')}: [limits] is wrong")
+
+    path = written(tmp_path, "port = -1\nmax_rat = 5\npatience = 61\n[limits]\n")
+    with pytest.raises(SettingsError) as refusal:
+        RELAY.read(Settings(), path, {}, wrong)
+    lines = str(refusal.value).splitlines()
+    assert [line.partition(":")[0] for line in lines] == [f"{path}, line {number}" for number in (1, 2, 3, 4)]
+    with pytest.raises(SettingsError) as refusal:
+        RELAY.read(Settings(), path, {}, limits)
+    assert str(refusal.value).splitlines() == lines[:3]
+
+
 def test_a_table_is_read_by_a_declaration_of_its_own(tmp_path: Path) -> None:
     file = SettingsFile.read(written(tmp_path, "port = 1\n[limits]\nport = 2\nsize = 3\n"))
     inner = Declaration(RELAY.settings, "limits")

@@ -178,7 +178,13 @@ class Process:
             is_own = member.slot == frame.slot
         else:
             is_own = not isinstance(frame.message, Join) or self._domain.region.pid_at(frame.slot) == pid
-        return "" if is_own else f"slot {frame.slot} is not its own"
+        if is_own:
+            return ""
+        if not frame.life.lives():
+            return (
+                "it has ended before this was read, and its place among the programs of the domain is free or another's"
+            )
+        return f"it asks for answers to program {frame.slot} of the domain, which is another process"
 
     def _admit(self, frame: Frame) -> bool:
         """A program joins: its process is watched, and has an outbox."""
