@@ -227,13 +227,3 @@ def test_a_reload_that_takes_no_protection_away_is_taken_in(tmp_path: Path, befo
     held = make_settings(written(tmp_path, before), {})
     file = SettingsFile.read(written(tmp_path, after))
     check_reload(file, held, make_settings(file, {}))
-
-
-@pytest.mark.parametrize(
-    ("lines", "asks"),
-    [("", False), ("insecure = true", False), ('keys = "k"', True), ('keys = "k"\ninsecure = true', False)],
-)
-def test_a_node_with_keys_asks_for_keys_unless_insecure_stands_beside_them(
-    tmp_path: Path, lines: str, asks: bool
-) -> None:
-    assert make_settings(written(tmp_path, f"[link]\n{lines}\n"), {}).link.asks_for_keys is asks

@@ -72,11 +72,6 @@ class Link:
         return self.is_used or self.keys is not None
 
     @property
-    def asks_for_keys(self) -> bool:
-        """Does this node meet no node without keys?"""
-        return self.keys is not None and not self.insecure
-
-    @property
     def meets_users(self) -> bool:
         """May it have links at Unix sockets?"""
         return any(unix_path(place) for place in (*self.connect, *self.listen))

@@ -23,7 +23,7 @@ TABLES: Final = {
     "[strange]": ["a", '"b c"', "a.b.c", "''"],
 }
 FITS: Final = {
-    **dict.fromkeys(("topics_out", "topics_in", "publish", "subscribe", "send", "deny"), '["plant/*"]'),
+    **dict.fromkeys(("topics_out", "topics_in", "dds_topics", "publish", "subscribe", "send", "deny"), '["plant/*"]'),
     **dict.fromkeys(("pool", "max_rate", "max_size"), '"10M"'),
     **dict.fromkeys(("domain", "dds_domain", "metrics_port", "max_priority"), "7"),
     **dict.fromkeys(("ros2", "insecure"), "true"),
