@@ -289,7 +289,7 @@ class Node:
                 self._see_region(domain.id)
                 say_more(log)
                 with barrier("step"):
-                    self._bridge.give_back()
+                    self._bridge.give_back(self._links.refused)
                     self._beacons.send()
                     self._standstills.tell()
                     self._see_silence()

@@ -41,6 +41,8 @@ NOBODY = LocalTopic((), ())
 """A topic that no program here uses."""
 _CROWD = 100
 """Routes and endpoints that have ended whose memory is worth a moment without any other."""
+_OF_CONNECTION = 10
+"""Endpoints whose memory that of one connection is worth: what a stranger says first may fill buffers."""
 _NEWEST_MOST = 1024
 """Lanes of closed routes of which it is known what they have brought."""
 
@@ -170,11 +172,11 @@ class Bridge:
             route.tell_missed()
         return {*out, *(key for key, route in self.incoming.items() if route.has_moved())}
 
-    def give_back(self) -> None:
-        """To be called once a second: when a crowd of topics has ended, or of endpoints elsewhere, their memory is the
-        system's again."""
-        ended = self.discovery.gone + sum(one.changes for one in self.ended.values())
-        if ended == self._ended_before and ended - self._given_back >= _CROWD:
+    def give_back(self, refused: int) -> None:
+        """To be called once a second: when a crowd of topics has ended, of endpoints elsewhere, or of connections to
+        links, of which `refused` have come to none, their memory is the system's again."""
+        ended = _OF_CONNECTION * refused + self.discovery.gone + sum(one.changes for one in self.ended.values())
+        if ended == self._ended_before and abs(ended - self._given_back) >= _CROWD:
             self._engine.trim()
             self._given_back = ended
         self._ended_before = ended

@@ -44,7 +44,7 @@ _GROWN: Final = 2
 """Times in a row that a sender's number has to grow, while nothing comes, before its lane stands still."""
 _GROWN_MOST: Final = 64
 """The same, of a lane that goes on to stand still: each time that is said, it takes twice as many."""
-_ANEW_S: Final = 600.0
+_ANEW_S: Final = 120.0
 """From one time that a node begins anew, for it hears nothing of another one, to the next."""
 _ROWS_MOST: Final = 100
 

@@ -260,6 +260,11 @@ class LinkService:
             yield "out", session
             yield "in", session
 
+    @property
+    def refused(self) -> int:
+        """Connections that came to no link, in all."""
+        return self._links.refused.total() if self._links else 0
+
     def document(self) -> dict[str, Any] | None:
         """`links` of the node's document; None: it has none."""
         if self._links is None:
