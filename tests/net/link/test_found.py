@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -159,20 +160,20 @@ def test_where_both_dial_there_is_one_link(run: Callable[..., None]) -> None:
     run(test)
 
 
-def test_a_node_for_which_no_rule_is_is_not_dialled_and_the_document_says_why(run: Callable[..., None]) -> None:
+def test_a_node_for_which_no_rule_is_is_dialled_from_the_reload_on_that_has_one(run: Callable[..., None]) -> None:
     async def test(ends: Ends) -> None:
         links, other = ends
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            server.setblocking(False)
-            places = (f"127.0.0.1:{server.getsockname()[1]}",)
-            links.rights.swap(NO_RULES)
-            links.see(announced(other, link_places=places))
-            await until(lambda: links.found.why)
-            assert "no rule is for" in links.found.why[places[0]]
-            with pytest.raises(BlockingIOError):
-                server.accept()
-            links.see({})
-            assert not links.found.why
+        rules, shown = links.rights.table, announced(other)
+        (place,) = other.reached_at
+        links.rights.swap(NO_RULES)
+        links.see(shown)
+        await until(lambda: links.found.why)
+        assert "no rule is for" in links.found.why[place]
+        assert not other.refused, "nobody has come"
+        links.obey(replace(links._settings, allow=rules), links.identity)
+        links.see(shown)
+        await until(lambda: is_linked(links))
+        assert not links.found.why
 
     run(test)
 
