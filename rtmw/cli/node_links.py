@@ -96,6 +96,7 @@ def examined(links: dict[str, Any]) -> Iterator[Check]:
             yield Check(name, f"up, {cipher}, {peer['routes_out']} topics out, {peer['routes_in']} in")
             if peer["denied"]:
                 yield _denied(peer)
+            yield from _beyond(peer)
         else:
             found = f"cut for {duration(peer['down_s'])}: {peer['why_down'] or 'not up yet'}"
             yield Check(name, found, _where_to_look(peer))
@@ -106,6 +107,16 @@ def _denied(peer: dict[str, Any]) -> Check:
     uses = {"publish": "published here", "subscribe": "wanted here"}
     counts = ", ".join(f"{row['topics']} {uses[row['verb']]} ({row['cause']})" for row in peer["denied"])
     return Check(f"topics that {peer['peer'] or peer['host']} denies", f"{counts}; rtmw node info names them")
+
+
+def _beyond(peer: dict[str, Any]) -> Iterator[Check]:
+    """A peer that asks for more of this host than it may take."""
+    found = [row for row in peer.get("budget", ()) if row["refused"]]
+    if found:
+        words = "{what}: {taken} of {most} taken, {refused} more refused"
+        advice = "it was told so, and harms itself only; where it is meant to have more, raise max_… of [link] here"
+        name = f"budget of {peer['peer'] or peer['host']}"
+        yield Check(name, "; ".join(words.format(**row) for row in found), advice, remark=True)
 
 
 def _turned_away(one: dict[str, Any]) -> Check:

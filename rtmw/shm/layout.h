@@ -120,6 +120,8 @@ static inline bool slot_is_there(uint64_t word)
 
 /* Slots of types from this one on are for everybody; those before it only for programs of this host. */
 static inline uint32_t first_open_type(uint32_t types) { return types / 2; }
+/* Slots of publishers, or subscribers, below this are for everybody; those from it on only for programs of this host. */
+static inline uint32_t first_kept_endpoint(uint32_t endpoints) { return endpoints - endpoints / 8; }
 
 /* participant words */
 enum participant_state { ABSENT = 0, PRESENT = 1, LEAVING = 2 };

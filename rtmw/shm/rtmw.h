@@ -205,8 +205,8 @@ RTMW_API int rtmw_lock_memory(rtmw_region *region);
 RTMW_API int rtmw_type_find(rtmw_region *, uint16_t type, rtmw_type_copy *);
 /* A number by which to remember the type of a message that is held: no other type ever has it. 0: no type has this one. */
 RTMW_API uint64_t rtmw_type_life(rtmw_region *, uint16_t type);
-/* Types that are new, and that endpoints of this handle name from now on, are those of other hosts: they get none of the
- * slots that are kept for programs of this host, half of the table. A node says so. */
+/* Endpoints of this handle, and types that are new with them, are those of other hosts from now on: they get none of the
+ * slots that are kept for programs of this host, an eighth of the endpoints and half of the types. A node says so. */
 RTMW_API void rtmw_serve_peers(rtmw_region *);
 
 /* ---- publishers ---- */

@@ -37,7 +37,8 @@ int endpoint_claim(struct rtmw_region *r, const struct wanted *wanted, struct cl
         if (code == RTMW_OK) code = topic_open(r, wanted->topic, &topic);
         if (code != RTMW_OK) return code;
         *claimed = (struct claimed){.topic = link_index(topic), .type = link_index(type)};
-        claimed->word = slot_claim(r, words, count, top, claimed->topic, &claimed->slot);
+        claimed->word = slot_claim(r, words, r->serves_peers ? first_kept_endpoint(count) : count, top, claimed->topic,
+                                   &claimed->slot);
         if (!claimed->word) return RTMW_NO_ENDPOINT_SLOT;
         store_seq(wanted->publishes ? &r->publishers[claimed->slot].type : &r->subscribers[claimed->slot].type,
                   claimed->type);

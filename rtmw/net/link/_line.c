@@ -205,7 +205,7 @@ static PyObject *Line_fileno(PyObject *self, PyObject *unused)
     return PyLong_FromLong(core ? core->event : -1);
 }
 
-static const char *const kinds[] = {"up", "control", "down", "refused", "withheld"};
+static const char *const kinds[] = {"up", "control", "down", "refused", "withheld", "first"};
 
 static PyObject *Line_events(PyObject *self, PyObject *unused)
 {

@@ -146,6 +146,7 @@ class Line:
                                  3: silent for too long; 4: damaged (CRC or TLS); 5: the peer has said why
         ("refused", route, why)  inbound: the first message beyond a ceiling; why: b"priority", b"size" or b"rate".
                                  Later ones are counted only (Route.counters)
+        ("first", route, b"")    inbound, opened for later: a message has come, and waits for `Route.begin`
         ("withheld", route, why) outbound: the first message that is not sent for a ceiling: b"priority" or b"size"
         """
 
@@ -189,8 +190,11 @@ class Line:
         max_rate: int = 0,
         on_bus: dict[int, int] = ...,
         begins: int = 0,
+        later: bool = False,
     ) -> Route:
         """Publish on this host what the peer sends by this number.
+
+        `later`: it takes a publisher, and its type, at `Route.begin`; until then messages wait as for room on the bus.
 
         `on_bus`: the newest source time of each remote publisher of which the bus has messages (neighbours.on_bus), for
         64 of them: kept messages up to it are passed over, and counted as old. `begins`: as the peer says: what its
@@ -223,6 +227,9 @@ class Line:
 @final
 class Route:
     """One topic in one direction over one line."""
+
+    def begin(self) -> None:
+        """Inbound, opened for later: take the publisher. Raises RtmwError where the host has no room. Idempotent."""
 
     def counters(self) -> dict[str, int]:
         """Counters of what it has carried and dropped, by cause; {} once closed.

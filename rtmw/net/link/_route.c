@@ -9,6 +9,8 @@ typedef struct {
     PyObject *line; /* until closed, as one of the next two */
     struct out *out;
     struct in *in;
+    PyObject *about; /* of an inbound one: topic and type of its publisher, and here the rest */
+    rtmw_publisher_qos qos;
 } Route;
 
 /* One that carries nothing yet, and holds the line from here on. */
@@ -29,6 +31,7 @@ static void forget(Route *route)
     route->out = NULL;
     route->in = NULL;
     route->line = NULL;
+    Py_CLEAR(route->about);
     line_let_go(line);
     Py_DECREF(line);
 }
@@ -110,23 +113,38 @@ static void take_on_bus(struct in *in, PyObject *given)
     }
 }
 
+/* NULL: an exception is set. */
+static rtmw_publisher *open_publisher(const Route *route)
+{
+    const char *topic;
+    PyObject *given;
+    rtmw_type space;
+    const rtmw_type *type;
+    rtmw_publisher *publisher = NULL;
+    if (!PyArg_ParseTuple(route->about, "sO", &topic, &given) || !read_type(given, &space, &type)) return NULL;
+    int code = rtmw_publisher_open(((Line *)route->line)->core->region, topic, type, &route->qos, &publisher);
+    if (code != RTMW_OK) fail(state_of(Py_TYPE(route))->error, topic, code);
+    return publisher;
+}
+
 PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"number",   "topic",  "type",      "reliability", "priority",     "depth",
-                            "history",  "origin", "wants_old", "window",      "max_priority", "max_size",
-                            "max_rate", "on_bus", "begins",    NULL};
+    static char *names[] = {"number", "topic",     "type",   "reliability",  "priority", "depth",    "history",
+                            "origin", "wants_old", "window", "max_priority", "max_size", "max_rate", "on_bus",
+                            "begins", "later",     NULL};
     State *state = state_of(Py_TYPE(self));
     const char *topic, *origin;
     PyObject *given, *on_bus = NULL;
+    unsigned int number, depth, history, max_priority = BANDS - 1;
     rtmw_type space;
     const rtmw_type *type;
-    unsigned int number, depth, history, max_priority = BANDS - 1;
-    int reliability, priority, wants_old;
+    int reliability, priority, wants_old, later = 0;
     unsigned long long window, max_size = 0, max_rate = 0, begins = 0;
     struct line *core = open_line(self);
-    if (!core || !PyArg_ParseTupleAndKeywords(args, keywords, "IsOiiIIspK|IKKO!K", names, &number, &topic, &given,
-                                              &reliability, &priority, &depth, &history, &origin, &wants_old, &window,
-                                              &max_priority, &max_size, &max_rate, &PyDict_Type, &on_bus, &begins))
+    if (!core ||
+        !PyArg_ParseTupleAndKeywords(args, keywords, "IsOiiIIspK|IKKO!Kp", names, &number, &topic, &given, &reliability,
+                                     &priority, &depth, &history, &origin, &wants_old, &window, &max_priority,
+                                     &max_size, &max_rate, &PyDict_Type, &on_bus, &begins, &later))
         return NULL;
     if (!number) return PyErr_Format(PyExc_ValueError, "numbers of routes begin at 1");
     if (!window) return PyErr_Format(PyExc_ValueError, "a window of 0 bytes: nothing could come");
@@ -134,9 +152,9 @@ PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     if (!route) return NULL;
     struct in *in = route->in = calloc(1, sizeof *in);
     if (!in) return failed(route, PyErr_NoMemory());
-    rtmw_publisher_qos qos = {(rtmw_reliability)reliability, (uint8_t)priority, depth, history, 0};
-    int code = rtmw_publisher_open(core->region, topic, type, &qos, &in->publisher);
-    if (code != RTMW_OK) return failed(route, fail(state->error, topic, code));
+    route->about = Py_BuildValue("sO", topic, given);
+    route->qos = (rtmw_publisher_qos){(rtmw_reliability)reliability, (uint8_t)priority, depth, history, 0};
+    if (!route->about || (!later && !(in->publisher = open_publisher(route)))) return failed(route, NULL);
     in->line = core;
     in->number = number;
     in->reliable = reliability == RTMW_RELIABLE;
@@ -148,8 +166,21 @@ PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     take_on_bus(in, on_bus);
     told_open_in(in, lane_key(core, topic, type, reliability, in->origin), begins);
     if (in_open(in)) return (PyObject *)route;
-    rtmw_publisher_close(in->publisher);
+    if (in->publisher) rtmw_publisher_close(in->publisher);
     return failed(route, taken(number));
+}
+
+static PyObject *Route_begin(PyObject *object, PyObject *unused)
+{
+    Route *self = (Route *)object;
+    (void)unused;
+    if (!self->in || self->in->publisher) Py_RETURN_NONE; /* only this thread opens it */
+    rtmw_publisher *publisher = open_publisher(self);
+    if (!publisher) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    in_begin_publishing(self->in, publisher);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
 }
 
 static PyObject *Route_close(PyObject *object, PyObject *unused)
@@ -318,7 +349,8 @@ static void Route_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, NULL},
+static PyMethodDef route_methods[] = {{"begin", Route_begin, METH_NOARGS, NULL},
+                                      {"counters", Route_counters, METH_NOARGS, NULL},
                                       {"total", Route_total, METH_NOARGS, NULL},
                                       {"limit", Route_limit, METH_VARARGS, NULL},
                                       {"finish", Route_finish, METH_NOARGS, NULL},

@@ -45,7 +45,7 @@ from rtmw.net.link.messages import (
 )
 from rtmw.net.link.outgoing import OutgoingRoutes
 from rtmw.net.link.programs import KnownPrograms
-from rtmw.net.link.side import Patterns, Refusal, Side
+from rtmw.net.link.side import Account, Patterns, Refusal, Share, Side
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.security.rights import Rights
 from rtmw.net.session.errors import Violation
@@ -62,11 +62,12 @@ class Control:
     """Of one line, from its beginning to its end, over cuts. Not for several threads."""
 
     def __init__(
-        self, peer: str, rights: Rights, patterns: Patterns, is_taken: Callable[[Lane], bool] = lambda _: False
-    ) -> None:
+        self, peer: str, rights: Rights, patterns: Patterns, is_taken: Callable[[Lane], bool] = lambda _: False,
+        account: Account | None = None,
+    ) -> None:  # fmt: skip
         """`peer`: the name that its certificate has. `is_taken`: does a line before this one still bring messages of
-        this lane? `freed` says when it does no more."""
-        self._side = Side(peer, rights, patterns)
+        this lane? `freed` says when it does no more. `account`: of all nodes of the peer."""
+        self._side = Side(peer, rights, patterns, account or Account())
         self.outgoing, self.incoming = OutgoingRoutes(self._side), IncomingRoutes(self._side, is_taken)
         self.programs = KnownPrograms(self._side)
         self.peer_set_ns: int | None = None
@@ -123,6 +124,11 @@ class Control:
         self._side.act(do.Over(words))
 
     @property
+    def share(self) -> Share:
+        """What the peer has taken of this host by this line."""
+        return self._side.share
+
+    @property
     def changes(self) -> int:
         """How often it has become another, what the peer wants or sends."""
         return self._side.changes
@@ -158,6 +164,10 @@ class Control:
     def left(self, route: int, sent: int) -> list[do.Effect]:
         """LeaveOut or DropOut is done: the route is closed. `sent`: how many messages went by it."""
         return self._effects(self.outgoing.left, route, sent)
+
+    def first(self, route: int) -> list[do.Effect]:
+        """A message has come by a route that was opened for later."""
+        return self._effects(self.incoming.begin, route)
 
     def drained(self, route: int) -> list[do.Effect]:
         """DrainIn is done: all that the peer sent by the route is on the bus, or the lease is over."""

@@ -82,9 +82,17 @@ class OpenIn(NamedTuple):
     asked: Wanted
     verdict: Verdict
     """Its ceilings hold for what comes."""
+    later: bool = False
+    """It takes a publisher, and the slot of its type, with the first message: then call `Control.first`."""
 
     def agrees(self) -> Answer:
         return Answer(self.route, "", "")
+
+
+class BeginIn(NamedTuple):
+    """Take the publisher of a route that was opened for later."""
+
+    route: int
 
 
 class AdjustIn(NamedTuple):
@@ -123,8 +131,8 @@ class Over(NamedTuple):
 
 
 Effect = (
-    Say | OpenOut | AdjustOut | LeaveOut | PartOut | StayOut | DropOut | OpenIn | AdjustIn | DrainIn | CloseIn | Denial
-    | Over
+    Say | OpenOut | AdjustOut | LeaveOut | PartOut | StayOut | DropOut | OpenIn | BeginIn | AdjustIn | DrainIn | CloseIn
+    | Denial | Over
 )  # fmt: skip
-INBOUND = (OpenIn, AdjustIn, DrainIn, CloseIn)
+INBOUND = (OpenIn, BeginIn, AdjustIn, DrainIn, CloseIn)
 """Effects on routes of the peer."""

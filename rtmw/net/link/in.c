@@ -31,16 +31,26 @@ static bool is_too_fast(struct in *i, uint64_t size, uint64_t now)
     return false;
 }
 
+bool in_tell_since(struct in *i, rtmw_lost lost, uint64_t since_ns)
+{
+    if (i->publisher) return rtmw_publisher_lost(i->publisher, lost, since_ns);
+    if (!i->untold_ns) i->untold_ns = since_ns;
+    i->untold.missed += lost.missed;
+    i->untold.expired += lost.expired;
+    i->untold.thinned += lost.thinned;
+    return true;
+}
+
 void in_count_lost(struct in *i, const struct frame_begin *b, uint64_t now)
 {
     uint64_t lost = b->trailer.sequence - i->received[b->trailer.priority] - 1;
     in_reach(i, b->trailer.priority, b->trailer.sequence - 1);
     uint64_t since = i->last_ns ? i->last_ns : now;
-    if (lost && rtmw_publisher_lost(i->publisher, (rtmw_lost){.missed = lost}, since)) count_up(&i->lost, lost);
+    if (lost && in_tell_since(i, (rtmw_lost){.missed = lost}, since)) count_up(&i->lost, lost);
     i->last_ns = now;
 }
 
-void in_tell(struct in *i, rtmw_lost lost) { rtmw_publisher_lost(i->publisher, lost, now_monotonic_ns()); }
+void in_tell(struct in *i, rtmw_lost lost) { in_tell_since(i, lost, now_monotonic_ns()); }
 
 void in_expire(struct in *i)
 {
@@ -121,11 +131,20 @@ static void give_up(struct in *i)
     in_tell(i, (rtmw_lost){.missed = 1});
 }
 
-/* false: it has to wait for room. */
+/* Python opens the publisher, or closes the route. */
+static bool ask_for_publisher(struct in *i)
+{
+    if (!i->has_asked) news_tell(i->line, NEWS_FIRST, i->number, NULL, 0);
+    i->has_asked = true;
+    return false;
+}
+
+/* false: it has to wait, for room or for the publisher. */
 static bool publish(struct in *i, const struct frame_begin *b, struct place at, uint64_t waited_ns)
 {
     const struct trailer *t = &b->trailer;
     if (t->lifetime_ns && waited_ns >= t->lifetime_ns) return in_expire(i), true;
+    if (!i->publisher) return ask_for_publisher(i);
     rtmw_message_qos qos = {.priority = t->priority,
                             .lifetime_ns = t->lifetime_ns ? t->lifetime_ns - waited_ns : 0,
                             .source_time_ns = b->source_time_ns,
@@ -218,11 +237,20 @@ void in_retry(struct in *i)
     }
 }
 
+/* RTMW_NO_MEMORY: it lies outside of the pool, which is not smaller than HELD_TIMES * held_most. */
+static int take_loan(struct in *i, const struct frame_begin *b, rtmw_loan *loan)
+{
+    uint64_t most = i->line->held_most;
+    if (!may_hold(i, b)) return RTMW_TOO_LARGE;
+    if (i->publisher) return rtmw_loan_take(i->publisher, b->size, loan);
+    return most && b->size > HELD_TIMES * most ? RTMW_TOO_LARGE : RTMW_NO_MEMORY;
+}
+
 /* A loan where there is room in the pool; what is larger than the pool has no place at all. */
 struct waiting *in_place(struct in *i, const struct frame_begin *b)
 {
     rtmw_loan loan = {0};
-    int code = may_hold(i, b) ? rtmw_loan_take(i->publisher, b->size, &loan) : RTMW_TOO_LARGE;
+    int code = take_loan(i, b, &loan);
     if (code != RTMW_OK) loan.data = NULL;
     struct waiting *w = code == RTMW_TOO_LARGE ? NULL : malloc(sizeof *w + (loan.data ? 0 : b->size));
     if (!w && loan.data) rtmw_loan_drop(i->publisher, &loan);
@@ -261,6 +289,16 @@ void in_limit(struct in *i, struct ceilings ceilings)
     rate_limit_set(&i->rate, ceilings.max_rate);
     memset(i->told, 0, sizeof i->told);
     unlock(&i->line->arriving, LOCK_ROUTE);
+}
+
+/* What waits is published by the receiver. */
+void in_begin_publishing(struct in *i, rtmw_publisher *publisher)
+{
+    lock(&i->line->arriving, LOCK_ROUTE);
+    i->publisher = publisher;
+    if (i->untold_ns) rtmw_publisher_lost(publisher, i->untold, i->untold_ns);
+    unlock(&i->line->arriving, LOCK_ROUTE);
+    line_wake_receiver(i->line);
 }
 
 bool in_open(struct in *i)
@@ -330,7 +368,7 @@ void in_close(struct in *i)
         if (l->incoming[band].in == i) incoming_forget(l, &l->incoming[band]);
     abandon(i);
     unlock(&l->arriving, LOCK_ROUTE);
-    rtmw_publisher_close(i->publisher);
+    if (i->publisher) rtmw_publisher_close(i->publisher);
 }
 
 bool in_is_delivered(struct in *i)

@@ -20,10 +20,11 @@ from rtmw.net.link.messages import (
     Open,
     Wanted,
 )
-from rtmw.net.link.side import REMEMBERED_MOST, TOPICS_MOST, Refusal, Side
+from rtmw.net.link.side import Refusal, Side
 from rtmw.net.route.by_topic import ByTopic
 from rtmw.net.security.rules import Verdict
 from rtmw.net.session.errors import Violation
+from rtmw.publisher import wire_type
 from rtmw.types import MessageType, carried_type
 
 
@@ -37,6 +38,8 @@ class Incoming:
     verdict: Verdict
     wants_old: bool
     """Messages that the peer's bus keeps are published here, too."""
+    is_begun: bool
+    """It has its publisher."""
     is_changing: bool = False
     """The peer was asked to open it again."""
 
@@ -103,10 +106,12 @@ class IncomingRoutes:
             raise Violation(f"route {asked.route} is opened after route {self.last}")
         self.last = asked.route
         refusal, verdict = self._judge(asked.topic)
-        if refusal is None and len(self.routes) + len(self._waiting) >= TOPICS_MOST:
-            refusal = Refusal("crowd", f"a peer may have {TOPICS_MOST} routes")
-        if refusal is None and not self._side.memory.take(asked.route, size):
-            refusal = Refusal("crowd", f"all that a peer wants and sends may have {REMEMBERED_MOST} bytes")
+        if refusal is None:
+            share, number = self._side.share, asked.route
+            crowd = share.take("publishers", number) or share.take("names", number, size)
+            if crowd:
+                refusal = Refusal("crowd", crowd)
+                self._side.failed[asked.topic] = None
         found = refusal or _kind(asked)
         if isinstance(found, Refusal):
             self._refuse(asked.route, asked.topic, found, verdict)
@@ -115,10 +120,14 @@ class IncomingRoutes:
 
     def _open(self, asked: Open, type: MessageType, verdict: Verdict) -> None:
         lane = Lane(asked.topic, type.identity, asked.reliability, asked.history > 0)
-        wanted = asked_of(self._told.get(asked.topic, ()), type.identity)
+        wanted, known = asked_of(self._told.get(asked.topic, ()), type.identity), self._is_known(asked.topic, type)
+        crowd = "" if known else self._side.share.account.why_not("types", type.identity)
         if wanted is None:
             refusal = Refusal("unwanted", "nobody here wants messages of this type")
             self._refuse(asked.route, asked.topic, refusal, verdict)
+        elif crowd:
+            self._side.failed[asked.topic] = None
+            self._refuse(asked.route, asked.topic, Refusal("crowd", crowd), verdict)
         elif lane.base in self._open_lanes or self._is_taken(lane):
             if lane in self._waiting:
                 raise Violation(f"route {asked.route} is opened beside others of the same publishers")
@@ -126,23 +135,46 @@ class IncomingRoutes:
         else:
             self._denied.pop(asked.topic, None)
             self._side.explained.add(asked.topic)
-            self.routes.put(asked.topic, asked.route, Incoming(asked, lane, type, verdict, wanted.history > 0))
+            self.routes.put(asked.topic, asked.route, Incoming(asked, lane, type, verdict, wanted.history > 0, known))
             self._open_lanes.add(lane.base)
             self._side.changes += 1
-            self._side.act(do.OpenIn(asked.route, asked, type, wanted, verdict))
+            self._side.act(do.OpenIn(asked.route, asked, type, wanted, verdict, not known))
+
+    def _is_known(self, topic: str, type: MessageType) -> bool:
+        """Does a subscriber here ask for just this type, or has it no slot at all?"""
+        return wire_type(type) is None or any(row.type == type.identity for row in self._told.get(topic, ()))
+
+    def begin(self, number: int) -> None:
+        """Take a publisher for a route, and the slot of its type: its first message is here, or a subscriber that asks
+        for just this type. Idempotent."""
+        route = self.routes.get(number)
+        if route is not None and self._has_room(number, route) and not route.is_begun:
+            route.is_begun = True
+            self._side.act(do.BeginIn(number))
+
+    def _has_room(self, number: int, route: Incoming) -> bool:
+        """A type for which nobody here asks is the peer's own."""
+        identity, share = route.type.identity, self._side.share
+        if self._is_known(route.lane.topic, route.type):
+            share.drop("types", number)
+            return True
+        crowd = share.take("types", number, one=identity)
+        if crowd:
+            self._side.act(do.CloseIn(number))
+            self.fail(number, Refusal("crowd", crowd))
+        return not crowd
 
     def hear_advertise(self, advertise: Advertise, size: int) -> None:
         """The peer has publishers of a topic, or no more. `size`: bytes of its control."""
-        topic, crowd = advertise.topic, ""
+        topic, share = advertise.topic, self._side.share
         self._advertised.pop(topic, None)
-        self._side.memory.drop((topic,))
+        for what in ("published", "names"):
+            share.drop(what, (topic,))
         if not advertise.is_published:
             return
-        if len(self._advertised) >= TOPICS_MOST:
-            crowd = f"of a peer {TOPICS_MOST} topics are looked at"
-        elif not self._side.memory.take((topic,), size):
-            crowd = f"all that a peer wants and sends may have {REMEMBERED_MOST} bytes"
+        crowd = share.take("published", (topic,)) or share.take("names", (topic,), size)
         if crowd:
+            share.drop("published", (topic,))
             self._side.say(Denied(topic, "crowd", crowd, VERBS[1]))
         else:
             self._tell(topic, *self._judge(topic))
@@ -176,7 +208,7 @@ class IncomingRoutes:
         waiting = self._lanes.pop(close.route, None)
         if waiting is not None:
             del self._waiting[waiting]
-            self._side.memory.drop(close.route)
+            self._give_back(close.route)
         if self.routes.has_key(close.route):
             self._side.act(do.DrainIn(close.route, close.sent))
 
@@ -194,7 +226,7 @@ class IncomingRoutes:
         return None, verdict
 
     def _refuse(self, number: int, topic: str, refusal: Refusal, verdict: Verdict) -> None:
-        self._side.memory.drop(number)
+        self._give_back(number)
         if not verdict.allowed:  # counted
             self._side.rights.verdict(self._side.peer, "publish", topic)
         self._side.say(Answer(number, *refusal))
@@ -209,6 +241,8 @@ class IncomingRoutes:
         if wants_more and not route.is_changing:
             route.is_changing = True
             self._side.say(Answer(number, CHANGED, "somebody wants kept messages, too"))
+        if asked is not None and (route.is_begun or self._is_known(route.lane.topic, route.type)):
+            self.begin(number)
 
     def _close(self, number: int) -> None:
         self._side.act(do.CloseIn(number))
@@ -219,9 +253,13 @@ class IncomingRoutes:
         self.routes.pop(number)
         self._open_lanes.remove(route.lane.base)
         self._side.explained.add(route.lane.topic)
-        self._side.memory.drop(number)
+        self._give_back(number)
         self._side.changes += 1
         self.freed(route.lane)
+
+    def _give_back(self, number: int) -> None:
+        for what in ("publishers", "names", "types"):
+            self._side.share.drop(what, number)
 
     def fail(self, number: int, refusal: Refusal) -> None:
         """This host cannot have a route, or not any more; it has closed what was there of it."""

@@ -148,7 +148,10 @@ struct in {
     struct line *line;
     struct in *next;
     uint32_t number;
-    rtmw_publisher *publisher;
+    rtmw_publisher *publisher; /* NULL: what comes waits until Python opens it (in_begin_publishing) */
+    bool has_asked;            /* Python for it */
+    rtmw_lost untold;          /* what was lost without it, and since when */
+    uint64_t untold_ns;
     bool reliable;
     uint64_t origin, window;
     uint32_t wants_old;
@@ -194,6 +197,7 @@ void told_came(struct in *);
 /* in.c. Open, close: any thread without a lock. The others: under `arriving` */
 bool in_open(struct in *); /* false: its number is not above all before */
 void in_limit(struct in *, struct ceilings);
+void in_begin_publishing(struct in *, rtmw_publisher *); /* the route had none, and closes it */
 /* Messages that wait for room are lost: they are counted, and subscribers are told. */
 void in_abandon(struct in *);
 uint32_t in_held(struct in *); /* messages that wait for room */
@@ -201,6 +205,8 @@ void in_close(struct in *);
 bool in_is_delivered(struct in *);
 void in_count_lost(struct in *, const struct frame_begin *, uint64_t now); /* messages that its number leaves out */
 void in_tell(struct in *, rtmw_lost);                                      /* subscribers that are here now */
+/* Those that were here then: is one? Of a route without a publisher it is taken to be so, and told as soon as it has one. */
+bool in_tell_since(struct in *, rtmw_lost, uint64_t since_ns);
 void in_expire(struct in *); /* a message that has come: counts it, and tells subscribers */
 bool in_has_room(const struct in *, const struct frame_begin *); /* false: no ACK has allowed it */
 bool in_begin(struct in *, const struct frame_begin *); /* checks ceilings, counts. false: it is not published */
@@ -222,7 +228,7 @@ struct control {
     uint8_t bytes[];
 };
 
-enum news_kind { NEWS_UP, NEWS_CONTROL, NEWS_DOWN, NEWS_REFUSED, NEWS_WITHHELD };
+enum news_kind { NEWS_UP, NEWS_CONTROL, NEWS_DOWN, NEWS_REFUSED, NEWS_WITHHELD, NEWS_FIRST };
 struct news {
     struct news *next;
     enum news_kind kind;

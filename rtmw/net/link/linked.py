@@ -18,7 +18,7 @@ from rtmw.net.link.messages import Hello, Using, pack
 from rtmw.net.link.mouth import UNSAID_MOST, Mouth
 from rtmw.net.link.routes import In, Out
 from rtmw.net.link.said import Said
-from rtmw.net.link.side import Refusal
+from rtmw.net.link.side import Account, Refusal
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.route.ended import Ended
 from rtmw.net.route.undelivered import Undelivered
@@ -44,17 +44,17 @@ class Linked:
     def __init__(
         self, number: int, line: Line, peer: Hello, name: str, rights: Rights, settings: Settings,
         window: int, ended: Mapping[str, Ended], on_bus: Callable[[str], dict[int, int]], region: str,
-        elder: Linked | None = None,
+        elder: Linked | None = None, account: Account | None = None,
     ) -> None:  # fmt: skip
         """`number`: of the line. `window`: bytes of a route that may be on their way. `ended`: where counters go of
         routes that are closed, by direction. `on_bus`: what the bus keeps of a topic (neighbours.on_bus). `region`: by
         which publishers of the peer are told apart. `elder`: of the line before this one, which was retired: its
-        messages come first."""
+        messages come first. `account`: of all nodes of the peer."""
         self._elder, self._taken = elder, elder.drain() if elder else set[Lane]()
         self._elder_by = CLOCK.monotonic() + settings.link.lease
         self._on_bus, self._region = on_bus, region
         self.number, self.line, self.peer, self.name = number, line, peer, name
-        self.control = Control(name, rights, settings, lambda lane: lane.base in self._taken)
+        self.control = Control(name, rights, settings, lambda lane: lane.base in self._taken, account)
         self.out: dict[int, Out] = {}
         self.into: dict[int, In] = {}
         self.since = CLOCK.wall()
@@ -103,6 +103,8 @@ class Linked:
                 log.info("the link with %s is up", self)
             elif kind == "down":
                 self._down(number, visible(data.decode(errors="replace")))
+            elif kind == "first":
+                self._do(self.control.first(number))
             elif kind == "refused" and number in self.into:
                 self._exceeds("in", self.into[number].topic, data.decode())
             elif kind == "withheld" and number in self.out:
@@ -232,6 +234,7 @@ class Linked:
     def _close_line(self) -> None:
         self._is_closed = True
         self.line.close()
+        self.control.share.close()
 
     def drain(self) -> set[Lane]:
         """Close the routes of the peer of which nothing waits; the bases of the lanes of the others."""
@@ -359,10 +362,13 @@ class Linked:
         route = self.line.inbound(
             effect.route, asked.topic, wire_type(effect.type), asked.reliability, asked.priority, asked.depth,
             asked.history, self._region, effect.asked.history > 0, self._window, *verdict.ceilings,
-            self._on_bus(asked.topic) if asked.history else {}, asked.begins,
+            self._on_bus(asked.topic) if asked.history else {}, asked.begins, effect.later,
         )  # fmt: skip
         self.into[effect.route] = In(asked, lane, effect.type.name, route)
         self._mouth.add(pack(effect.agrees()))
+
+    def _do_begin_in(self, effect: do.BeginIn) -> None:
+        self.into[effect.route].route.begin()
 
     def _do_adjust_in(self, effect: do.AdjustIn) -> None:
         verdict = effect.verdict
@@ -399,6 +405,7 @@ _DO: Final[dict[type, Callable[[Linked, Any], None]]] = {
     do.StayOut: Linked._do_stay_out,
     do.DropOut: Linked._do_drop_out,
     do.OpenIn: Linked._do_open_in,
+    do.BeginIn: Linked._do_begin_in,
     do.AdjustIn: Linked._do_adjust_in,
     do.DrainIn: Linked._do_drain_in,
     do.CloseIn: Linked._do_close_in,

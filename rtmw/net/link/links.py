@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 from uuid import UUID
+from weakref import WeakValueDictionary
 from zlib import crc32
 
 from rtmw.addresses import bracketed, unix_path
@@ -29,6 +30,7 @@ from rtmw.net.link.messages import VERSION, Hello, Using
 from rtmw.net.link.places import Listening
 from rtmw.net.link.regions import Regions
 from rtmw.net.link.register import PeerKey, Register
+from rtmw.net.link.side import Account, Budget
 from rtmw.net.link.talk import Talk
 from rtmw.net.link.turned_away import TurnedAway
 from rtmw.net.link.twin import Twins
@@ -84,6 +86,8 @@ class Links:
         """Connections that came to no link, by cause."""
         self.turned_away = TurnedAway()
         self._ended, self._keep_from_dds = ended, keep_from_dds
+        self._accounts = WeakValueDictionary[str | PeerKey, Account]()
+        """By the name of a peer, which may have many nodes; of a node without a certificate, by its key."""
         self._regions = Regions(origin(domain))
         self.sessions: dict[PeerKey, Session] = {}
         self.explained: set[str] = set()
@@ -242,7 +246,7 @@ class Links:
         called = self._regions.meet(who.hello.region, who.name, who.hello.node)
         linked = Linked(
             number, line, who.hello, who.name, self.rights, self._settings, min(WINDOW, most), self._ended,
-            partial(on_bus, self._domain), called, self._elders.pop(who.key, (None, 0.0))[0],
+            partial(on_bus, self._domain), called, self._elders.pop(who.key, (None, 0.0))[0], self._account(who),
         )  # fmt: skip
         if called != who.hello.region:
             log.warning("%s says that its domain is one that another node has: what it publishes is told apart", linked)
@@ -252,6 +256,18 @@ class Links:
         linked.see(self._topics, [*self._topics])
         linked.tell(self._programs)
         return session
+
+    def _account(self, who: Greeted) -> Account:
+        called = visible(who.name or f"the node on {who.hello.host}")
+        return self._accounts.setdefault(who.name or who.key, Account(called, self._budget()))
+
+    def _budget(self) -> Budget:
+        link, slots = self._settings.link, self._domain.region.capacity
+        publishers, subscribers = (slots[what] // 2 for what in ("publishers", "subscribers"))
+        return Budget(
+            link.max_topics, link.max_types, link.max_publishers or publishers, link.max_subscribers or subscribers,
+            link.max_names,
+        )  # fmt: skip
 
     def _tell_dds(self) -> None:
         self._regions.forget(lambda name: not self.rights.table.knows(name))
@@ -365,6 +381,8 @@ class Links:
         self._settings = settings
         has_other_keys = identity is not None and identity.is_other(self.identity)
         self.rights.swap(settings.allow)
+        for account in self._accounts.values():
+            account.budget = self._budget()
         self._use(identity)
         self._tell_dds()
         if settings.link.is_found:

@@ -52,6 +52,19 @@ def of_links(links: dict[str, Any] | None) -> Iterator[Metric]:
         for row in peer["denied"]:
             topics.add_metric([*labels, row["verb"], row["cause"]], row["topics"])
     yield topics
+    labels_of_budget = (*_PEER, "what")
+    taken = GaugeMetricFamily(
+        "rtmw_node_link_budget_taken", "What the nodes of the peer have taken of this host", labels=labels_of_budget
+    )
+    beyond = CounterMetricFamily(
+        "rtmw_node_link_budget_refused", "What the peer asked for beyond its budget", labels=labels_of_budget
+    )
+    for labels, peer in peers:
+        for row in peer["budget"]:
+            taken.add_metric([*labels, row["what"]], row["taken"])
+            beyond.add_metric([*labels, row["what"]], row["refused"])
+    yield taken
+    yield beyond
     refused = CounterMetricFamily("rtmw_node_link_refused", "Connections that came to no link", labels=("cause",))
     for cause, number in links["refused"].items():
         refused.add_metric([cause], number)

@@ -19,7 +19,7 @@ from rtmw.net.link.messages import (
     Leaving,
     Wanted,
 )
-from rtmw.net.link.side import REMEMBERED_MOST, TOPICS_MOST, Refusal, Side
+from rtmw.net.link.side import Refusal, Side
 from rtmw.net.route.by_topic import ByTopic
 from rtmw.net.security.rules import Verdict
 from rtmw.net.session.errors import Violation
@@ -94,17 +94,18 @@ class OutgoingRoutes:
         topic, wanted = interest.topic, interest.wanted
         is_new = topic not in self._wanted
         self._side.changes += 1
-        if wanted and topic not in self._wanted and len(self._wanted) >= TOPICS_MOST:
-            self._side.say(Denied(topic, "crowd", f"a peer may want {TOPICS_MOST} topics"))
-            return
+        share = self._side.share
+        for what in ("wanted", "names"):
+            share.drop(what, topic)
         self._wanted.pop(topic, None)
-        self._side.memory.drop(topic)
-        if wanted and self._side.memory.take(topic, size):
+        crowd = (share.take("wanted", topic) or share.take("names", topic, size)) if wanted else ""
+        if crowd:
+            share.drop("wanted", topic)
+            self._side.say(Denied(topic, "crowd", crowd))
+        elif wanted:
             self._wanted[topic] = wanted
             if topic in self._advertised:
                 self._advertised[topic] = None
-        elif wanted:
-            self._side.say(Denied(topic, "crowd", f"all that a peer wants and sends may have {REMEMBERED_MOST} bytes"))
         self._denied.pop(topic, None)
         self._forgive(topic)
         self.see(topic)
@@ -129,7 +130,7 @@ class OutgoingRoutes:
             refusal = Refusal(answer.cause, f"the peer refuses it: {answer.why}")
             self._refused.put(route.lane.topic, route.lane, refusal)
             self._side.explained.add(route.lane.topic)
-            self._drop(answer.route, route)
+            self._drop(answer.route)
 
     def hear_denied(self, denied: Denied) -> None:
         """The peer lets a topic of this side not in. Without effect for one that it was not told of."""
@@ -174,7 +175,7 @@ class OutgoingRoutes:
         for number in self.routes.keys(topic):
             route = self.routes.at(number)
             if not verdict.allowed:
-                self._drop(number, route)
+                self._drop(number)
             elif route.is_parting:
                 continue
             elif route.lane not in lanes or asked_of(wanted, route.lane.type) is None:
@@ -198,26 +199,32 @@ class OutgoingRoutes:
     def left(self, number: int, sent: int) -> None:
         """A route that was to be left, or dropped, is closed now. It may be opened again, with another number."""
         self._side.say(Close(number, sent))
+        route = self._forget(number)
+        if route is not None:
+            self.see(route.lane.topic)
+
+    def _forget(self, number: int) -> Outgoing | None:
         route = self.routes.pop(number)
+        self._side.share.drop("subscribers", number)
         if route is not None:
             del self._numbers[route.lane.base]
             self._side.explained.add(route.lane.topic)
-            self.see(route.lane.topic)
+        return route
 
     def fail(self, number: int, refusal: Refusal, sent: int | None) -> None:
         """This host cannot have a route, or not any more; it has closed what was there of it. The peer, which wants the
         topic, is told. `sent`: as of Control.failed."""
-        route = self.routes.pop(number)
+        route = self._forget(number)
         if sent is not None:
             self._side.say(Close(number, sent))
-        if route is None:
-            return
-        topic = route.lane.topic
-        del self._numbers[route.lane]
-        self._refused.put(topic, route.lane, Refusal(refusal.cause, f"this host: {refusal.why}"))
-        self._side.failed[topic] = None
-        self._side.explained.add(topic)
-        self._side.say(Denied(topic, *refusal))
+        if route is not None:
+            self._fail(route.lane, refusal)
+
+    def _fail(self, lane: Lane, refusal: Refusal) -> None:
+        self._refused.put(lane.topic, lane, Refusal(refusal.cause, f"this host: {refusal.why}"))
+        self._side.failed[lane.topic] = None
+        self._side.explained.add(lane.topic)
+        self._side.say(Denied(lane.topic, *refusal))
 
     def again(self, topic: str) -> None:
         """Open routes of a topic that failed, and that the peer still wants."""
@@ -261,8 +268,11 @@ class OutgoingRoutes:
 
     def _open(self, route: Outgoing) -> None:
         """The route of this side is there first: nothing that is published from now on is missed."""
+        lane, crowd = route.lane, self._side.share.take("subscribers", self._last + 1)
+        if crowd:
+            self._fail(lane, Refusal("crowd", crowd))
+            return
         self._last += 1
-        lane = route.lane
         self._numbers[lane.base] = self._last
         self._side.explained.add(lane.topic)
         self.routes.put(lane.topic, self._last, route)
@@ -275,8 +285,6 @@ class OutgoingRoutes:
             route.is_leaving = True
             self._side.act(do.LeaveOut(number))
 
-    def _drop(self, number: int, route: Outgoing) -> None:
-        self.routes.pop(number)
-        del self._numbers[route.lane.base]
-        self._side.explained.add(route.lane.topic)
+    def _drop(self, number: int) -> None:
+        self._forget(number)
         self._side.act(do.DropOut(number))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from rtmw.net.link.messages import MOST, PROGRAMS_MOST, Programs, Using, pack
-from rtmw.net.link.side import TOPICS_MOST, Side
+from rtmw.net.link.side import Side
 
 
 class KnownPrograms:
@@ -46,9 +46,11 @@ class KnownPrograms:
     def hear(self, said: Programs, size: int) -> None:
         """`size`: bytes of the control. What there is no room for is not remembered."""
         self.there.pop(said.topic, None)
-        self._side.memory.drop((said.topic, "programs"))
+        share, holder = self._side.share, (said.topic, "programs")
+        for what in ("programs", "names"):
+            share.drop(what, holder)
         self._side.changes += 1
-        if said.programs and len(self.there) < TOPICS_MOST and self._side.memory.take((said.topic, "programs"), size):
+        if said.programs and not (share.take("programs", holder) or share.take("names", holder, size)):
             self.there[said.topic] = said.programs
 
 

@@ -296,8 +296,9 @@ void *line_receive(void *argument)
 void line_end(struct line *l)
 {
     line_lock(l);
+    const char *words = l->is_cut ? l->bye : "the node closes the line"; /* a cut that the receiver has not come to */
     l->is_cut = true;
-    end(l, (struct verdict){DOWN_CLOSED, "the node closes the line"});
+    end(l, (struct verdict){DOWN_CLOSED, words});
     for (int c = 0; c < CHANNELS; c++) channel_close(l->next[c]);
     unlock(&l->lock, LOCK_ENGINE);
 }

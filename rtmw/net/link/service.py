@@ -380,6 +380,7 @@ def _row(session: Session, max_rate: int) -> dict[str, Any]:
         "expires": who.certificate.expires if who.certificate else None,
         "routes_out": len(linked.out),
         "routes_in": len(linked.into),
+        "budget": linked.control.share.account.rows(),
         "denied": [
             {"verb": verb, "cause": cause, "topics": number}
             for verb, routes in denied

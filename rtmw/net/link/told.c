@@ -87,8 +87,7 @@ void told_open_in(struct in *i, uint64_t key, uint64_t begins)
     struct carried *c = carried_at(&i->carried);
     if (!c) return;
     uint64_t last = load_relaxed(&c->sequence), lost = last && begins > last ? begins - last : 0;
-    if (lost && lost <= JUMP_MOST &&
-        rtmw_publisher_lost(i->publisher, (rtmw_lost){.missed = lost}, load_relaxed(&c->at_ns)))
+    if (lost && lost <= JUMP_MOST && in_tell_since(i, (rtmw_lost){.missed = lost}, load_relaxed(&c->at_ns)))
         count_up(&i->lost, lost);
     store_relaxed(&c->sequence, begins);
 }

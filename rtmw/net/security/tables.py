@@ -9,13 +9,18 @@ insecure = true                    # without keys, also beyond this host: anybod
                                    # keys: nodes without keys are met, too
 max_rate = "10M"                   # bytes a second that may leave over a link; default: by what the line takes
 lease = 10.0                       # seconds that a link may be cut until the peer is gone
+max_topics = 20000                 # topics that a peer may want, and as many that it may publish
+max_types = 64                     # types that a peer may bring, of which no subscriber here asks for
+max_publishers = 1024              # slots for publishers that a peer may take; default: half of the domain's
+max_subscribers = 1024             # the same of subscribers
+max_names = "32M"                  # bytes of all that a peer names: topics, types and what it wants of them
 openssl = "/opt/ssl/libssl.so.3"   # whose OpenSSL has TLS; default: that of Python, else the system's
 find = false                       # with keys: link with no node but by connect and listen; default: true
 
 A place of [link] may also be a Unix socket of this host, "unix:/run/rtmw/a.sock", which needs no keys.
 
-[transfer] has the same keys but max_rate, openssl and find, for sessions between cores of transfers; without keys and
-revoked, those of [link]. Its table [transfer.limits] is read by rtmw.transfer.limits.
+[transfer] has the same keys but openssl, find and those that begin with max_, for sessions between cores of transfers;
+without keys and revoked, those of [link]. Its table [transfer.limits] is read by rtmw.transfer.limits.
 """
 
 from __future__ import annotations
@@ -51,6 +56,15 @@ class Link:
     """Bytes a second that may leave over one link; 0: as the line takes."""
     lease: float = 10.0
     """Seconds that a link may be cut until the peer is gone."""
+    max_topics: int = 20_000
+    """What a peer may take of this host: topics that it wants, and as many that it publishes."""
+    max_types: int = 64
+    """Types that it brings, and that no subscriber of this host asks for by name."""
+    max_publishers: int = 0
+    max_subscribers: int = 0
+    """Slots of the domain; 0: half of those that there are."""
+    max_names: int = 32 << 20
+    """Bytes of all that it names."""
     openssl: str = ""
     """The libssl that has TLS: a path, or a name that the host's linker finds; "": that of Python, or the system's."""
     find: bool = True
@@ -213,6 +227,8 @@ LINK: Final = Declaration(
         _LEASE,
         Setting("openssl", _openssl, "FILE"),
         Setting("find", values.flag, ""),
+        *(Setting(f"max_{what}", values.count, "NUMBER") for what in ("topics", "types", "publishers", "subscribers")),
+        Setting("max_names", values.size, "BYTES"),
     ),
     "link",
     error=RulesError,

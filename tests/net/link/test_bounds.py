@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -13,13 +14,14 @@ import pytest
 
 import rtmw
 from rtmw import Reliability, RtmwError
-from rtmw.net.link import mouth, side
+from rtmw.net.link import mouth
 from rtmw.net.link.control import Control
 from rtmw.net.link.library import Line, Route
 from rtmw.net.link.linked import Linked
 from rtmw.net.link.matching import wanted_of
 from rtmw.net.link.messages import Answer, Close, Denied, Hello, Interest, Message, Open, pack, read
 from rtmw.net.link.mouth import CONTROLS_MOST
+from rtmw.net.link.side import ENDLESS, Account, Refusal
 from rtmw.net.neighbours import LocalTopic, Subscribing, origin
 from rtmw.net.route.ended import Ended
 from rtmw.net.security.rights import Rights
@@ -244,9 +246,9 @@ def test_a_peer_that_asks_and_hears_no_answer_loses_its_line(
     assert linked._mouth._size < 150_000
 
 
-def test_all_that_a_peer_wants_and_opens_has_a_limit_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side, "REMEMBERED_MOST", 4000)
-    control = Control(PEER, allowing(publish=("*",), subscribe=("*",)), All())
+def test_all_that_a_peer_wants_and_opens_has_a_limit_of_bytes() -> None:
+    account = Account("", ENDLESS._replace(names=4000))
+    control = Control(PEER, allowing(publish=("*",), subscribe=("*",)), All(), account=account)
     names = [f"t{number}" for number in range(40)]
     control.see({name: LocalTopic((PUBLISHER,), (SUBSCRIBER,)) for name in names}, names)
     wanted = wanted_of([SUBSCRIBER])
@@ -278,16 +280,16 @@ def test_routes_that_come_and_go_leave_nothing_behind() -> None:
         control.drained(number)
         control.heard(pack(Interest("b", wanted_of([SUBSCRIBER]))))
         control.heard(pack(Interest("b", ())))
-    assert control._side.memory._sizes == {}
-    assert control._side.memory._total == 0
+    assert not any(row["taken"] for row in control.share.account.rows())
+    assert control.share._held == {}
 
 
 # ---- what this host has no room for ----
 
 
-def odd(number: int) -> bytes:
-    """The description of a type that nobody else has."""
-    return resolve(np.dtype([(f"odd{number}", "f8")])).description
+def odd(number: int) -> np.dtype[np.void]:
+    """A type that nobody else has."""
+    return np.dtype([(f"odd{number}", "f8")])
 
 
 class Asking:
@@ -301,11 +303,19 @@ class Asking:
         ends.join()
         ends.up()
 
-    def open(self, topic: str, description: bytes = b"", **changes: int) -> int:
+    def open(self, topic: str, kind: Any = bytes, sends: bool = True, **changes: int) -> int:
+        """`sends`: its own bus has the type, too."""
+        type = resolve(kind)
         self._last += 1
-        self._routes.append(self._ends.there.line.outbound(self._last, topic, None, 2, 8, 0, 0, 0))
-        self.say(an_open(self._last, topic, description=description or resolve(bytes).description, **changes))
+        carried = wire_type(type) if sends else None
+        self._routes.append(self._ends.there.line.outbound(self._last, topic, carried, 2, 8, 0, 0, 0))
+        self.say(an_open(self._last, topic, description=type.description, **changes))
         return self._last
+
+    def send(self, topic: str, kind: np.dtype[np.void]) -> None:
+        """A message of this type, by the routes of it."""
+        with rtmw.Publisher(topic, kind, domain=self._ends.there.domain, reliability=RELIABLE) as publisher:
+            assert publisher.publish(np.ones((), kind))
 
     def close(self) -> None:
         for route in self._routes:
@@ -316,17 +326,21 @@ class Asking:
 
     def wait_for(self, *routes: int) -> list[str]:
         """The causes of the answers to these."""
-
-        def all_answered() -> bool:
-            self._linked.happened()
-            self._linked.step()
-            self.hear()
-            return self.answers.keys() >= {*routes}
-
-        wait_until(all_answered)
+        self.wait_until(lambda: self.answers.keys() >= {*routes})
         return [self.answers[route].cause for route in routes]
 
-    def hear(self) -> None:
+    def wait_until(self, what: Callable[[], object]) -> None:
+        """While `linked` does its work, and this peer hears it."""
+
+        def has_happened() -> object:
+            self._linked.happened()
+            self._linked.step()
+            self._hear()
+            return what()
+
+        wait_until(has_happened)
+
+    def _hear(self) -> None:
         for kind, _, data in self._ends.there.line.events():
             message = read(data) if kind == "control" else None
             if message is not None:
@@ -357,23 +371,28 @@ def no_type_is_left(domain: rtmw.Domain) -> Generator[None]:
 
 
 def test_a_route_that_has_no_room_here_is_answered_and_no_other_control_is_lost(
-    asking: Asking, linked: Linked, ends: Ends, monkeypatch: pytest.MonkeyPatch
+    asking: Asking, linked: Linked, ends: Ends
 ) -> None:
     """In one batch with forty others; when room is there again, the peer is asked again."""
+    anything = rtmw.Subscriber("any", ANY, domain=ends.here.domain, reliability=RELIABLE)
     with no_type_is_left(ends.here.domain):
-        routes = [asking.open("plain/0"), asking.open("any", odd(1)), asking.open("any", odd(2))]
+        routes = [asking.open("plain/0"), asking.open("any", odd(1))]
         routes += [asking.open(f"plain/{number}") for number in range(1, 40)]
-        asking.say(pack(Close(routes[1], 0)))
-        routes.append(asking.open("any", odd(1)))
-        causes = asking.wait_for(*routes)
-    assert causes == ["", "host", "host", *[""] * 39, "host"]
-    assert "every type slot is taken" in asking.answers[2].why
-    assert linked.over is None
-    monkeypatch.setattr("rtmw.net.link.linked.AGAIN_S", 0.0)
-    linked._again_at = 0.0
+        assert asking.wait_for(*routes) == [""] * 41, "no message has come, so no slot is needed"
+        asking.send("any", odd(1))
+        asking.wait_until(lambda: asking.answers[routes[1]].cause)
+        assert asking.answers[routes[1]].cause == "host"
+        assert "every type slot is taken" in asking.answers[routes[1]].why
+        assert len(linked.into) == 40
+    asking.say(pack(Close(routes[1], 1)))
     asking.heard.clear()
-    wait_until(lambda: linked.step() or asking.hear() or any(isinstance(one, Interest) for one in asking.heard))
-    assert asking.wait_for(asking.open("any", odd(3))) == [""]
+    linked._again_at = 0.0
+    asking.wait_until(lambda: any(isinstance(one, Interest) and one.topic == "any" for one in asking.heard))
+    assert asking.wait_for(asking.open("any", odd(1))) == [""]
+    asking.send("any", odd(1))
+    asking.wait_until(lambda: len(anything.take_many(1)))
+    anything.close()
+    assert linked.over is None
 
 
 def test_an_error_that_nobody_foresaw_costs_the_peer_its_route_alone(
@@ -417,16 +436,101 @@ def test_what_is_published_here_and_has_no_room_crosses_later_and_the_peer_is_to
         asking.say(pack(Interest(name, wanted_of([SUBSCRIBER]))))
 
     def opened() -> set[str]:
-        linked.happened()
-        linked.step()
-        asking.hear()
         return {one.topic for one in asking.heard if isinstance(one, Open)}
 
-    wait_until(lambda: opened() == {"a", "c"})
-    wait_until(lambda: opened() and any(isinstance(one, Denied) for one in asking.heard))
+    asking.wait_until(lambda: opened() == {"a", "c"})
+    asking.wait_until(lambda: any(isinstance(one, Denied) for one in asking.heard))
     assert Denied("b", "host", "every endpoint slot is taken") in asking.heard
     refusal = linked.control.outgoing.why_not("b")
     assert refusal is None or "this host" in refusal.why
     full = False
-    wait_until(lambda: opened() == {"a", "b", "c"})
+    asking.wait_until(lambda: opened() == {"a", "b", "c"})
     assert linked.control.outgoing.why_not("b") is None
+
+
+# ---- what a peer may take of this host ----
+
+
+def test_types_of_which_no_message_comes_take_no_slot(asking: Asking, ends: Ends) -> None:
+    routes = [asking.open("any", odd(number), sends=False) for number in range(TYPES + 40)]
+    assert {*asking.wait_for(*routes)} == {""}
+    with no_type_is_left(ends.here.domain):
+        assert len(ends.here.domain.region.types()) == TYPES
+
+
+def test_a_peer_brings_as_many_types_as_its_budget_has_and_those_that_are_asked_for_here(
+    asking: Asking, linked: Linked, caplog: pytest.LogCaptureFixture
+) -> None:
+    account = linked.control.share.account
+    account.budget = ENDLESS._replace(types=2)
+    asked_for = Subscribing(resolve(odd(9)), RELIABLE, 8, 0, 0, 0)
+    linked.see({"any": linked.control._side.topics["any"], "own": LocalTopic((), (asked_for,))}, ["own"])
+    odds = [asking.open("any", odd(number)) for number in range(3)]
+    own = asking.open("own", odd(9))
+    assert asking.wait_for(*odds, own) == ["", "", "", ""]
+    for number in (0, 1):
+        asking.send("any", odd(number))
+        asking.wait_until(lambda of=odds[number]: linked.into[of].route.counters()["received"])  # type: ignore[misc]
+    asking.send("any", odd(2))
+    asking.send("own", odd(9))
+    asking.wait_until(lambda: asking.answers[odds[2]].cause)
+    words = "a peer may bring 2 types that nobody else here asks for (max_types of [link])"
+    assert asking.answers[odds[2]] == Answer(odds[2], "crowd", words)
+    asking.wait_until(lambda: linked.into[own].route.counters()["received"] == 1)
+    assert words in caplog.text
+    (row,) = [row for row in account.rows() if row["what"] == "types"]
+    assert (row["taken"], row["most"], row["refused"]) == (2, 2, 1)
+    assert asking.wait_for(asking.open("any", odd(3))) == ["crowd"], "at once, before it sends"
+    asking.say(pack(Close(odds[0], 1)))
+    asking.wait_until(lambda: odds[0] not in linked.into)
+    assert asking.wait_for(asking.open("any", odd(3))) == [""]
+
+
+def test_nodes_with_one_name_share_what_a_peer_may_take_and_a_line_that_is_over_gives_all_back() -> None:
+    account = Account("", ENDLESS._replace(publishers=3, types=1))
+    controls = [Control(PEER, allowing(publish=("*",)), All(), account=account) for _ in range(2)]
+    topics = {name: LocalTopic((), (SUBSCRIBER,)) for name in "abcd"}
+    causes = list[str]()
+    for control in controls:
+        control.see(topics, [*topics])
+        for number, topic in enumerate("ab", 1):
+            (answer,) = said(control.heard(an_open(number, topic)))
+            assert isinstance(answer, Answer)
+            causes.append(answer.cause)
+    assert causes == ["", "", "", "crowd"]
+    controls[0].share.close()
+    assert said(controls[1].heard(an_open(3, "c"))) == [Answer(3, "", "")]
+    controls[1].share.close()
+    assert not any(row["taken"] for row in account.rows())
+
+
+def test_what_a_peer_wants_beyond_its_budget_crosses_when_something_else_is_over() -> None:
+    account = Account("", ENDLESS._replace(subscribers=2))
+    control = Control(PEER, allowing(subscribe=("*",)), All(), account=account)
+    topics = {name: LocalTopic((PUBLISHER,), ()) for name in "abc"}
+    control.see(topics, [*topics])
+    opened = [said(control.heard(pack(Interest(name, wanted_of([SUBSCRIBER]))))) for name in topics]
+    words = "what a peer gets may take 2 subscribers (max_subscribers of [link])"
+    assert [type(answers[0]) for answers in opened] == [Open, Open, Denied]
+    assert opened[2][0] == Denied("c", "crowd", words)
+    assert control.outgoing.why_not("c") == Refusal("crowd", f"this host: {words}")
+    control.see({"b": topics["b"], "c": topics["c"]}, ["a"])
+    control.left(1, 0)
+    (again,) = said(control.again())
+    assert isinstance(again, Open)
+    assert control.outgoing.why_not("c") is None
+    assert control.outgoing.routes.has("c")
+
+
+def test_a_peer_leaves_an_eighth_of_the_endpoints_to_programs_of_this_host(ends: Ends) -> None:
+    there, slots = ends.there, ends.there.domain.region.capacity["publishers"]
+    opened = list[Route]()
+    with ExitStack() as stack:
+        for number in range(1, slots - slots // 8 + 1):
+            opened.append(there.line.inbound(number, "strange", None, 2, 0, 64, 0, "rtmw bus 1", True, WINDOW))
+        with pytest.raises(RtmwError, match="strange"):
+            there.line.inbound(slots, "strange", None, 2, 0, 64, 0, "rtmw bus 1", True, WINDOW)
+        for _ in range(slots // 8):
+            stack.enter_context(rtmw.Publisher("own", domain=there.domain))
+        for route in opened:
+            route.close()

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtmw.net.link import effects as do
-from rtmw.net.link import incoming, outgoing, side
 from rtmw.net.link.control import Control
 from rtmw.net.link.matching import wanted_of
 from rtmw.net.link.messages import (
@@ -33,7 +32,7 @@ from rtmw.net.link.messages import (
     pack,
     read,
 )
-from rtmw.net.link.side import Refusal
+from rtmw.net.link.side import ENDLESS, Account, Refusal
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
 from rtmw.net.security.rights import Rights
 from rtmw.net.security.rules import Rule, RuleTable
@@ -181,13 +180,12 @@ def test_of_routes_of_one_lane_the_last_one_is_opened_when_the_first_has_ended()
     assert said([opened]) == [Answer(3, "", "")]
 
 
-def test_a_peer_may_not_want_more_topics_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outgoing, "TOPICS_MOST", 3)
-    control = Control(PEER, allowing(subscribe=("*",)), All())
+def test_a_peer_may_not_want_more_topics_than_there_is_room_for() -> None:
+    control = Control(PEER, allowing(subscribe=("*",)), All(), account=Account("", ENDLESS._replace(topics=3)))
     wanted = wanted_of([SUBSCRIBER])
     answers = [said(control.heard(pack(Interest(f"t{n}", wanted)))) for n in range(4)]
     assert answers[:3] == [[Allowed(f"t{n}", "subscribe")] for n in range(3)]
-    assert answers[3] == [Denied("t3", "crowd", "a peer may want 3 topics")]
+    assert answers[3] == [Denied("t3", "crowd", "a peer may want 3 topics (max_topics of [link])")]
 
 
 def test_a_publishing_end_is_told_whether_its_peer_lets_a_topic_in_and_when_that_changes() -> None:
@@ -251,10 +249,9 @@ def test_a_subscribing_end_hears_that_rules_let_it_have_what_nobody_publishes() 
     assert said(control.obey(All())) == [Allowed("a", "subscribe")]
 
 
-def test_topics_that_a_peer_publishes_have_limits_as_those_that_it_wants(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "TOPICS_MOST", 3)
-    monkeypatch.setattr(side, "REMEMBERED_MOST", 1000)
-    control = Control(PEER, allowing(publish=("*",)), All())
+def test_topics_that_a_peer_publishes_have_limits_as_those_that_it_wants() -> None:
+    account = Account("", ENDLESS._replace(topics=3, names=1000))
+    control = Control(PEER, allowing(publish=("*",)), All(), account=account)
 
     def cause(topic: str) -> str:
         (answer,) = said(control.heard(pack(Advertise(topic, True))))

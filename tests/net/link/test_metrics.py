@@ -21,13 +21,13 @@ UP: dict[str, Any] = {
     "peer": "rtmw://plant/press", "host": "press", "domain": 7, "up": True, "round_trip_ns": 2_500_000,
     "queued_bytes": 11, "unacknowledged_bytes": 12, "expires": 1_800_000_000.5, "sent_bytes": 13,
     "received_bytes": 14, "resumes": 15, "denied": [], "clock_offset_ns": -3_000_000, "twin": True, "copies": 16,
-    "copies_left_out": 17, "copies_first": 18, "copies_passed_over": 19,
+    "copies_left_out": 17, "copies_first": 18, "copies_passed_over": 19, "budget": [],
 }  # fmt: skip
 CUT: dict[str, Any] = {
     "peer": None, "host": "cellar", "domain": 8, "up": False, "round_trip_ns": None, "queued_bytes": 21,
     "unacknowledged_bytes": 22, "expires": None, "sent_bytes": 23, "received_bytes": 24, "resumes": 25, "denied": [],
     "clock_offset_ns": None, "twin": False, "copies": 0, "copies_left_out": 0, "copies_first": 0,
-    "copies_passed_over": 0,
+    "copies_passed_over": 0, "budget": [],
 }  # fmt: skip
 DENIALS = [
     {"peer": "rtmw://plant/press", "verb": "publish", "cause": "deny", "number": 3},

@@ -147,6 +147,8 @@ class World:
                 node.draining.pop(route, None)
             case do.Over(words):
                 raise AssertionError(words)
+            case do.BeginIn(route):
+                node.into[route] = node.into[route]._replace(later=False)
             case do.PartOut(route):
                 node.out[route].is_leaving = node.out[route].is_parting = True
             case do.AdjustOut() | do.Denial():
@@ -319,6 +321,10 @@ class World:
         else:
             asked = node.into[number]
             assert (asked.open.topic, asked.type.identity) == (message.lane.topic, message.lane.type)
+            if asked.later:
+                assert node.control is not None
+                self.act(node, node.control.first(number))
+                assert not node.into[number].later
             node.came.append(message)
             node.counts[number] += 1
 
