@@ -79,6 +79,11 @@ def json_type() -> MessageType:
     return replace(kind, encode=written, decode=read, in_place=None)
 
 
+def member_of(type_name: str) -> str:
+    """The member in which `str` and `dict` lie."""
+    return _MEMBERS[type_name]
+
+
 def content(type_name: str, value: Any) -> Any:
     """What a subscriber of `str` or `dict` would get for this value of `rtmw.ANY`.
 

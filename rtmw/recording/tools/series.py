@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from rtmw.recording.frames.frame import Frame, Query
 from rtmw.recording.frames.scan import TimeRange
 from rtmw.recording.times import UNSET_NS
 from rtmw.recording.versions import some
+from rtmw.types import shown_name
+from rtmw.types.text import Json, member_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 _TIMES: Final = ("publish_time_ns", "log_time_ns")
+JSON_TYPE: Final = Json.__idl_typename__
+JSON_MEMBER: Final = member_of(JSON_TYPE)
 MOST_NAMES: Final = 20
 """Texts that one axis can show."""
 
@@ -63,7 +68,8 @@ def _extremes(values: NDArray[np.float64], begin: int, end: int) -> Iterator[int
 
 
 def series(recordings: Sequence[Recording], wanted: str, selection: TimeRange) -> Series:
-    """`wanted`: a topic, a dot and a member, as pump/speed.rpm, imu.rates.x or arm.angles[2].
+    """`wanted`: a topic, a dot and a member, as pump/speed.rpm, imu.rates.x or arm.angles[2]; of a topic of type `dict`
+    a member of its values.
 
     Raises ValueError for a topic or a member that there is not, or that is no number and no text, and for more texts
     than an axis can show; RecordingDamaged, ValueMismatch.
@@ -71,21 +77,63 @@ def series(recordings: Sequence[Recording], wanted: str, selection: TimeRange) -
     topic, steps = _split(recordings, wanted)
     frame = Frame(recordings, topic)
     column = next((name for name in frame.layout.columns if name.lower() == steps[0].lower()), None)
+    if column is None and _carries_json(recordings, topic):
+        return _series_of_json(frame, wanted, steps, selection)
     kind = None if column is None else _kind(frame, column, steps[1:])
     if column is None or kind is None:
         members = [column.field for column in frame.layout.columns.values() if column.member is not None]
         known = some([f"{topic}.{name}" for field in members for name in _plottable(field)])
         raise ValueError(f"{wanted} is no number and no text of {topic}; there are {known}")
     times, found = list[Any](), list[Any]()
-    for batch in frame.read(Query((*_TIMES, column), selection)):
-        values = batch.column(2)
+    for at, values in _read(frame, column, selection):
         for step in steps[1:]:
             values = _element(values, int(step)) if step.isdecimal() else pc.struct_field(values, [step])
         found.append(values)
+        times.append(at)
+    return _made(wanted, times, pa.chunked_array(found, kind))
+
+
+def _series_of_json(frame: Frame, wanted: str, steps: Sequence[str], selection: TimeRange) -> Series:
+    times, found = list[Any](), list[Any]()
+    for at, texts in _read(frame, JSON_MEMBER, selection):
+        found += [_part(text, steps) for text in texts.to_pylist()]
+        times.append(at)
+    kinds = {type(value) for value in found if value is not None}
+    if not (kinds and (kinds <= {int, float, bool} or kinds == {str})):
+        what = "both numbers and texts, or others" if kinds else "in no value"
+        raise ValueError(f"{wanted} is {what}, and a series is of numbers or of texts")
+    kind = pa.string() if kinds == {str} else pa.float64()
+    numbers = found if kinds == {str} else [None if value is None else float(value) for value in found]
+    return _made(wanted, times, pa.chunked_array([pa.array(numbers, kind)], kind))
+
+
+def _carries_json(recordings: Sequence[Recording], topic: str) -> bool:
+    """Is it a topic of type `dict`, in all of them that have it?"""
+    names = {r.type_name(channel) or "" for r in recordings for channel in r.topics().get(topic, ())}
+    return {*map(shown_name, names)} == {JSON_TYPE}
+
+
+def _part(text: str | None, steps: Sequence[str]) -> Any:
+    """The part of a JSON value to which the steps lead; None: they lead to none."""
+    try:
+        value = None if text is None else json.loads(text)
+        for step in steps:
+            value = value[int(step)] if isinstance(value, list) else value[step]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None
+    return value
+
+
+def _read(frame: Frame, column: str, selection: TimeRange) -> Iterator[tuple[NDArray[Any], Any]]:
+    """Times and values, batch by batch."""
+    for batch in frame.read(Query((*_TIMES, column), selection)):
         publish, log = (batch.column(at).fill_null(UNSET_NS).to_numpy(zero_copy_only=False) for at in (0, 1))
-        times.append(np.where(publish == UNSET_NS, log, publish))
+        yield np.where(publish == UNSET_NS, log, publish), batch.column(2)
+
+
+def _made(wanted: str, times: list[Any], values: pa.ChunkedArray) -> Series:
     at = np.concatenate(times) if times else np.zeros(0)
-    value, names = _numbered(wanted, pa.chunked_array(found, kind))
+    value, names = _numbered(wanted, values)
     order = np.argsort(at, kind="stable")
     order = order[at[order] != UNSET_NS]
     return Series(wanted, at[order].astype(np.int64), value[order].astype(np.float64), names)

@@ -15,6 +15,7 @@ from cyclonedds.idl import IdlStruct
 from rtmw.recording import Recording
 from rtmw.recording.frames.scan import TimeRange
 from rtmw.recording.tools.series import Series, series
+from rtmw.types import resolve
 from tests.recordings import BEGIN_NS, MS, Maker
 
 
@@ -111,3 +112,27 @@ def test_a_thinned_series_of_one_time_or_of_nothing_is_possible() -> None:
     assert len(Series("t", np.zeros(1000, np.int64), np.arange(1000.0)).thinned(10).values) == 2
     assert len(Series("t", np.arange(1000), np.full(1000, np.nan)).thinned(10).values) == 20
     assert len(Series("t", np.zeros(0, np.int64), np.zeros(0)).thinned(10).values) == 0
+
+
+def test_members_of_the_values_of_a_dict_topic_are_series_too(tmp_path: Path) -> None:
+    values: list[Any] = [
+        {"rate": 1, "at": [{"x": 0.5}]},
+        {"rate": 2.5},
+        [3],
+        {"rate": None, "name": "fast"},
+        {"text": 7},
+    ]
+    encode = resolve(dict).encode
+    assert encode is not None
+    with Maker(tmp_path / "a.mcap") as maker:
+        channel = maker.channel("settings", dict)
+        for number, value in enumerate(values):
+            maker.write(channel, number * MS, encode(value), published=number * MS)
+    with Recording(maker.path) as recording:
+        nan = math.nan
+        for wanted, found in (("rate", [1, 2.5, nan, nan, nan]), ("at[0].x", [0.5, nan, nan, nan, nan])):
+            np.testing.assert_array_equal(series([recording], f"settings.{wanted}", TimeRange()).values, found)
+        names = series([recording], "settings.name", TimeRange())
+        assert names.names == ("fast",)
+        with pytest.raises(ValueError, match=r"settings.speed is in no value, and a series is of numbers or of texts"):
+            series([recording], "settings.speed", TimeRange())
