@@ -116,7 +116,7 @@ def _carries_json(recordings: Sequence[Recording], topic: str) -> bool:
 def _part(text: str | None, steps: Sequence[str]) -> Any:
     """The part of a JSON value to which the steps lead; None: they lead to none."""
     try:
-        value = None if text is None else json.loads(text)
+        value: Any = None if text is None else json.loads(text)
         for step in steps:
             value = value[int(step)] if isinstance(value, list) else value[step]
     except (ValueError, TypeError, LookupError, RecursionError):
