@@ -215,7 +215,7 @@ def _agents_table(relay: Relay) -> Table:
     def known(one: Agent) -> str:
         uid = None if one.uid is None else f"uid {one.uid}"
         dialled = f"dialled at {one.dial}" if one.dial else None
-        return ", ".join(filter(None, (f"from {one.origin}" if one.origin else None, one.peer, uid, dialled)))
+        return ", ".join(filter(None, (f"from {one.origin}" if one.origin else None, uid, dialled)))
 
     rows = [(one.name, readable(one.address), known(one), one.absent, one.on_failure, one.id) for one in relay.agents]
     return Table("Agents", ("name", "address", "known by", "absent", "on_failure", "id"), rows)

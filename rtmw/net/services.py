@@ -28,7 +28,7 @@ __all__ = ["Services"]
 
 log = logging.getLogger("rtmw.node")
 
-MODULES: Final = {"transfer": "rtmw.transfer.core"}
+MODULES: Final = {"transfer": "rtmw.transfer.core", "relay": "rtmw.relay"}
 LOOKS: Final[dict[str, Callable[[Domain], TransferActivity | None]]] = {"transfer": transfers}
 """What a service says of itself; None: it has said nothing."""
 _FIRST_S, _MOST_S = 0.1, 5.0
@@ -117,7 +117,9 @@ class Services:
     def look(self, domain: Domain) -> None:
         """Are they at work? Call it about once a second."""
         for service in self._services:
-            if service.pid is not None:
+            if service.name not in LOOKS:
+                service.works = service.pid is not None  # it says nothing on the bus
+            elif service.pid is not None:
                 said = LOOKS[service.name](domain)
                 service.hear(said if said is not None and said.pid == service.pid else None)
 

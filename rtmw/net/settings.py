@@ -26,8 +26,10 @@ __all__ = ["NODE", "STATUS_TOPIC", "Settings", "SettingsError", "check_reload", 
 LOOPBACK: Final = "lo"
 """Topics of rtmw itself: they stay where they are."""
 STATUS_TOPIC: Final = NODE_TOPIC
-SERVICES: Final = ("transfer",)
+SERVICES: Final = ("transfer", "relay")
 """The services that a node can host."""
+OF_RELAY: Final = ("relay", "agent", "subject")
+"""Tables that a relay reads."""
 WITH_NODES: Final = "nodes"
 WITH_PLAIN: Final = "plain programs"
 """With whom a topic crosses: `with` in the rows of that document. Nodes that know no partitions (partitions.py) are
@@ -194,13 +196,14 @@ NODE: Final = Declaration(
         Setting("metrics_address", values.address, "ADDRESS",
             'where that listens; `"::"`: on all interfaces, without a password', "127.0.0.1"),
         Setting("serve", values.some_of(SERVICES, "service"), "SERVICE",
-            "services that it hosts, each a process of its own: `transfer`", is_list=True),
+            "services that it hosts, each a process of its own: `transfer`, `relay`", is_list=True),
         Setting("data", values.folder, "FOLDER",
             "folder of what services keep; in a file, from the folder of that file on", "none; needed with `serve`"),
         Setting("name", values.name, "NAME", "of this node, in addresses such as `service@plant`",
             "the name of the host"),
     ),
     others=TABLES,
+    of_services=OF_RELAY,
 )
 # fmt: on
 
@@ -213,12 +216,20 @@ def place_of(path: Path, key: str, table: str = "") -> str:
 
 
 def _read_tables(file: SettingsFile) -> dict[str, Any]:
-    """As read_tables. The limits of transfers are checked only: the core reads them. Raises SettingsError, too."""
+    """As read_tables. What services read is checked only. Raises SettingsError, too."""
     found = read_tables(file)
     if "limits" in file.values.get("transfer", {}):
         from rtmw.transfer.limits import read_limits  # imports all of transfers, which few nodes need
 
         read_limits(file)
+    if "relay" in file.values.get("serve", ()):
+        from rtmw.relay.settings import relay_of
+
+        relay_of(file)
+    elif (found_one := next((name for name in OF_RELAY if name in file.values), None)) is not None:
+        raise SettingsError(
+            f'{file.place(found_one)}: {found_one} is of a relay, and this node serves none; add serve = ["relay"]'
+        )
     return found
 
 

@@ -161,6 +161,17 @@ class Frame:
         return replace(self.receipt(stamp, form), command=form.alert, data=self.stamp + self.checksum + words)
 
 
+def total_of(frame: Frame, form: Form = FORM) -> int:
+    """The sum of all bytes but the checksum."""
+    parts = (frame.source, frame.destination, frame.stamp, frame.type, frame.command, frame.data)
+    return form.header + END + sum(map(sum, parts))
+
+
+def checksums(total: int) -> tuple[bytes, ...]:
+    """Of both forms."""
+    return tuple(_packed(total, one) for one in SUMS)
+
+
 def _packed(total: int, checksum: str) -> bytes:
     if checksum == "A":
         return (total & 0xFFFFFF).to_bytes(SUM, "big")

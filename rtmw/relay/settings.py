@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from rtmw.addresses import UNIX, is_loopback, place_to_listen, place_to_reach
-from rtmw.net.security.names import parse_name
 from rtmw.net.security.rules import NO_RULES, RuleTable
 from rtmw.net.security.tables import read_tables
 from rtmw.relay.frame import END, FORM, HEAD, SUMS, Form, FrameError, address_of
 from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, values
 
-__all__ = ["AGENT", "RELAY", "SUBJECT", "TABLES", "Agent", "Relay", "Subject", "read_relay"]
+__all__ = ["AGENT", "RELAY", "SUBJECT", "Agent", "Relay", "Subject", "read_relay", "relay_of"]
 
-TABLES: Final = ("relay", "agent", "subject")
 ABSENT: Final = ("alert", "keep")
 ON_FAILURE: Final = ("next", "hold")
 IDS: Final = ("content", "stamp")
@@ -39,8 +37,6 @@ class Agent:
     """Four bytes of frames."""
     origin: str = ""
     """The address of the host that its connections come from."""
-    peer: str = ""
-    """The name in its certificate."""
     uid: int | None = None
     """Its user, at a Unix socket."""
     dial: str = ""
@@ -86,16 +82,12 @@ class Relay:
     t2: float = 5.0
     """The same of the server, towards the recipient."""
     n2: int = 3
-    keep: float = 400 * 86400.0
     max_waiting: int = 10_000
     """Orders of one recipient."""
     insecure: bool = False
     """Frames of the paper also beyond this host, without TLS."""
     form: Form = FORM
     checksum: str = "auto"
-    seal_to: tuple[str, ...] = ()
-    """Agents that keep the heads of the record's seals."""
-    alarms_to: tuple[str, ...] = ()
     agents: tuple[Agent, ...] = ()
     subjects: tuple[Subject, ...] = ()
     rules: RuleTable = NO_RULES
@@ -147,10 +139,6 @@ def _dial(value: Any) -> str:
     return str(value)
 
 
-def _certified(value: Any) -> str:
-    return str(parse_name(values.text(value)))
-
-
 def _charset(value: Any) -> str:
     try:
         return codecs.lookup(values.text(value)).name
@@ -173,7 +161,6 @@ RELAY: Final = Declaration(
         Setting("n1", _within(0, 1000), "NUMBER"),
         Setting("t2", _times(0.001), "SECONDS"),
         Setting("n2", _within(0, 1000), "NUMBER"),
-        Setting("keep", _times(1), "SECONDS"),
         Setting("max_waiting", values.count, "NUMBER"),
         Setting("insecure", values.flag, ""),
         Setting("header", _within(0, 255), "BYTE"),
@@ -182,8 +169,6 @@ RELAY: Final = Declaration(
         Setting("alert", _byte, "LETTER"),
         Setting("checksum", _one_of(("auto", *SUMS)), "FORM"),
         Setting("longest", _within(_LONGEST_LEAST, 16 << 20), "BYTES"),
-        Setting("seal_to", values.texts, "AGENT"),
-        Setting("alarms_to", values.texts, "AGENT"),
     ),
     "relay",
 )
@@ -192,7 +177,6 @@ AGENT: Final = Declaration(
         Setting("name", values.name, "NAME"),
         Setting("address", _address, "ADDRESS"),
         Setting("from", values.address, "ADDRESS"),
-        Setting("peer", _certified, "NAME"),
         Setting("uid", values.number((1 << 32) - 2, "users"), "NUMBER"),
         Setting("dial", _dial, "HOST:PORT"),
         Setting("absent", _one_of(ABSENT), "WHAT"),
@@ -218,7 +202,12 @@ _OF_FORM: Final = ("header", "order", "answer", "alert", "longest")
 def read_relay(path: Path) -> Relay:
     """The relay of a settings file; other tables are not looked at. All or nothing: raises SettingsError or RulesError
     for the first mistake, with file and line."""
-    file = SettingsFile.read(path)
+    return relay_of(SettingsFile.read(path))
+
+
+def relay_of(file: SettingsFile) -> Relay:
+    """The same of a file that was read."""
+    path = file.path
     rules = read_tables(file, only=("allow",)).get("allow", RuleTable(source=str(path)))
     given = file.values.get("relay", {})
     if not isinstance(given, dict):
@@ -265,11 +254,11 @@ def _agents(file: SettingsFile) -> tuple[Agent, ...]:
         except FrameError as error:
             raise SettingsError(f'{place}: agent {entry["name"]} needs an address = "…" of its own: {error}') from None
         entry["origin"] = entry.pop("from", "")
-        known = [key for key in ("origin", "peer", "uid", "dial") if entry.get(key) not in ("", None)]
+        known = [key for key in ("origin", "uid", "dial") if entry.get(key) not in ("", None)]
         if not known:
             raise SettingsError(
                 f"{place}: nothing says which connections are of agent {entry['name']}; it needs from, the address "
-                "that they come from, or peer, the name in its certificate, or uid, its user at a Unix socket, or dial"
+                "that they come from, or uid, its user at a Unix socket, or dial, where the relay connects to it"
             )
         found.append(Agent(**entry, place=place))
     return tuple(found)
@@ -298,12 +287,10 @@ def _check_names(relay: Relay, file: SettingsFile) -> None:
                 raise SettingsError(f"{one.place}: its {what} {one.name} has been given before, in {seen[key]}")
         seen[one.name] = seen[one.address] = one.place
     names = {one.name for one in relay.agents}
-    lists: list[tuple[str, tuple[str, ...]]] = [(one.place, one.group) for one in relay.subjects]
-    lists += [(file.place(key, "relay"), getattr(relay, key)) for key in ("seal_to", "alarms_to")]
-    for place, named in lists:
-        if unknown := [name for name in named if name not in names]:
+    for subject in relay.subjects:
+        if unknown := [name for name in subject.group if name not in names]:
             raise SettingsError(
-                f"{place}: there is no agent {unknown[0]}; there are {', '.join(sorted(names)) or 'none'}"
+                f"{subject.place}: there is no agent {unknown[0]}; there are {', '.join(sorted(names)) or 'none'}"
             )
 
 
@@ -318,7 +305,7 @@ def _check_places(relay: Relay, file: SettingsFile) -> None:
     ]
     beyond += [
         (one.place, f"dial: {one.dial}") for one in relay.agents
-        if one.dial and not one.peer and not is_loopback(place_to_reach(one.dial)[0])
+        if one.dial and not is_loopback(place_to_reach(one.dial)[0])
     ]  # fmt: skip
     for place, what in beyond:
         raise SettingsError(

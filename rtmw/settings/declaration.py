@@ -60,6 +60,8 @@ class Declaration:
     """In which table of the file they stand; empty: at its top, and on the command line."""
     others: tuple[str, ...] = ()
     """Tables of the file that have readers of their own, and fields of the dataclass. A reload takes them in."""
+    of_services: tuple[str, ...] = ()
+    """Tables of the file that services read, which have processes of their own."""
     error: type[RtmwError] = SettingsError
 
     @cached_property
@@ -106,7 +108,7 @@ class Declaration:
     def _look(self, values: Mapping[str, Any], place: Callable[[str], str]) -> tuple[dict[str, Any], list[str]]:
         checked, mistakes = dict[str, Any](), list[str]()
         for name, value in values.items():
-            if name in self.others:
+            if name in self.others or name in self.of_services:
                 continue
             if name not in self.by_name:
                 mistakes.append(f"{place(name)}: {in_short(self._why_unknown(name, value))}")

@@ -123,13 +123,13 @@ class Mutated(SourceFileLoader):
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, mutant: Mutant) -> None:
-        self._mutant = mutant
+    def __init__(self, mutant: Mutant, package: str) -> None:
+        self._mutant, self._package = mutant, package
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != f"rtmw.transfer.{self._mutant.module}":
+        if fullname != f"{self._package}.{self._mutant.module}":
             return None
         found = PathFinder.find_spec(fullname, path, target)
         assert found is not None
@@ -143,9 +143,9 @@ def live(seed: int) -> None:
     random_life(random.Random(seed), STEPS).check_crashes()
 
 
-def hunt(name: str, mutant: Mutant, live: Callable[[int], None], worlds: int) -> int:
+def hunt(name: str, mutant: Mutant, live: Callable[[int], None], worlds: int, package: str = "rtmw.transfer") -> int:
     """`live` imports what it runs, so that it is the mutant."""
-    sys.meta_path.insert(0, Finder(mutant))
+    sys.meta_path.insert(0, Finder(mutant, package))
     for seed in range(worlds):
         try:
             live(seed)

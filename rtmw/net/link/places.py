@@ -26,8 +26,8 @@ _EVERYBODY: Final = 0o666
 class Listening:
     """A socket that listens, and, of a Unix socket, its file. Not for several threads."""
 
-    def __init__(self, place: str) -> None:
-        """Raises NodeError where that cannot be listened."""
+    def __init__(self, place: str, setting: str = "[link] listen") -> None:
+        """`setting`: which one says it. Raises NodeError where that cannot be listened."""
         self._path, self._lock = unix_path(place), None
         try:
             if self._path is None:
@@ -40,7 +40,7 @@ class Listening:
             if self._lock is not None:
                 self._lock.close()
             words = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
-            raise NodeError(f"[link] listen: {place} cannot be had: {words}") from error
+            raise NodeError(f"{setting}: {place} cannot be had: {words}") from error
         self.socket.listen(BACKLOG)
         self.socket.setblocking(False)
 

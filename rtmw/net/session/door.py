@@ -43,9 +43,12 @@ class Door:
         listening: socket.socket,
         refused: Counter[str],
         guest: Callable[[socket.socket, str], Guest],
+        of_one: int = PENDING_OF_ONE,
     ) -> None:
-        """`guest`: of a connection, and of the address that it came from: that of a host, or a user, `uid:1000`."""
+        """`guest`: of a connection, and of the address that it came from: that of a host, or a user, `uid:1000`.
+        `of_one`: connections of one address that may be pending."""
         self._loop, self._socket, self._refused, self._guest = loop, listening, refused, guest
+        self._of_one = of_one
         self._pending: dict[asyncio.Task[None], str] = {}
         self._accepting = loop.create_task(self._accept())
 
@@ -68,7 +71,7 @@ class Door:
 
     def _admit(self, sock: socket.socket, address: str) -> None:
         same = [task for task, other in self._pending.items() if other == address]
-        if len(same) >= PENDING_OF_ONE:
+        if len(same) >= self._of_one:
             self._give_way(same[0], "too many of one address")
         elif len(self._pending) >= PENDING:
             self._give_way(next(iter(self._pending)), "too many")

@@ -16,7 +16,7 @@ if __name__ == "__main__":
     *_, name, batches, when = sys.argv
     del sys.argv[-3:]
     if name:
-        sys.meta_path.insert(0, Finder(MUTANTS[name]))
+        sys.meta_path.insert(0, Finder(MUTANTS[name], "rtmw.transfer"))
 
     from rtmw.transfer.core import __main__ as core
     from tests.transfer.dying import die_when_durable, die_when_lost

@@ -1,0 +1,509 @@
+"""The steps of a relay, without I/O: what comes in, which rows that makes, and what leaves once they are durable.
+
+    dialler or caller ── Connected, Arrived, Gone ──► step ── rows ──► the record
+                                                        └── effects, behind the rows ──► connections
+
+The losses of the paper (R7 to R9): an order that was sent is sent again after T2, up to N2 times, and then its source
+is told. The time runs from STORED: a try that finds no connection, or stands in line, counts, too; so a source has its
+answer within T2·(N2+1), whatever the recipient does. For a recipient with `absent = "keep"` it runs from the first try
+that leaves, and the order waits as long as its lifetime lets it. An order that comes again gets its last answer again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+from rtmw.relay import rows as r
+from rtmw.relay.frame import Frame, readable
+from rtmw.relay.policy import Judged, Policy
+from rtmw.relay.rows import Row, frame_of, head_of
+from rtmw.relay.settings import Agent, Subject
+from rtmw.relay.state import Id, Leg, Order, State, Stream, digest_of
+
+__all__ = [
+    "Arrived",
+    "Close",
+    "Connected",
+    "Dial",
+    "Effect",
+    "Event",
+    "Forward",
+    "Gone",
+    "Machine",
+    "Obeyed",
+    "Pause",
+    "Say",
+    "Tick",
+]
+
+KEPT_S: Final = 86_400.0
+"""The lifetime of an order for an agent that is absent, if neither rule nor frame says one."""
+TAKEOVERS: Final = 5
+"""Of an agent within TAKEOVERS_S; beyond them two programs fight for its place."""
+TAKEOVERS_S: Final = 60.0
+BURST_S: Final = 1.0
+"""So much of a second's orders an agent may send at once."""
+
+
+class Connected(NamedTuple):
+    """A connection is known to be of this agent."""
+
+    connection: int
+    agent: str
+
+
+class Arrived(NamedTuple):
+    """A frame has come whole."""
+
+    connection: int
+    frame: Frame
+
+
+class Gone(NamedTuple):
+    """A connection has ended."""
+
+    connection: int
+
+
+class Tick(NamedTuple):
+    """The time has come that `Machine.due` says."""
+
+
+class Obeyed(NamedTuple):
+    """The settings are other ones."""
+
+
+class Forward(NamedTuple):
+    """Send the frame of an order, if `Machine.is_wanted` says so by then."""
+
+    connection: int
+    order: int
+    recipient: str
+
+
+class Say(NamedTuple):
+    """Send a receipt or an alert."""
+
+    connection: int
+    frame: Frame
+
+
+class Dial(NamedTuple):
+    """Connect to an agent, if the settings say where."""
+
+    agent: str
+
+
+class Pause(NamedTuple):
+    """Read nothing more of a connection for so many seconds."""
+
+    connection: int
+    seconds: float
+
+
+class Close(NamedTuple):
+    """End a connection, with the reason for the log."""
+
+    connection: int
+    words: str
+
+
+Event = Connected | Arrived | Gone | Tick | Obeyed
+Effect = Forward | Say | Dial | Pause | Close
+
+
+@dataclass
+class _Line:
+    """A recipient as it is now: what is not in rows."""
+
+    connection: int = 0
+    """0: it has none."""
+    ready: list[tuple[int, int, Stream]] = field(default_factory=list[tuple[int, int, Stream]])
+    """A heap of streams whose first order may leave: highest priority first, then the oldest."""
+    sent: dict[int, Leg] = field(default_factory=dict[int, Leg])
+    """Not answered, by number."""
+    takeovers: list[float] = field(default_factory=list[float])
+    debts: dict[str, float] = field(default_factory=dict[str, float])
+    """By rule: when the orders that this agent has sent would have come at its rate."""
+
+
+class _Timer(NamedTuple):
+    due: float
+    serial: int
+    leg: Leg
+    is_expiry: bool
+
+
+class Machine:
+    """Not for several threads. `step` is the only way in."""
+
+    def __init__(self, policy: Policy, state: State, stamp: Callable[[], bytes]) -> None:
+        """`state`: as the rows have it. `stamp`: strictly increasing, of frames that the relay makes itself."""
+        self.state, self.policy = state, policy
+        self.dropped: Counter[str] = Counter()
+        self.full = ""
+        """Why no more orders are stored; empty: they are."""
+        self._stamp = stamp
+        self._lines: dict[str, _Line] = {}
+        self._agents: dict[int, str] = {}
+        self._timers: list[_Timer] = []
+        self._serial = count(1)
+        self._rows: list[Row] = []
+        self._effects: list[Effect] = []
+        self._now, self._at = 0.0, 0
+
+    def begin(self, now: float, at: int) -> None:
+        """After the rows of the record were applied: each open order is tried anew from here on."""
+        self._now, self._at = now, at
+        for order in sorted(self.state.open.values(), key=lambda one: one.number):
+            for leg in order.legs.values():
+                if not leg.end:
+                    self._enter(leg)
+
+    @property
+    def due(self) -> float:
+        """When Tick is to be given; infinity: not before something else has come."""
+        while self._timers and not self._is_live(self._timers[0]):
+            heapq.heappop(self._timers)
+        return self._timers[0].due if self._timers else math.inf
+
+    def step(self, event: Event, now: float, at: int) -> tuple[list[Row], list[Effect]]:
+        """The rows that the record gets, and what is to be done once they are durable. `now`: by a clock that nobody
+        sets, in seconds; `at`: wall time in nanoseconds."""
+        self._now, self._at = now, at
+        _STEPS[type(event)](self, event)
+        rows, self._rows = self._rows, []
+        effects, self._effects = self._effects, []
+        return rows, effects
+
+    def is_wanted(self, effect: Forward) -> bool:
+        """Behind the end of an order nothing of it is sent: its source may have been told."""
+        order = self.state.open.get(effect.order)
+        return order is not None and not order.legs[effect.recipient].end
+
+    def is_connected(self, agent: str) -> bool:
+        return bool(self._line(agent).connection)
+
+    # ---- connections ----
+
+    def _connected(self, event: Connected) -> None:
+        line = self._line(event.agent)
+        if line.connection:
+            line.takeovers = [one for one in line.takeovers if self._now - one < TAKEOVERS_S]
+            if len(line.takeovers) >= TAKEOVERS:
+                self._row(r.ALARM, source=event.agent, cause="more than one program connects as this agent, by turns")
+                self._effects.append(Close(event.connection, "another connection of this agent stays for a minute"))
+                return
+            line.takeovers.append(self._now)
+            self._effects.append(Close(line.connection, "a newer connection of this agent takes over"))
+            del self._agents[line.connection]
+        line.connection = event.connection
+        self._agents[event.connection] = event.agent
+        self._row(r.CONNECTED, source=event.agent)
+        again, line.sent = line.sent, {}
+        for leg in again.values():
+            self._make_ready(leg.recipient, leg.stream)
+        self._pump(event.agent)
+
+    def _gone(self, event: Gone) -> None:
+        agent = self._agents.pop(event.connection, None)
+        if agent is None:
+            return
+        line = self._line(agent)
+        line.connection = 0
+        self._row(r.GONE, source=agent)
+        if self._keeps(agent):
+            for leg in self._open_legs(agent):
+                self._rest(leg)
+
+    def _obeyed(self, _: Obeyed) -> None:
+        """Agents may have gone from the settings, and others have other windows."""
+        for connection, name in list(self._agents.items()):
+            if self._agent(name) is None:
+                self._effects.append(Close(connection, "its agent is no more in the settings"))
+        for recipient in list(self.state.queues):
+            agent_is_there = self._agent(recipient) is not None
+            for leg in [] if agent_is_there else self._open_legs(recipient):
+                self._finish(leg, r.UNCONFIRMED if leg.tries else r.UNDELIVERED, "the settings have no such agent")
+            self._pump(recipient)
+
+    def _line(self, agent: str) -> _Line:
+        return self._lines.setdefault(agent, _Line())
+
+    def _agent(self, name: str) -> Agent | None:
+        found = self.policy.by_name.get(name)
+        return found if isinstance(found, Agent) else None
+
+    def _keeps(self, agent: str) -> bool:
+        found = self._agent(agent)
+        return found is not None and found.absent == "keep"
+
+    def _open_legs(self, agent: str) -> list[Leg]:
+        return [leg for stream in self.state.queue(agent).streams.values() for leg in stream]
+
+    # ---- what agents send ----
+
+    def _arrived(self, event: Arrived) -> None:
+        name = self._agents.get(event.connection)
+        agent = self._agent(name) if name else None
+        if agent is None:
+            self._effects.append(Close(event.connection, "it is of no agent of the settings"))
+            return
+        frame, form = event.frame, self.policy.relay.form
+        if frame.type == form.answer and frame.command == form.alert:
+            self._drop(agent, frame, "an alert from an agent")
+        elif frame.type == form.answer and not frame.body:
+            self._receipt(agent, frame)
+        elif frame.type in (form.order, form.answer):
+            self._order(agent, frame, event.connection)
+        else:
+            self._drop(agent, frame, f"a type {frame.type!r} that there is not")
+
+    def _drop(self, agent: Agent, frame: Frame, cause: str) -> None:
+        self.dropped[cause] += 1
+        to = readable(frame.destination)
+        self._row(r.DROPPED, source=agent.name, destination=to, head=head_of(frame), cause=cause)
+
+    def _receipt(self, agent: Agent, frame: Frame) -> None:
+        """Of a recipient: the first one ends its wait, one that is late corrects what was said to the source."""
+        source = self.policy.by_address.get(frame.destination)
+        found = self.state.named(agent.name, source.name, *frame.answers) if source else []
+        if not found:
+            self._drop(agent, frame, "a receipt for nothing")
+            return
+        order = found[0]
+        self._confirmed(order, order.legs[agent.name])
+
+    def _confirmed(self, order: Order, leg: Leg) -> None:
+        if not leg.end:
+            self._finish(leg, r.DELIVERED)
+        elif leg.end != r.DELIVERED:
+            self._row(r.LATE, order=order.number, source=order.source, destination=order.destination,
+                recipient=leg.recipient)  # fmt: skip
+            if not order.failed:
+                self._answer(order)
+        else:
+            self.dropped["a receipt that came again"] += 1
+
+    def _order(self, agent: Agent, frame: Frame, connection: int) -> None:
+        head = head_of(frame)
+        digest = digest_of(head, frame.data)
+        id = Id(agent.name, frame.stamp, digest if agent.id == "content" else b"")
+        known = self.state.known.get(id)
+        if known is not None and known.digest != digest:
+            cause = "another order came with this stamp before"
+            self._row(r.ALARM, source=agent.name, head=head, cause=cause)
+            self._refuse(agent, frame, Judged(None, None, cause), by_content=True)
+            return
+        if known is not None:
+            self._answer(known)
+            return
+        judged = self.policy.judge(agent, frame)
+        answered = self._answered_by(agent, frame)
+        if judged.why and answered is not None and frame.source == agent.address and judged.to is not None:
+            judged = Judged(None, judged.to, "", answered.priority)
+        recipients = self._recipients(judged, agent)
+        if not judged.why and self.full:
+            judged = Judged(judged.verdict, judged.to, self.full)
+        if not judged.why and (full := [one for one in recipients if self._is_full(one)]):
+            judged = Judged(judged.verdict, judged.to, f"{', '.join(full)} has no room for more orders that wait")
+        if judged.why or judged.to is None:
+            self._refuse(agent, frame, judged)
+        else:
+            self._store(agent, frame, judged, recipients)
+            if answered is not None:
+                self._confirmed(answered, answered.legs[agent.name])
+        self._pace(agent, judged, connection)
+
+    def _answered_by(self, agent: Agent, frame: Frame) -> Order | None:
+        """The order of somebody else that this frame answers, which needs no rule."""
+        if frame.type != self.policy.relay.form.answer:
+            return None
+        source = self.policy.by_address.get(frame.destination)
+        found = self.state.named(agent.name, source.name, *frame.answers) if source else []
+        return found[0] if found else None
+
+    def _recipients(self, judged: Judged, agent: Agent) -> list[str]:
+        to = judged.to
+        if isinstance(to, Subject):
+            return [one.name for one in self.policy.followers(to) if one.name != agent.name]
+        return [to.name] if to is not None else []
+
+    def _is_full(self, recipient: str) -> bool:
+        return self.state.queue(recipient).waiting >= self.policy.relay.max_waiting
+
+    def _refuse(self, agent: Agent, frame: Frame, judged: Judged, **fields: Any) -> None:
+        to = judged.to.name if judged.to else readable(frame.destination)
+        told = _of(agent, frame, judged) | fields
+        row = self._row(r.REFUSED, source=agent.name, destination=to, cause=judged.why, **told)
+        self._say(agent.name, row.head, judged.why)
+
+    def _store(self, agent: Agent, frame: Frame, judged: Judged, recipients: list[str]) -> None:
+        assert judged.to is not None, "who it is for was judged"
+        lifetime = judged.lifetime or (KEPT_S if any(map(self._keeps, recipients)) else 0.0)
+        row = self._row(
+            r.STORED, order=self.state.numbered + 1, source=agent.name, destination=judged.to.name,
+            recipients=recipients, priority=judged.priority, lifetime=lifetime, body=frame.data,
+            **_of(agent, frame, judged),
+        )  # fmt: skip
+        order = self.state.numbers[row.order]
+        for leg in order.legs.values():
+            self._enter(leg)
+        if self._is_followed(order):
+            self._say(agent.name, order.head)
+        elif agent.notices and (absent := [one for one in recipients if not self._line(one).connection]):
+            self._say(agent.name, order.head, f"kept for {', '.join(absent)}" if lifetime else "")
+        for recipient in recipients:
+            self._pump(recipient)
+
+    def _pace(self, agent: Agent, judged: Judged, connection: int) -> None:
+        """A source above its rate is not read from."""
+        rule = judged.verdict.rule if judged.verdict else None
+        if rule is None or not rule.max_orders:
+            return
+        debts = self._line(agent.name).debts
+        debts[rule.place] = max(debts.get(rule.place, 0.0), self._now) + 1 / rule.max_orders
+        beyond = debts[rule.place] - self._now - BURST_S
+        if beyond > 0:
+            self._effects.append(Pause(connection, beyond))
+
+    # ---- towards recipients ----
+
+    def _enter(self, leg: Leg) -> None:
+        """An open order, for one recipient: its time runs."""
+        order = leg.order
+        is_first = self.state.queue(leg.recipient).streams[leg.stream][0] is leg
+        if is_first:
+            self._make_ready(leg.recipient, leg.stream)
+        if not self._keeps(leg.recipient):
+            self._set(leg, 1)
+        if order.lifetime:
+            ends = self._now + order.lifetime - (self._at - order.at) / 1e9
+            heapq.heappush(self._timers, _Timer(ends, next(self._serial), leg, True))
+
+    def _set(self, leg: Leg, tries: int) -> None:
+        """The try of this number has begun."""
+        leg.attempt, leg.timer = tries, next(self._serial)
+        heapq.heappush(self._timers, _Timer(self._now + self.policy.relay.t2, leg.timer, leg, False))
+
+    def _rest(self, leg: Leg) -> None:
+        """It waits for its recipient, as long as its lifetime lets it."""
+        leg.attempt = leg.timer = 0
+
+    def _is_live(self, timer: _Timer) -> bool:
+        if timer.leg.end:
+            return False
+        return timer.is_expiry or timer.leg.timer == timer.serial
+
+    def _make_ready(self, recipient: str, stream: Stream) -> None:
+        first = self.state.queue(recipient).streams.get(stream)
+        if first is not None and stream not in self.state.queue(recipient).held:
+            heapq.heappush(self._line(recipient).ready, (-first[0].order.priority, first[0].order.number, stream))
+
+    def _pump(self, recipient: str) -> None:
+        """Send what may leave: of each stream one, of all as many as the window has."""
+        line, agent = self._line(recipient), self._agent(recipient)
+        while line.ready and line.connection and agent is not None and len(line.sent) < agent.window:
+            _, number, stream = heapq.heappop(line.ready)
+            first = self.state.queue(recipient).streams.get(stream)
+            if first is not None and first[0].order.number == number and number not in line.sent:
+                line.sent[number] = first[0]
+                self._send(first[0])
+        if line.ready and not line.connection:
+            self._effects.append(Dial(recipient))
+
+    def _send(self, leg: Leg) -> None:
+        order = leg.order
+        self._row(r.SENT, order=order.number, source=order.source, destination=order.destination,
+            recipient=leg.recipient, tries=leg.tries + 1)  # fmt: skip
+        self._effects.append(Forward(self._line(leg.recipient).connection, order.number, leg.recipient))
+        if not leg.attempt:
+            self._set(leg, 1)
+
+    def _tick(self, _: Tick) -> None:
+        while self.due <= self._now:
+            timer = heapq.heappop(self._timers)
+            if timer.is_expiry:
+                self._fail(timer.leg, "its lifetime is over", r.EXPIRED)
+            else:
+                self._overdue(timer.leg)
+
+    def _overdue(self, leg: Leg) -> None:
+        relay, line = self.policy.relay, self._line(leg.recipient)
+        if leg.attempt > relay.n2:
+            self._fail(leg, f"no receipt within {relay.t2 * (relay.n2 + 1):g} s", r.UNDELIVERED)
+            return
+        self._set(leg, leg.attempt + 1)
+        if not line.connection:
+            self._effects.append(Dial(leg.recipient))
+        elif leg.order.number in line.sent:
+            self._send(leg)
+
+    def _fail(self, leg: Leg, cause: str, unsent: str) -> None:
+        agent = self._agent(leg.recipient)
+        if agent is not None and agent.on_failure == "hold":
+            self._row(r.HELD, source=leg.order.source, destination=leg.order.destination, recipient=leg.recipient)
+        self._finish(leg, r.UNCONFIRMED if leg.tries else unsent, cause)
+
+    def _finish(self, leg: Leg, kind: str, cause: str = "") -> None:
+        order, line = leg.order, self._line(leg.recipient)
+        self._row(kind, order=order.number, source=order.source, destination=order.destination,
+            recipient=leg.recipient, tries=leg.tries, cause=cause)  # fmt: skip
+        line.sent.pop(order.number, None)
+        self._make_ready(leg.recipient, leg.stream)
+        if not self._is_followed(order):
+            self._answer(order)
+        self._pump(leg.recipient)
+
+    def _is_followed(self, order: Order) -> bool:
+        """Its source was told when it was stored."""
+        to = self.policy.by_name.get(order.destination)
+        return isinstance(to, Subject) and not to.group
+
+    # ---- back to sources ----
+
+    def _answer(self, order: Order) -> None:
+        """The receipt or alert that this order has earned so far; an open one has earned none, but for a subject."""
+        if order.refused or self._is_followed(order):
+            self._say(order.source, order.head, order.refused)
+        elif not order.is_open:
+            whom = (f"{leg.recipient}: {leg.end}, {leg.cause}" for leg in order.failed)
+            self._say(order.source, order.head, ", ".join(whom))
+
+    def _say(self, source: str, head: bytes, cause: str = "") -> None:
+        """A receipt, or with a cause an alert. Who is away asks again, for neither is ever acknowledged."""
+        line, form, frame = self._line(source), self.policy.relay.form, frame_of(head, b"")
+        if line.connection:
+            stamp = self._stamp()
+            said = frame.alert(stamp, cause, form) if cause else frame.receipt(stamp, form)
+            self._effects.append(Say(line.connection, said))
+
+    # ---- rows ----
+
+    def _row(self, kind: str, **fields: Any) -> Row:
+        row = Row(kind, self._at, **fields)
+        self.state.apply(row)
+        self._rows.append(row)
+        return row
+
+
+def _of(agent: Agent, frame: Frame, judged: Judged) -> dict[str, Any]:
+    """The fields of a row that come from the frame and from the verdict on it."""
+    head, verdict = head_of(frame), judged.verdict
+    ruled = {} if verdict is None else {"rule": verdict.place or "", "version": verdict.version}
+    return {"head": head, "digest": digest_of(head, frame.data), "by_content": agent.id == "content", **ruled}
+
+
+_STEPS: Final[dict[type, Callable[[Machine, Any], None]]] = {
+    Connected: Machine._connected,
+    Arrived: Machine._arrived,
+    Gone: Machine._gone,
+    Tick: Machine._tick,
+    Obeyed: Machine._obeyed,
+}

@@ -1,0 +1,91 @@
+"""The record (R4): a row for each change of state, in one typed log. It is the store, so it cannot be incomplete.
+
+A row says what was decided, and `State.apply` is the only code that changes the state by it, also when a server starts.
+
+| kind | what has happened | what it has besides `at`, `order`, `source`, `destination` |
+|---|---|---|
+| STORED | an order is taken: it will be sent | head and body, recipients, priority, lifetime, rule, version |
+| REFUSED | an order is not taken | head, cause, rule, version |
+| SENT | a try leaves for a recipient | recipient, tries |
+| DELIVERED | the recipient has confirmed it | recipient, tries |
+| UNDELIVERED | it was never sent to this recipient, and never will be: safe to replace | recipient, tries, cause |
+| UNCONFIRMED | it was sent, and the recipient may have it | recipient, tries, cause |
+| EXPIRED | its lifetime was over before it was sent to this recipient | recipient, cause |
+| LATE | the recipient has confirmed it after that was told to the source | recipient |
+| DROPPED | a receipt for nothing, or a frame that no agent may send | head, cause |
+| CONNECTED, GONE | an agent has a connection, or none any more | source |
+| HELD | orders of a source to a destination wait behind one that this recipient has not confirmed | recipient |
+| ALARM | what people should look at | cause |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from rtmw.relay.frame import ADDRESS, STAMP, SUM, Frame
+from rtmw.types import int32, int64, uint64
+
+STORED: Final = "STORED"
+REFUSED: Final = "REFUSED"
+SENT: Final = "SENT"
+DELIVERED: Final = "DELIVERED"
+UNDELIVERED: Final = "UNDELIVERED"
+UNCONFIRMED: Final = "UNCONFIRMED"
+EXPIRED: Final = "EXPIRED"
+LATE: Final = "LATE"
+DROPPED: Final = "DROPPED"
+CONNECTED: Final = "CONNECTED"
+GONE: Final = "GONE"
+HELD: Final = "HELD"
+ALARM: Final = "ALARM"
+ENDS: Final = frozenset({DELIVERED, UNDELIVERED, UNCONFIRMED, EXPIRED})
+"""Of an order, for one recipient."""
+
+
+@dataclass
+class Row:
+    """One change of state. Names are those of the settings; head and body are the bytes of the frame."""
+
+    kind: str
+    at: int64
+    """Wall time, in nanoseconds."""
+    order: uint64 = 0
+    """The number of the order: its STORED row is the one with this number. 0: none."""
+    source: str = ""
+    destination: str = ""
+    """The agent or subject that the frame names."""
+    recipient: str = ""
+    recipients: list[str] = field(default_factory=list[str])
+    priority: int32 = 0
+    lifetime: float = 0.0
+    """Seconds from `at` on; 0: as long as it is tried."""
+    tries: int32 = 0
+    cause: str = ""
+    rule: str = ""
+    """File and line."""
+    version: str = ""
+    """Of the rules."""
+    head: bytes = b""
+    """Bytes 1 to 35 of the frame, as it came."""
+    body: bytes = b""
+    digest: bytes = b""
+    """Of the content."""
+    by_content: bool = False
+    """Two frames of one stamp are two orders if their content is not the same."""
+
+
+def head_of(frame: Frame) -> bytes:
+    """As a row has it."""
+    return b"".join(
+        (frame.source, frame.destination, frame.stamp, frame.checksum.rjust(SUM, b"\0"), frame.type, frame.command)
+    )
+
+
+def frame_of(head: bytes, body: bytes) -> Frame:
+    """The frame that came."""
+    sum_at = 2 * ADDRESS + STAMP
+    return Frame(
+        head[:ADDRESS], head[ADDRESS : 2 * ADDRESS], head[2 * ADDRESS : sum_at], head[-2:-1], head[-1:], body,
+        head[sum_at : sum_at + SUM],
+    )  # fmt: skip

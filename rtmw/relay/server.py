@@ -1,0 +1,274 @@
+"""The server of a relay: sockets, a clock and a record around `Machine`. One event loop, and no thread but the log's.
+
+    connection ── frame ──► Machine.step ── rows ──► Store.append ── sync ──► effects ──► connections
+
+What a step says leaves once its rows are durable: all that came meanwhile shares the next sync.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import socket
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from rtmw.addresses import place_to_reach
+from rtmw.clock import CLOCK
+from rtmw.daemon_log import BOUNDED
+from rtmw.net.link.places import Listening
+from rtmw.net.security.names import user_name
+from rtmw.net.session.backoff import Backoff
+from rtmw.net.session.door import PENDING, Door
+from rtmw.relay.connection import Connection, RelayGuest
+from rtmw.relay.frame import Frame
+from rtmw.relay.machine import (
+    Arrived,
+    Connected,
+    Dial,
+    Effect,
+    Event,
+    Forward,
+    Gone,
+    Machine,
+    Obeyed,
+    Pause,
+    Say,
+    Tick,
+)
+from rtmw.relay.policy import Policy
+from rtmw.relay.settings import Agent, Relay
+from rtmw.relay.store import Store
+
+log = logging.getLogger("rtmw.relay")
+
+SILENT_S: Final = 30.0
+"""A connection that has not said whose it is, where that is not known by its place, is closed."""
+_LOOK_S: Final = 1.0
+_REACH_S: Final = 3.0
+_DIAL_FIRST_S, _DIAL_MOST_S = 0.2, 5.0
+
+
+class Stamps:
+    """Times of this host as frames have them, `20261129134412.1234567`: each is later than the one before."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def __call__(self) -> bytes:
+        self._last = max(CLOCK.wall_ns() // 100, self._last + 1)
+        seconds, part = divmod(self._last, 10_000_000)
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y%m%d%H%M%S}.{part:07}".encode()
+
+
+class Server:
+    """From `run` until `stopping` is set. Not for several threads."""
+
+    def __init__(self, folder: Path, relay: Relay) -> None:
+        """Raises LogError and its kind, NodeError where it cannot listen, OSError."""
+        self.policy, self.stopping = Policy(relay), asyncio.Event()
+        self.refused: Counter[str] = Counter()
+        self.store = Store(folder, 2 * relay.t1 * (relay.n1 + 1))
+        self.machine = Machine(self.policy, self.store.state, Stamps())
+        self.machine.begin(CLOCK.monotonic(), CLOCK.wall_ns())
+        self._failure: Exception | None = None
+        self._connections: dict[int, Connection] = {}
+        self._waiting: list[Effect] = []
+        self._is_due = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._dials: dict[str, asyncio.Task[None]] = {}
+        self._known: dict[int, asyncio.Future[None]] = {}
+        self._listening: list[Listening] = []
+        self._doors: list[Door] = []
+
+    async def run(self) -> None:
+        """Raises LogFailed and LogFull: the next process has the state from the record."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._listen(loop)
+            self._set_timer()
+            tasks = [loop.create_task(work) for work in (self._sync(), self._look(), self.stopping.wait())]
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+                if self._failure is not None:
+                    raise self._failure
+            finally:
+                for task in (*tasks, *self._dials.values()):
+                    task.cancel()
+                await asyncio.gather(*tasks, *self._dials.values(), return_exceptions=True)
+        finally:
+            self.close()
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        for place in self.policy.relay.listen:
+            listening = Listening(place, "[relay] listen")
+            self._listening.append(listening)
+            self._doors.append(Door(loop, listening.socket, self.refused, self._guest, PENDING))
+        log.info("relay at %s, record in %s", ", ".join(self.places), self.store.folder)
+
+    def _guest(self, sock: socket.socket, address: str) -> RelayGuest:
+        return RelayGuest(self, sock, address)
+
+    @property
+    def places(self) -> list[str]:
+        """Where it listens, with the ports that it got."""
+        named = zip(self.policy.relay.listen, self._listening, strict=True)
+        return [f"{place.rpartition(':')[0]}:{one.port}" if one.port else place for place, one in named]
+
+    def close(self) -> None:
+        """What is open goes on with the next process."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for door in self._doors:
+            door.close()
+        for listening in self._listening:
+            listening.close()
+        for connection in list(self._connections.values()):
+            connection.close()
+        self.store.close()
+
+    def obey(self, relay: Relay) -> None:
+        """Other settings; where it listens holds until it starts anew."""
+        self.policy.obey(relay)
+        self.step(Obeyed())
+
+    # ---- steps ----
+
+    def step(self, event: Event) -> None:
+        try:
+            rows, effects = self.machine.step(event, CLOCK.monotonic(), CLOCK.wall_ns())
+            if rows:
+                self.store.append(rows)
+        except Exception as error:
+            self._failure = error  # the state may be ahead of the record: the next process reads that
+            self.stopping.set()
+            return
+        self._waiting += effects
+        if rows or effects:
+            self._is_due.set()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        due = self.machine.due
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if due < math.inf:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(0.0, due - CLOCK.monotonic()), self.step, Tick())
+
+    async def _sync(self) -> None:
+        while True:
+            await self._is_due.wait()
+            self._is_due.clear()
+            effects, self._waiting = self._waiting, []
+            await self.store.sync()
+            for effect in effects:
+                self._carry_out(effect)
+
+    async def _look(self) -> None:
+        said = ""
+        while True:
+            self.machine.full = self.store.lacks_room()
+            if said != (said := self.machine.full):
+                log.warning("%s", said or "there is room again")
+            await asyncio.sleep(_LOOK_S)
+
+    def _carry_out(self, effect: Effect) -> None:
+        if isinstance(effect, Dial):
+            self._dial(effect.agent)
+            return
+        connection = self._connections.get(effect.connection)
+        if connection is None:
+            return
+        if isinstance(effect, Forward):
+            if self.machine.is_wanted(effect):
+                self._send(connection, self.store.frame(effect.order))
+        elif isinstance(effect, Say):
+            self._send(connection, effect.frame)
+        elif isinstance(effect, Pause):
+            connection.pause(effect.seconds)
+        else:
+            self.refuse(connection, effect.words)
+
+    def _send(self, connection: Connection, frame: Frame) -> None:
+        agent = self.policy.by_name.get(connection.agent)
+        connection.send(frame, agent.checksum if isinstance(agent, Agent) else "A")
+
+    # ---- connections ----
+
+    def candidates(self, place: str) -> list[Agent]:
+        """The agents that a connection from there may be of. `place`: an address, or `uid:1000`."""
+        agents: Iterable[Agent] = self.policy.relay.agents
+        return [one for one in agents if place == (one.origin or (user_name(one.uid) if one.uid is not None else None))]
+
+    async def known(self, connection: Connection) -> None:
+        """Returns once it is known whose it is, or it has ended."""
+        if connection.agent or connection.number not in self._connections:
+            return
+        known = self._known[connection.number] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(SILENT_S):
+                await known
+        except (TimeoutError, asyncio.CancelledError):
+            self.refuse(connection, "it has not said whose it is")
+            raise
+        finally:
+            del self._known[connection.number]
+
+    def made(self, connection: Connection) -> None:
+        self._connections[connection.number] = connection
+
+    def is_of(self, connection: Connection, agent: str) -> None:
+        connection.agent = agent
+        self._settle(connection)
+        self.step(Connected(connection.number, agent))
+
+    def _settle(self, connection: Connection) -> None:
+        known = self._known.get(connection.number)
+        if known is not None and not known.done():
+            known.set_result(None)
+
+    def arrived(self, connection: Connection, frame: Frame) -> None:
+        self.step(Arrived(connection.number, frame))
+
+    def lost(self, connection: Connection) -> None:
+        self._settle(connection)
+        del self._connections[connection.number]
+        if connection.agent and not self.stopping.is_set():
+            self.step(Gone(connection.number))
+
+    def refuse(self, connection: Connection, words: str) -> None:
+        """End it; the log says why."""
+        self.refused[words.partition(":")[0]] += 1
+        whose = connection.agent or f"a connection from {connection.place}"
+        log.warning("%s is closed: %s", whose, words, extra=BOUNDED)
+        connection.close()
+
+    def _dial(self, name: str) -> None:
+        agent = self.policy.by_name.get(name)
+        if isinstance(agent, Agent) and agent.dial and name not in self._dials:
+            task = self._dials[name] = asyncio.get_running_loop().create_task(self._reach(agent))
+            task.add_done_callback(lambda _: self._dials.pop(name, None))
+
+    async def _reach(self, agent: Agent) -> None:
+        """Until there is a connection, or nothing waits for the agent any more."""
+        backoff, loop, said = Backoff(_DIAL_FIRST_S, _DIAL_MOST_S), asyncio.get_running_loop(), ""
+        host, port = place_to_reach(agent.dial)
+        while self.store.state.queue(agent.name).waiting and not self.machine.is_connected(agent.name):
+            try:
+                async with asyncio.timeout(_REACH_S):
+                    await loop.create_connection(lambda: Connection(self, lambda: [agent], agent.dial), host, port)
+                return
+            except (OSError, TimeoutError) as error:
+                words = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no answer"
+                if said != (said := words):
+                    log.warning("%s at %s is not reached: %s", agent.name, agent.dial, words, extra=BOUNDED)
+            await asyncio.sleep(backoff.seconds())

@@ -1,0 +1,206 @@
+"""What a relay knows of orders: a pure function of its rows.
+
+An order is open until each of its recipients has an end. Of the last ones each has its outcome, by which an order that
+comes again gets its last answer again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from rtmw.relay import rows as r
+from rtmw.relay.frame import checksums, total_of
+from rtmw.relay.rows import Row
+
+KNOWN_LEAST: Final = 65_536
+"""Orders of which the outcome is known."""
+
+
+class Id(NamedTuple):
+    """What makes an order that order: of foreign agents with its content, for many of them stamp whole seconds."""
+
+    source: str
+    stamp: bytes
+    digest: bytes = b""
+
+
+Stream = tuple[str, str]
+"""Source and destination: of one recipient, the order of these holds."""
+
+
+@dataclass(eq=False)
+class Leg:
+    """An order, for one of its recipients."""
+
+    order: Order
+    recipient: str
+    tries: int = 0
+    """That have left, as the rows say."""
+    end: str = ""
+    """Of ENDS; empty: it is open."""
+    cause: str = ""
+    attempt: int = 0
+    """The try that runs, sent or not; 0: none. Not in rows, and so is the next."""
+    timer: int = 0
+
+    @property
+    def stream(self) -> Stream:
+        return self.order.source, self.order.destination
+
+
+@dataclass(eq=False)
+class Order:
+    """One that was stored, or refused: then it has no legs."""
+
+    number: int
+    id: Id
+    source: str
+    destination: str
+    head: bytes
+    digest: bytes
+    priority: int = 0
+    at: int = 0
+    """When it was stored: wall time in nanoseconds."""
+    lifetime: float = 0.0
+    size: int = 0
+    """Bytes of its body."""
+    total: int = 0
+    """The sum of the bytes of its frame but for the checksum."""
+    refused: str = ""
+    legs: dict[str, Leg] = field(default_factory=dict[str, Leg])
+    position: int = -1
+    """Of its STORED row in the log."""
+
+    @property
+    def is_open(self) -> bool:
+        return any(not leg.end for leg in self.legs.values())
+
+    @property
+    def failed(self) -> list[Leg]:
+        """Those that have not confirmed it."""
+        return [leg for leg in self.legs.values() if leg.end and leg.end != r.DELIVERED]
+
+
+class Queue:
+    """The orders of one recipient that are open, each stream in its order."""
+
+    def __init__(self) -> None:
+        self.streams: dict[Stream, deque[Leg]] = {}
+        self.held: set[Stream] = set()
+        """They have stopped behind an order that failed."""
+        self.waiting = 0
+        self.size = 0
+
+    def add(self, leg: Leg) -> None:
+        self.streams.setdefault(leg.stream, deque()).append(leg)
+        self.waiting += 1
+        self.size += leg.order.size
+
+    def remove(self, leg: Leg) -> None:
+        stream = self.streams[leg.stream]
+        stream.remove(leg)
+        if not stream:
+            del self.streams[leg.stream]
+        self.waiting -= 1
+        self.size -= leg.order.size
+
+
+class State:
+    """`apply` is the only way to change it."""
+
+    def __init__(self, horizon: float = 0.0, known: int = KNOWN_LEAST) -> None:
+        """`known`: orders of which the outcome is known at least; and all of the last `horizon` seconds."""
+        self.numbered = 0
+        """The highest number of an order."""
+        self.open: dict[int, Order] = {}
+        self.known: OrderedDict[Id, Order] = OrderedDict()
+        self.queues: dict[str, Queue] = {}
+        self.numbers: dict[int, Order] = {}
+        """Those of `known` that were stored, by their numbers."""
+        self._answered: dict[tuple[str, str, bytes], list[Order]] = {}
+        """Known orders by recipient, source and stamp: so a receipt names them."""
+        self._most, self._horizon_ns = known, round(horizon * 1e9)
+
+    def queue(self, recipient: str) -> Queue:
+        return self.queues.setdefault(recipient, Queue())
+
+    def named(self, recipient: str, source: str, stamp: bytes, checksum: bytes) -> list[Order]:
+        """The orders that a receipt of a recipient may be for, the open ones first: it has stamp and sum alone."""
+        known = self._answered.get((recipient, source, stamp), [])
+        found = [one for one in known if one.legs[recipient].tries and checksum in checksums(one.total)]
+        return sorted(found, key=lambda order: (bool(order.legs[recipient].end), order.number))
+
+    def apply(self, row: Row, position: int = -1) -> None:
+        """`position`: of the row in the log."""
+        if row.kind == r.STORED:
+            self._store(row, position)
+        elif row.kind == r.REFUSED and row.head:
+            self._know(self._order(row))
+        elif row.kind == r.SENT:
+            self._leg(row).tries = row.tries
+        elif row.kind in r.ENDS:
+            self._end(row)
+        elif row.kind == r.HELD:
+            self.queue(row.recipient).held.add((row.source, row.destination))
+        elif row.kind == r.LATE and (order := self.numbers.get(row.order)) is not None:
+            order.legs[row.recipient].end = r.DELIVERED
+
+    def _order(self, row: Row) -> Order:
+        frame = r.frame_of(row.head, row.body)
+        id = Id(row.source, frame.stamp, row.digest if row.by_content else b"")
+        found = Order(row.order, id, row.source, row.destination, row.head, row.digest)
+        found.priority, found.at, found.lifetime, found.size = row.priority, row.at, row.lifetime, len(row.body)
+        found.refused = row.cause
+        found.total = total_of(frame)
+        return found
+
+    def _store(self, row: Row, position: int) -> None:
+        order = self._order(row)
+        order.position = position
+        order.legs = {name: Leg(order, name) for name in row.recipients}
+        self.numbered = max(self.numbered, order.number)
+        self._know(order)
+        if order.legs:
+            self.open[order.number] = order
+        for leg in order.legs.values():
+            self.queue(leg.recipient).add(leg)
+            self._answered.setdefault((leg.recipient, order.source, order.id.stamp), []).append(order)
+
+    def _leg(self, row: Row) -> Leg:
+        return self.open[row.order].legs[row.recipient]
+
+    def _end(self, row: Row) -> None:
+        leg = self._leg(row)
+        leg.end, leg.cause = row.kind, row.cause
+        self.queue(leg.recipient).remove(leg)
+        if not leg.order.is_open:
+            del self.open[row.order]
+
+    def _know(self, order: Order) -> None:
+        self.known[order.id] = order
+        if order.number:
+            self.numbers[order.number] = order
+        for _ in range(2 * (len(self.known) > self._most)):
+            oldest = next(iter(self.known.values()))
+            if oldest.is_open:
+                self.known.move_to_end(oldest.id)
+            elif oldest.at < order.at - self._horizon_ns:
+                self._forget(oldest)
+
+    def _forget(self, order: Order) -> None:
+        del self.known[order.id]
+        self.numbers.pop(order.number, None)
+        for leg in order.legs.values():
+            key = (leg.recipient, order.source, order.id.stamp)
+            left = self._answered.pop(key)
+            left.remove(order)
+            if left:
+                self._answered[key] = left
+
+
+def digest_of(head: bytes, body: bytes) -> bytes:
+    """Of destination, type, command and data."""
+    return blake2b(head[4:8] + head[-2:] + body, digest_size=8).digest()

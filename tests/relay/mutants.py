@@ -1,0 +1,61 @@
+"""Rules of the relay that are taken out one by one: each has to be found by worlds.
+
+    python -m tests.relay.mutants "the name of one"
+
+runs worlds in which one line of `rtmw/relay` is another one. Status 1: it was found; 0: it was not.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from tests.transfer.mutants import Mutant, hunt
+
+WORLDS: Final = 400
+
+MUTANTS: Final = {
+    "an order that comes again is known": Mutant(
+        "machine", "        known = self.state.known.get(id)\n", "        known = None\n"
+    ),
+    "an order that comes again gets its answer again": Mutant(
+        "machine",
+        "        if known is not None:\n            self._answer(known)\n",
+        "        if known is not None:\n            pass\n",
+    ),
+    "content tells orders of one stamp apart": Mutant("machine", 'digest if agent.id == "content" else b""', 'b""'),
+    "the rules are asked": Mutant("machine", "if judged.why or judged.to is None:", "if judged.to is None:"),
+    "what was sent is not called undelivered": Mutant("machine", "r.UNCONFIRMED if leg.tries else unsent", "unsent"),
+    "an order ends after N2 tries": Mutant("machine", "if leg.attempt > relay.n2:", "if leg.attempt > 99:"),
+    "one order of a stream is sent at a time": Mutant(
+        "machine",
+        "                self._send(first[0])\n",
+        "                for leg in list(first)[:2]:\n                    self._send(leg)\n",
+    ),
+    "behind its end nothing of an order is sent": Mutant(
+        "machine", "return order is not None and not order.legs[effect.recipient].end", "return True"
+    ),
+    "a source is told when all have an end": Mutant("machine", "        elif not order.is_open:\n", "        else:\n"),
+    "who has not confirmed is named": Mutant("machine", "for leg in order.failed)", "for leg in [])"),
+    "what is kept is sent when its recipient is back": Mutant(
+        "machine", "        self._pump(event.agent)\n", "        pass\n"
+    ),
+    "after a crash each open order is tried anew": Mutant(
+        "machine", "                    self._enter(leg)\n", "                    pass\n"
+    ),
+    "a try is on record before it leaves": Mutant("state", "self._leg(row).tries = row.tries", "pass"),
+    "a receipt is for the order with its sum": Mutant("state", "and checksum in checksums(one.total)]", "]"),
+    "an order that has ended leaves its line": Mutant("state", "        self.queue(leg.recipient).remove(leg)\n", ""),
+    "a late receipt corrects what was said": Mutant("state", ".end = r.DELIVERED", ".cause = row.cause"),
+    "a lifetime ends": Mutant("machine", "        if order.lifetime:\n", "        if order.lifetime > 1e6:\n"),
+}
+
+
+def live(seed: int) -> None:
+    from tests.relay.world import World
+
+    World(seed).run()
+
+
+if __name__ == "__main__":
+    sys.exit(hunt(sys.argv[1], MUTANTS[sys.argv[1]], live, WORLDS, "rtmw.relay"))

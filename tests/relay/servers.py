@@ -1,0 +1,171 @@
+"""Relays in processes of their own, and agents that are sockets of the test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import rtmw
+from rtmw.relay import Frame, Splitter
+from rtmw.relay.rows import Row
+
+PATIENCE: Final = 60.0
+"""Seconds after which a test has failed; nothing is judged by them."""
+SETTINGS: Final = """\
+[relay]
+listen = ["127.0.0.1:0", "unix:relay.sock"]
+t1 = "2s"
+t2 = "200ms"
+n2 = 2
+
+[[agent]]
+name = "AODB"
+from = "127.0.0.1"
+
+[[agent]]
+name = "GATE"
+from = "127.0.0.1"
+
+[[agent]]
+name = "KEEP"
+from = "127.0.0.1"
+absent = "keep"
+
+[[subject]]
+address = "ALL"
+group = ["GATE", "KEEP"]
+
+[[allow]]
+peer = "agent:AODB"
+order = ["GATE/*", "KEEP/*", "ALL/*"]
+deny = ["GATE/D"]
+
+[[allow]]
+peer = "agent:*"
+order = ["AODB/I"]
+"""
+ALONE: Final = SETTINGS.replace('from = "127.0.0.1"', "uid = UID", 2).replace("UID", str(os.getuid()))
+"""Whoever connects from 127.0.0.1 is KEEP; AODB and GATE are at the Unix socket."""
+OPENED: Final[list[Peer]] = []
+"""By the test that runs."""
+_STAMPS: Final = itertools.count(time.time_ns())
+
+
+def stamp() -> bytes:
+    return b"%022d" % next(_STAMPS)
+
+
+class Relay:
+    """A server; `kill` and `start` as one likes."""
+
+    def __init__(self, folder: Path, settings: str = SETTINGS) -> None:
+        self.folder, self.file = folder, folder / "node.toml"
+        self.file.write_text(settings)
+        self.lines: list[str] = []
+        self.process: subprocess.Popen[str] | None = None
+        self.port = 0
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "rtmw.relay", "--data", str(self.folder), "--config", str(self.file)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        found = re.search(r"127\.0\.0\.1:(\d+)", self.until("relay at"))
+        assert found is not None
+        self.port = int(found[1])
+
+    def unix(self) -> socket.socket:
+        """Connected to its Unix socket."""
+        found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            found.connect(str(self.folder / "relay.sock"))
+        except OSError:
+            found.close()
+            raise
+        return found
+
+    def until(self, words: str) -> str:
+        """The next line of its log with these words."""
+        assert self.process is not None
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if words in line:
+                return line
+        raise AssertionError(f"the relay ended, and never said {words!r}: {self.lines}")
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+        while OPENED:
+            OPENED.pop().close()
+
+    def end(self) -> int:
+        """In order: its standard input closes."""
+        assert self.process is not None
+        self.process.communicate(timeout=PATIENCE)
+        code, self.process = self.process.returncode, None
+        return code
+
+    def rows(self) -> list[Row]:
+        with rtmw.Log(self.folder / "relay" / "record", Row) as log:
+            return [record.value for record in log.read()]
+
+
+class Peer:
+    """An agent's connection. With `introduced` it says at once who it is, by a receipt for nothing."""
+
+    def __init__(self, to: Relay | socket.socket, address: str, *, introduced: bool = True) -> None:
+        """`to`: whom it connects to, or a socket that is connected."""
+        self.address = address
+        self.socket = to if isinstance(to, socket.socket) else socket.create_connection(("127.0.0.1", to.port))
+        self.socket.settimeout(PATIENCE)
+        OPENED.append(self)
+        self.splitter = Splitter()
+        self._frames: list[Frame] = []
+        if introduced:
+            self.send(Frame(address, "none", stamp(), "A", "I", bytes(25)))
+
+    def send(self, frame: Frame) -> Frame:
+        """The frame as the other end sees it."""
+        raw = frame.encode()
+        self.socket.sendall(raw)
+        return Frame.decode(raw)
+
+    def order(self, to: str, data: bytes, command: str = "I") -> Frame:
+        return self.send(Frame(self.address, to, stamp(), "O", command, data))
+
+    def frames(self) -> Iterator[Frame]:
+        """As they come; ends where the relay closes."""
+        while True:
+            while self._frames:
+                yield self._frames.pop(0)
+            data = self.socket.recv(65536)
+            if not data:
+                return
+            self._frames += self.splitter.feed(data)
+
+    def take(self) -> Frame:
+        return next(self.frames())
+
+    def confirm(self, frame: Frame) -> None:
+        receipt = frame.receipt(stamp())
+        self.send(Frame(self.address, receipt.destination, receipt.stamp, "A", "I", receipt.data))
+
+    def is_closed(self) -> bool:
+        """Waits for that."""
+        try:
+            return next(self.frames(), None) is None
+        except OSError:
+            return True
+
+    def close(self) -> None:
+        self.socket.close()

@@ -1,0 +1,330 @@
+"""The relay as a process: real sockets, foreign agents, SIGKILL, and the record of it all (R1 to R4, R7 to R10)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rtmw.relay import Frame
+from tests.cli.command import Run
+from tests.cli.conftest import run
+from tests.conftest import free_number
+from tests.net.hosts import Host, wait_until
+from tests.relay.servers import ALONE, PATIENCE, SETTINGS, Peer, Relay, stamp
+
+__all__ = ["run"]
+
+FOREIGN = Path(__file__).parent / "foreign"
+
+
+@pytest.fixture
+def relay(tmp_path: Path) -> Iterator[Relay]:
+    made = Relay(tmp_path)
+    made.start()
+    yield made
+    made.kill()
+
+
+def kinds(relay: Relay) -> list[str]:
+    return [row.kind for row in relay.rows() if row.kind not in ("CONNECTED", "GONE", "DROPPED")]
+
+
+def test_an_order_is_stored_sent_confirmed_and_on_record(relay: Relay) -> None:
+    source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+    sent = source.order("GATE", b"CA981 gate 12")
+    came = gate.take()
+    assert came == sent
+    assert came.checksum == sent.checksum
+    gate.confirm(came)
+    receipt = source.take()
+    assert (receipt.type, receipt.source, receipt.body) == (b"A", b"GATE", b"")
+    assert receipt.answers == (sent.stamp, sent.checksum)
+    assert relay.end() == 0
+    rows = {row.kind: row for row in relay.rows()}
+    assert kinds(relay) == ["STORED", "SENT", "DELIVERED"]
+    stored = rows["STORED"]
+    assert (stored.source, stored.destination, stored.body, stored.priority) == ("AODB", "GATE", b"CA981 gate 12", 3)
+    assert stored.rule.endswith("line 24")
+    assert stored.at <= rows["SENT"].at <= rows["DELIVERED"].at
+
+
+def test_who_does_not_confirm_is_told_to_the_source_after_t2_and_n2(relay: Relay) -> None:
+    source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+    sent = source.order("GATE", b"gate 12")
+    assert [gate.take() for _ in range(3)] == [sent] * 3
+    alert = source.take()
+    assert (alert.type, alert.command, alert.answers[0]) == (b"A", b"!", sent.stamp)
+    assert alert.body == b"GATE: UNCONFIRMED, no receipt within 0.6 s"
+    gate.confirm(sent)
+    assert source.take().body == b"", "it was late, and corrects the alert"
+    relay.end()
+    assert kinds(relay) == ["STORED", "SENT", "SENT", "SENT", "UNCONFIRMED", "LATE"]
+
+
+def test_an_order_for_an_agent_that_was_never_there_is_safe_to_replace(relay: Relay) -> None:
+    source = Peer(relay, "AODB")
+    source.order("GATE", b"gate 12")
+    assert source.take().body.startswith(b"GATE: UNDELIVERED")
+
+
+def test_an_order_that_comes_again_has_one_effect_and_its_last_answer_again(relay: Relay) -> None:
+    source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+    sent = source.order("GATE", b"gate 12")
+    gate.confirm(gate.take())
+    first = source.take()
+    source.send(sent)
+    again = source.take()
+    assert (again.data, again.body) == (first.data, b"")
+    source.order("GATE", b"gate 13")
+    assert gate.take().data == b"gate 13"
+
+
+def test_what_the_rules_forbid_is_refused_in_words_and_on_record(relay: Relay) -> None:
+    source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+    source.order("GATE", b"x", "D")
+    assert source.take().body == b"a rule denies it"
+    source.order("NONE", b"x")
+    assert source.take().body == b"there is no address NONE"
+    gate.order("KEEP", b"x")
+    assert gate.take().body == b"no rule allows this peer to order it"
+    gate.send(Frame("AODB", "GATE", stamp(), "O", "I", b"forged"))
+    assert gate.take().body == b"its source is AODB, and the connection is of GATE"
+    relay.end()
+    assert kinds(relay) == ["REFUSED"] * 4
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_relay_that_is_killed_goes_on_from_its_record(relay: Relay, answered: bool) -> None:
+    source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+    sent = source.order("GATE", b"gate 12")
+    came = gate.take()
+    if answered:
+        gate.confirm(came)
+        source.take()
+    relay.kill()
+    relay.start()
+    gate = Peer(relay, "GATE")
+    if not answered:
+        assert gate.take() == sent
+        gate.confirm(came)
+    source = Peer(relay, "AODB", introduced=False)
+    source.send(sent)
+    assert source.take().body == b""
+
+
+def test_orders_for_an_agent_that_keeps_them_wait_for_it_over_a_kill(relay: Relay) -> None:
+    source = Peer(relay, "AODB")
+    sent = [source.order("KEEP", b"%d" % number) for number in range(5)]
+    source.order("GATE", b"to see that the others are stored")
+    source.take()
+    relay.kill()
+    relay.start()
+    keep = Peer(relay, "KEEP")
+    for one in sent:
+        assert keep.take() == one
+        keep.confirm(one)
+
+
+def test_a_group_has_one_receipt_when_all_have_confirmed(relay: Relay) -> None:
+    source, gate, keep = Peer(relay, "AODB"), Peer(relay, "GATE"), Peer(relay, "KEEP")
+    source.order("ALL", b"evacuate")
+    gate.confirm(gate.take())
+    came = keep.take()
+    source.order("GATE", b"later")
+    gate.confirm(gate.take())
+    assert source.take().source == b"GATE"
+    keep.confirm(came)
+    assert source.take().source == b"ALL "
+
+
+def test_an_answer_with_content_needs_no_rule_and_counts_as_the_receipt(relay: Relay) -> None:
+    source, keep = Peer(relay, "AODB"), Peer(relay, "KEEP")
+    sent = source.order("KEEP", b"where?")
+    came = keep.take()
+    keep.send(Frame("KEEP", "AODB", stamp(), "A", "U", came.stamp + came.checksum + b"at gate 12"))
+    seen = [source.take(), source.take()]
+    assert sorted(one.body for one in seen) == [b"", b"at gate 12"]
+    answer = next(one for one in seen if one.body)
+    assert answer.answers == (sent.stamp, sent.checksum)
+    source.confirm(answer)
+    assert keep.take().body == b""
+
+
+def test_garbage_is_counted_and_ends_the_connection_after_sixteen_places(relay: Relay) -> None:
+    source = Peer(relay, "AODB")
+    source.socket.sendall(b"garbage\n" * 16)
+    source.order("GATE", b"gate 12")
+    assert source.take().body.startswith(b"GATE: UNDELIVERED")
+    source.socket.sendall(b"garbage\n")
+    assert source.is_closed()
+    assert "17 × another header" in relay.until("is closed")
+
+
+def test_a_newer_connection_takes_over_and_two_that_fight_are_an_alarm(relay: Relay) -> None:
+    peers = [Peer(relay, "GATE") for _ in range(7)]
+    assert all(one.is_closed() for one in (*peers[:5], peers[6]))
+    Peer(relay, "AODB").order("GATE", b"x")
+    assert peers[5].take().data == b"x"
+    relay.end()
+    assert "ALARM" in kinds(relay)
+
+
+def test_a_place_where_no_agent_is_and_a_source_that_is_not_there_are_closed(tmp_path: Path) -> None:
+    relay = Relay(tmp_path, SETTINGS.replace('from = "127.0.0.1"', 'from = "127.0.0.9"'))
+    relay.start()
+    try:
+        assert Peer(relay, "AODB", introduced=False).is_closed()
+        relay.until("no agent of the settings connects from there")
+    finally:
+        relay.kill()
+    relay = Relay(tmp_path)
+    relay.start()
+    try:
+        assert Peer(relay, "NONE").is_closed()
+        relay.until("its first frame is of NONE, who is not there")
+    finally:
+        relay.kill()
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Relay]:
+    made = Relay(tmp_path, ALONE)
+    made.start()
+    yield made
+    made.kill()
+
+
+def test_the_kernel_says_who_is_at_a_unix_socket(alone: Relay) -> None:
+    source, keep = Peer(alone.unix(), "AODB"), Peer(alone, "KEEP", introduced=False)
+    source.order("KEEP", b"x")
+    keep.confirm(keep.take())
+    assert source.take().body == b""
+    assert Peer(alone.unix(), "KEEP").is_closed()
+
+
+def test_the_relay_dials_an_agent_when_something_waits_for_it(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(PATIENCE)
+        place = f"127.0.0.1:{listening.getsockname()[1]}"
+        text = SETTINGS.replace('name = "KEEP"\nfrom = "127.0.0.1"', f'name = "KEEP"\ndial = "{place}"')
+        relay = Relay(tmp_path, text)
+        relay.start()
+        try:
+            source = Peer(relay, "AODB")
+            sent = source.order("KEEP", b"x")
+            keep = Peer(listening.accept()[0], "KEEP", introduced=False)
+            assert keep.take() == sent
+            keep.confirm(sent)
+            assert source.take().body == b""
+        finally:
+            relay.kill()
+
+
+def test_other_settings_hold_from_sighup_on_and_wrong_ones_change_nothing(relay: Relay) -> None:
+    source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+    assert relay.process is not None
+    relay.file.write_text(SETTINGS.replace('"GATE/*", ', ""))
+    relay.process.send_signal(signal.SIGHUP)
+    relay.until("settings read again")
+    source.order("GATE", b"x")
+    assert source.take().body == b"no rule allows this peer to order it"
+    relay.file.write_text(SETTINGS.replace("t2 =", "t3 ="))
+    relay.process.send_signal(signal.SIGHUP)
+    assert "line 4: [relay] has no t3" in relay.until("the settings stay as they are")
+    relay.file.write_text(SETTINGS)
+    relay.process.send_signal(signal.SIGHUP)
+    relay.until("settings read again")
+    source.order("GATE", b"y")
+    assert gate.take().data == b"y"
+
+
+@pytest.fixture(params=["c", "py"])
+def foreign(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    """The command of an agent that was written from the page alone."""
+    if request.param == "py":
+        return [sys.executable, str(FOREIGN / "agent.py")]
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-o", str(tmp_path / "agent")]
+    subprocess.run([compiler, *flags, str(FOREIGN / "agent.c")], check=True, timeout=PATIENCE)
+    return [str(tmp_path / "agent")]
+
+
+def test_foreign_sources_have_their_receipts_and_alerts(relay: Relay, foreign: list[str]) -> None:
+    gate, command = Peer(relay, "GATE"), [*foreign, str(relay.port), "AODB", "GATE"]
+    sender = subprocess.Popen([*command, "20"], stdout=subprocess.PIPE, text=True)
+    for number in range(20):
+        came = gate.take()
+        assert came.data == b"order %d" % number
+        gate.confirm(came)
+    assert sender.communicate(timeout=PATIENCE)[0] == "delivered 20\n"
+    gate.close()
+    said = subprocess.run([*command, "1"], capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+    assert said.startswith("failed: GATE: UNDELIVERED")
+
+
+def test_foreign_recipients_confirm_what_they_got(alone: Relay, foreign: list[str]) -> None:
+    source, command = Peer(alone.unix(), "AODB"), [*foreign, str(alone.port), "KEEP", "AODB"]
+    source.order("KEEP", b"first")
+    receiver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert source.take().body == b""
+        source.order("KEEP", b"second")
+        assert source.take().body == b""
+    finally:
+        receiver.kill()
+    assert receiver.communicate()[0] == "got first\ngot second\n"
+
+
+def test_a_node_serves_a_relay_and_starts_it_again_when_it_dies(domain_id: int, tmp_path: Path) -> None:
+    (tmp_path / "node.toml").write_text('serve = ["relay"]\ndata = "data"\n' + ALONE)
+    relay, host = Relay(tmp_path, (tmp_path / "node.toml").read_text()), Host(domain_id, free_number(), tmp_path)
+    try:
+        host.start("--config", str(relay.file))
+        pids = set[int]()
+        for _ in range(2):
+            wait_until(lambda: is_there(relay), "the relay listens")
+            source, keep = Peer(relay.unix(), "AODB"), Peer(relay.unix(), "GATE")
+            source.order("GATE", b"x")
+            keep.confirm(keep.take())
+            assert source.take().body == b""
+            wait_until(lambda: served(host) not in (None, *pids), "the node says so")
+            pids.add(pid := served(host) or 0)
+            os.kill(pid, signal.SIGKILL)
+            assert source.is_closed()
+        assert len(pids) == 2
+    finally:
+        host.end()
+
+
+def served(host: Host) -> int | None:
+    """The process of its relay."""
+    (row,) = host.info()["services"]
+    found: int | None = row["pid"]
+    return found
+
+
+def is_there(relay: Relay) -> bool:
+    try:
+        relay.unix().close()
+    except OSError:
+        return False
+    return True
+
+
+def test_a_node_that_serves_no_relay_says_what_its_tables_are_for(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "node.toml").write_text(SETTINGS)
+    status, _, said = run("node", "check", str(tmp_path / "node.toml"))
+    assert status == 1
+    assert 'relay is of a relay, and this node serves none; add serve = ["relay"]' in said
+    (tmp_path / "node.toml").write_text('serve = ["relay"]\ndata = "data"\n' + SETTINGS.replace("t2", "t3"))
+    assert "line 6: [relay] has no t3" in run("node", "check", str(tmp_path / "node.toml"))[2]

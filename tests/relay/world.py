@@ -1,0 +1,407 @@
+"""A world in which frames are lost, doubled and late, connections break, and the server dies behind any row (R7 to R9).
+
+    python -m tests.relay.world 17        the world of a seed, with all that happened in it
+
+Agents are as foreign ones are: a source sends again after T1, up to N1 times, and a recipient acts on an id once. The
+disk brings rows in batches; a crash leaves any beginning of those that were not synced, and no effect of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from rtmw.net.security.rules import Rule, RuleTable
+from rtmw.relay import rows as r
+from rtmw.relay.frame import Frame, address_of
+from rtmw.relay.machine import Arrived, Close, Connected, Dial, Effect, Event, Forward, Gone, Machine, Pause, Say, Tick
+from rtmw.relay.policy import Policy
+from rtmw.relay.rows import Row
+from rtmw.relay.settings import Agent, Relay, Subject
+from rtmw.relay.state import State, digest_of
+
+T1, N1, T2, N2 = 10.0, 3, 2.0, 3
+LIFETIME: Final = 30.0
+END: Final = 400.0
+SOURCES: Final = ("A1", "A2")
+RECIPIENTS: Final = ("B1", "B2", "B3")
+
+
+def relay() -> Relay:
+    """B2 keeps its orders, B3 stops a stream behind a failure and takes few at a time; OFF may order nothing."""
+    agents = [Agent(name, address_of(name), "127.0.0.1") for name in ("A1", "B1")]
+    agents += [Agent("A2", address_of("A2"), "127.0.0.1", id="stamp", notices=True)]
+    agents += [Agent("B2", address_of("B2"), "127.0.0.1", absent="keep")]
+    agents += [Agent("B3", address_of("B3"), "127.0.0.1", window=2, on_failure="hold")]
+    subjects = (Subject("GRP", address_of("GRP"), ("B1", "B3")), Subject("FLTS", address_of("FLTS")))
+    orders = ("B1/*", "B2/*", "B3/*", "GRP/*", "FLTS/*")
+    rules = (
+        Rule(("agent:A1",), {"order": orders}, priority=2),
+        Rule(("agent:A2",), {"order": orders}, ("B1/D",), priority=6, lifetime=LIFETIME),
+        Rule(("agent:B?",), {"follow": ("FLTS",)}),
+    )
+    return Relay(t1=T1, n1=N1, t2=T2, n2=N2, max_waiting=12, agents=tuple(agents), subjects=subjects,
+        rules=RuleTable(rules))  # fmt: skip
+
+
+class Broken(AssertionError):
+    """A promise was not kept."""
+
+
+@dataclass
+class Told:
+    """An order as its source sees it."""
+
+    frame: Frame
+    to: str
+    tries: int = 0
+    outcome: str = ""
+    """delivered, failed, refused, unanswered; empty: not known yet."""
+    corrected: bool = False
+
+
+@dataclass
+class Server:
+    """One life of it."""
+
+    machine: Machine
+    behind: list[Effect] = field(default_factory=list[Effect])
+    """Effects of rows that are not synced."""
+    unsynced: list[Row] = field(default_factory=list[Row])
+
+
+class World:
+    """`run` plays it to its end, or raises Broken."""
+
+    def __init__(self, seed: int, say: Callable[[str], None] = lambda _: None) -> None:
+        self.random, self.say = random.Random(seed), say
+        self.now, self.serial = 0.0, count()
+        self.queue: list[tuple[float, int, Callable[[], None]]] = []
+        self.policy = Policy(relay())
+        self.record: list[Row] = []
+        self.stamps = count(1)
+        self.faults: Counter[str] = Counter()
+        self.loss = self.random.choice([0.0, 0.05, 0.3, 0.7])
+        self.died, self.connections = 0, count(1)
+        self.wires: dict[str, int] = {}
+        """Of each agent that is connected: its connection."""
+        self.last: dict[str, float] = {}
+        """When what was sent last arrives, by place."""
+        self.orders: dict[str, dict[bytes, Told]] = {name: {} for name in SOURCES}
+        self.got: dict[str, list[Frame]] = {name: [] for name in RECIPIENTS}
+        self.server = self._start()
+
+    # ---- time ----
+
+    def after(self, seconds: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self.queue, (self.now + seconds, next(self.serial), what))
+
+    def run(self) -> None:
+        for name in (*SOURCES, *RECIPIENTS):
+            begins = self.random.choice([0.1, 0.5, 0.9, 40.0]) * self.random.random()
+            self.after(begins, lambda name=name: self.connect(name))  # type: ignore[misc]
+        for _ in range(self.random.randint(5, 40)):
+            self.after(self.random.uniform(0, 60), self.order)
+        for _ in range(self.random.randint(0, 6)):
+            self.after(self.random.uniform(0, 80), self.cut)
+        for _ in range(self.random.choice([0, 0, 1, 4])):
+            self.after(self.random.uniform(0, 80), self.crash)
+        while self.queue:
+            self.now, _, what = heapq.heappop(self.queue)
+            if self.now > END and self.loss:
+                self.loss = 0.0  # whoever is away is back by then
+                for name in (*SOURCES, *RECIPIENTS):
+                    self.after(0, lambda name=name: self.connect(name))  # type: ignore[misc]
+            what()
+        self._judge_end()
+
+    def at(self) -> int:
+        return round(self.now * 1e9)
+
+    # ---- the server ----
+
+    def _start(self) -> Server:
+        state = State(2 * T1 * (N1 + 1))
+        for row in self.record:
+            state.apply(row)
+        machine = Machine(self.policy, state, lambda: b"%022d" % next(self.stamps))
+        machine.begin(self.now, self.at())
+        return Server(machine)
+
+    def step(self, event: Event) -> None:
+        server = self.server
+        rows, effects = server.machine.step(event, self.now, self.at())
+        for row in rows:
+            whom = row.recipient or row.destination
+            self.say(f"{self.now:8.3f} row {row.kind} {row.order or ''} {row.source}>{whom} {row.cause}")
+        self._judge_step(event, rows, effects)
+        was_empty = not server.unsynced and not server.behind
+        server.unsynced += rows
+        server.behind += effects
+        if was_empty and (rows or effects):
+            self.after(self.random.choice([0.001, 0.02, 0.3]), lambda: self.sync(server))
+        self.wait_due()
+
+    def wait_due(self) -> None:
+        server, due = self.server, self.server.machine.due
+        if due < 1e18:
+            self.after(max(0.0, due - self.now), lambda: self.tick(server))
+
+    def tick(self, server: Server) -> None:
+        if server is self.server and server.machine.due <= self.now:
+            self.step(Tick())
+
+    def sync(self, server: Server) -> None:
+        if server is not self.server:
+            return
+        self.record += server.unsynced
+        effects, server.behind, server.unsynced = server.behind, [], []
+        for effect in effects:
+            self.carry_out(effect)
+
+    def crash(self) -> None:
+        self.died += 1
+        kept = self.random.randint(0, len(self.server.unsynced))
+        self.say(f"{self.now:8.3f} CRASH, {kept} of {len(self.server.unsynced)} rows are there")
+        self.record += self.server.unsynced[:kept]
+        for name in list(self.wires):
+            self.lose(name)
+        self.server = self._start()
+        self.wait_due()
+
+    # ---- the network ----
+
+    def connect(self, name: str) -> None:
+        if name not in self.wires:
+            self.wires[name] = next(self.connections)
+            self.step(Connected(self.wires[name], name))
+
+    def lose(self, name: str) -> int:
+        number = self.wires.pop(name)
+        self.after(self.random.choice([0.1, 1, 5, 15, 50]), lambda: self.connect(name))
+        return number
+
+    def cut(self) -> None:
+        if self.wires:
+            name = self.random.choice(sorted(self.wires))
+            self.step(Gone(self.lose(name)))
+
+    def carry_out(self, effect: Effect) -> None:
+        if isinstance(effect, Close | Pause):
+            return
+        if isinstance(effect, Dial):
+            if self.random.random() < 0.3:
+                self.after(self.random.choice([0.1, 3]), lambda: self.connect(effect.agent))
+            return
+        name = next((one for one, number in self.wires.items() if number == effect.connection), None)
+        if name is None:
+            return
+        if isinstance(effect, Forward) and not self.server.machine.is_wanted(effect):
+            return
+        frame = effect.frame if isinstance(effect, Say) else self._frame(effect)
+        self.carry(f"to {name}", lambda: self.arrive(name, effect.connection, frame))
+
+    def _frame(self, effect: Forward) -> Frame:
+        order = self.server.machine.state.numbers[effect.order]
+        of = [row.kind for row in self.record if row.order == effect.order and row.recipient == effect.recipient]
+        if r.SENT not in of:
+            raise Broken(f"order {effect.order} leaves, and no durable row says so")
+        if not r.ENDS.isdisjoint(of):
+            raise Broken(f"order {effect.order} leaves behind its end")
+        body = next(row.body for row in self.record if row.kind == r.STORED and row.order == effect.order)
+        return r.frame_of(order.head, body)
+
+    def carry(self, place: str, what: Callable[[], None]) -> None:
+        """Over a connection: lost, late, or twice; those of one place stay in their order."""
+        if self.random.random() < self.loss:
+            self.faults[f"lost {place}"] += 1
+            return
+        late = 0.01 if self.random.random() > self.loss / 4 else self.random.choice([3.0, 9.0])
+        self.last[place] = max(self.now + late, self.last.get(place, 0.0))
+        for _ in range(1 + (self.random.random() < self.loss / 8)):
+            self.after(self.last[place] - self.now, what)
+
+    def send(self, name: str, frame: Frame) -> None:
+        number = self.wires.get(name)
+        if number is not None:
+            raw = frame.encode()
+            self.carry(f"from {name}", lambda: self._hear(name, number, Frame.decode(raw)))
+
+    def _hear(self, name: str, number: int, frame: Frame) -> None:
+        if self.wires.get(name) == number:
+            self.step(Arrived(number, frame))
+
+    # ---- agents ----
+
+    def order(self) -> None:
+        source = self.random.choice(SOURCES)
+        to = self.random.choice((*RECIPIENTS, "GRP", "FLTS", "B1", "none"))
+        stamp = b"%022d" % (self.random.randint(1, 3) if source == "A1" and self.random.random() < 0.2 else
+                            10 + len(self.orders[source]) * 2 + (source == "A2"))  # fmt: skip
+        command = "D" if to == "B1" and self.random.random() < 0.2 else "I"
+        number = len(self.orders[source])
+        body = b"%d of %s%s" % (number, source.encode(), b"!" * number)  # no two of one stamp have the same sum
+        frame = Frame(source, to, stamp, "O", command, body)
+        told = self.orders[source][frame.encode()] = Told(frame, to)
+        self.try_again(source, told)
+
+    def try_again(self, source: str, told: Told) -> None:
+        if told.outcome:
+            return
+        if told.tries > N1:
+            told.outcome = "unanswered"
+            return
+        told.tries += 1
+        self.send(source, told.frame)
+        self.after(T1, lambda: self.try_again(source, told))
+
+    def arrive(self, name: str, number: int, frame: Frame) -> None:
+        if self.wires.get(name) != number:
+            return
+        if frame.type == b"A":
+            self._answered(name, frame)
+            return
+        self.got[name].append(frame)
+        receipt = Frame.decode(frame.encode()).receipt(b"%022d" % next(self.stamps))
+        if name == "B1" and self.random.random() < 0.1:  # it answers with content instead
+            body = receipt.data + b"answer to %s" % frame.data
+            receipt = Frame(receipt.source, receipt.destination, receipt.stamp, "A", "I", body)
+        if name != frame.destination.decode().strip():  # of a group: from the agent itself
+            receipt = Frame(name, receipt.destination, receipt.stamp, receipt.type, receipt.command, receipt.data)
+        self.send(name, receipt)
+
+    def _answered(self, source: str, frame: Frame) -> None:
+        if frame.body and frame.command == b"I":  # an answer with content comes as an order does
+            self.send(source, Frame.decode(frame.encode()).receipt(b"%022d" % next(self.stamps)))
+            return
+        if source not in self.orders:  # it is told of its answer
+            return
+        for told in self.orders[source].values():
+            raw = Frame.decode(told.frame.encode())
+            if (raw.stamp, raw.checksum) == frame.answers:
+                cause = frame.body.decode()
+                outcome = "delivered" if not cause else "kept" if cause.startswith("kept") else "failed"
+                told.corrected |= told.outcome == "failed" and outcome == "delivered"
+                if told.outcome == "delivered" and outcome == "failed":
+                    raise Broken(f"{source} was told that {told.frame.data!r} has come, and then that it has not")
+                told.outcome = cause if outcome == "failed" else outcome
+                return
+        raise Broken(f"{source} is told of an order that it never sent: {frame}")
+
+    # ---- promises ----
+
+    def _judge_end(self) -> None:
+        state = State()
+        for row in self.record:
+            state.apply(row)
+        if state.open:
+            raise Broken(f"orders {sorted(state.open)} have no end")
+        self._judge_rows()
+        for source, orders in self.orders.items():
+            for told in orders.values():
+                self._judge_told(source, told)
+        for name in RECIPIENTS:
+            self._judge_order(name)
+
+    def _judge_rows(self) -> None:
+        """Each stored order has one end for each recipient, in time, and nothing is sent but between those."""
+        ends: Counter[tuple[int, str]] = Counter()
+        stored = dict[int, Row]()
+        for row in self.record:
+            if row.kind == r.STORED:
+                if row.order in stored:
+                    raise Broken(f"order {row.order} is stored twice")
+                stored[row.order] = row
+            elif row.kind == r.SENT and (row.order not in stored or ends[row.order, row.recipient]):
+                raise Broken(f"order {row.order} is sent at the wrong time")
+            elif row.kind in r.ENDS:
+                ends[row.order, row.recipient] += 1
+                self._judge_time(stored[row.order], row)
+            if row.kind == r.STORED and row.source == "A2" and row.destination == "B1" and row.head[-1:] == b"D":
+                raise Broken("an order is stored that no rule allows")
+        wanted = {(number, name) for number, row in stored.items() for name in row.recipients}
+        if ends.keys() != wanted or set(ends.values()) - {1}:
+            raise Broken(f"not each order has one end: {ends}")
+        ids = Counter((row.source, row.head, row.body) for row in stored.values())
+        if max(ids.values(), default=0) > 1:
+            raise Broken("an order that came again is stored twice")
+
+    def _judge_time(self, stored: Row, end: Row) -> None:
+        """After a crash the times run anew."""
+        took = (end.at - stored.at) / 1e9
+        most = min(stored.lifetime or END, END if end.recipient == "B2" else T2 * (N2 + 1))
+        if not self.died and took > most + 0.001:
+            raise Broken(f"order {end.order} ended after {took:g} s, and had {most:g}")
+
+    def _judge_step(self, event: Event, rows: list[Row], effects: list[Effect]) -> None:
+        """What is known is answered, what was said wrongly is corrected, and what may leave does."""
+        machine, state = self.server.machine, self.server.machine.state
+        said = any(isinstance(one, Say) for one in effects)
+        if isinstance(event, Arrived) and event.frame.type == b"O":
+            came = r.head_of(event.frame)
+            known = [
+                one
+                for one in state.known.values()
+                if one.head == came and one.digest == digest_of(came, event.frame.data)
+            ]
+            if known and not known[0].is_open and not said:
+                raise Broken(f"an order that has ended came again, and its source hears nothing: {event.frame}")
+        for row in rows:
+            if row.kind == r.LATE and row.source in self.wires and not said and len(state.numbers[row.order].legs) == 1:
+                raise Broken(f"order {row.order} has come late, and its source is not told")
+        for name in RECIPIENTS:
+            line, queue = machine._lines.get(name), state.queue(name)
+            window = 2 if name == "B3" else 64
+            free = [one for one in queue.streams if one not in queue.held]
+            if line and line.connection and len(line.sent) < min(window, len(free)):
+                raise Broken(f"{name} is there, and orders for it wait")
+
+    def _came(self, told: Told, name: str) -> bool:
+        return any((one.source, one.stamp, one.data) == (told.frame.source, told.frame.stamp, told.frame.data)
+                   for one in self.got[name])  # fmt: skip
+
+    def _judge_told(self, source: str, told: Told) -> None:
+        whom = {"GRP": ("B1", "B3"), "FLTS": (), "none": ()}.get(told.to, (told.to,))
+        came = [name for name in whom if self._came(told, name)]
+        if told.outcome == "delivered" and len(came) < len(whom):
+            raise Broken(f"{source} was told that {told.frame.data!r} has come to {whom}; it came to {came}")
+        for name in came:
+            if f"{name}: UNDELIVERED" in told.outcome or f"{name}: EXPIRED" in told.outcome:
+                raise Broken(f"{source} was told that {told.frame.data!r} never came to {name}, and it did")
+        if "rule" in told.outcome and came:
+            raise Broken(f"{told.frame.data!r} was refused, and came to {came}")
+        if not told.outcome:
+            raise Broken(f"{source} has no outcome of {told.frame.data!r}")
+
+    def _judge_order(self, name: str) -> None:
+        """First comings of each stream, in the order in which they were stored."""
+        numbers = {(row.head[:30], row.body): row.order for row in self.record if row.kind == r.STORED}
+        last: dict[tuple[bytes, bytes], int] = {}
+        seen = set[int]()
+        for frame in self.got[name]:
+            number = numbers[frame.source + frame.destination + frame.stamp, frame.data]
+            if number in seen:
+                continue
+            seen.add(number)
+            stream = frame.source, frame.destination
+            if last.get(stream, 0) > number:
+                raise Broken(f"{name} got order {number} behind {last[stream]}")
+            last[stream] = max(number, last.get(stream, 0))
+
+
+def main() -> None:
+    seed = int(sys.argv[1])
+    world: Any = World(seed, print)
+    world.run()
+    print(dict(world.faults), Path(__file__).name)
+
+
+if __name__ == "__main__":
+    main()
