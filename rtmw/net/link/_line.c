@@ -6,6 +6,16 @@
 
 /* ---- Bus ---- */
 
+/* 0, or errno. */
+static int begin_lines(Bus *self)
+{
+    struct lines *lines = calloc(1, sizeof *lines);
+    int failed = lines ? lines_start(lines) : ENOMEM;
+    if (failed) free(lines);
+    self->lines = failed ? NULL : lines;
+    return failed;
+}
+
 static PyObject *Bus_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"domain", "carried", "wire_domain", NULL};
@@ -20,6 +30,7 @@ static PyObject *Bus_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     self->wire_domain = wire_domain;
     if (code == RTMW_OK && carried && !(self->carried = carried_map(carried)))
         return PyErr_SetFromErrnoWithFilename(PyExc_OSError, carried), Py_DECREF(self), NULL;
+    if (code == RTMW_OK && (errno = begin_lines(self))) return PyErr_SetFromErrno(PyExc_OSError), Py_DECREF(self), NULL;
     if (code == RTMW_OK) return (PyObject *)self;
     self->region = NULL;
     self->is_closed = true;
@@ -31,6 +42,9 @@ static void bus_let_go(Bus *self)
 {
     if (--self->holders) return;
     Py_BEGIN_ALLOW_THREADS
+    if (self->lines) lines_stop(self->lines);
+    free(self->lines);
+    self->lines = NULL;
     carried_unmap(self->carried);
     rtmw_detach(self->region);
     Py_END_ALLOW_THREADS
@@ -83,7 +97,8 @@ static PyObject *Line_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     self->is_closed = true;
     self->core = calloc(1, sizeof *self->core);
     if (!self->core) return Py_DECREF(self), PyErr_NoMemory();
-    *self->core = (struct line){.region = ((Bus *)bus)->region,
+    *self->core = (struct line){.lines = ((Bus *)bus)->lines,
+                                .region = ((Bus *)bus)->region,
                                 .carried = ((Bus *)bus)->carried,
                                 .wire_domain = ((Bus *)bus)->wire_domain,
                                 .began_ns = now_monotonic_ns(),
@@ -285,6 +300,12 @@ static struct facts facts_of(struct line *l)
     return f;
 }
 
+static PyObject *Line_steady_ns(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return open_line(self) ? PyLong_FromUnsignedLongLong(now_steady_ns()) : NULL;
+}
+
 static PyObject *Line_info(PyObject *self, PyObject *unused)
 {
     struct line *l = open_line(self);
@@ -316,6 +337,7 @@ static PyMethodDef line_methods[] = {{"carry", Line_carry, METH_VARARGS, NULL},
                                      {"limit", Line_limit, METH_O, NULL},
                                      {"lease", Line_lease, METH_O, NULL},
                                      {"info", Line_info, METH_NOARGS, NULL},
+                                     {"steady_ns", Line_steady_ns, METH_NOARGS, NULL},
                                      {"close", Line_close, METH_NOARGS, NULL},
                                      {NULL, NULL, 0, NULL}};
 static PyType_Slot line_slots[] = {{Py_tp_new, Line_new},

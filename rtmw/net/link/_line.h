@@ -20,6 +20,7 @@ typedef struct {
     rtmw_region *region; /* until it is closed, and all of its lines are */
     struct carried *carried;
     uint32_t wire_domain;
+    struct lines *lines; /* NULL: they did not begin */
     bool is_closed;
     Py_ssize_t holders; /* of `region`: its lines, and itself until it is closed */
 } Bus;

@@ -208,10 +208,15 @@ class Line:
         """
 
     def limit(self, bytes_per_second: int, /) -> None:
-        """Send at most so many bytes a second over both connections (SO_MAX_PACING_RATE); 0: no limit."""
+        """Send at most so many bytes a second over the connections of all lines of the Bus that have the same local
+        address as its own; 0: no limit."""
 
     def lease(self, silence_ns: int, /) -> None:
-        """End connections on which nothing has come for so long; PING goes out four times in it. Until told: 5 s."""
+        """End connections on which nothing has come for so long. A PING goes out four times in it at most, over the one
+        that was silent for longer. Until told: 5 s."""
+
+    def steady_ns(self) -> int:
+        """The steady clock of this host (route/now.h)."""
 
     def info(self) -> dict[str, int]:
         """steady_ns (the steady clock here, route/now.h), rtt_ns and rtt_least_ns (0: not measured), ahead_ns
@@ -243,9 +248,10 @@ class Route:
     def total(self) -> int:
         """The sum of its counters, modulo 2^64."""
 
-    def limit(self, bytes_per_second: int, max_priority: int = 7, max_size: int = 0, /) -> None:
+    def limit(self, bytes_per_second: int, max_priority: int = 7, max_size: int = 0, topic_rate: int = 0, /) -> None:
         """The ceilings from now on. Outbound: send at most so many bytes a second of it, and none of what is above the
-        others that is taken from the bus from now on. Inbound: as those of `inbound`. 0 for bytes: no limit."""
+        others that is taken from the bus from now on; `topic_rate` holds over all lines of the Bus that carry the
+        topic. Inbound: as those of `inbound`. 0 for bytes: no limit."""
 
     def finish(self) -> None:
         """Outbound: take nothing more from the bus; `delivered` is true once all that was taken is acknowledged."""

@@ -26,6 +26,7 @@ static Route *new_route(State *state, PyObject *line)
 static void forget(Route *route)
 {
     PyObject *line = route->line;
+    if (route->out) shared_rate_let_go(((Line *)line)->core->lines, route->out->topic_rate);
     free(route->out);
     free(route->in);
     route->out = NULL;
@@ -85,6 +86,7 @@ PyObject *Line_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     int code = rtmw_subscriber_open(core->region, topic, type, &qos, &out->subscriber);
     if (code != RTMW_OK) return failed(route, fail(state->error, topic, code));
     out->line = core;
+    out->topic_rate = shared_rate_hold(core->lines, topic);
     out->number = number;
     out->depth = out->depth_now = depth;
     out->min_interval_ns = min_interval_ns;
@@ -239,11 +241,11 @@ static PyObject *Route_limit(PyObject *object, PyObject *args)
 {
     const Route *self = (Route *)object;
     unsigned int max_priority = BANDS - 1;
-    unsigned long long max_rate, max_size = 0;
-    if (!PyArg_ParseTuple(args, "K|IK", &max_rate, &max_priority, &max_size)) return NULL;
+    unsigned long long max_rate, max_size = 0, topic_rate = 0;
+    if (!PyArg_ParseTuple(args, "K|IKK", &max_rate, &max_priority, &max_size, &topic_rate)) return NULL;
     struct ceilings ceilings = {max_priority, max_size, max_rate};
     Py_BEGIN_ALLOW_THREADS
-    if (self->out) out_limit(self->out, ceilings);
+    if (self->out) out_limit(self->out, ceilings, topic_rate);
     if (self->in) in_limit(self->in, ceilings);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;

@@ -10,7 +10,6 @@
 
 #include <sys/uio.h>
 
-#include "../route/rate_limit.h"
 #include "frame.h"
 #include "landing.h"
 #include "tls.h"
@@ -51,11 +50,12 @@ struct channel {
     uint64_t read;                /* bytes. The reader writes it; any thread reads it, with load_relaxed */
     uint64_t written;             /* bytes. Under the lock of the line */
     uint64_t rate, carried;       /* of pacing, bytes a second: that are allowed, 0: all; that the way has carried */
-    struct rate_limit limit;      /* of a Unix socket, for which the kernel keeps no rate. Under the lock of the line */
-    uint64_t acked, looked_ns;    /* bytes that TCP had acknowledged at the last look */
-    uint64_t steered_ns;          /* when that is reckoned next */
-    size_t first, end;            /* of the inbox, what was not read yet */
-    struct frame landed;          /* the next one that has landed: those before the inbox's */
+    uint64_t paced_ns; /* when to write again, CLOCK_MONOTONIC; 0: it need not wait. Under the lock of the line */
+    struct shared_rate *interface; /* the rate of all that leaves by it; NULL: not taken yet */
+    uint64_t acked, looked_ns;     /* bytes that TCP had acknowledged at the last look */
+    uint64_t steered_ns;           /* when that is reckoned next */
+    size_t first, end;             /* of the inbox, what was not read yet */
+    struct frame landed;           /* the next one that has landed: those before the inbox's */
     uint32_t landed_count;
     struct tls_fault
         fault; /* this and the next: why handshake or reading has failed. A write that fails is not told: the
@@ -73,6 +73,8 @@ void channel_close(struct channel *); /* NULL is allowed. The outbox holds nothi
 
 /* options.c: non-blocking, those of TCP, and what its other end is. false: errno is set. */
 bool channel_set_options(struct channel *);
+/* Its packets have this code point (DSCP) from here on. */
+void channel_mark(struct channel *, int code_point);
 
 /* None of these blocks. DONE, or what to wait for. */
 enum channel_state channel_handshake(struct channel *);

@@ -248,7 +248,7 @@ static struct verdict control(struct line *l, const struct frame *f)
     return well;
 }
 
-enum { PONGS_OLD = 8 }; /* after so many a better measurement is no longer believed: clocks drift */
+enum { PONGS_OLD = 3 }; /* after so many a better measurement is no longer believed: clocks drift */
 
 static uint64_t distance(int64_t one, int64_t other) { return (uint64_t)(one < other ? other - one : one - other); }
 
@@ -259,6 +259,7 @@ static void measure(struct line *l, const struct frame *f, uint64_t now)
     struct frame_pong pong;
     memcpy(&pong, f->body, sizeof pong);
     if (pong.value > now || now - pong.value > INT64_MAX) return;
+    l->measured_ns = now;
     uint64_t rtt = now - pong.value + 1;
     int64_t ahead = (int64_t)(pong.steady_ns - (now_steady_ns() - rtt / 2));
     struct peer_clock *c = &l->clock;

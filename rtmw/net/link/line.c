@@ -29,15 +29,9 @@ void line_tell_up(struct line *l)
 
 static void make_locks(struct line *l)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&l->lock, NULL);
     pthread_mutex_init(&l->arriving, NULL);
     pthread_mutex_init(&l->news, NULL);
-    pthread_cond_init(&l->woken, &monotonic);
-    pthread_cond_init(&l->looked, &monotonic);
-    pthread_condattr_destroy(&monotonic);
 }
 
 static void close_if_open(int descriptor)
@@ -54,20 +48,9 @@ void line_free(struct line *l)
     for (struct news *n; (n = l->first_news); free(n)) l->first_news = n->next;
     free(l->out_numbers.entries);
     free(l->in_numbers.entries);
-    pthread_cond_destroy(&l->woken);
-    pthread_cond_destroy(&l->looked);
     pthread_mutex_destroy(&l->news);
     pthread_mutex_destroy(&l->arriving);
     pthread_mutex_destroy(&l->lock);
-}
-
-static void stop_sender(struct line *l)
-{
-    lock(&l->lock, LOCK_ENGINE);
-    store_release(&l->stop, 1u);
-    line_wake_sender(l);
-    unlock(&l->lock, LOCK_ENGINE);
-    pthread_join(l->sender, NULL);
 }
 
 static bool watch_wake(struct line *l)
@@ -95,15 +78,18 @@ int line_start(struct line *l)
 {
     int failed = line_open(l);
     if (failed) return failed;
-    failed = pthread_create(&l->sender, NULL, line_send, l);
-    if (!failed && (failed = pthread_create(&l->receiver, NULL, line_receive, l))) stop_sender(l);
-    if (failed) line_free(l);
+    lines_join(l->lines, l);
+    failed = pthread_create(&l->receiver, NULL, line_receive, l);
+    if (!failed) return 0;
+    lines_leave(l->lines, l);
+    line_free(l);
     return failed;
 }
 
 void line_stop(struct line *l)
 {
-    stop_sender(l);
+    lines_leave(l->lines, l);
+    store_release(&l->stop, 1u);
     line_wake_receiver(l);
     pthread_join(l->receiver, NULL);
     line_end(l);

@@ -5,9 +5,9 @@
  *                    │                                               └► twin, if there is one: copies (twin.c) ─►
  *   bus ◄─ publish ─ in: a message a band is put together ◄─ frames ◄─ any channel
  *
- * Two threads a line, from line_start to line_stop:
- *   sender     sleeps until the bus has something for a route, and pumps
+ * A thread a line, from line_start to line_stop, and one for all lines of a node (struct lines):
  *   receiver   sleeps until a channel can be read or written; reads, publishes, pumps, and ends channels
+ *   sender     sleeps until the bus has something for a route of any line, and pumps (sender.c)
  * A thread that pumps (pump.c) takes messages of the bus and writes frames, under the lock of the line.
  *
  * Routes, what they keep (kept.h), numbers, and controls outlive a cut of the connections. Outboxes, inboxes, and messages
@@ -80,10 +80,11 @@ struct out {
     struct ceilings ceilings; /* but for the rate, which is the next's */
     uint64_t park_ns;
     struct rate_limit limit;
-    uint64_t room, in_flight;  /* cost; room: 0 until the peer has opened the route */
-    bool is_open;              /* the peer has said an ACK since the connections came */
-    bool is_waited_for;        /* the sender sleeps until the bus has something for it */
-    uint32_t depth, depth_now; /* asked for, and told to the bus: for messages that cost `weight` */
+    struct shared_rate *topic_rate; /* of its topic, over all lines; NULL: of tests */
+    uint64_t room, in_flight;       /* cost; room: 0 until the peer has opened the route */
+    bool is_open;                   /* the peer has said an ACK since the connections came */
+    bool is_waited_for;             /* the sender sleeps until the bus has something for it */
+    uint32_t depth, depth_now;      /* asked for, and told to the bus: for messages that cost `weight` */
     uint64_t min_interval_ns, weight;
     uint64_t missed, lost; /* as the subscriber of the bus has counted; those of them that have got numbers */
     struct carried_place carried, numbers; /* of its lane towards the peer; CARRIED_LANE */
@@ -100,11 +101,13 @@ struct out {
 };
 
 /* out.c. Open, stop, close: any thread without a lock. The others: under the lock of the line */
-bool out_open(struct out *);                   /* false: its number is not above all before */
-void out_stop(struct out *);                   /* idempotent */
-void out_limit(struct out *, struct ceilings); /* from the next message on that is taken from the bus */
-void out_finish(struct out *);                 /* takes nothing more: what was taken goes on to be sent */
-void out_close(struct out *);                  /* stops it, too; it is the caller's then */
+bool out_open(struct out *); /* false: its number is not above all before */
+void out_stop(struct out *); /* idempotent */
+/* From the next message on that is taken from the bus; topic_rate: of the topic over all lines, 0: no limit. */
+void out_limit(struct out *, struct ceilings, uint64_t topic_rate);
+uint64_t out_free_ns(const struct out *, uint64_t now); /* when its rates allow a message; 0: at once */
+void out_finish(struct out *);                          /* takes nothing more: what was taken goes on to be sent */
+void out_close(struct out *);                           /* stops it, too; it is the caller's then */
 bool out_may_take(const struct out *);
 bool out_is_behind(const struct out *); /* it has messages to send, or leaves those of a RELIABLE topic on the bus */
 bool out_gather(struct out *);          /* true: something was taken */
@@ -269,7 +272,30 @@ struct peer_clock {
     uint64_t rtt_ns, best_ns, unsure_ns, age; /* 0: not measured. age: pongs since the best */
 };
 
+/* All lines of a node: one sender, and one order in which they write (sender.c). */
+struct lines {
+    pthread_t sender;
+    uint32_t stop, openers;
+    pthread_mutex_t list;
+    struct line *first; /* whose turn it is */
+    bool has_skipped;   /* the sender has passed over a line that another thread had */
+    pthread_mutex_t writes;
+    uint32_t is_left; /* somebody wanted to write on a bulk connection, and another one did. Atomically */
+
+    pthread_mutex_t wakes; /* of what follows */
+    pthread_cond_t woken, looked;
+    bool must_look;            /* the sender is to look again */
+    uint32_t is_asleep;        /* it sleeps, or is about to, and uses subscribers. Read atomically without the lock */
+    uint64_t looks;            /* how often it has woken */
+    rtmw_subscriber *waits_on; /* by which it can be woken; NULL: by `woken` */
+
+    pthread_mutex_t rates;
+    struct shared_rate *first_rate; /* that are in use */
+};
+
 struct line {
+    struct lines *lines; /* NULL: who turns the line does all */
+    struct line *next_line;
     rtmw_region *region;
     struct carried *carried; /* the table; NULL: there is none */
     uint32_t wire_domain;
@@ -277,11 +303,12 @@ struct line {
     uint64_t site, zero_copy_most;
     uint8_t hops;
     uint16_t key; /* of subscribers that are parked */
-    pthread_t sender, receiver;
+    pthread_t receiver;
     int wake; /* eventfd of the receiver */
     int epoll;
     uint32_t stop, openers;
     uint64_t silence_ns;
+    uint64_t pinged_ns, measured_ns; /* the last PING of any connection, and PONG of the urgent one. The receiver's */
 
     pthread_mutex_t lock;
     struct channel *channel[CHANNELS], *next[CHANNELS]; /* next: to be carried by, as soon as the receiver looks */
@@ -291,13 +318,9 @@ struct line {
     uint32_t highest_out;    /* number of the outbound route that was opened last */
     struct out *turn[BANDS]; /* whose turn it is; NULL: the first one's */
     struct under_way under_way[BANDS];
-    uint32_t filled;           /* bit a band in which a route has something */
-    rtmw_subscriber *waits_on; /* by which the sender can be woken; NULL: by `woken` */
-    pthread_cond_t woken, looked;
-    bool must_look, is_asleep; /* the sender is to look again; it sleeps, and uses subscribers */
-    uint64_t looks;            /* how often it has woken */
+    uint32_t filled; /* bit a band in which a route has something */
+    bool has_bulk;   /* as it was at the sender's last visit */
     bool has_resumed, peer_has_resumed, is_cut;
-    uint32_t is_paced; /* what is there waits until the kernel has sent. Written under the lock, read atomically */
     char bye[FRAME_WORDS + 1];       /* words to the peer at a cut */
     char farewell[FRAME_WORDS + 32]; /* words of the peer. The receiver's */
     uint64_t pong[CHANNELS];
@@ -344,20 +367,35 @@ void line_twin(struct line *, struct channel *); /* in place of the one before; 
 void line_cut(struct line *, const char *words, size_t size);
 bool line_say(struct line *, const void *bytes, size_t size); /* false: too many wait, or no memory */
 void line_wake_receiver(struct line *);
-void line_tell_up(struct line *);     /* if both sides have resumed. The lock is held */
-void line_lock(struct line *);        /* takes the lock, between two bursts */
-void line_wake_sender(struct line *); /* the lock is held */
+void line_tell_up(struct line *); /* if both sides have resumed. The lock is held */
+void line_lock(struct line *);    /* takes the lock, between two bursts */
 
-/* receiver.c, sender.c: the threads */
+/* sender.c. Start, stop: Python's thread, without a lock; 0, or errno. Join, leave: of line_start and line_stop. Wake: any
+ * thread, with the lock of the line or without. Await: with that lock; when it returns, the sender uses no subscriber that
+ * the line does not have any more. */
+int lines_start(struct lines *);
+void lines_stop(struct lines *); /* all lines have left */
+void lines_join(struct lines *, struct line *);
+void lines_leave(struct lines *, struct line *);
+void line_wake_sender(struct line *);
+void line_await_sender(struct line *);
+/* May this thread write on bulk connections? Who does not wait for that leaves it to the one who does; who may says when
+ * that is over. Before any lock of a line. */
+bool lines_may_write(struct lines *);
+void lines_have_written(struct lines *);
+
+/* receiver.c: the thread; what it does again and again; and ends the connections, once no thread does. Turn sleeps until
+ * there is something to do, if there was no more at the last one, and returns whether there is more. */
 void *line_receive(void *line);
-void *line_send(void *line);
-/* receiver.c: what its thread does again and again; and ends the connections, once no thread does. Turn sleeps until there is
- * something to do, if there was no more at the last one, and returns whether there is more. */
 bool line_turn(struct line *, bool is_more);
 void line_end(struct line *);
 
-/* pump.c: under the lock. Takes from the bus, fills outboxes and writes, for a burst. true: there is more to do at once. */
-bool line_pump(struct line *, uint64_t now);
+/* pump.c: under the lock. Takes from the bus, fills outboxes and writes, for a burst; on the bulk connection if the thread may.
+ * true: there is more to do at once. */
+bool line_pump(struct line *, uint64_t now, bool may_write_bulk);
+bool line_has_bulk(const struct line *); /* is there anything to write on the bulk connection? */
+uint64_t line_paced_ns(
+    const struct line *); /* when to write again what waits for a rate or the kernel; UINT64_MAX: nothing does */
 uint64_t line_next_try(const struct line *, uint64_t now); /* when to pump again; UINT64_MAX: when something changes */
 
 /* pacing.c. Pace sets the limits of its connections, or of one: the lock is held. Steer is the receiver's: reckons them anew
@@ -365,7 +403,19 @@ uint64_t line_next_try(const struct line *, uint64_t now); /* when to pump again
 void line_pace(struct line *);
 void line_pace_one(struct line *, int channel);
 void line_steer(struct line *, uint64_t now);
-bool is_ahead(const struct channel *, uint64_t now); /* as much is sent as leaves soon at the channel's rate */
+/* When a connection may be written again, of which as much is sent as leaves soon at its rate, or that of the interface; 0: at
+ * once. */
+uint64_t line_ahead_ns(struct line *, int channel, uint64_t now);
+void line_close_channel(struct line *, int channel); /* NULL is allowed */
+
+/* shared_rate.c: any thread, under any lock above LOCK_LEAF or none. Hold: a topic's name; of: the interface of a connection. Of
+ * an interface urgent messages wait for each other alone, of a topic for all. NULL as a rate: no limit. */
+struct shared_rate *shared_rate_hold(struct lines *, const char *name);
+struct shared_rate *shared_rate_of(struct lines *, int descriptor);
+void shared_rate_let_go(struct lines *, struct shared_rate *);
+void shared_rate_set(struct lines *, struct shared_rate *, uint64_t bytes_per_second);
+uint64_t shared_rate_free_ns(struct lines *, struct shared_rate *, bool is_urgent, uint64_t now);
+void shared_rate_charge(struct lines *, struct shared_rate *, bool is_urgent, uint64_t bytes, uint64_t now);
 /* Bytes a second that a connection may send after it brought `delivered` and so much was queued on the way; 0: all. */
 uint64_t steered(uint64_t rate, uint64_t delivered, uint64_t queue_us);
 

@@ -172,7 +172,7 @@ class Linked:
 
     def set_ns(self) -> int:
         """By how much the wall clock of this host was set since the steady one of its links began."""
-        return CLOCK.wall_ns() - self.line.info()["steady_ns"]
+        return CLOCK.wall_ns() - self.line.steady_ns()
 
     def _see_elder(self, now: float) -> None:
         if self._elder is None:
@@ -308,10 +308,9 @@ class Linked:
         return int.from_bytes(blake2b(words, digest_size=8).digest()) | 1
 
     def _limit(self, out: Out) -> None:
-        """Of the rate the lower of what the settings and the rules say."""
-        verdict = out.verdict
-        rates = (self._settings.rate_of(out.lane.topic), verdict.max_rate)
-        out.route.limit(min((rate for rate in rates if rate), default=0), verdict.max_priority, verdict.max_size)
+        """The rules limit what the peer gets of the topic; the settings what all peers get of it."""
+        verdict, of_topic = out.verdict, self._settings.rate_of(out.lane.topic)
+        out.route.limit(verdict.max_rate, verdict.max_priority, verdict.max_size, of_topic)
 
     def _do_adjust_out(self, effect: do.AdjustOut) -> None:
         out, kept = self.out[effect.route], (effect.offer.depth, effect.asked.min_interval_ns)

@@ -110,6 +110,8 @@ class Links:
         self._near, self.found = NOWHERE, FoundNodes(self)
         self._said: dict[str, str] = {}
         """The last warning in the log about an address."""
+        self._cut = asyncio.Event()
+        """Set for a moment whenever a link is cut or over."""
         self.ports: dict[str, int] = {}
         """By a place of `listen`; 0: it is a Unix socket."""
         self._use(identity)
@@ -283,6 +285,12 @@ class Links:
         linked.happened()
         if linked.over is not None:
             self._end(session, linked.over)
+        elif not linked.is_up:
+            self._wake_diallers()
+
+    def _wake_diallers(self) -> None:
+        self._cut.set()
+        self._cut.clear()
 
     def _end(self, session: Session, words: str, park_ns: int = 0, drains: bool = False) -> None:
         """`drains`: what has come and waits for room still goes to the bus, before what the next line brings."""
@@ -291,6 +299,7 @@ class Links:
             return
         self._loop.remove_reader(linked.line.fileno())
         del self.sessions[key]
+        self._wake_diallers()
         self.register.forget(key, linked.number)
         self.explained |= {*linked.control.outgoing.topics(), *linked.control.incoming.topics()}
         if drains and linked.retire(words, park_ns):
@@ -369,7 +378,10 @@ class Links:
         begun, twin = CLOCK.monotonic(), self._loop.create_task(self.twins.keep(place, peer)) if place else None
         try:
             while peer in self.sessions and (self.is_up(peer) or CLOCK.monotonic() - begun < 1.0):
-                await asyncio.sleep(LOOK_S)
+                if self.is_up(peer):
+                    await self._cut.wait()
+                else:
+                    await asyncio.sleep(LOOK_S)
         finally:
             if twin is not None:
                 twin.cancel()

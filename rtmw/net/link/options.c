@@ -62,6 +62,13 @@ static void choose_congestion(const struct channel *c)
         set_congestion(c->descriptor, "bbr");
 }
 
+void channel_mark(struct channel *c, int code_point)
+{
+    if (c->is_unix) return;
+    set(c->descriptor, IPPROTO_IP, IP_TOS, code_point << 2); /* also of IPv4 at a socket of IPv6 */
+    set(c->descriptor, IPPROTO_IPV6, IPV6_TCLASS, code_point << 2);
+}
+
 /* All but the first of the options are those of TCP. */
 bool channel_set_options(struct channel *c)
 {

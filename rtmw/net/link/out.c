@@ -141,9 +141,14 @@ static struct kept *number_first(struct out *o, uint32_t band, uint64_t now)
     return k;
 }
 
+uint64_t out_free_ns(const struct out *o, uint64_t now)
+{
+    return larger(rate_limit_free_ns(&o->limit, now), shared_rate_free_ns(o->line->lines, o->topic_rate, false, now));
+}
+
 struct kept *out_next(struct out *o, uint32_t band, uint64_t now)
 {
-    if (o->closing || !o->is_open || rate_limit_free_ns(&o->limit, now)) return NULL;
+    if (o->closing || !o->is_open || out_free_ns(o, now)) return NULL;
     if (o->band[band].again) return o->band[band].again;
     while (lookahead_count(&o->lookahead, band) && is_expired(first_of(o, band), now)) drop_expired(o, band);
     return lookahead_count(&o->lookahead, band) ? number_first(o, band, now) : NULL;
@@ -156,6 +161,7 @@ void out_begun(struct out *o, uint32_t band, struct kept *k, uint64_t now)
     count_up(&o->bytes, k->message.size);
     k->has_gone = true;
     rate_limit_charge(&o->limit, k->message.size, now);
+    shared_rate_charge(o->line->lines, o->topic_rate, false, k->message.size, now);
 }
 
 /* ---- acknowledgement ---- */
@@ -223,12 +229,13 @@ bool out_open(struct out *o)
     return is_new;
 }
 
-void out_limit(struct out *o, struct ceilings ceilings)
+void out_limit(struct out *o, struct ceilings ceilings, uint64_t topic_rate)
 {
     line_lock(o->line);
     o->ceilings = ceilings;
     memset(o->told, 0, sizeof o->told);
     rate_limit_set(&o->limit, ceilings.max_rate);
+    shared_rate_set(o->line->lines, o->topic_rate, topic_rate);
     line_wake_sender(o->line);
     unlock(&o->line->lock, LOCK_ENGINE);
 }
@@ -249,14 +256,6 @@ static void forget(struct out *o)
     }
 }
 
-/* Until the sender, which may sleep, waits for this subscriber no longer. */
-static void await_sender(struct line *l)
-{
-    uint64_t looks = l->looks;
-    line_wake_sender(l);
-    while (l->is_asleep && l->looks == looks) pthread_cond_wait(&l->looked, &l->lock);
-}
-
 /* A message that is under way is held, and ends with a DROP (fill.c). */
 void out_stop(struct out *o)
 {
@@ -274,7 +273,7 @@ void out_stop(struct out *o)
             if (l->turn[band] == o) l->turn[band] = NULL;
         }
         forget(o);
-        await_sender(l);
+        line_await_sender(l);
     }
     unlock(&l->lock, LOCK_ENGINE);
 }

@@ -1,8 +1,7 @@
 /* Pacing: no more is sent than the way carries, so that what is urgent does not wait behind what is large on it.
  *
- * Data in the queue of a switch or router cannot be overtaken. With max_rate the kernel spreads what is sent at that
- * rate; at a Unix socket, of which the kernel keeps none, what was sent is a debt (rate_limit.h). Without it, the rate
- * follows from what TCP knows, LOOK_NS apart: a round trip takes longer than the shortest one by as much as is queued on
+ * Data in the queue of a switch or router cannot be overtaken. With max_rate what was sent is a
+ * debt of all lines of the interface (shared_rate.c), and the kernel spreads what one connection sends. Without it, the rate follows from what TCP knows, LOOK_NS apart: a round trip takes longer than the shortest one by as much as is queued on
  * the way. While more is queued than QUEUE_US, and this connection has its part in that, it sends less than what arrives
  * at the peer, which is what the way carries then; while less is, a little more each time. TCP's own tcpi_delivery_rate
  * does not say what arrives: it stands still while room of routes, and not TCP, limits what is sent.
@@ -34,25 +33,38 @@ enum {
 static void set_rate(struct channel *c, uint64_t bytes_per_second)
 {
     uint64_t rate = bytes_per_second ? bytes_per_second : UINT64_MAX;
-    c->rate = bytes_per_second;
-    if (c->is_unix)
-        rate_limit_set(&c->limit, bytes_per_second);
-    else
-        setsockopt(c->descriptor, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
+    store_relaxed(&c->rate, bytes_per_second);
+    if (!c->is_unix) setsockopt(c->descriptor, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
 }
 
 /* The kernel keeps a rate, but sends in one piece what lies there in one, up to 64 KiB where round trips are short; and it takes
  * more into a piece than TCP_NOTSENT_LOWAT allows. So it is given no more than leaves soon. */
-bool is_ahead(const struct channel *c, uint64_t now)
+uint64_t line_ahead_ns(struct line *l, int channel, uint64_t now)
 {
     int unsent = 0;
-    if (c->is_unix) return rate_limit_free_ns(&c->limit, now) != 0;
-    return channel_is_slow(c) && ioctl(c->descriptor, SIOCOUTQNSD, &unsent) == 0 && (size_t)unsent >= channel_ahead(c);
+    const struct channel *c = l->channel[channel];
+    uint64_t at = shared_rate_free_ns(l->lines, c->interface, channel != BULK, now);
+    if (at || c->is_unix || !channel_is_slow(c) || ioctl(c->descriptor, SIOCOUTQNSD, &unsent) != 0) return at;
+    return (size_t)unsent >= channel_ahead(c) ? now + RETRY_NS : 0;
+}
+
+void line_close_channel(struct line *l, int channel)
+{
+    struct channel *c = l->channel[channel];
+    if (!c) return;
+    shared_rate_let_go(l->lines, c->interface);
+    channel_close(c);
+    l->channel[channel] = NULL;
 }
 
 void line_pace_one(struct line *l, int channel)
 {
-    if (l->channel[channel]) set_rate(l->channel[channel], load_relaxed(&l->bytes_per_second));
+    struct channel *c = l->channel[channel];
+    uint64_t rate = load_relaxed(&l->bytes_per_second);
+    if (!c) return;
+    if (!c->interface) c->interface = shared_rate_of(l->lines, c->descriptor);
+    shared_rate_set(l->lines, c->interface, rate);
+    set_rate(c, rate);
 }
 
 void line_pace(struct line *l)

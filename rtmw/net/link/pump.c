@@ -27,31 +27,47 @@ static bool pump(struct line *l, int channel, uint64_t now)
 {
     struct channel *c = l->channel[channel];
     if (!c || !c->may_write || (channel == TWIN && channel_is_empty(c))) return false;
-    if (is_ahead(c, now)) return store_relaxed(&l->is_paced, 1u), false;
+    c->paced_ns = line_ahead_ns(l, channel, now);
+    if (c->paced_ns) return false;
     if (channel_is_empty(c)) line_fill(l, channel, now);
     if (channel_is_empty(c)) return false;
     uint64_t before = c->written;
     c->may_write = channel_write(c) == CHANNEL_DONE;
-    rate_limit_charge(&c->limit, c->written - before, now);
+    shared_rate_charge(l->lines, c->interface, channel != BULK, c->written - before, now);
     return c->may_write;
 }
 
-bool line_pump(struct line *l, uint64_t now)
+bool line_pump(struct line *l, uint64_t now, bool may_write_bulk)
 {
-    store_relaxed(&l->is_paced, 0u);
     line_gather(l);
     bool is_more = pump(l, URGENT, now);
     pump(l, TWIN, now); /* the copies of that */
-    return pump(l, BULK, now) || is_more;
+    return (may_write_bulk && pump(l, BULK, now)) || is_more;
+}
+
+bool line_has_bulk(const struct line *l)
+{
+    const struct channel *c = l->channel[BULK];
+    bool has = c && (!channel_is_empty(c) || l->has_pong[BULK] || l->must_ping[BULK]);
+    for (uint32_t band = 0; band < URGENT_FROM; band++) has = has || l->under_way[band].kept || l->filled >> band & 1;
+    return c && has;
+}
+
+uint64_t line_paced_ns(const struct line *l)
+{
+    uint64_t at = UINT64_MAX;
+    for (int n = 0; n < CHANNELS; n++)
+        if (l->channel[n] && l->channel[n]->paced_ns) at = least(at, l->channel[n]->paced_ns);
+    return at;
 }
 
 uint64_t line_next_try(const struct line *l, uint64_t now)
 {
-    uint64_t at = load_relaxed(&l->is_paced) ? now + RETRY_NS : UINT64_MAX;
+    uint64_t at = line_paced_ns(l);
     for (const struct out *o = l->outs; o; o = o->next) {
         uint64_t next =
             out_is_behind(o) ? now + WAIT_NS : UINT64_MAX; /* publishers are to be told that this program lives */
-        uint64_t free_ns = rate_limit_free_ns(&o->limit, now);
+        uint64_t free_ns = out_free_ns(o, now);
         if (o->lookahead.taken && free_ns && free_ns < next) next = free_ns;
         if (next < at) at = next;
     }

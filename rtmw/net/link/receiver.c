@@ -12,8 +12,9 @@ enum {
     READS_BULK = 1,
     READS_BULK_TLS = 4,  /* each is a record, or a landing, behind which the other channel is looked at */
     STREAM_LEAST = 8192, /* bytes that a read has brought, behind which there may be more at once */
-    WAIT_MS = 100,
+    STEER_MS = 100,      /* between looks at a way that is steered, if nothing comes */
     PINGS_A_SILENCE = 4,
+    EXPEDITED = 46,        /* code point (DSCP) of EF, as over DDS; 0: best effort */
     NO_CHANNEL = CHANNELS, /* the number in epoll of the eventfd (line.c) */
 };
 
@@ -23,8 +24,7 @@ enum {
 static void reset(struct line *l)
 {
     for (int c = 0; c < CHANNELS; c++) {
-        channel_close(l->channel[c]);
-        l->channel[c] = NULL;
+        line_close_channel(l, c);
         l->has_pong[c] = l->must_ping[c] = false;
     }
     for (uint32_t band = 0; band < BANDS; band++) {
@@ -63,7 +63,8 @@ static void watch(struct line *l, int channel)
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET | EPOLLRDHUP, .data.u32 = (uint32_t)channel};
     struct channel *c = l->channel[channel];
     c->may_read = c->may_write = true;
-    c->heard_ns = c->pinged_ns = now_monotonic_ns();
+    channel_mark(c, channel == BULK ? 0 : EXPEDITED);
+    c->heard_ns = now_monotonic_ns();
     epoll_ctl(l->epoll, EPOLL_CTL_ADD, c->descriptor, &event);
 }
 
@@ -88,8 +89,7 @@ static void end_twin(struct line *l)
     if (!c) return;
     l->twin.written += c->written;
     l->twin.read += c->read;
-    channel_close(c);
-    l->channel[TWIN] = NULL;
+    line_close_channel(l, TWIN);
 }
 
 static void begin_twin(struct line *l)
@@ -215,47 +215,71 @@ static void retry(struct line *l)
     unlock(&l->arriving, LOCK_ROUTE);
 }
 
-/* Pings, and ends connections on which nothing comes. */
+/* That on which nothing came, nor was asked for, for the longest time; CHANNELS: each one was heard lately. A PING of the peer
+ * is heard, too, so one end asks for both. */
+static int next_to_ping(const struct line *l, uint64_t now, uint64_t most)
+{
+    int longest = CHANNELS;
+    uint64_t since = now - most / 2;
+    for (int n = 0; n < PAIR; n++) {
+        uint64_t at = larger(l->channel[n]->heard_ns, l->channel[n]->pinged_ns);
+        if (at < since) longest = n, since = at;
+    }
+    return now - l->measured_ns > most && now - l->channel[URGENT]->pinged_ns > most ? URGENT : longest;
+}
+
+/* Ends connections on which nothing comes, and pings, one connection of the line at a time. */
 static void look_at_silence(struct line *l, uint64_t now)
 {
     uint64_t most = load_relaxed(&l->silence_ns);
     for (int n = 0; n < PAIR; n++) {
-        struct channel *c = l->channel[n];
-        if (!c) return;
-        if (now - c->heard_ns > most)
+        if (!l->channel[n]) return;
+        if (now - l->channel[n]->heard_ns > most)
             return end_unlocked(l, (struct verdict){DOWN_SILENT, "nothing came of the peer for too long"});
-        if (now - c->pinged_ns < most / PINGS_A_SILENCE) continue;
-        line_lock(l);
-        c->pinged_ns = now;
-        l->must_ping[n] = true;
-        unlock(&l->lock, LOCK_ENGINE);
     }
+    int n = now - l->pinged_ns < most / PINGS_A_SILENCE ? CHANNELS : next_to_ping(l, now, most);
+    if (n == CHANNELS) return;
+    line_lock(l);
+    l->pinged_ns = l->channel[n]->pinged_ns = now;
+    l->must_ping[n] = true;
+    unlock(&l->lock, LOCK_ENGINE);
 }
 
-/* The sender looks again where it does not wait for a route that may take again. */
-static void wake_sender(struct line *l)
+/* The sender looks again where it does not wait for a route that may take again, or not until a rate allows more. */
+static void wake_sender(struct line *l, uint64_t paced_ns)
 {
-    if (!l->is_asleep) return;
+    if (!l->lines || !load_relaxed(&l->lines->is_asleep)) return;
+    if (line_paced_ns(l) < paced_ns) return line_wake_sender(l);
     for (const struct out *o = l->outs; o; o = o->next)
         if (!o->is_waited_for && out_may_take(o)) return line_wake_sender(l);
 }
 
-/* true: it has stopped for another thread that wants the lock, and there is more to do. */
+static bool is_wanted(const struct line *l)
+{
+    return load_relaxed(&l->openers) || (l->lines && load_relaxed(&l->lines->is_left));
+}
+
+/* true: it has stopped for another thread, which wants the lock or to write on another line, and there is more to do. */
 static bool pump(struct line *l)
 {
-    bool is_more;
+    bool is_more, may_write_bulk = lines_may_write(l->lines);
     line_lock(l);
-    do is_more = line_pump(l, now_monotonic_ns());
-    while (is_more && !load_relaxed(&l->openers));
-    wake_sender(l);
+    uint64_t paced_ns = line_paced_ns(l);
+    do is_more = line_pump(l, now_monotonic_ns(), may_write_bulk);
+    while (is_more && !is_wanted(l));
+    wake_sender(l, paced_ns);
     unlock(&l->lock, LOCK_ENGINE);
+    if (may_write_bulk) lines_have_written(l->lines);
     return is_more;
 }
 
 static int wait_ms(const struct line *l, bool is_more)
 {
+    const struct channel *bulk = l->channel[BULK];
     if (is_more) return 0;
-    return load_relaxed(&l->acks_at_ns) || load_relaxed(&l->waiting) || load_relaxed(&l->is_paced) ? 1 : WAIT_MS;
+    if (load_relaxed(&l->acks_at_ns) || load_relaxed(&l->waiting)) return 1;
+    if (bulk && load_relaxed(&bulk->rate)) return STEER_MS;
+    return (int)(load_relaxed(&l->silence_ns) / PINGS_A_SILENCE / 2 / 1000000) + 1;
 }
 
 static void handle_event(struct line *l, const struct epoll_event *event)

@@ -30,7 +30,7 @@ void twin_prepare(struct line *l, uint64_t now)
     if (!c) return;
     uint64_t rate = larger(urgent->rate, l->channel[BULK]->rate) / SHARE;
     if (rate != l->twin.limit.bytes_per_second) change_rate(&l->twin.limit, rate, now);
-    l->twin.takes = c->may_write && channel_is_empty(c) && !is_ahead(c, now) && urgent->is_swift &&
+    l->twin.takes = c->may_write && channel_is_empty(c) && !line_ahead_ns(l, TWIN, now) && urgent->is_swift &&
                     !rate_limit_free_ns(&l->twin.limit, now);
 }
 

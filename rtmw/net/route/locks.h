@@ -1,5 +1,7 @@
 /* The order of the engine's locks: a thread takes them in the order of their ranks, and of each rank one at a time.
  *
+ *   LOCK_LINES    lines.list      of links: which lines there are; their sender holds it while it sends
+ *   LOCK_WRITES   lines.writes    of links: who writes on bulk connections holds it, and nobody waits for it
  *   LOCK_ENGINE   engine.lock     the lists of routes; the sender holds it while it sends, so others wait for a burst
  *   LOCK_ROUTE    inbound.lock    a route's sources and backlog; the DDS thread that received holds it while it publishes
  *   LOCK_LEAF     all others      held for a few lines, in which nothing of the DDS library and of the bus is called
@@ -16,7 +18,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-enum lock_rank { LOCK_ENGINE, LOCK_ROUTE, LOCK_LEAF };
+enum lock_rank { LOCK_LINES, LOCK_WRITES, LOCK_ENGINE, LOCK_ROUTE, LOCK_LEAF };
 
 #ifdef RTMW_CHECK_LOCKS
 #include <stdio.h>

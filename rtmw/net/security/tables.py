@@ -53,7 +53,7 @@ class Link:
     insecure: bool = False
     """Without keys, beyond this host, too. Beside keys: nodes without keys are met, too."""
     max_rate: int = 0
-    """Bytes a second that may leave over one link; 0: as the line takes."""
+    """Bytes a second that may leave over all links of an interface; 0: as the line takes."""
     lease: float = 10.0
     """Seconds that a link may be cut until the peer is gone."""
     max_topics: int = 20_000

@@ -1,4 +1,4 @@
-"""Links over networks that have IPv6 only, and frames of 1,280 bytes at most."""
+"""Links over networks that have IPv6 only, frames of 1,280 bytes at most, or two ways to a host."""
 
 from __future__ import annotations
 
@@ -53,3 +53,28 @@ def test_messages_of_all_sizes_cross_where_frames_are_small(network: Network, tm
         (peer,) = hosts[0].info()["links"]["peers"]
         assert peer["address"].startswith(at[1].strip("[]"))
         assert peer["crc"], "the way leads over a network, as far as both ends see"
+
+
+def test_a_link_comes_up_over_another_address_of_a_name_when_the_first_one_is_gone(
+    network: Network, tmp_path: Path
+) -> None:
+    """Each of both in turn, for the resolver decides which one is first."""
+    for host in (0, 1):
+        network.plug_second(host)
+    ways = network.address(0), "10.78.0.1"
+    network.name_hosts(1, {"hub": ways[0], "hub its-second": ways[1]})
+    words = 'listen = "0.0.0.0:7447"', 'connect = ["hub:7447"]'
+    with ExitStack() as stack:
+        hosts = [
+            LinkHost(tmp_path, f"{link}\ninsecure = true\nlease = 2", Place(network.place(n).enter))
+            for n, link in enumerate(words)
+        ]
+        stack.callback(hosts[0].end)
+        stack.callback(hosts[1].end)
+        hosts[0].start()
+        for address in ways:
+            network.ip(1, "route", "add", "blackhole", f"{address}/32")
+            hosts[1].start()
+            wait_until(lambda: any(peer["up"] for peer in hosts[1].info()["links"]["peers"]), "the link")
+            hosts[1].kill()
+            network.ip(1, "route", "del", "blackhole", f"{address}/32")

@@ -38,6 +38,7 @@ enum { POOL = 8 << 20, STEADY = 2, TOPICS_USED = 3, WINDOW = 1 << 18, FILE_MOST 
 
 struct edge {
     struct rtmw_region *region, *programs[2]; /* of the line; of who publishes, of who takes */
+    struct lines lines;
     struct line line;
     uint32_t number[2];           /* of the routes that were opened last: out, in */
     struct out *out[TOPICS_USED]; /* the last topic is opened again and again */
@@ -132,7 +133,7 @@ static void open_route(int from, int n)
     o->ceilings = (struct ceilings){BANDS - 1, 0, o->number % 3 == 0 ? 4 << 20 : 0};
     i->ceilings = (struct ceilings){BANDS - 1, n < STEADY || o->number % 2 ? 0 : 10000, 0};
     CHECK(out_open(o) && in_open(i));
-    out_limit(o, o->ceilings);
+    out_limit(o, o->ceilings, 0);
 }
 
 static void close_route(int from, int n)
@@ -287,7 +288,9 @@ int main(int count, char **arguments)
     for (int n = 0; n < 2; n++) {
         edges[n].region = attach(domain);
         for (int program = 0; program < 2; program++) edges[n].programs[program] = attach(domain);
-        edges[n].line = (struct line){.region = edges[n].region, .zero_copy_most = POOL / 4, .hops = 1, .key = KEY};
+        CHECK(lines_start(&edges[n].lines) == 0);
+        edges[n].line = (struct line){
+            .lines = &edges[n].lines, .region = edges[n].region, .zero_copy_most = POOL / 4, .hops = 1, .key = KEY};
         CHECK(line_start(&edges[n].line) == 0);
     }
     for (int n = 0; n < TOPICS_USED; n++) open_route(0, n), open_route(1, n);
@@ -303,6 +306,7 @@ int main(int count, char **arguments)
     for (int n = 0; n < TOPICS_USED; n++) close_route(0, n), close_route(1, n);
     for (int n = 0; n < 2; n++) {
         line_free(&edges[n].line);
+        lines_stop(&edges[n].lines);
         tls_context_close(&contexts[n]);
     }
     for (int n = 0; n < 2; n++) {
