@@ -98,7 +98,7 @@ def _series_of_json(frame: Frame, wanted: str, steps: Sequence[str], selection: 
     for at, texts in _read(frame, JSON_MEMBER, selection):
         found += [_part(text, steps) for text in texts.to_pylist()]
         times.append(at)
-    kinds = {type(value) for value in found if value is not None}
+    kinds: set[Any] = {value.__class__ for value in found if value is not None}
     if not (kinds and (kinds <= {int, float, bool} or kinds == {str})):
         what = "both numbers and texts, or others" if kinds else "in no value"
         raise ValueError(f"{wanted} is {what}, and a series is of numbers or of texts")
@@ -118,7 +118,7 @@ def _part(text: str | None, steps: Sequence[str]) -> Any:
     try:
         value: Any = None if text is None else json.loads(text)
         for step in steps:
-            value = value[int(step)] if isinstance(value, list) else value[step]
+            value = value[int(step) if value.__class__ is list else step]
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
     return value
