@@ -80,20 +80,21 @@ def _imports_kept() -> Generator[None]:
 
 
 def _serve(path: Path | None, given: dict[str, Any]) -> None:
+    base = base_settings()
+    begins_anew, held = os.environ.pop(ANEW, None) is not None, os.environ.pop(HELD, None)
+    file = _file(path, held) if path else None
+    settings, log = make_settings(file, given, base), logging.getLogger("rtmw.node")
+    log.info("process %d begins, with %s", os.getpid(), path or "the settings of the command line")
     with _imports_kept():
         import uvloop
 
         from rtmw.net.dds.network import NetworkChanged
         from rtmw.net.node import Node
-
-    base = base_settings()
-    begins_anew, held = os.environ.pop(ANEW, None) is not None, os.environ.pop(HELD, None)
-    file = _file(path, held) if path else None
-    node = Node(make_settings(file, given, base), file, lambda read: make_settings(read, given, base), begins_anew)
+    node = Node(settings, file, lambda read: make_settings(read, given, base), begins_anew)
     try:
         uvloop.run(node.run())
     except NetworkChanged as change:
-        logging.getLogger("rtmw.node").warning("%s; the node begins anew", change)
+        log.warning("%s; the node begins anew", change)
         _begin_anew(node.file)
 
 

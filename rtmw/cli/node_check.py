@@ -15,7 +15,7 @@ from rtmw.cli.metrics import OfDomain
 from rtmw.cli.node import base_settings
 from rtmw.cli.node_explain import check_right
 from rtmw.cli.node_status import find_status
-from rtmw.cli.show import Table, show, show_json, size
+from rtmw.cli.show import Table, duration, show, show_json, size
 from rtmw.errors import DomainNotFound, RtmwError
 from rtmw.patterns import is_own
 from rtmw.settings import SettingsFile
@@ -73,8 +73,8 @@ def checks(settings: Settings, path: Path) -> Iterator[Check]:
         yield Check(f"rate of {pattern}", f"{size(rate)}/s")
     for pattern, rate in settings.peer_rates:
         yield Check(f"rate towards {pattern}", f"{size(rate)}/s")
-    yield Check("a silent peer is gone", f"after {settings.lease:g} s")
-    yield Check("RELIABLE topics wait for the next node", f"{settings.handover:g} s")
+    yield Check("a silent peer is gone", f"after {duration(settings.lease)}")
+    yield Check("RELIABLE topics wait for the next node", duration(settings.handover or None) or "no")
     yield _metrics(settings, status, path)
     yield from _services(settings, path)
     yield from _security(settings, status, path)

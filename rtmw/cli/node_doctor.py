@@ -98,7 +98,7 @@ def node(status: dict[str, Any]) -> Check:
         return Check("node", found, f"what follows is out of date; continue it: kill -CONT {status['pid']}")
     if status["silent_s"] <= SILENT_S:
         return Check("node", f"process {status['pid']}, DDS domain {status['dds_domain']}")
-    found = f"process {status['pid']} has said nothing for {status['silent_s']:.0f} s"
+    found = f"process {status['pid']} has said nothing for {duration(round(status['silent_s']))}"
     return Check("node", found, "what follows may be out of date; continue it if it was stopped, or start it again")
 
 
@@ -249,10 +249,10 @@ def hearing(one: dict[str, Any], dds_domain: int) -> Check:
     name = f"node on {one['host']}, domain {one['domain']}"
     if one["silent_s"] > QUIET_S:
         advice = "it stands still or was killed, or nothing arrives from there: run rtmw node doctor there, too"
-        return Check(name, f"nothing heard for {one['silent_s']:.0f} s", advice)
+        return Check(name, f"nothing heard for {duration(round(one['silent_s']))}", advice)
     if one["deaf_s"] is not None and one["deaf_s"] > DEAF_S:
         advice = f"from here to there nothing arrives: look for what drops {open_ports} on the way, and at the route"
-        return Check(name, f"heard, but it has heard nothing from here for {one['deaf_s']:.0f} s", advice)
+        return Check(name, f"heard, but it has heard nothing from here for {duration(round(one['deaf_s']))}", advice)
     return Check(name, "heard, and hears this node")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rtmw.cli.common import CommandError, attach
 from rtmw.cli.environment import Check
 from rtmw.cli.node_links import by_cause, links_table, links_words
-from rtmw.cli.show import Table, counted, say, show, show_json, size
+from rtmw.cli.show import Table, counted, duration, say, show, show_json, size
 from rtmw.clock import CLOCK
 from rtmw.observe.transfers import STILL, service_fault
 
@@ -93,7 +93,8 @@ def info(arguments: argparse.Namespace) -> int:
     if found["refusals"]:
         say(f"Refused, for it cannot be used: {by_cause(found['refusals'])}; the log says what the first of each was.")
     if found["silent_s"] > SILENT_S:
-        say(f"Warning: the node has said nothing for {found['silent_s']:.0f} s: all of this may be out of date.")
+        silent = duration(round(found["silent_s"]))
+        say(f"Warning: the node has said nothing for {silent}: all of this may be out of date.")
     for peer in nodes:
         if peer["warning"]:
             say(f"Warning: {peer['warning']}.")
@@ -126,7 +127,7 @@ def services(status: dict[str, Any]) -> Iterator[Check]:
     for one in status.get("services", []):
         name, pid = f"service {one['name']}", one["pid"]
         if pid is not None and one.get("silent") is not None:
-            found = f"process {pid} has stood still for {one['silent']:.0f} s, and nothing is sent or taken"
+            found = f"process {pid} has stood still for {duration(round(one['silent']))}, and nothing is sent or taken"
             yield Check(name, found, f"{STILL}: kill -CONT {pid}, or look at that disk")
             continue
         if one.get("full"):

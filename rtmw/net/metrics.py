@@ -15,6 +15,7 @@ from rtmw.net.met import nodes_met
 from rtmw.net.metrics_server import MetricsServer
 from rtmw.net.status import CARRIED, ENDS, INSTANCES, WAITS, drops
 from rtmw.observe.metrics import collect as collect_of_domain
+from rtmw.units import duration
 
 _TOPIC = ("topic", "direction")
 _STALE_S = 5.0
@@ -41,7 +42,7 @@ class Metrics(Collector):
     def _fault(self) -> str:
         """Why the node is not well; empty: it is."""
         silent = CLOCK.monotonic() - self._told
-        return "" if silent < _STALE_S else f"the node has said nothing for {silent:.0f} s"
+        return "" if silent < _STALE_S else f"the node has said nothing for {duration(round(silent))}"
 
     def collect(self) -> Iterator[Metric]:
         """In a thread of the server."""

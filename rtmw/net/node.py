@@ -59,6 +59,7 @@ from rtmw.shm import region_of
 
 if TYPE_CHECKING:
     from rtmw.net.metrics import Metrics
+from rtmw.units import duration
 
 log = logging.getLogger("rtmw.node")
 
@@ -264,7 +265,8 @@ class Node:
         ):
             if peer is not None:
                 self._standstills.note(topic, "in", peer, 0)
-                self._anew = f"{peer} has said nothing on {topic} for {seconds:g} s, though DDS takes it to be alive"
+                silent = duration(seconds)
+                self._anew = f"{peer} has said nothing on {topic} for {silent}, though DDS takes it to be alive"
 
     async def _steps(self, domain: Domain, status: OwnPublisher, network: Network) -> None:
         """Looking at the own bus may end the node, and nothing else: what others send is not its fault."""

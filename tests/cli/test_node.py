@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -42,3 +44,18 @@ def test_an_environment_that_names_no_domain_is_said(
     status, out, err = run("node", *more)
     assert (status, out) == (1, "")
     assert err == "rtmw: the environment says RTMW_DOMAIN='x'; it must be a number from 0 to 232\n"
+
+
+def test_the_first_line_comes_before_the_libraries_of_dds_are_loaded(domain_id: int) -> None:
+    numbers = [f"--domain={domain_id}", f"--dds-domain={domain_id}"]
+    command = [sys.executable, "-X", "importtime", "-m", "rtmw", "node", *numbers]  # which says each import
+    said = list[str]()
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as node:
+        assert node.stderr is not None
+        for line in node.stderr:
+            said.append(line.rstrip())
+            if line.rpartition("|")[2].strip() == "cyclonedds":
+                break
+        node.kill()
+    assert said[-1].endswith(" cyclonedds")
+    assert [line for line in said if f"process {node.pid} begins, with the settings of the command line" in line]

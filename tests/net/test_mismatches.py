@@ -27,7 +27,7 @@ SECOND_NS = 1_000_000_000
         ({}, {"ownership": 1}, "asks for ownership EXCLUSIVE; SHARED is offered here"),
         ({"ownership": 1}, {}, "asks for ownership SHARED; EXCLUSIVE is offered here"),
         ({}, {"liveliness": 2}, "asks for liveliness MANUAL_BY_TOPIC; AUTOMATIC is offered here"),
-        ({}, {"lease_ns": SECOND_NS // 2}, "asks for liveliness lease 0.5 s; none is offered here"),
+        ({}, {"lease_ns": SECOND_NS // 2}, "asks for liveliness lease 500 ms; none is offered here"),
         ({}, {"order": 1}, "asks for destination order BY_SOURCE_TIMESTAMP; BY_RECEPTION_TIMESTAMP is offered here"),
         ({}, {"scope": 2}, "asks for presentation GROUP; INSTANCE is offered here"),
         ({}, {"is_coherent": True}, "asks for presentation, coherent access yes; no is offered here"),

@@ -29,6 +29,7 @@ from rtmw.net.dds.names import Names
 from rtmw.net.dds.routes import Incoming
 from rtmw.net.refusals import Refusals, Refused
 from rtmw.qos import Reliability
+from rtmw.units import duration
 
 log = logging.getLogger("rtmw.node")
 
@@ -80,7 +81,7 @@ class Keeper:
         kept = [*self._keep(guid, program.region, seconds, leaving.topics)]
         if kept and self._said != guid:
             self._said = guid
-            log.info("%s ends; RELIABLE topics wait for the next one, for %g s at most", program, seconds)
+            log.info("%s ends; RELIABLE topics wait for the next one, for %s at most", program, duration(seconds))
         self._answers.write(Kept(guid, [KeptTopic(*one) for one in kept]))
 
     def _keep(

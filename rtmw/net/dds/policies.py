@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rtmw.net.dds.partitions import meet
+from rtmw.units import duration
 
 FOR_EVER_NS = (1 << 63) - 1
 RELIABLE = 1
@@ -103,7 +104,7 @@ def _kind(names: tuple[str, ...], kind: int) -> str:
 
 
 def _seconds(ns: int) -> str:
-    return "none" if ns >= FOR_EVER_NS else f"{ns / 1e9:g} s"
+    return "none" if ns >= FOR_EVER_NS else str(duration(ns / 1e9)) if ns else "0 s"
 
 
 def _listed(partitions: tuple[str, ...]) -> str:

@@ -26,10 +26,13 @@ from rtmw.net.security.rights import Rights
 from rtmw.net.settings import Settings
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
+from rtmw.units import duration
 from rtmw.visible import visible
 
 log = logging.getLogger("rtmw.node")
 
+LEASE_LEAST: Final = 0.1
+"""Seconds: what settings may say. A peer that says less is taken to say this."""
 AGAIN_S: Final = 5.0
 """Seconds until what had no room on this host is tried again."""
 BROKEN: Final = 2
@@ -51,7 +54,6 @@ class Linked:
         which publishers of the peer are told apart. `elder`: of the line before this one, which was retired: its
         messages come first. `account`: of all nodes of the peer."""
         self._elder, self._taken = elder, elder.drain() if elder else set[Lane]()
-        self._elder_by = CLOCK.monotonic() + settings.link.lease
         self._on_bus, self._region = on_bus, region
         self.number, self.line, self.peer, self.name = number, line, peer, name
         self.control = Control(name, rights, settings, lambda lane: lane.base in self._taken, account)
@@ -66,6 +68,7 @@ class Linked:
         self.cipher, self.has_crc, self.is_far = "", False, False
         """What keeps the frames of its connections from damage, neither within a host; are round trips long?"""
         self._settings, self._window, self._ended = settings, window, ended
+        self._elder_by = CLOCK.monotonic() + self.lease
         self._is_leaving = self._is_left = self._is_closed = False
         """This node ends; the peer does; the line is closed."""
         self._mouth = Mouth(line)
@@ -84,10 +87,17 @@ class Linked:
     def __str__(self) -> str:
         return self.name or f"the node of domain {self.peer.domain} on {visible(self.peer.host)}"
 
-    def carry(self, urgent: Connection, bulk: Connection) -> None:
-        """These carry it from now on."""
+    @property
+    def lease(self) -> float:
+        """Seconds for which it may be cut: the shorter of what both ends say, for then one waits no more."""
+        own, said = self._settings.link.lease, self.peer.lease_ms / 1e3
+        return min(own, max(said, LEASE_LEAST)) if said else own
+
+    def carry(self, peer: Hello, urgent: Connection, bulk: Connection) -> None:
+        """These carry it from now on. `peer`: what it said over them."""
+        self.peer = peer
         self.cipher, self.has_crc, self.is_far = urgent.cipher, urgent.has_crc, urgent.is_far
-        self.line.lease(int(self._settings.link.lease * 0.5e9))
+        self.line.lease(int(self.lease * 0.5e9))
         self.line.limit(self._settings.link.max_rate)
         self.line.carry(urgent, bulk)
 
@@ -187,7 +197,7 @@ class Linked:
 
     def is_lost(self) -> bool:
         """Has the line been cut for longer than the lease?"""
-        return not self.is_up and CLOCK.monotonic() - self.down_since >= self._settings.link.lease
+        return not self.is_up and CLOCK.monotonic() - self.down_since >= self.lease
 
     def routes(self, way: str) -> Iterable[tuple[int, Out | In]]:
         """`out` or `in`, with their numbers."""
@@ -294,7 +304,7 @@ class Linked:
         kept = (offer.depth, effect.asked.min_interval_ns)
         route = self.line.outbound(
             effect.route, lane.topic, wire_type(offer.type), lane.reliability, kept[0], offer.history, kept[1],
-            int(self._settings.link.lease * 1e9) if is_reliable else 0, self._carried(lane), effect.is_followed,
+            int(self.lease * 1e9) if is_reliable else 0, self._carried(lane), effect.is_followed,
         )  # fmt: skip
         self._mouth.add(pack(effect.asks(route.begins())))
         if self._is_leaving:
@@ -321,15 +331,16 @@ class Linked:
         self._limit(out)
 
     def _do_leave_out(self, effect: do.LeaveOut) -> None:
-        self.out[effect.route].leave_by = CLOCK.monotonic() + self._settings.link.lease
+        self.out[effect.route].leave_by = CLOCK.monotonic() + self.lease
 
     def _do_part_out(self, effect: do.PartOut) -> None:
         out, park_ns = self.out[effect.route], min(effect.for_ns, int(self._settings.handover * 1e9))
         out.route.finish()
-        out.leave_by, out.park_ns = CLOCK.monotonic() + self._settings.link.lease, park_ns
+        out.leave_by, out.park_ns = CLOCK.monotonic() + self.lease, park_ns
         if not self._is_left:
             self._is_left = True
-            log.info("%s ends; RELIABLE topics wait for the next one, for %g s at most", self, park_ns / 1e9)
+            at_most = duration(park_ns / 1e9)
+            log.info("%s ends; RELIABLE topics wait for the next one, for %s at most", self, at_most)
 
     def _do_stay_out(self, effect: do.StayOut) -> None:
         self.out[effect.route].leave_by = 0.0
@@ -340,7 +351,7 @@ class Linked:
     def _left(self, number: int) -> None:
         known, park_ns = self.control.outgoing.routes.get(number), self.out[number].park_ns
         if known is not None and known.is_changing:
-            park_ns = max(park_ns, int(self._settings.link.lease * 1e9))
+            park_ns = max(park_ns, int(self.lease * 1e9))
         sent = self._close_out(number, park_ns)
         self._do(self.control.left(number, sent))
 
@@ -375,7 +386,7 @@ class Linked:
 
     def _do_drain_in(self, effect: do.DrainIn) -> None:
         into = self.into[effect.route]
-        into.sent, into.close_by = effect.sent, CLOCK.monotonic() + self._settings.link.lease
+        into.sent, into.close_by = effect.sent, CLOCK.monotonic() + self.lease
 
     def _do_close_in(self, effect: do.CloseIn) -> None:
         self._close_in(effect.route)

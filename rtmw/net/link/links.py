@@ -9,7 +9,7 @@ import secrets
 import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -46,6 +46,7 @@ from rtmw.net.session.door import Door
 from rtmw.net.session.errors import Code, Violation
 from rtmw.net.settings import Settings
 from rtmw.shm import beside
+from rtmw.units import duration
 from rtmw.visible import visible
 
 log = logging.getLogger("rtmw.node")
@@ -57,6 +58,10 @@ POOL_PART: Final = 16
 HELD_PART: Final = 4
 """Nor is what a peer is given room for on all routes together more than this part, should all of it have to wait."""
 LOOK_S: Final = 0.1
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1e3)
 
 
 @dataclass
@@ -98,7 +103,7 @@ class Links:
         """By a place of `connect`: why there is no link with it."""
         hello = Hello(
             node, CLOCK.wall_ns(), VERSION, VERSION, socket.gethostname(), os.getpid(),
-            settings.domain, origin(domain), 0, 1, twin=True,
+            settings.domain, origin(domain), 0, 1, twin=True, lease_ms=_ms(settings.link.lease),
         )  # fmt: skip
         self.register = Register(hello, lambda: secrets.randbits(62) + 1)
         self.joins, self.twins = Joins(self), Twins(self)
@@ -238,7 +243,7 @@ class Links:
         if session is None:
             session = self._begin(who, joined.line)
         session.who = who
-        session.linked.carry(pair.urgent.for_line(), pair.bulk.for_line())
+        session.linked.carry(who.hello, pair.urgent.for_line(), pair.bulk.for_line())
         self._said.pop(who.address, None)
         self.turned_away.forget(who.address)
 
@@ -303,7 +308,7 @@ class Links:
         self.register.forget(key, linked.number)
         self.explained |= {*linked.control.outgoing.topics(), *linked.control.incoming.topics()}
         if drains and linked.retire(words, park_ns):
-            self._elders[key] = (linked, CLOCK.monotonic() + self._settings.link.lease)
+            self._elders[key] = (linked, CLOCK.monotonic() + linked.lease)
         else:
             linked.close(words, park_ns)
         log.warning("the link with %s is over: %s", linked, words)
@@ -320,9 +325,9 @@ class Links:
             if fault is not None:
                 self._end(session, str(fault))
             elif linked.is_lost():
-                self._end(
-                    session, f"it was cut for longer than the lease of {self._settings.link.lease:g} s", drains=True
-                )
+                whose = "the peer's" if linked.lease < self._settings.link.lease else "the"
+                words = f"it was cut for longer than {whose} lease of {duration(linked.lease)}"
+                self._end(session, words, drains=True)
             else:
                 linked.see(topics, changed)
                 linked.step()
@@ -390,7 +395,8 @@ class Links:
 
     def obey(self, settings: Settings, identity: Identity | None) -> None:
         """Take other settings, with the keys that belong to them: all of it, at once."""
-        self._settings = settings
+        has_other_lease, self._settings = settings.link.lease != self._settings.link.lease, settings
+        self.register.mine = replace(self.register.mine, lease_ms=_ms(settings.link.lease))
         has_other_keys = identity is not None and identity.is_other(self.identity)
         self.rights.swap(settings.allow)
         for account in self._accounts.values():
@@ -412,6 +418,8 @@ class Links:
                 linked.obey(settings)
                 if has_other_keys and not is_user(linked.name):  # who both are is asked again, and the line goes on
                     linked.line.cut("the keys of the node are others now; it connects again")
+                elif has_other_lease:  # the peer hears of it
+                    linked.line.cut("the lease of the node is another one now; it connects again")
         try:
             self.open()
         except NodeError as error:

@@ -69,6 +69,8 @@ class Hello:
     """Which kernel it runs on, if this connection does not leave the host as far as it sees; else empty."""
     twin: bool = False
     """It takes a twin."""
+    lease_ms: int = 0
+    """Milliseconds for which it waits for a link that is cut; 0: it does not say."""
 
 
 @dataclass(frozen=True)
@@ -265,6 +267,7 @@ _FORMS: Final[dict[type, dict[str, Form]]] = {
         "hops": whole(1, 255),
         "kernel": TEXT,
         "twin": FLAG,
+        "lease_ms": whole(0, 3_600_000),
     },
     Join: {"attempt": NUMBER, "part": one_of((*PARTS, TWIN)), "line": NUMBER},
     Joined: {"line": whole(1, NUMBER_MOST), "is_held": FLAG},
@@ -307,7 +310,10 @@ _FORMS: Final[dict[type, dict[str, Form]]] = {
     Programs: {"topic": NAME, "programs": _rows_of(Using, PROGRAMS_MOST)},
 }
 assert all([*forms] == [field.name for field in fields(of)] for of, forms in _FORMS.items())
-_LEFT_OUT: Final = ((Hello, "kernel", ""), (Hello, "twin", False), (Open, "begins", 0), (Denied, "verb", VERBS[0]))
+_LEFT_OUT: Final = (
+    (Hello, "kernel", ""), (Hello, "twin", False), (Hello, "lease_ms", 0), (Open, "begins", 0),
+    (Denied, "verb", VERBS[0]),
+)  # fmt: skip
 """Fields that are not written where they have this value, and may be missing."""
 _KINDS: Final = {of.__name__.lower(): of for of in _FORMS if of not in (Wanted, Using)}
 

@@ -362,6 +362,7 @@ def _row(session: Session, max_rate: int) -> dict[str, Any]:
         "address": who.address,
         "dialled": who.is_dialler,
         "max_rate": max_rate or None,
+        "lease": linked.lease,
         "up": linked.is_up,
         "why_down": linked.why_down,
         "down_code": linked.down_code,

@@ -144,6 +144,11 @@ def issuer_of(certificate: Certificate, authorities: Sequence[Certificate]) -> C
     return None
 
 
+def says_key_of_signer(certificate: Certificate) -> bool:
+    """Does it have the key id of its authority? OpenSSL refuses it otherwise."""
+    return any(isinstance(one.value, x509.AuthorityKeyIdentifier) for one in certificate.extensions)
+
+
 def new_key() -> Key:
     """On P-256."""
     return ec.generate_private_key(ec.SECP256R1())

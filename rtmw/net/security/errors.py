@@ -13,7 +13,9 @@ from typing import Final
 
 from rtmw.errors import RtmwError
 
-CAUSES: Final = ("no certificate", "no name", "unknown authority", "expired", "not yet valid", "revoked")
+CAUSES: Final = (
+    "no certificate", "no name", "unknown authority", "unfit certificate", "expired", "not yet valid", "revoked",
+)  # fmt: skip
 """Why a certificate is not trusted: the labels of counters."""
 
 

@@ -18,6 +18,7 @@ from rtmw.net.security.certificates import (
     invalid_now,
     is_authority,
     issuer_of,
+    says_key_of_signer,
 )
 from rtmw.net.security.errors import KeysError, NotTrusted
 from rtmw.net.security.folder import AUTHORITIES, NODE, check_folder, read_authorities, read_certificates, read_key
@@ -77,6 +78,11 @@ class Identity:
             raise KeysError(f"{path}: the certificate of {own.name} {invalid[1]}{todo}")
         if issuer_of(certificate, authorities) is None:
             raise KeysError(f"{path}: no authority in {folder / AUTHORITIES} has signed the certificate of {own.name}")
+        if not says_key_of_signer(certificate):
+            raise KeysError(
+                f"{path}: in the certificate of {own.name} the key id of its authority is missing, so peers refuse it: "
+                "sign it with rtmw node keys sign, or with the extension authorityKeyIdentifier"
+            )
         return cls(folder, own, tuple(authorities), frozenset(revoked))
 
     def is_other(self, before: Identity | None) -> bool:

@@ -15,13 +15,24 @@ _VERIFIED: Final = {
     10: ("expired", f"the peer's certificate has expired ({_CLOCKS}, if it should not): renew it on the peer's host"),
     7: ("unknown authority", "the peer's certificate is not signed by the authority that it names: an authority of "
         "the same name, but with another key, has signed it; compare fingerprints with rtmw node keys show"),
+    85: ("unfit certificate", "in the peer's certificate the key id of its authority is missing, so nobody looks who "
+        "has signed it: sign it with rtmw node keys sign, or with the extension authorityKeyIdentifier"),
+    86: ("unfit certificate", "in the certificate of the peer's authority its own key id is missing: rtmw node keys "
+        "init makes one that has it, or the extension subjectKeyIdentifier"),
     47: ("unknown authority", "the peer's name is of another site than that of the authority that has signed it"),
 }  # fmt: skip
 """Codes of X509_verify_cert (x509_vfy.h) with a cause of errors.py."""
 _UNKNOWN: Final = (
     "unknown authority",
-    "no authority in ca.pem has signed the peer's certificate: compare fingerprints with rtmw node keys show",
+    "the peer's certificate is signed by another authority than those in ca.pem: compare fingerprints with rtmw node "
+    "keys show",
 )
+_UNFIT: Final = (
+    "unfit certificate",
+    "the peer's certificate, or that of its authority, is not made as it has to be: rtmw node keys makes others",
+)
+_WITHOUT_SIGNER: Final = (2, 18, 19, 20, 21, 29, 30, 31)
+"""Codes that say: it is signed by none of those that are trusted. All further ones say that a certificate is unfit."""
 
 _ALERTS: Final = {
     "CERTIFICATE_REQUIRED": "the peer wants a certificate, and this end has shown none",
@@ -62,7 +73,8 @@ def in_words(error: Exception, now: float | None = None) -> tuple[str, str]:
 
 def _found(error: Exception) -> tuple[str, str]:
     if isinstance(error, ssl.SSLCertVerificationError):
-        cause, text = _VERIFIED.get(error.verify_code, _UNKNOWN)
+        otherwise = _UNKNOWN if error.verify_code in _WITHOUT_SIGNER else _UNFIT
+        cause, text = _VERIFIED.get(error.verify_code, otherwise)
         return cause, f"{text} (OpenSSL: {error.verify_message})"
     is_hung_up = isinstance(error, ConnectionError) and not str(error)  # of asyncio, which has no number for it
     if is_hung_up or isinstance(error, ssl.SSLZeroReturnError | ssl.SSLEOFError):

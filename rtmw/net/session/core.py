@@ -22,6 +22,7 @@ from rtmw.net.session.hearing import hear, resume
 from rtmw.net.session.state import State
 from rtmw.net.session.terms import Agreed, Terms
 from rtmw.net.session.timing import Timing
+from rtmw.units import duration
 
 SIGN_OF_LIFE: Final = 1024
 """Bytes of a frame that is not whole after which the peer counts as heard: more than its PINGs and PONGs of a lease. A
@@ -119,11 +120,11 @@ class Core:
     def _timer(self, _: e.Timer, now: float) -> None:
         self.timing.fired(now)
         if self.timing.is_lost(now):
-            words = f"nothing was heard of the peer for the lease of {self.timing.lease:g} s"
+            words = f"nothing was heard of the peer for the lease of {duration(self.timing.lease)}"
             self._say_bye(Code.LEASE, words)
             self._close(Code.LEASE, words)
         elif self._connection is not None and self.timing.is_silent(now):
-            words = f"nothing was heard on the connection for {self.timing.lease / 2:g} s, half the lease"
+            words = f"nothing was heard on the connection for {duration(self.timing.lease / 2)}, half the lease"
             self._say_bye(Code.SILENT, words)
             self._cut(Code.SILENT, words)
         elif self._connection is not None:

@@ -62,6 +62,21 @@ def test_after_a_cut_longer_than_the_lease_the_peer_is_gone_and_another_link_beg
         assert taker.receive(timeout=PATIENCE).value == b"after"
 
 
+def test_both_ends_act_on_the_shorter_lease_of_the_two_also_when_a_reload_makes_it_shorter(cabled: Cabled) -> None:
+    pair, cable = cabled
+    pair.link["hub"] = pair.link["press"] = "lease = 600.0\n"
+    pair.start().wait_up()
+    assert [pair.peers(name)[0]["lease"] for name in pair.hosts] == [600.0, 600.0]
+    pair.link["press"] = "lease = 1.0\n"
+    pair.reload("press")
+    wait_until(lambda: all(pair.peers(name)[0]["lease"] == 1.0 for name in pair.hosts), "both know it")
+    pair.wait_up()
+    cable.cut(stays_down=True)
+    for name, whose in (("hub", "the peer's"), ("press", "the")):
+        words = f"is over: it was cut for longer than {whose} lease of 1 s"
+        wait_until(lambda name=name, words=words: words in pair.hosts[name].said, "the end")  # type: ignore[misc]
+
+
 def test_kept_messages_come_once_also_when_another_link_has_begun(cabled: Cabled) -> None:
     pair, cable = cabled
     for name in pair.hosts:

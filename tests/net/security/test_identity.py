@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 
 from rtmw.net.security import certificates as c
 from rtmw.net.security import folder as files
@@ -322,3 +324,41 @@ def test_a_damaged_file_is_told_and_its_content_is_not_shown(site: Site, data: b
 def test_an_identity_shows_no_key(site: Site, hub: Identity) -> None:
     secret = (hub.folder / NODE).read_text().splitlines()[1]
     assert secret not in repr(hub)
+
+
+def without(certificate: c.Certificate, extension: type[x509.ExtensionType], key: c.Key) -> c.Certificate:
+    """The certificate, signed again with this key, but for one extension."""
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(certificate.subject)
+        .issuer_name(certificate.issuer)
+        .public_key(certificate.public_key())
+        .serial_number(certificate.serial_number)
+        .not_valid_before(certificate.not_valid_before_utc)
+        .not_valid_after(certificate.not_valid_after_utc)
+    )
+    for one in certificate.extensions:
+        if not isinstance(one.value, extension):
+            builder = builder.add_extension(one.value, one.critical)
+    return builder.sign(key, hashes.SHA256())
+
+
+def test_a_certificate_without_the_key_id_of_its_authority_is_told_from_one_of_another_authority(
+    site: Site, hub: Identity, tmp_path: Path
+) -> None:
+    other = Site(tmp_path / "other", site.name).node("rtmw://plant/press-7")
+    here, _ = handshake(hub.server_context(), knowing(other, site).client_context())
+    assert words(here)[0] == "unknown authority"
+    assert "is signed by another authority" in words(here)[1]
+    keys = site.keys("rtmw://plant/press-8")
+    mine = Identity.load(keys)
+    pem = (keys / NODE).read_bytes()
+    bare = without(x509.load_pem_x509_certificate(pem), x509.AuthorityKeyIdentifier, site.key)
+    put(keys / NODE, pem[: pem.index(b"-----BEGIN CERTIFICATE")] + c.pem([bare]))
+    here, there = handshake(hub.server_context(), mine.client_context())
+    assert words(here)[0] == "unfit certificate"
+    assert "the key id of its authority is missing" in words(here)[1]
+    assert "authority in ca.pem" not in words(here)[1]
+    assert "its log has the reason" in words(there)[1]
+    with pytest.raises(KeysError, match="the key id of its authority is missing, so peers refuse it"):
+        Identity.load(keys)
