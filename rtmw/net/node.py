@@ -38,6 +38,7 @@ from rtmw.net.dds.network import Network, NetworkChanged, choose, lead
 from rtmw.net.dds.predecessor import Farewells, dead_predecessors, last_documents
 from rtmw.net.dds.roster import Rosters, crossing_edges
 from rtmw.net.dds.standstill import Standstills
+from rtmw.net.dds.unsent import UnsentNews
 from rtmw.net.ending import Ending
 from rtmw.net.hearing import hearing
 from rtmw.net.janitor import Janitor
@@ -186,6 +187,7 @@ class Node:
         self._keeper = Keeper(participant, self._bridge, loop, self._refusals)
         self._beacons = Beacons(participant, self.settings.domain, loop, self._refusals)
         before = documents[-1].get("standstills") if documents and self._begins_anew else None
+        self._unsent = UnsentNews(participant, self._bridge, self._refusals)
         self._standstills = Standstills(participant, self._bridge, self._refusals, before)
         self._rosters = Rosters(participant, host, self.settings.domain, self._refusals)
         self._status = Status(self._bridge, self._beacons, self._rosters, self._interfaces, self._links)
@@ -215,6 +217,7 @@ class Node:
                 self._janitor.close()
                 self._keeper.close()
                 self._bridge.close()
+                self._unsent.tell()
                 self._beacons.close()
                 del kept, participant
                 log_what_it_said(log)
@@ -282,6 +285,7 @@ class Node:
             self._status.see(changed)
             with barrier("step"):
                 self._standstills.step()
+                self._unsent.step()
                 self._status.see(self._bridge.step(bus.topics, changed))
                 self._farewells.tell(self._bridge.discovery.participants, again=False)
             with barrier("link"):
@@ -294,6 +298,7 @@ class Node:
                     self._bridge.give_back(self._links.refused)
                     self._beacons.send()
                     self._standstills.tell()
+                    self._unsent.tell()
                     self._see_silence()
                     self._engine.clocks(clocks.measured(self._beacons.peers.values(), self._bridge.discovery))
                     self._tell_roster(domain)

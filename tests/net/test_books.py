@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 import rtmw
 from rtmw import Reliability
-from tests.net.hosts import PATIENCE, Host, wait_until
+from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
 from tests.net.ways import BOTH_WAYS, LINK
 
 SHORT = ("--lease", "1")
@@ -36,14 +37,18 @@ class Stream:
             self._topic, domain=here.domain, reliability=self._offered, history=self.history, max_blocking=PATIENCE
         )
 
-    def send(self, count: int = 1) -> None:
+    def send(self, count: int = 1, lifetime: float | None = None) -> None:
         for _ in range(count):
-            assert self.publisher.publish(b"%d" % self.sent)
+            assert self.publisher.publish(b"%d" % self.sent, lifetime=lifetime)
             self.sent += 1
+
+    def take(self) -> int:
+        self.got += [int(sample.value) for sample in self.subscriber.take_many(10_000)]
+        return len(self.got)
 
     def reaches(self) -> bool:
         """Has its subscriber the last of all? Another one is sent each time that it has not."""
-        self.got += [int(sample.value) for sample in self.subscriber.take_many(10_000)]
+        self.take()
         if self.got and self.got[-1] == self.sent - 1:
             return True
         self.send()
@@ -91,6 +96,38 @@ def test_what_was_published_is_received_or_counted_though_nodes_die(
         assert len(stream.got) == len({*stream.got})
         assert stream.sent - sent == len(stream.got) - got + stream.told() - told, stream.publisher.topic
     assert all(stream.told() > told for stream, (_, _, told) in zip(streams, before, strict=True))
+
+
+@BOTH_WAYS
+def test_what_expires_before_it_leaves_is_counted_so(hosts: tuple[Host, Host], streams: list[Stream]) -> None:
+    before = [(stream.sent, len(stream.got), stream.told()) for stream in streams]
+    halt(hosts[0])
+    for stream in streams[: len(PAIRS)]:
+        stream.send(20, lifetime=0.001)
+    go_on(hosts[0])
+    for stream, (sent, got, told) in zip(streams, before, strict=True):
+        wait_until(stream.reaches, "no stream again")
+        balance = partial(_balance, stream, sent - got - told)
+        wait_until(lambda balance=balance: balance() == 0, f"{stream.publisher.topic}: {balance()} untold")
+    assert all(stream.subscriber.stats().expired == 20 for stream in streams[: len(PAIRS)])
+
+
+def _balance(stream: Stream, before: int) -> int:
+    stream.take()
+    return stream.sent - len(stream.got) - stream.told() - before
+
+
+@BOTH_WAYS
+def test_what_is_thinned_before_it_leaves_is_counted_so(pair: tuple[Host, Host]) -> None:
+    stream = Stream(*pair, Reliability.ADAPTIVE, Reliability.ADAPTIVE)
+    stream.subscriber.close()
+    stream.subscriber = rtmw.Subscriber(stream.publisher.topic, domain=pair[1].domain, depth=10_000, min_interval=0.2)
+    wait_until(stream.reaches, "no stream")
+    before = _balance(stream, 0)
+    stream.send(100)
+    wait_until(lambda: _balance(stream, before) == 0, "some are neither received nor counted")
+    assert stream.subscriber.stats().thinned >= 90
+    assert pair[0].crossed("out", stream.publisher.topic)["thinned"] >= 90
 
 
 @BOTH_WAYS

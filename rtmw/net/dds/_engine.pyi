@@ -226,6 +226,10 @@ class Route:
         """Inbound: the sequence up to which samples of this DDS participant (GUID) have come; 0: none has. None: some
         wait for room on the bus, or for a handover."""
 
+    def unsent(self, expired: int, thinned: int, /) -> None:
+        """Inbound: subscribers that were here when this was called last did not get so many messages, by cause, which
+        the other node has not sent."""
+
     def newest(self) -> bytes:
         """Inbound: what it has brought of which publishers, for the next route of its lane (dedup.c)."""
 

@@ -361,6 +361,17 @@ static void Route_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
+static PyObject *Route_unsent(PyObject *object, PyObject *args)
+{
+    struct inbound *i = ((Route *)object)->inbound;
+    unsigned long long expired, thinned;
+    if (!PyArg_ParseTuple(args, "KK", &expired, &thinned)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    if (i) inbound_unsent(i, (rtmw_lost){.expired = expired, .thinned = thinned});
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, NULL},
                                       {"total", Route_total, METH_NOARGS, NULL},
                                       {"delivered", Route_delivered, METH_NOARGS, NULL},
@@ -376,6 +387,7 @@ static PyMethodDef route_methods[] = {{"counters", Route_counters, METH_NOARGS, 
                                       {"last", Route_last, METH_NOARGS, NULL},
                                       {"reached", Route_reached, METH_O, NULL},
                                       {"newest", Route_newest, METH_NOARGS, NULL},
+                                      {"unsent", Route_unsent, METH_VARARGS, NULL},
                                       {"want_old", Route_want_old, METH_O, NULL},
                                       {"hand_over", Route_hand_over, METH_VARARGS, NULL},
                                       {"close", Route_close, METH_NOARGS, NULL},

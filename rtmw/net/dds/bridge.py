@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -33,6 +34,8 @@ log = logging.getLogger("rtmw.node")
 
 OutKey = tuple[str, int, Reliability, bool]
 """A topic, the identity of the type of its messages, the reliability, and whether it is for plain programs."""
+LaneKey = tuple[int, int]
+"""The number of a topic and type among nodes, and a reliability."""
 InKey = tuple[str, int, Lane]
 """A topic, the identity of the type of its messages, and the lane."""
 
@@ -66,6 +69,7 @@ class Bridge:
         self.peer_rates = PeerRates(engine)
         self.peer_rates.set(settings.peer_rates)
         self.outgoing, self.incoming = ByTopic[OutKey, Outgoing](), ByTopic[InKey, Incoming]()
+        self._unsent: dict[LaneKey, Counter[str]] = {}
         self._newest: dict[InKey, bytes] = {}
         """How far lanes that keep messages have brought them to the bus; it keeps them though the route is closed."""
         self.ended = {"out": Ended(), "in": Ended()}
@@ -170,7 +174,18 @@ class Bridge:
         out = {key: route for key, route in self.outgoing.items() if route.has_moved()}
         for route in out.values():
             route.tell_missed()
+            self._note_unsent(route)
         return {*out, *(key for key, route in self.incoming.items() if route.has_moved())}
+
+    def unsent(self) -> dict[LaneKey, Counter[str]]:
+        """What expired, or was thinned, before it was sent, since this was asked last; as far as `moved` has seen."""
+        unsent, self._unsent = self._unsent, {}
+        return unsent
+
+    def _note_unsent(self, route: Outgoing) -> None:
+        counts = Counter() if route.is_plain else route.unsent()
+        if counts.total():
+            self._unsent.setdefault((route.number, int(route.offer.reliability)), Counter()).update(counts)
 
     def give_back(self, refused: int) -> None:
         """To be called once a second: when a crowd of topics has ended, of endpoints elsewhere, or of connections to
@@ -278,6 +293,7 @@ class Bridge:
     def _end_outgoing(self, key: OutKey, park_ns: int = 0) -> None:
         route = self.outgoing.pop(key)
         if route is not None:
+            self._note_unsent(route)
             self.ended["out"].add(key[0], route.close(park_ns))
 
     # ---- in ----

@@ -30,11 +30,14 @@ class Channel:
         longest: int,
         refusals: Refusals,
         keeps: int = 0,
+        is_reliable: bool = False,
     ) -> None:
         """`kind`: an IdlStruct class. `longest`: bytes of a sample that is read. `keeps`: of so many
-        writers the last sample is brought reliably, also to a reader that comes later; 0: best effort."""
-        kept = (Policy.Reliability.Reliable(0), Policy.Durability.TransientLocal)
-        common = (*(kept if keeps else (Policy.Reliability.BestEffort,)), Policy.IgnoreLocal.Participant)
+        writers the last sample is brought reliably, also to a reader that comes later. `is_reliable`: samples are
+        brought reliably to readers that are there; neither: best effort."""
+        reliable = Policy.Reliability.Reliable(0) if keeps or is_reliable else Policy.Reliability.BestEffort
+        durable = (Policy.Durability.TransientLocal,) if keeps else ()
+        common = (reliable, *durable, Policy.IgnoreLocal.Participant)
         topic = Topic(participant, name, kind)
         self._name, self._kind, self._longest, self._refusals = name, resolve(kind), longest, refusals
         last = Policy.History.KeepLast(1 if keeps else _KEPT)

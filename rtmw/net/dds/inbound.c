@@ -352,6 +352,14 @@ void inbound_retry(struct inbound *i)
     unlock(&i->lock, LOCK_ROUTE);
 }
 
+void inbound_unsent(struct inbound *i, rtmw_lost unsent)
+{
+    lock(&i->lock, LOCK_ROUTE);
+    rtmw_publisher_lost(i->publisher, unsent, i->unsent_ns);
+    i->unsent_ns = now_monotonic_ns();
+    unlock(&i->lock, LOCK_ROUTE);
+}
+
 uint64_t inbound_held(struct inbound *i)
 {
     lock(&i->lock, LOCK_ROUTE);
@@ -363,6 +371,7 @@ uint64_t inbound_held(struct inbound *i)
 int inbound_open(struct inbound *i)
 {
     pthread_mutex_init(&i->lock, NULL);
+    i->unsent_ns = now_monotonic_ns();
     watch(i);
     i->loan_receiver = loan_receiver_open(i);
     lock(&i->engine->lock, LOCK_ENGINE);

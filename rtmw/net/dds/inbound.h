@@ -69,9 +69,9 @@ struct inbound {
     struct newest newest_before[NEWEST_MOST], newest[NEWEST_MOST]; /* by the routes before this one; by this one, too */
     uint32_t newest_next, history; /* history: messages that the bus keeps of this lane */
     struct backlog backlog;
-    bool is_stuck; /* the engine counts it */
-    bool pausing;  /* others have been told to */
-    uint64_t told_ns;
+    bool is_stuck;               /* the engine counts it */
+    bool pausing;                /* others have been told to */
+    uint64_t told_ns, unsent_ns; /* unsent_ns: when it was told last what others have not sent, or opened */
     uint64_t received, bytes, lost, expired, malformed, corrupt, implausible, no_memory, delayed,
         overflowed; /* locked */
     uint64_t uncopied, unchecked;
@@ -87,7 +87,8 @@ struct inbound {
 int inbound_open(struct inbound *);
 void inbound_close(struct inbound *);
 void inbound_retry(struct inbound *);
-uint64_t inbound_held(struct inbound *); /* samples that wait for room on the bus, or for a handover */
+void inbound_unsent(struct inbound *, rtmw_lost); /* another node has not sent these */
+uint64_t inbound_held(struct inbound *);          /* samples that wait for room on the bus, or for a handover */
 void inbound_on_data(dds_entity_t reader, void *inbound);
 void inbound_move(struct inbound *); /* the route's lock is held, as for the next five */
 void inbound_tell_stuck(struct inbound *);

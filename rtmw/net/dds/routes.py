@@ -90,7 +90,7 @@ class Outgoing(_Ending):
         """Of writers: the handles of their readers, and what those are, as far as it was looked up."""
         self._before: Counter[str] = Counter()
         """Counters of routes that have been closed since."""
-        self._told_missed = 0
+        self._told_missed, self._unsent = 0, Counter[str]()
         self._total = -1
         self._kept: dict[str, tuple[str, int]] = {}
         """Regions of nodes that have ended and may be back (leaving.py): the participant that read here, and until when
@@ -294,6 +294,12 @@ class Outgoing(_Ending):
         """Messages that it has taken from the bus, and not sent."""
         return self._route.held() if self._route is not None else 0
 
+    def unsent(self) -> Counter[str]:
+        """What expired, or was thinned, before it was sent, since this was asked last."""
+        counted = self.counters()
+        before, self._unsent = self._unsent, Counter({cause: counted.get(cause, 0) for cause in ("expired", "thinned")})
+        return self._unsent - before
+
     def tell_missed(self) -> None:
         """Say in the log what the bus could not keep for this node since it was asked last."""
         missed = self.counters().get("missed", 0)
@@ -398,6 +404,10 @@ class Incoming(_Ending):
     def hears(self, participant: str) -> bool:
         """Does DDS take a writer of that participant to be matched with its reader?"""
         return any(guid[:_PREFIX] == participant[:_PREFIX] for guid in self.heard())
+
+    def unsent(self, expired: int, thinned: int) -> None:
+        """Subscribers here did not get so many messages, which the node that publishes them has not sent."""
+        self._route.unsent(expired, thinned)
 
     def newest(self) -> bytes:
         """How far the writers of its lane have been brought to the bus; for the route that comes after it."""

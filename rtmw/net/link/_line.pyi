@@ -253,6 +253,13 @@ class Route:
         others that is taken from the bus from now on; `topic_rate` holds over all lines of the Bus that carry the
         topic. Inbound: as those of `inbound`. 0 for bytes: no limit."""
 
+    def passed(self) -> tuple[int, int]:
+        """Outbound: how many messages had expired, and how many were thinned, of which the peer has got no number."""
+
+    def unsent(self, expired: int, thinned: int, /) -> None:
+        """Inbound: subscribers that were here when this was called last did not get so many messages, by cause, which
+        the peer has not sent."""
+
     def finish(self) -> None:
         """Outbound: take nothing more from the bus; `delivered` is true once all that was taken is acknowledged."""
 

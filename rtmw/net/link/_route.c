@@ -251,6 +251,27 @@ static PyObject *Route_limit(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *Route_passed(PyObject *object, PyObject *unused)
+{
+    const struct out *o = ((Route *)object)->out;
+    rtmw_subscriber_counters bus = {0};
+    (void)unused;
+    if (o) rtmw_subscriber_count(o->subscriber, &bus);
+    uint64_t expired = o ? load_relaxed(&o->expired) - load_relaxed(&o->dropped) : 0;
+    return Py_BuildValue("KK", (unsigned long long)(expired + bus.expired), (unsigned long long)bus.thinned);
+}
+
+static PyObject *Route_unsent(PyObject *object, PyObject *args)
+{
+    struct in *i = ((Route *)object)->in;
+    unsigned long long expired, thinned;
+    if (!PyArg_ParseTuple(args, "KK", &expired, &thinned)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    if (i) in_unsent(i, (rtmw_lost){.expired = expired, .thinned = thinned});
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 static PyObject *Route_finish(PyObject *object, PyObject *unused)
 {
     struct out *o = ((Route *)object)->out;
@@ -356,6 +377,8 @@ static PyMethodDef route_methods[] = {{"begin", Route_begin, METH_NOARGS, NULL},
                                       {"total", Route_total, METH_NOARGS, NULL},
                                       {"limit", Route_limit, METH_VARARGS, NULL},
                                       {"finish", Route_finish, METH_NOARGS, NULL},
+                                      {"passed", Route_passed, METH_NOARGS, NULL},
+                                      {"unsent", Route_unsent, METH_VARARGS, NULL},
                                       {"abandon", Route_abandon, METH_NOARGS, NULL},
                                       {"held", Route_held, METH_NOARGS, NULL},
                                       {"begins", Route_begins, METH_NOARGS, NULL},

@@ -40,6 +40,7 @@ from rtmw.net.link.messages import (
     Leaving,
     Open,
     Programs,
+    Unsent,
     Using,
     read,
 )
@@ -205,6 +206,7 @@ _HEARD: Final[dict[type, Callable[[Control, Any, int], None]]] = {
     Interest: lambda control, message, size: control.outgoing.hear_interest(message, size),
     Open: lambda control, message, size: control.incoming.hear_open(message, size),
     Close: lambda control, message, _: control.incoming.hear_close(message),
+    Unsent: lambda control, message, _: control.incoming.hear_unsent(message),
     Answer: lambda control, message, _: control.outgoing.hear_answer(message),
     Advertise: lambda control, message, size: control.incoming.hear_advertise(message, size),
     Denied: lambda control, message, _: control._of(message).hear_denied(message),

@@ -110,6 +110,14 @@ class DrainIn(NamedTuple):
     sent: int
 
 
+class TellIn(NamedTuple):
+    """Subscribers here did not get so many messages of it, which the peer has not sent."""
+
+    route: int
+    expired: int
+    thinned: int
+
+
 class CloseIn(NamedTuple):
     """Publish nothing more of it, from now on."""
 
@@ -131,8 +139,8 @@ class Over(NamedTuple):
 
 
 Effect = (
-    Say | OpenOut | AdjustOut | LeaveOut | PartOut | StayOut | DropOut | OpenIn | BeginIn | AdjustIn | DrainIn | CloseIn
-    | Denial | Over
+    Say | OpenOut | AdjustOut | LeaveOut | PartOut | StayOut | DropOut | OpenIn | BeginIn | AdjustIn | DrainIn
+    | TellIn | CloseIn | Denial | Over
 )  # fmt: skip
-INBOUND = (OpenIn, BeginIn, AdjustIn, DrainIn, CloseIn)
+INBOUND = (OpenIn, BeginIn, AdjustIn, DrainIn, TellIn, CloseIn)
 """Effects on routes of the peer."""

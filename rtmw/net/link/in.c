@@ -281,6 +281,15 @@ struct frame_ack in_ack(struct in *i)
 
 /* ---- from opening to closing ---- */
 
+/* The peer has not sent these since it said so last. */
+void in_unsent(struct in *i, rtmw_lost unsent)
+{
+    lock(&i->line->arriving, LOCK_ROUTE);
+    in_tell_since(i, unsent, i->unsent_ns);
+    i->unsent_ns = now_monotonic_ns();
+    unlock(&i->line->arriving, LOCK_ROUTE);
+}
+
 /* Sets the ceilings; refusals are told anew from now on. */
 void in_limit(struct in *i, struct ceilings ceilings)
 {
@@ -310,6 +319,7 @@ bool in_open(struct in *i)
         i->next = l->ins;
         l->ins = i;
         l->highest_in = i->number;
+        i->unsent_ns = now_monotonic_ns();
         l->in_count++;
         i->must_ack = true;
         store_relaxed(&l->acks_at_ns, 1);

@@ -18,6 +18,7 @@ from rtmw.net.link.messages import (
     Denied,
     Interest,
     Open,
+    Unsent,
     Wanted,
 )
 from rtmw.net.link.side import Refusal, Side
@@ -211,6 +212,13 @@ class IncomingRoutes:
             self._give_back(close.route)
         if self.routes.has_key(close.route):
             self._side.act(do.DrainIn(close.route, close.sent))
+
+    def hear_unsent(self, unsent: Unsent) -> None:
+        """Raises Violation for a route that was never opened."""
+        if unsent.route > self.last:
+            raise Violation(f"messages of route {unsent.route}, which was not opened, are not sent")
+        if self.routes.has_key(unsent.route):
+            self._side.act(do.TellIn(unsent.route, unsent.expired, unsent.thinned))
 
     def drained(self, number: int) -> None:
         """All that the peer has sent by a route is on the bus, or does not come any more."""

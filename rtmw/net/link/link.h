@@ -98,6 +98,7 @@ struct out {
         struct kept *again;        /* the first of them that is to be sent on these connections; NULL: none */
     } band[BANDS];
     uint64_t sent, bytes, expired, blocked, resent, withheld[REFUSALS];
+    uint64_t dropped; /* of those that expired: with a number, so that a DROP told the peer */
 };
 
 /* out.c. Open, stop, close: any thread without a lock. The others: under the lock of the line */
@@ -162,8 +163,8 @@ struct in {
         uint64_t publisher, newest_ns;
     } on_bus[ON_BUS]; /* newest messages of earlier routes on the bus, by publisher; 0: the rest is free */
     struct ceilings ceilings;
-    struct rate_limit rate; /* of these */
-    uint64_t received[BANDS], last_ns;
+    struct rate_limit rate;                       /* of these */
+    uint64_t received[BANDS], last_ns, unsent_ns; /* unsent_ns: when the peer said last what it has not sent */
     uint64_t own[BANDS]; /* of these the last that the band's own channel has brought: the twin may be ahead */
     uint64_t waits;      /* cost of what waits for room */
     uint32_t waiting;    /* messages of it */
@@ -210,6 +211,7 @@ void in_count_lost(struct in *, const struct frame_begin *, uint64_t now); /* me
 void in_tell(struct in *, rtmw_lost);                                      /* subscribers that are here now */
 /* Those that were here then: is one? Of a route without a publisher it is taken to be so, and told as soon as it has one. */
 bool in_tell_since(struct in *, rtmw_lost, uint64_t since_ns);
+void in_unsent(struct in *, rtmw_lost);                                    /* any thread without a lock */
 void in_expire(struct in *); /* a message that has come: counts it, and tells subscribers */
 bool in_has_room(const struct in *, const struct frame_begin *); /* false: no ACK has allowed it */
 bool in_begin(struct in *, const struct frame_begin *); /* checks ceilings, counts. false: it is not published */

@@ -14,7 +14,7 @@ from rtmw.net.link.control import Control
 from rtmw.net.link.exceeded import WAYS, Exceeded
 from rtmw.net.link.library import Connection, Line
 from rtmw.net.link.matching import Lane
-from rtmw.net.link.messages import Hello, Using, pack
+from rtmw.net.link.messages import COUNT_MOST, Hello, Unsent, Using, pack
 from rtmw.net.link.mouth import UNSAID_MOST, Mouth
 from rtmw.net.link.routes import In, Out
 from rtmw.net.link.said import Said
@@ -39,6 +39,8 @@ BROKEN: Final = 2
 """Of an event "down": the peer broke a rule of the wire."""
 TOLD: Final = 5
 """Likewise: the peer has said why."""
+_UNSENT_S: Final = 1.0
+"""How often a peer is told what was not sent to it."""
 
 
 class Linked:
@@ -81,6 +83,7 @@ class Linked:
         self._failed = Said[str]()
         """Kinds of effects of which the log has said that one could not be carried out."""
         self._again_at = CLOCK.monotonic() + AGAIN_S
+        self._tell_unsent_at = 0.0
         self._denied = Said[str]()
         """Topics of which the log has said that the peer denies them."""
 
@@ -175,10 +178,19 @@ class Linked:
         for number, out in [*self.out.items()]:
             if out.leave_by and (now >= out.leave_by or out.route.delivered()):
                 self._left(number)
+        if now >= self._tell_unsent_at:
+            self._tell_unsent_at = now + _UNSENT_S
+            for number, out in self.out.items():
+                self._tell_unsent(number, out)
         for number, into in [*self.into.items()]:
             if into.sent is not None and (now >= into.close_by or into.is_drained()):
                 self._do(self.control.drained(number))
         self._tell()
+
+    def _tell_unsent(self, number: int, out: Out) -> None:
+        unsent = out.unsent_since()
+        if any(unsent):
+            self._mouth.add(pack(Unsent(number, *(min(count, COUNT_MOST) for count in unsent))))
 
     def set_ns(self) -> int:
         """By how much the wall clock of this host was set since the steady one of its links began."""
@@ -362,6 +374,7 @@ class Linked:
             out.route.park(park_ns)
         out.route.stop()
         counted = out.route.counters()
+        self._tell_unsent(number, out)
         self._ended["out"].add(out.lane.topic, counted)
         out.route.close()
         return counted["sent"]
@@ -387,6 +400,9 @@ class Linked:
     def _do_drain_in(self, effect: do.DrainIn) -> None:
         into = self.into[effect.route]
         into.sent, into.close_by = effect.sent, CLOCK.monotonic() + self.lease
+
+    def _do_tell_in(self, effect: do.TellIn) -> None:
+        self.into[effect.route].route.unsent(effect.expired, effect.thinned)
 
     def _do_close_in(self, effect: do.CloseIn) -> None:
         self._close_in(effect.route)
@@ -418,6 +434,7 @@ _DO: Final[dict[type, Callable[[Linked, Any], None]]] = {
     do.BeginIn: Linked._do_begin_in,
     do.AdjustIn: Linked._do_adjust_in,
     do.DrainIn: Linked._do_drain_in,
+    do.TellIn: Linked._do_tell_in,
     do.CloseIn: Linked._do_close_in,
     do.Denial: Linked._do_denial,
     do.Over: Linked._do_over,

@@ -42,6 +42,8 @@ PARTS: Final = ("urgent", "bulk")
 TWIN: Final = "twin"
 """The connection for copies of urgent messages, which a line may have besides."""
 VERBS: Final = ("subscribe", "publish")
+COUNT_MOST: Final = (1 << 32) - 1
+"""Messages that one Unsent tells of."""
 CHANGED: Final = "changed"
 """Why a route is over that may be opened again with another number."""
 
@@ -170,6 +172,15 @@ class Close:
 
 
 @dataclass(frozen=True)
+class Unsent:
+    """Messages of a route that the sender was to carry and has not, since it said so last: subscribers count them."""
+
+    route: int
+    expired: int
+    thinned: int
+
+
+@dataclass(frozen=True)
 class Advertise:
     """The sender has publishers of a topic that the receiver may have, or no more."""
 
@@ -233,8 +244,8 @@ class Programs:
 
 
 Message = (
-    Hello | Join | Joined | Bye | Interest | Open | Answer | Close | Advertise | Denied | Allowed | Leaving | Clock
-    | Programs
+    Hello | Join | Joined | Bye | Interest | Open | Answer | Close | Unsent | Advertise | Denied | Allowed | Leaving
+    | Clock | Programs
 )  # fmt: skip
 
 
@@ -295,6 +306,7 @@ _FORMS: Final[dict[type, dict[str, Form]]] = {
     },
     Answer: {"route": ROUTE, "cause": TEXT, "why": TEXT},
     Close: {"route": ROUTE, "sent": NUMBER},
+    Unsent: {"route": ROUTE, "expired": whole(0, COUNT_MOST), "thinned": whole(0, COUNT_MOST)},
     Advertise: {"topic": NAME, "is_published": FLAG},
     Denied: {"topic": NAME, "cause": TEXT, "why": TEXT, "verb": one_of(VERBS)},
     Allowed: {"topic": NAME, "verb": one_of(VERBS)},

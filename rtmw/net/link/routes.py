@@ -28,8 +28,15 @@ class Out:
     """Depth and minimum interval."""
     leave_by: float = 0.0
     """CLOCK_MONOTONIC, when it is closed at the latest; 0: it is to stay."""
+    unsent: tuple[int, int] = (0, 0)
+    """Messages that had expired or were thinned, as the peer was told last."""
     park_ns: int = 0
     """Messages that it has not taken from the bus by then are kept for the next route, for so long."""
+
+    def unsent_since(self) -> tuple[int, int]:
+        """How many more there are than when this was asked last."""
+        before, self.unsent = self.unsent, self.route.passed()
+        return self.unsent[0] - before[0], self.unsent[1] - before[1]
 
     @property
     def topic(self) -> str:
