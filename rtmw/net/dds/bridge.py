@@ -183,8 +183,8 @@ class Bridge:
         return unsent
 
     def _note_unsent(self, route: Outgoing) -> None:
-        counts = Counter() if route.is_plain else route.unsent()
-        if counts.total():
+        counts = route.unsent()
+        if counts and not route.is_plain:
             self._unsent.setdefault((route.number, int(route.offer.reliability)), Counter()).update(counts)
 
     def give_back(self, refused: int) -> None:

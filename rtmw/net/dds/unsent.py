@@ -56,8 +56,8 @@ class UnsentNews:
             raise Refused(f"a node tells of {len(unsent.lanes)} lanes; at most {_LANES_MOST} are read")
         guid, told = self._channel.participant_of(writer), dict[LaneKey, Counter[str]]()
         for lane in unsent.lanes:
-            counts = {"expired": lane.expired, "thinned": lane.thinned}
-            told.setdefault((lane.topic, lane.reliability), Counter()).update(counts)
+            of = told.setdefault((lane.topic, lane.reliability), Counter())
+            of.update({"expired": lane.expired, "thinned": lane.thinned})
         for route in self._bridge.incoming:
             counts = told.get((route.number, int(route.lane.reliability)))
             if counts and not route.lane.is_plain and self._hears(route, guid):
