@@ -211,8 +211,8 @@ void in_count_lost(struct in *, const struct frame_begin *, uint64_t now); /* me
 void in_tell(struct in *, rtmw_lost);                                      /* subscribers that are here now */
 /* Those that were here then: is one? Of a route without a publisher it is taken to be so, and told as soon as it has one. */
 bool in_tell_since(struct in *, rtmw_lost, uint64_t since_ns);
-void in_unsent(struct in *, rtmw_lost);                                    /* any thread without a lock */
-void in_expire(struct in *); /* a message that has come: counts it, and tells subscribers */
+void in_unsent(struct in *, rtmw_lost); /* any thread without a lock */
+void in_expire(struct in *);            /* a message that has come: counts it, and tells subscribers */
 bool in_has_room(const struct in *, const struct frame_begin *); /* false: no ACK has allowed it */
 bool in_begin(struct in *, const struct frame_begin *); /* checks ceilings, counts. false: it is not published */
 /* Publishes, or lets it wait: a message that lies in the inbox, and one that was put together and is the route's then. */
