@@ -57,10 +57,9 @@ class Connection(asyncio.Protocol):
             self._server.refuse(self, "no agent of the settings connects from there")
 
     def data_received(self, data: bytes) -> None:
-        for frame in self.splitter.feed(data):
-            if not self.agent and not self._introduced(frame):
-                return
-            self._server.arrived(self, frame)
+        frames = self.splitter.feed(data)
+        if frames and (self.agent or self._introduced(frames[0])):
+            self._server.arrived(self, frames)
         if sum(self.splitter.bad.values()) > BAD_MOST:
             causes = ", ".join(f"{number} × {cause}" for cause, number in self.splitter.bad.items())
             self._server.refuse(self, f"what comes is no frames: {causes}")

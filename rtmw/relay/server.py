@@ -42,6 +42,7 @@ from rtmw.relay.machine import (
     Tick,
 )
 from rtmw.relay.policy import Policy
+from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Relay
 from rtmw.relay.store import Store
 
@@ -81,6 +82,8 @@ class Server:
         self._waiting: list[Effect] = []
         self._is_due = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = math.inf
+        """By the clock of the machine; infinity: none is set."""
         self._dials: dict[str, asyncio.Task[None]] = {}
         self._known: dict[int, asyncio.Future[None]] = {}
         self._listening: list[Listening] = []
@@ -141,9 +144,14 @@ class Server:
 
     # ---- steps ----
 
-    def step(self, event: Event) -> None:
+    def step(self, *events: Event) -> None:
+        """One after the other; their rows go to the record together."""
+        rows, effects = list[Row](), list[Effect]()
         try:
-            rows, effects = self.machine.step(event, CLOCK.monotonic(), CLOCK.wall_ns())
+            for event in events:
+                more, after = self.machine.step(event, CLOCK.monotonic(), CLOCK.wall_ns())
+                rows += more
+                effects += after
             if rows:
                 self.store.append(rows)
         except Exception as error:
@@ -156,13 +164,18 @@ class Server:
         self._set_timer()
 
     def _set_timer(self) -> None:
+        """A timer that is set for earlier stays: it finds nothing to do."""
         due = self.machine.due
+        if due >= self._timer_due:
+            return
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        if due < math.inf:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(0.0, due - CLOCK.monotonic()), self.step, Tick())
+        self._timer_due = due
+        self._timer = asyncio.get_running_loop().call_later(max(0.0, due - CLOCK.monotonic()), self._tick)
+
+    def _tick(self) -> None:
+        self._timer, self._timer_due = None, math.inf
+        self.step(Tick())
 
     async def _sync(self) -> None:
         while True:
@@ -236,8 +249,8 @@ class Server:
         if known is not None and not known.done():
             known.set_result(None)
 
-    def arrived(self, connection: Connection, frame: Frame) -> None:
-        self.step(Arrived(connection.number, frame))
+    def arrived(self, connection: Connection, frames: Iterable[Frame]) -> None:
+        self.step(*(Arrived(connection.number, frame) for frame in frames))
 
     def lost(self, connection: Connection) -> None:
         self._settle(connection)
