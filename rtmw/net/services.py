@@ -129,7 +129,7 @@ class Services:
 
     async def _keep(self, service: Service) -> None:
         backoff, said = Backoff(_FIRST_S, _MOST_S), ""
-        while True:
+        async for _ in backoff:
             code = await self._run(service, said)
             service.failures += 1
             if service.lasts:
@@ -137,7 +137,6 @@ class Services:
                 service.failures, said = 0, ""
             if said != (said := service.why or "no reason"):
                 log.warning("service %s ended (%d): %s; it starts again, until it goes on", service.name, code, said)
-            await asyncio.sleep(backoff.seconds())
 
     async def _run(self, service: Service, said: str) -> int:
         """One process, from start to end. Cancelled, it is told to end. `said`: the last reason in the log."""

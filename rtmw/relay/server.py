@@ -18,13 +18,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from rtmw.addresses import place_to_reach
 from rtmw.clock import CLOCK
 from rtmw.daemon_log import BOUNDED
 from rtmw.net.link.places import Listening
 from rtmw.net.security.names import user_name
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import PENDING, Door
+from rtmw.net.session.sockets import reach
 from rtmw.relay.connection import Connection, RelayGuest
 from rtmw.relay.frame import Frame
 from rtmw.relay.machine import (
@@ -274,14 +274,15 @@ class Server:
     async def _reach(self, agent: Agent) -> None:
         """Until there is a connection, or nothing waits for the agent any more."""
         backoff, loop, said = Backoff(_DIAL_FIRST_S, _DIAL_MOST_S), asyncio.get_running_loop(), ""
-        host, port = place_to_reach(agent.dial)
-        while self.store.state.queue(agent.name).waiting and not self.machine.is_connected(agent.name):
+        async for _ in backoff:
+            if not self.store.state.queue(agent.name).waiting or self.machine.is_connected(agent.name):
+                return
             try:
                 async with asyncio.timeout(_REACH_S):
-                    await loop.create_connection(lambda: Connection(self, lambda: [agent], agent.dial), host, port)
+                    sock = await reach(agent.dial)
+                    await loop.create_connection(lambda: Connection(self, lambda: [agent], agent.dial), sock=sock)
                 return
             except (OSError, TimeoutError) as error:
                 words = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no answer"
                 if said != (said := words):
                     log.warning("%s at %s is not reached: %s", agent.name, agent.dial, words, extra=BOUNDED)
-            await asyncio.sleep(backoff.seconds())

@@ -23,6 +23,7 @@ import psutil
 from rtmw.addresses import bracketed, parts, place_to_listen
 from rtmw.net.dds.discovery import Program
 from rtmw.net.session.backoff import Backoff
+from rtmw.net.session.hello import chooses
 
 if TYPE_CHECKING:
     from rtmw.net.link.links import Links
@@ -141,15 +142,16 @@ class FoundNodes:
             self.why.pop(place, None)
 
     async def _keep(self, found: Found) -> None:
-        mine = self._links.register.mine.node
+        mine, peer = self._links.register.mine.node, found.key[1]
+        if mine == peer:
+            return
         backoff = Backoff(longest=LONGEST_S)
-        while mine != found.key[1]:
-            if mine.bytes > found.key[1].bytes:
+        async for _ in backoff:
+            if not chooses(mine, peer):
                 await asyncio.sleep(AFTER_S)
             await self._while_up(found)
             if await self._dial(found):
                 backoff.reset()
-            await asyncio.sleep(backoff.seconds())
 
     async def _while_up(self, found: Found) -> None:
         if self._links.is_up(found.key):

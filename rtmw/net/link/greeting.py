@@ -12,18 +12,20 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from rtmw.errors import RtmwError, SessionError
 from rtmw.net.link.messages import PARTS, TWIN, Hello, Join, Joined, Message
-from rtmw.net.link.places import reach
 from rtmw.net.link.register import PeerKey
 from rtmw.net.link.talk import Talk
 from rtmw.net.security.identity import Peer
-from rtmw.net.session.errors import Code, Violation
+from rtmw.net.session.door import NodeGuest
+from rtmw.net.session.errors import Code, NotGreeted, Violation
 from rtmw.net.session.meetings import PATIENCE
-from rtmw.net.session.sockets import FIRST, first_bytes, is_plausible
+from rtmw.net.session.sockets import look, reach
 
 if TYPE_CHECKING:
     from rtmw.net.link.links import Links
@@ -73,24 +75,29 @@ async def dial(links: Links, place: str) -> Greeted:
 
     Raises OSError, TlsError and RtmwError, each of which says why there is no link.
     """
-    talks, greeted = list[Talk](), list[Greeted]()
+    async with dialling() as talks:
+        who, other = [await greet(links, talks, place) for _ in PARTS]
+        if (who.key, who.hello.incarnation) != (other.key, other.hello.incarnation):
+            raise SessionError("two connections to this address have reached two nodes", Code.REFUSED)
+        check_certificate(who, other)
+        if links.is_up(who.key):
+            return who
+        line = links.register.begin(who.key)
+        try:
+            await _join(links, who, talks, line)
+        finally:
+            links.register.over(who.key)
+        return who
+
+
+@asynccontextmanager
+async def dialling() -> AsyncGenerator[list[Talk], None]:
+    """Connections that `greet` makes, for PATIENCE at most: a line has them, or the peer hears why not and they close.
+    Raises SessionError for a Violation."""
+    talks = list[Talk]()
     try:
         async with asyncio.timeout(PATIENCE):
-            for _ in PARTS:
-                talks.append(Talk(asyncio.get_running_loop(), await reach(place), links.client_context))
-                greeted.append(await greet(links, talks[-1], place))
-            who, other = greeted
-            if (who.key, who.hello.incarnation) != (other.key, other.hello.incarnation):
-                raise SessionError("two connections to this address have reached two nodes", Code.REFUSED)
-            check_certificate(who, other)
-            if links.is_up(who.key):
-                return who
-            line = links.register.begin(who.key)
-            try:
-                await _join(links, who, talks, line)
-            finally:
-                links.register.over(who.key)
-            return who
+            yield talks
     except Violation as error:
         for talk in talks:
             await talk.bye(error.code, str(error))
@@ -104,13 +111,16 @@ async def dial(links: Links, place: str) -> Greeted:
             talk.close()
 
 
-async def greet(links: Links, talk: Talk, address: str) -> Greeted:
+async def greet(links: Links, talks: list[Talk], place: str) -> Greeted:
+    """Connect once; the connection is added to `talks`."""
+    talk = Talk(asyncio.get_running_loop(), await reach(place), links.client_context)
+    talks.append(talk)
     await talk.shake()
     name, certificate = links.who_is(talk)
     await talk.say(talk.introduced(links.register.mine))
     hello = await expect(talk, Hello)
     talk.meet(hello)
-    who = Greeted(hello, name, certificate, address, True)
+    who = Greeted(hello, name, certificate, place, True)
     links.check(who)
     return who
 
@@ -137,47 +147,31 @@ async def _answers(talks: list[Talk]) -> list[Joined]:
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-class LinkGuest:
+class LinkGuest(NodeGuest):
     """A connection that was accepted, until a line has it: as one of two, or as a twin."""
 
     def __init__(self, links: Links, place: str, sock: socket.socket, address: str) -> None:
         """`address`: where it comes from, or the user who has connected at the Unix socket `place`."""
-        self._links, self._socket, self._address = links, sock, address
+        super().__init__(sock)
+        self._links, self._address = links, address
         self._is_unix = sock.family == socket.AF_UNIX
         self._place = place if self._is_unix else address
         self._talk: Talk | None = None
 
     def over(self) -> None:
-        self._socket.close()
+        self.socket.close()
         if self._talk is not None:
             self._talk.close()
 
-    async def greet(self) -> None:
-        """From the first bytes on."""
-        links = self._links
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await self._let_in()
-        except TimeoutError:
-            links.refuse(self._address, "too slow", SessionError("it took too long to say who it is", Code.SILENT))
-        except Violation as error:
-            links.refuse(self._address, "refused", SessionError(str(error), error.code))
-            if self._talk is not None:
-                await self._talk.bye(error.code, str(error))
-        except RtmwError as error:  # also TlsError
-            links.refuse(self._address, "refused", error)
-            if self._talk is not None:
-                await self._talk.bye(Code.REFUSED, str(error))
-        except OSError as error:
-            links.refuse(self._address, "connection lost", error)
+    async def refuse(self, cause: str, error: Exception) -> None:
+        self._links.refuse(self._address, cause, error)
+        if self._talk is not None and isinstance(error, RtmwError) and not isinstance(error, NotGreeted):
+            await self._talk.bye(error.code if isinstance(error, SessionError) else Code.REFUSED, str(error))
 
-    async def _let_in(self) -> None:
-        links, sock = self._links, self._socket
-        sock.setblocking(False)
+    async def let_in(self) -> None:
+        links, sock = self._links, self.socket
         if links.server_context is not None and not self._is_unix:  # no TLS state before a plausible record header
-            first = await first_bytes(sock)
-            if len(first) < FIRST or not is_plausible(first, tls=True):
-                raise SessionError("what came is no TLS" if first else "it said nothing", Code.REFUSED)
+            await look(sock, tls=True)
         self._talk = talk = Talk(asyncio.get_running_loop(), sock, links.server_context)
         await talk.shake()
         name, certificate = links.who_is(talk)

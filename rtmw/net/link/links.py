@@ -350,12 +350,11 @@ class Links:
     async def _keep(self, place: str) -> None:
         """Dial whenever no link is there with the node at that place."""
         backoff = Backoff()
-        while True:
+        async for _ in backoff:
             who = await self.attempt(place, self.why)
             if who is not None:
                 backoff.reset()
                 await self.while_linked(place, who.key)
-            await asyncio.sleep(backoff.seconds())
 
     async def attempt(self, place: str, why: dict[str, str]) -> Greeted | None:
         """Dial once. None: there is no link; `why` says why not, by the place, and so does the log."""

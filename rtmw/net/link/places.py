@@ -1,4 +1,4 @@
-"""Places of `[link]`: where a node listens and whom it dials, over TCP or at a Unix socket of this host.
+"""Places of `[link]` where a node listens, over TCP or at a Unix socket of this host.
 
 At a Unix socket the kernel says which user is at the other end (SO_PEERCRED): such a link needs no keys, and everybody
 who reaches the file may connect. Its rules are those for `uid:NUMBER`.
@@ -6,23 +6,18 @@ who reaches the file may connect. Its rules are those for `uid:NUMBER`.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import stat
-from asyncio.staggered import staggered_race
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
-from rtmw.addresses import place_to_listen, place_to_reach, unix_path
+from rtmw.addresses import place_to_listen, unix_path
 from rtmw.disk import DISK
 from rtmw.locks import FileLock
 from rtmw.net.claim import NodeError
 
 BACKLOG: Final = 128
-NEXT_ADDRESS_S: Final = 0.25
-"""After which the next address of a name is tried, too, while the one before has not answered (RFC 8305)."""
 _EVERYBODY: Final = 0o666
 """The rules say who may do what; the mode of its folder says who reaches the file."""
 
@@ -132,29 +127,3 @@ def _is_alive(path: str) -> bool:
         except OSError:  # its queue is full, or it is of another kind
             return True
         return True
-
-
-async def reach(place: str) -> socket.socket:
-    """A connection to this place: to the first of its addresses that answers. Raises OSError."""
-    loop, path = asyncio.get_running_loop(), unix_path(place)
-    if path is not None:
-        return await _connect(socket.AF_UNIX, path)
-    host, port = place_to_reach(place)
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    tries = [partial(_connect, socket.AddressFamily(family), address) for family, _, _, _, address in found]
-    reached: socket.socket | None
-    reached, _, errors = await staggered_race(tries, NEXT_ADDRESS_S)
-    if reached is None:
-        raise next((error for error in errors if error is not None), OSError(f"{place} has no address"))
-    return reached
-
-
-async def _connect(family: socket.AddressFamily, address: object) -> socket.socket:
-    loop, sock = asyncio.get_running_loop(), socket.socket(family, socket.SOCK_STREAM)
-    sock.setblocking(False)
-    try:
-        await loop.sock_connect(sock, address)  # type: ignore[arg-type]
-    except BaseException:
-        sock.close()
-        raise
-    return sock

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from rtmw.net.link.messages import VERSION, Hello, Join, Joined
+from rtmw.net.link.messages import Hello, Join, Joined
 from rtmw.net.session.errors import Code, Violation
+from rtmw.net.session.hello import chooses, version_of
+from rtmw.net.session.meetings import PEERS_OF_A_NAME
 
 PEERS_MOST: Final = 1000
-OF_A_NAME: Final = 64
-"""Nodes that one certificate may bring at a time."""
 
 PeerKey = tuple[str, UUID]
 """The identity of a peer: the name in its certificate (empty: it has none), and the UUID that it says. A UUID alone is
@@ -44,21 +44,14 @@ class Register:
 
     def check(self, peer: Hello, name: str) -> None:
         """May this peer have a line, by what its hello says? Raises Violation."""
-        if peer.node == self.mine.node:
-            raise Violation("the node has reached itself: the address is its own", Code.ITSELF)
-        if not peer.lowest <= VERSION <= peer.highest:
-            raise Violation(
-                f"no version in common: {VERSION} here, {peer.lowest} to {peer.highest} at the peer; install the same "
-                "version of rtmw at both",
-                Code.VERSION,
-            )
+        version_of(self.mine, peer)
         held = self.held.get((name, peer.node))
         if held is not None and peer.incarnation < held.peer.incarnation:
             raise Violation("a later life of the node is here already", Code.SUPERSEDED)
         if held is None and len(self.held) >= PEERS_MOST:
             raise Violation(f"{PEERS_MOST} nodes are here already", Code.REFUSED)
-        if held is None and name and sum(other == name for other, _ in self.held) >= OF_A_NAME:
-            raise Violation(f"{OF_A_NAME} nodes with the name {name} are here already", Code.REFUSED)
+        if held is None and name and sum(other == name for other, _ in self.held) >= PEERS_OF_A_NAME:
+            raise Violation(f"{PEERS_OF_A_NAME} nodes with the name {name} are here already", Code.REFUSED)
 
     def begin(self, peer: PeerKey) -> int:
         """This node dials the peer, which has said hello. The line that both may hold; 0: none. Raises Violation when
@@ -77,7 +70,7 @@ class Register:
         """The peer has dialled, and both its connections are here. Raises Violation."""
         self.check(peer, name)
         key = (name, peer.node)
-        if key in self._greeted and self.mine.node.bytes < peer.node.bytes:
+        if key in self._greeted and chooses(self.mine.node, peer.node):
             raise Violation("both nodes have dialled; the connections of the other one are used", Code.REPLACED)
         held = self.held.get(key)
         if held is not None and held.number == join.line and held.peer.incarnation == peer.incarnation:

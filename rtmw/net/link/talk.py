@@ -21,7 +21,7 @@ from rtmw.errors import RtmwError, SessionError
 from rtmw.net.link.library import Connection, Context
 from rtmw.net.link.messages import Bye, Hello, Message, pack, read
 from rtmw.net.session.errors import Violation
-from rtmw.net.session.sockets import user_of
+from rtmw.net.session.sockets import ready, user_of
 
 LEAVE_S: Final = 1.0
 UNREAD_MOST: Final = 1 << 16
@@ -62,13 +62,13 @@ class Talk:
     async def shake(self) -> None:
         """TLS; without, nothing."""
         while (what := self.connection.handshake()) != "done":
-            await self._ready(what)
+            await ready(self.connection.fileno(), what)
 
     async def say(self, message: Message) -> None:
         """Give it to the kernel."""
         self.connection.say(pack(message))
         while (what := self.connection.flush()) != "done":
-            await self._ready(what)
+            await ready(self.connection.fileno(), what)
 
     async def hear(self) -> Message:
         """The next message that is known here. Raises SessionError for Bye, and for what is no message."""
@@ -79,7 +79,7 @@ class Talk:
                     raise ConnectionResetError("the peer closed the connection")
                 self._heard += found
                 if not found:
-                    await self._ready("read")
+                    await ready(self.connection.fileno(), "read")
             try:
                 message = read(self._heard.popleft())
             except Violation as error:
@@ -116,20 +116,6 @@ class Talk:
         """Idempotent; does nothing to a connection that a line has."""
         self.connection.close()
 
-    async def _ready(self, what: str) -> None:
-        """Wait until the connection can be read or written."""
-        future, descriptor = self._loop.create_future(), self.connection.fileno()
-        add, remove = (
-            (self._loop.add_reader, self._loop.remove_reader)
-            if what == "read"
-            else (self._loop.add_writer, self._loop.remove_writer)
-        )
-        add(descriptor, _set, future)
-        try:
-            await future
-        finally:
-            remove(descriptor)
-
 
 @cache
 def _kernel() -> str:
@@ -138,8 +124,3 @@ def _kernel() -> str:
         return sha256(_BOOT_ID.read_bytes()).hexdigest()
     except OSError:
         return ""
-
-
-def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -12,21 +12,18 @@ matters. Where the way is short a lost message is sent again soon, so there is n
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 from typing import TYPE_CHECKING
 
-from rtmw.errors import RtmwError, SessionError
-from rtmw.net.link.greeting import Greeted, check_certificate, expect, greet
+from rtmw.errors import RtmwError
+from rtmw.net.link.greeting import Greeted, check_certificate, dialling, expect, greet
 from rtmw.net.link.messages import TWIN, Join, Joined
-from rtmw.net.link.places import reach
 from rtmw.net.link.register import PeerKey
 from rtmw.net.link.talk import Talk
 from rtmw.net.link.words import in_words
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.errors import Code, Violation
-from rtmw.net.session.meetings import PATIENCE
 
 if TYPE_CHECKING:
     from rtmw.net.link.links import Links, Session
@@ -44,9 +41,7 @@ class Twins:
     async def keep(self, place: str, peer: PeerKey) -> None:
         """Dial whenever the line with this peer should have a twin and has none, until this is cancelled. Nothing
         depends on it: a try that fails is told by the node's document alone."""
-        backoff = Backoff()
-        while True:
-            await asyncio.sleep(backoff.seconds())
+        async for _ in Backoff():
             session = self._links.sessions.get(peer)
             if session is None or not is_missing(session):
                 continue
@@ -60,24 +55,16 @@ class Twins:
                 log.warning("dialling a twin at %s failed", place, exc_info=True)
 
     async def _dial(self, place: str, session: Session) -> None:
-        talk, line, carried = None, session.linked.number, session.who
-        try:
-            async with asyncio.timeout(PATIENCE):
-                talk = Talk(asyncio.get_running_loop(), await reach(place), self._links.client_context)
-                who = await greet(self._links, talk, place)
-                _check(who, session)
-                await talk.say(Join(secrets.randbits(62), TWIN, line))
-                joined = await expect(talk, Joined)
-                if joined != Joined(line, True):
-                    raise Violation("the peer has another line")
-                self._add(talk, session, carried)
-        except Violation as error:
-            if talk is not None:
-                await talk.bye(error.code, str(error))
-            raise SessionError(str(error), error.code) from None
-        finally:
-            if talk is not None:
-                talk.close()
+        line, carried = session.linked.number, session.who
+        async with dialling() as talks:
+            who = await greet(self._links, talks, place)
+            _check(who, session)
+            talk = talks[0]
+            await talk.say(Join(secrets.randbits(62), TWIN, line))
+            joined = await expect(talk, Joined)
+            if joined != Joined(line, True):
+                raise Violation("the peer has another line")
+            self._add(talk, session, carried)
 
     async def accept(self, who: Greeted, join: Join, talk: Talk) -> None:
         """The peer wants this connection to be the twin of a line. Raises Violation."""

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from rtmw.errors import RtmwError, SessionError
+import ssl
+
 from rtmw.net.link.library import TlsError
-from rtmw.net.link.tls import ssl_error
-from rtmw.net.security.errors import NotTrusted
-from rtmw.net.security.tls_errors import in_words as tls_in_words
-from rtmw.net.session.errors import named
+from rtmw.net.session import errors
 
 
 def in_words(error: Exception, cause: str) -> tuple[str, str]:
     """A cause and a sentence. `cause`: of what says nothing better."""
-    if isinstance(error, TlsError):
-        return tls_in_words(ssl_error(error))
-    if isinstance(error, NotTrusted):
-        return error.cause, str(error)
-    if isinstance(error, SessionError):
-        return named(error.code).lower(), str(error)
-    if isinstance(error, RtmwError):
-        return cause, str(error)
-    if isinstance(error, TimeoutError):
-        return "timeout", "nobody answered in time"
-    return cause, (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    return errors.in_words(ssl_error(error) if isinstance(error, TlsError) else error, cause)
+
+
+def ssl_error(error: TlsError) -> ssl.SSLError:
+    """What OpenSSL has reported to C, as the exception that Python's ssl has for it."""
+    reason, code, words = error.args
+    if reason == "UNEXPECTED_EOF_WHILE_READING":
+        return ssl.SSLEOFError(ssl.SSL_ERROR_EOF, reason)
+    if reason != "CERTIFICATE_VERIFY_FAILED":
+        found = ssl.SSLError(ssl.SSL_ERROR_SSL, reason)
+        found.reason = reason
+        return found
+    refused = ssl.SSLCertVerificationError(ssl.SSL_ERROR_SSL, reason)
+    refused.reason, refused.verify_code, refused.verify_message = reason, code, words
+    return refused

@@ -1,9 +1,10 @@
-"""How long to wait before the next try."""
+"""Trying again and again: how long to wait before the next try."""
 
 from __future__ import annotations
 
+import asyncio
 import random
-from typing import Final
+from typing import Final, Self
 
 SHORTEST: Final = 0.05
 LONGEST: Final = 2.0
@@ -11,11 +12,15 @@ LONGEST: Final = 2.0
 
 
 class Backoff:
-    """Of one place. Many that lose their peer at the same moment do not come back at the same moment."""
+    """`async for _ in Backoff()` is a loop of tries: the first comes at once, each later one after its wait.
+
+    Many that lose their peer at the same moment do not come back at the same moment.
+    """
 
     def __init__(self, shortest: float = SHORTEST, longest: float = LONGEST) -> None:
         self._wait = self._shortest = shortest
         self._longest = longest
+        self._has_tried = False
 
     def seconds(self) -> float:
         """To wait before the next try, in seconds; the next one is about twice as long."""
@@ -26,3 +31,11 @@ class Backoff:
     def reset(self) -> None:
         """A try has succeeded."""
         self._wait = self._shortest
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> None:
+        if self._has_tried:
+            await asyncio.sleep(self.seconds())
+        self._has_tried = True

@@ -5,28 +5,25 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-import ssl
 from collections import Counter, deque
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 from uuid import UUID
 
-from rtmw.addresses import is_loopback
+from rtmw.addresses import UNIX, bracketed, is_loopback
 from rtmw.clock import CLOCK
 from rtmw.errors import SessionError
 from rtmw.net.security.errors import SecurityError
-from rtmw.net.security.tls_errors import in_words
 from rtmw.net.session import events as e
 from rtmw.net.session import links as m
 from rtmw.net.session.dialling import Dialling
 from rtmw.net.session.door import Door
-from rtmw.net.session.errors import Code, named
+from rtmw.net.session.errors import Code, in_words, named
 from rtmw.net.session.frames import bye
-from rtmw.net.session.guest import SessionGuest
 from rtmw.net.session.hello import Hello
 from rtmw.net.session.meetings import Meetings
-from rtmw.net.session.pipe import ROOM, Pipe
+from rtmw.net.session.pipe import ROOM, Pipe, SessionGuest
 from rtmw.net.session.session import Session
 from rtmw.net.session.sockets import tune, user_of
 from rtmw.net.session.terms import Terms
@@ -97,13 +94,13 @@ class Carrier:
         family, kind, protocol, _, address = found[0]
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        return self._listen(listening, address, is_tls=self.identity is not None)
+        return self._listen(listening, address)
 
     async def listen_unix(self, path: Path) -> None:
         """Accept connections at a Unix socket: peers are named by their user, `uid:1000`, as the kernel says."""
-        self._listen(socket.socket(socket.AF_UNIX), str(path), is_tls=False)
+        self._listen(socket.socket(socket.AF_UNIX), str(path))
 
-    def _listen(self, listening: socket.socket, address: object, *, is_tls: bool) -> int:
+    def _listen(self, listening: socket.socket, address: object) -> int:
         try:
             listening.bind(address)  # type: ignore[arg-type]
         except OSError as error:
@@ -111,12 +108,8 @@ class Carrier:
             raise SessionError(f"cannot listen at {address}: {error.strerror}", Code.REFUSED) from error
         listening.listen(BACKLOG)
         listening.setblocking(False)
-        context = self._server_context if is_tls else lambda: None
-        self._doors.append(Door(self.loop, listening, self.refused, lambda sock, _: SessionGuest(self, sock, context)))
+        self._doors.append(Door(self.loop, listening, self.refused, lambda sock, _: SessionGuest(self, sock)))
         return 0 if listening.family == socket.AF_UNIX else int(listening.getsockname()[1])
-
-    def _server_context(self) -> ssl.SSLContext | None:
-        return self.identity.server_context() if self.identity else None
 
     async def connect(self, host: str, port: int) -> Session:
         """A session with the node at this address; connected again after each cut, until the session is over.
@@ -124,19 +117,11 @@ class Carrier:
         Raises SessionError: nobody is there, or one of the two refuses the other; the message says which and why.
         """
         self._check_plain(host)
-        return await self._dial(Dialling(self, (host, port), lambda: self._tls_to(host, port)))
+        return await self._dial(Dialling(self, f"{bracketed(host)}:{port}"))
 
     async def connect_unix(self, path: Path) -> Session:
         """The same at a Unix socket."""
-        return await self._dial(
-            Dialling(self, (str(path), 0), lambda: self.loop.create_unix_connection(self.pipe, str(path)))
-        )
-
-    async def _tls_to(self, host: str, port: int) -> tuple[asyncio.BaseTransport, Pipe]:
-        context = self.identity.client_context() if self.identity else None
-        return await self.loop.create_connection(
-            self.pipe, host, port, ssl=context, server_hostname="" if context else None
-        )
+        return await self._dial(Dialling(self, f"{UNIX}{path}"))
 
     async def _dial(self, dialling: Dialling) -> Session:
         self._dialling.add(dialling)
@@ -204,10 +189,6 @@ class Carrier:
 
     # Between the pipes and the meetings.
 
-    def pipe(self) -> Pipe:
-        """For a connection that this side dials."""
-        return Pipe(self, is_dialler=True)
-
     def tell(self, event: m.Event) -> None:
         """An event; its effects are carried out in order, those of events that they cause behind them."""
         self._effects += self._meetings.step(event, self.loop.time())
@@ -272,7 +253,7 @@ class Carrier:
     def lost(self, pipe: Pipe, error: Exception | None) -> None:
         if self._pipes.pop(pipe.number, None) is not None:
             self._peers.pop(pipe.number, None)
-            words = in_words(error)[1] if error else "the peer closed the connection before the session began"
+            words = in_words(error, "")[1] if error else "the peer closed the connection before the session began"
             pipe.fail(pipe.error or SessionError(words, Code.REFUSED))
             self.tell(m.Lost(pipe.number))
             self._show_connected()
@@ -283,7 +264,7 @@ class Carrier:
 
     def refuse(self, cause: str, error: Exception) -> None:
         """Count a connection that came to no session."""
-        self.refused[in_words(error)[0] if isinstance(error, ssl.SSLError) else cause] += 1
+        self.refused[in_words(error, cause)[0]] += 1
 
     def session(self, number: int) -> Session | None:
         return self._sessions.get(number)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import Awaitable, Callable
+import socket
 from typing import TYPE_CHECKING, Final
 
 from rtmw.errors import RtmwError, SessionError
-from rtmw.net.security.tls_errors import in_words
 from rtmw.net.session.backoff import Backoff
-from rtmw.net.session.errors import Code
+from rtmw.net.session.errors import Code, in_words
 from rtmw.net.session.meetings import PATIENCE
 from rtmw.net.session.pipe import Pipe
+from rtmw.net.session.sockets import reach
 
 if TYPE_CHECKING:
     from rtmw.net.session.carrier import Carrier
@@ -26,15 +25,8 @@ waits for the next one."""
 class Dialling:
     """Keeps one session connected."""
 
-    def __init__(
-        self,
-        carrier: Carrier,
-        place: tuple[str, int],
-        connect: Callable[[], Awaitable[tuple[asyncio.BaseTransport, Pipe]]],
-    ) -> None:
-        self._carrier = carrier
-        self._place = f"{place[0]}:{place[1]}" if place[1] else place[0]
-        self._connect = connect
+    def __init__(self, carrier: Carrier, place: str) -> None:
+        self._carrier, self._place = carrier, place
         self._task: asyncio.Task[None] | None = None
 
     def close(self) -> None:
@@ -52,34 +44,39 @@ class Dialling:
 
     async def _try(self) -> int:
         """One connection, up to the session that it carries. Raises SessionError."""
-        pipe: Pipe | None = None
+        pipe = Pipe(self._carrier, is_dialler=True)
         try:
             async with asyncio.timeout(PATIENCE):
-                _, pipe = await self._connect()
+                await self._connect(pipe)
                 return await asyncio.shield(pipe.joined)
         except TimeoutError:
             raise SessionError(f"{self._place}: no session within {PATIENCE:g} s", Code.SILENT) from None
         except SessionError as error:
             raise SessionError(f"{self._place}: {error}", error.code) from error
-        except (ssl.SSLError, OSError) as error:
-            is_of_tls = isinstance(error, ssl.SSLError) or not str(error)
-            words = in_words(error)[1] if is_of_tls else error.strerror or str(error)
-            raise SessionError(f"{self._place}: {words}", Code.REFUSED) from error
+        except OSError as error:  # also SSLError
+            raise SessionError(f"{self._place}: {in_words(error, '')[1]}", Code.REFUSED) from error
         finally:
-            if pipe is not None and not (pipe.joined.done() and not pipe.joined.exception()):
+            if not (pipe.joined.done() and not pipe.joined.exception()):
                 self._carrier.abort(pipe)
+
+    async def _connect(self, pipe: Pipe) -> None:
+        loop, identity, sock = self._carrier.loop, self._carrier.identity, await reach(self._place)
+        if sock.family == socket.AF_UNIX:
+            await loop.create_unix_connection(lambda: pipe, sock=sock)
+        else:
+            context = identity.client_context() if identity else None
+            await loop.create_connection(lambda: pipe, sock=sock, ssl=context, server_hostname="" if context else None)
 
     async def _keep(self, session: Session) -> None:
         """Whichever connection carries the session: that of the other side, too."""
         backoff = Backoff(longest=LONGEST)
-        while session.error is None:
-            await session.cut()
-            await asyncio.sleep(backoff.seconds())
-            if session.is_connected:
-                backoff.reset()
-            elif session.error is None:
+        async for _ in backoff:
+            if session.error is not None:
+                return
+            if not session.is_connected:
                 try:
                     await self._try()
-                    backoff.reset()
                 except RtmwError:
                     continue
+            backoff.reset()
+            await session.cut()

@@ -1,17 +1,21 @@
 """The listening side before a peer is known: everything that comes here is hostile until its hello.
 
 A connection costs a socket and a task until its guest says that it is through. Beyond the caps the oldest one that is
-not through gives way: a slow peer cannot keep others out, and a good one needs milliseconds.
+not through gives way: a slow peer cannot keep others out, and a good one needs milliseconds. Each has PATIENCE.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from rtmw.errors import RtmwError, SessionError
+from rtmw.net.session.errors import Code, NotGreeted, Violation
+from rtmw.net.session.meetings import PATIENCE
 from rtmw.net.session.sockets import user_of
 
 PENDING: Final = 64
@@ -32,6 +36,35 @@ class Guest(Protocol):
     def over(self) -> None:
         """`greet` is over, or was never begun."""
         ...
+
+
+class NodeGuest(ABC):
+    """A connection that should be another node's: it is through, or refused and counted, within PATIENCE."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+
+    async def greet(self) -> None:
+        """From the first bytes on."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                self.socket.setblocking(False)
+                await self.let_in()
+        except TimeoutError:
+            await self.refuse("too slow", NotGreeted("too slow", "it took too long to say who it is", Code.SILENT))
+        except (RtmwError, Violation) as error:  # also TlsError
+            said = SessionError(str(error), error.code) if isinstance(error, Violation) else error
+            await self.refuse("refused", said)
+        except OSError as error:
+            await self.refuse("connection lost", error)
+
+    @abstractmethod
+    async def let_in(self) -> None:
+        """Returns once it is through. Raises OSError, RtmwError, Violation; then it is refused."""
+
+    @abstractmethod
+    async def refuse(self, cause: str, error: Exception) -> None:
+        """Count it, once, and say why where that can be said. `cause`: of what says nothing better."""
 
 
 class Door:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 from enum import IntEnum
+
+from rtmw.errors import RtmwError, SessionError
+from rtmw.net.security.errors import NotTrusted
+from rtmw.net.security.tls_errors import in_words as tls_in_words
 
 
 class Code(IntEnum):
@@ -45,3 +50,28 @@ class Violation(Exception):
     def __init__(self, words: str, code: Code = Code.PROTOCOL) -> None:
         super().__init__(words)
         self.code = code
+
+
+class NotGreeted(SessionError):
+    """A connection has not said who it is; `cause` is the label of a counter."""
+
+    def __init__(self, cause: str, message: str, code: Code = Code.REFUSED) -> None:
+        super().__init__(message, code)
+        self.cause = cause
+
+
+def in_words(error: Exception, cause: str) -> tuple[str, str]:
+    """Why a connection came to nothing: a cause, which counters have as label, and a sentence that says what to do.
+    `cause`: of what says nothing better."""
+    is_hung_up = isinstance(error, ConnectionError) and not str(error)  # of asyncio, in a handshake of TLS
+    if isinstance(error, ssl.SSLError) or is_hung_up:
+        return tls_in_words(error)
+    if isinstance(error, NotTrusted | NotGreeted):
+        return error.cause, str(error)
+    if isinstance(error, SessionError):
+        return named(error.code).lower(), str(error)
+    if isinstance(error, RtmwError):
+        return cause, str(error)
+    if isinstance(error, TimeoutError):
+        return "timeout", "nobody answered in time"
+    return cause, (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from rtmw.checksum import crc32
@@ -112,8 +112,26 @@ def read(data: bytes) -> Hello:
     )
 
 
-def version_of(mine: Hello, peer: Hello) -> int:
-    """The highest version that both speak. Raises Violation, with both ranges and what to do."""
+class Speaker(Protocol):
+    """What a hello of a session and one of a link have in common."""
+
+    @property
+    def node(self) -> UUID: ...
+    @property
+    def lowest(self) -> int: ...
+    @property
+    def highest(self) -> int: ...
+
+
+def chooses(mine: UUID, peer: UUID) -> bool:
+    """Does this node decide where the two would do the same at once? The one with the smaller UUID does."""
+    return mine.bytes < peer.bytes
+
+
+def version_of(mine: Speaker, peer: Speaker) -> int:
+    """The highest version that both speak. Raises Violation, in words that say what to do; also for the node itself."""
+    if peer.node == mine.node:
+        raise Violation("the node has reached itself: the address is its own, or its uuid was copied", Code.ITSELF)
     version = min(mine.highest, peer.highest)
     if version >= max(mine.lowest, peer.lowest):
         return version

@@ -171,8 +171,6 @@ class Meetings:
     def _met(self, link: Link, hello: Hello, now: float) -> None:
         """The hello of the peer is there. Raises Violation, if it is refused."""
         link.version = h.version_of(self._mine, hello)
-        if hello.node == self._mine.node:
-            raise Violation("the node has reached itself: the address is its own, or its uuid was copied", Code.ITSELF)
         if hello.crc != link.crc:
             raise Violation("one side of the connection has TLS, the other one has not", Code.REFUSED)
         link.peer = self._known(link, hello, now)
@@ -182,7 +180,7 @@ class Meetings:
             self._out.append(Send(link.number, f.frame(Kind.HOLD, 0, f.HOLD.pack(link.peer.session), crc=link.crc)))
 
     def _is_chooser(self, peer: Peer) -> bool:
-        return self._mine.node.bytes < peer.hello.node.bytes
+        return h.chooses(self._mine.node, peer.hello.node)
 
     def _known(self, link: Link, hello: Hello, now: float) -> Peer:
         """The peer that says this hello; one of an earlier life is over now. Raises Violation for an older hello."""

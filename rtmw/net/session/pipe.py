@@ -1,11 +1,17 @@
-"""A connection in asyncio: bytes from the socket to the carrier and back."""
+"""A connection in asyncio: bytes from the socket to the carrier and back; and how one that was accepted begins."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Final, cast
 
 from rtmw.errors import SessionError
+from rtmw.net.session.door import NodeGuest
+from rtmw.net.session.errors import Code
+from rtmw.net.session.links import Overdue
+from rtmw.net.session.meetings import PATIENCE
+from rtmw.net.session.sockets import look
 
 if TYPE_CHECKING:
     from rtmw.net.session.carrier import Carrier
@@ -74,3 +80,32 @@ class Pipe(asyncio.BufferedProtocol):
     def carries(self, session: int) -> None:
         if not self.joined.done():
             self.joined.set_result(session)
+
+
+class SessionGuest(NodeGuest):
+    """No TLS state is made before the first bytes are those of TLS (or, without, of a hello)."""
+
+    def __init__(self, carrier: Carrier, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self._carrier, self._pipe = carrier, Pipe(carrier, is_dialler=False)
+
+    def over(self) -> None:
+        if self._pipe.number == 0:
+            self.socket.close()
+        elif not self._pipe.joined.done():  # it has given way
+            self._carrier.abort(self._pipe)
+
+    async def let_in(self) -> None:
+        carrier, pipe = self._carrier, self._pipe
+        identity = None if self.socket.family == socket.AF_UNIX else carrier.identity
+        await look(self.socket, tls=identity is not None)
+        context = identity.server_context() if identity else None
+        await carrier.loop.connect_accepted_socket(
+            lambda: pipe, self.socket, ssl=context, ssl_handshake_timeout=PATIENCE if context else None
+        )
+        await asyncio.wait([pipe.joined])
+
+    async def refuse(self, cause: str, error: Exception) -> None:
+        self._carrier.refuse(cause, error)
+        self._pipe.fail(SessionError(str(error), Code.SILENT))  # it is counted
+        self._carrier.tell(Overdue(self._pipe.number))

@@ -1,16 +1,22 @@
-"""Sockets of connections: options, and what may be said before any state is made for a peer."""
+"""Sockets of connections: how a place is reached, options, and what may be said before any state is made for a peer."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import struct
+from asyncio.staggered import staggered_race
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
+from rtmw.addresses import place_to_reach, unix_path
 from rtmw.net.security.names import user_name
+from rtmw.net.session.errors import NotGreeted
 from rtmw.net.session.hello import MAGIC
 
+NEXT_ADDRESS_S: Final = 0.25
+"""After which the next address of a name is tried, too, while the one before has not answered (RFC 8305)."""
 UNSENT: Final = 16384
 """Bytes that the kernel takes and has not sent yet: behind so many an urgent chunk waits."""
 FIRST: Final = 6
@@ -19,6 +25,38 @@ _TLS_HANDSHAKE: Final = 22
 _CLIENT_HELLO: Final = 1
 _MOST_RECORD: Final = 16384 + 256
 _CREDENTIALS: Final = struct.Struct("iII")
+
+
+async def reach(place: str) -> socket.socket:
+    """A connection to this place: to the first of its addresses that answers. Raises OSError."""
+    path, made = unix_path(place), list[socket.socket]()
+    try:
+        if path is not None:
+            return await _connect(made, socket.AF_UNIX, path)
+        host, port = place_to_reach(place)
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        tries = [partial(_connect, made, socket.AddressFamily(family), address) for family, *_, address in found]
+        reached: socket.socket | None
+        reached, _, errors = await staggered_race(tries, NEXT_ADDRESS_S)
+        if reached is None:
+            raise next((error for error in errors if error is not None), OSError(f"{place} has no address"))
+        return reached
+    except BaseException:  # cancelled, too, when one of them has just been reached
+        for sock in made:
+            sock.close()
+        raise
+
+
+async def _connect(made: list[socket.socket], family: socket.AddressFamily, address: object) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    made.append(sock)
+    sock.setblocking(False)
+    try:
+        await asyncio.get_running_loop().sock_connect(sock, address)  # type: ignore[arg-type]
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def tune(sock: socket.socket, lease: float) -> None:
@@ -44,19 +82,28 @@ def _set(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-async def first_bytes(sock: socket.socket) -> bytes:
-    """The first bytes that came, which stay in the socket; fewer than FIRST if the peer closed. Raises OSError."""
+async def ready(descriptor: int, what: str) -> None:
+    """Wait until it can be read, or, if `what` is not "read", written."""
     loop = asyncio.get_running_loop()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, FIRST)  # readable with FIRST bytes, not with one
-    readable: asyncio.Future[None] = loop.create_future()
-    descriptor = sock.fileno()
-    loop.add_reader(descriptor, _set, readable)
+    add, remove = (loop.add_reader, loop.remove_reader) if what == "read" else (loop.add_writer, loop.remove_writer)
+    future: asyncio.Future[None] = loop.create_future()
+    add(descriptor, _set, future)
     try:
-        await readable
+        await future
     finally:
-        loop.remove_reader(descriptor)
+        remove(descriptor)
+
+
+async def look(sock: socket.socket, *, tls: bool) -> None:
+    """Wait for the first bytes, which stay in the socket. Raises NotGreeted unless they may be a node's; OSError."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, FIRST)  # readable with FIRST bytes, not with one
+    await ready(sock.fileno(), "read")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-    return sock.recv(FIRST, socket.MSG_PEEK)
+    first = sock.recv(FIRST, socket.MSG_PEEK)
+    if not first:
+        raise NotGreeted("nothing said", "it said nothing")
+    if len(first) < FIRST or not is_plausible(first, tls=tls):
+        raise NotGreeted("no node", "what came is no TLS" if tls else "what came is no hello of rtmw")
 
 
 def user_of(sock: socket.socket) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rtmw.net.session.hello import Hello
+from rtmw.net.session.hello import Hello, chooses
 
 MOST_STREAMS = 512
 """Streams that one side may open at a time: those of both sides stand in one RESUME."""
@@ -54,7 +54,7 @@ class Agreed:
     @classmethod
     def of(cls, mine: Hello, peer: Hello) -> Agreed:
         return cls(
-            mine.node.bytes < peer.node.bytes,
+            chooses(mine.node, peer.node),
             min(mine.lease, peer.lease),
             peer.stream_credit,
             peer.session_credit,

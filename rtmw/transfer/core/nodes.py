@@ -152,7 +152,7 @@ class Nodes:
 
     async def _dial(self, carrier: Carrier, place: str) -> None:
         backoff = Backoff(longest=_LONGEST_S)
-        while True:
+        async for _ in backoff:
             try:
                 session = await carrier.connect(*place_to_reach(place))
             except SessionError as error:
@@ -166,7 +166,6 @@ class Nodes:
                 why = str(session.error)
             self.failing[place] = why
             self._say(place, f"no session with {place}: {why}; it is tried again and again")
-            await asyncio.sleep(backoff.seconds())
 
     def _say(self, about: str, words: str) -> None:
         if self._said.get(about) != words:

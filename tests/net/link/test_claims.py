@@ -14,9 +14,10 @@ from rtmw import Reliability
 from rtmw.net.dds.discovery import Program
 from rtmw.net.link.messages import Hello, Join
 from rtmw.net.link.regions import Regions
-from rtmw.net.link.register import OF_A_NAME, Register
+from rtmw.net.link.register import Register
 from rtmw.net.neighbours import origin
 from rtmw.net.session.errors import Violation
+from rtmw.net.session.meetings import PEERS_OF_A_NAME
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.link.liar import Liar
@@ -68,7 +69,7 @@ def test_a_uuid_is_that_of_whoever_has_the_name() -> None:
 
 def test_one_certificate_does_not_take_the_place_of_all_others() -> None:
     register = Register(hello(UUID(int=1 << 99)), iter(range(1, 1000)).__next__)
-    for number in range(OF_A_NAME):
+    for number in range(PEERS_OF_A_NAME):
         register.join(hello(UUID(int=number)), EVIL, Join(1, "urgent", 0))
     with pytest.raises(Violation, match="64 nodes with the name rtmw://plant/evil are here already"):
         register.join(hello(UUID(int=1000)), EVIL, Join(1, "urgent", 0))

@@ -48,9 +48,11 @@ def test_a_peer_without_a_version_in_common_gets_no_link_and_both_ends_say_what_
     peer = Liar(third, linked.site.keys(NAME), linked.port, lowest=2, highest=3)
     try:
         says(
-            linked, "hub", "no version in common: 1 here, 2 to 3 at the peer; install the same version of rtmw at both"
+            linked,
+            "hub",
+            "no version in common: 1 to 1 here, 2 to 3 at the peer; install a newer rtmw at the node that says so",
         )
-        assert "the peer refuses: no version in common: 1 here, 2 to 3 at the peer; install the same" in peer.says()
+        assert "the peer refuses: no version in common: 1 to 1 here, 2 to 3 at the peer; install a" in peer.says()
         assert linked.peers("hub") == []
     finally:
         peer.close()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -11,9 +14,45 @@ import pytest
 
 from rtmw.errors import SessionError
 from rtmw.net.session import Carrier, Terms
+from rtmw.net.session.backoff import Backoff
+from rtmw.net.session.sockets import reach
 from tests.net.security.site import Site
 from tests.net.session.relay import Relay
+from tests.net.session.skipping import ended, run_skipping, skip
 from tests.net.session.test_carrier import PATIENCE, echoed, serving
+
+
+def test_a_dial_that_is_called_off_at_any_moment_leaves_no_socket() -> None:
+    async def run() -> None:
+        with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
+            before = len(os.listdir("/proc/self/fd"))
+            for moment in range(20):
+                dial = asyncio.create_task(reach(f"127.0.0.1:{server.getsockname()[1]}"))
+                for _ in range(moment):
+                    await asyncio.sleep(0.0001)
+                dial.cancel()
+                with suppress(asyncio.CancelledError):
+                    (await dial).close()
+                await asyncio.sleep(0)
+            assert len(os.listdir("/proc/self/fd")) == before
+
+    asyncio.run(run())
+
+
+def test_the_first_try_comes_at_once_and_each_later_one_after_its_wait() -> None:
+    async def run() -> None:
+        tries = aiter(Backoff(shortest=1000.0, longest=4000.0))
+        await asyncio.wait_for(anext(tries), PATIENCE)
+        for longest in (1000.0, 2000.0, 4000.0, 4000.0):
+            later = asyncio.create_task(anext(tries))
+            await asyncio.sleep(0)
+            skip(longest / 2 - PATIENCE)
+            await asyncio.sleep(0)
+            assert not later.done()
+            skip(longest / 2 + PATIENCE)
+            assert await ended(later)
+
+    run_skipping(run())
 
 
 def test_a_session_that_another_connection_carries_costs_its_first_dialler_nothing() -> None:

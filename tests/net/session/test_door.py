@@ -8,13 +8,15 @@ from collections import Counter
 from contextlib import ExitStack
 from uuid import uuid4
 
+import pytest
+
 from rtmw.net.session import Carrier
 from rtmw.net.session.door import Door
 from rtmw.net.session.errors import Code
-from rtmw.net.session.guest import SessionGuest
-from rtmw.net.session.hello import Hello
+from rtmw.net.session.hello import MAGIC, Hello
 from rtmw.net.session.links import Connected, Deadline, Drop, Overdue
 from rtmw.net.session.meetings import Meetings
+from rtmw.net.session.pipe import SessionGuest
 from rtmw.net.session.terms import Terms
 from tests.net.session.skipping import ended, run_skipping, skip
 
@@ -85,12 +87,51 @@ def test_a_guest_of_sessions_that_says_nothing_is_sent_away_after_three_seconds(
         async with Carrier(uuid4()) as carrier:
             here, there = socket.socketpair()
             with there:
-                guest = SessionGuest(carrier, here, lambda: None)
+                guest = SessionGuest(carrier, here)
                 greeting = asyncio.create_task(guest.greet())
                 await asyncio.sleep(0)
                 skip(PATIENCE_S)
                 assert await ended(greeting)
                 guest.over()
+            assert carrier.refused == {"too slow": 1}
+
+    run_skipping(run())
+
+
+@pytest.mark.parametrize(("first", "cause"), [(b"GET / ", "no node"), (b"RTMW", "no node"), (b"", "nothing said")])
+def test_a_guest_of_sessions_that_is_no_node_is_counted_once(first: bytes, cause: str) -> None:
+    async def run() -> None:
+        async with Carrier(uuid4()) as carrier:
+            here, there = socket.socketpair()
+            with there:
+                there.sendall(first)
+                there.shutdown(socket.SHUT_WR)
+                guest = SessionGuest(carrier, here)
+                await guest.greet()
+                guest.over()
+            assert carrier.refused == {cause: 1}
+
+    asyncio.run(run())
+
+
+def test_a_guest_of_sessions_that_goes_no_further_than_its_hello_hears_why_it_is_refused_and_is_counted_once() -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        async with Carrier(uuid4()) as carrier:
+            here, there = socket.socketpair()
+            with there:
+                there.setblocking(False)
+                there.sendall(Hello(uuid4(), 1, number=1, crc=True).packed())
+                guest = SessionGuest(carrier, here)
+                greeting = asyncio.create_task(guest.greet())
+                assert (await loop.sock_recv(there, 4096)).startswith(MAGIC)
+                skip(PATIENCE_S)
+                assert await ended(greeting)
+                guest.over()
+                said = b""
+                while got := await loop.sock_recv(there, 4096):
+                    said += got
+                assert b"no session was begun within" in said
             assert carrier.refused == {"too slow": 1}
 
     run_skipping(run())
