@@ -236,10 +236,28 @@ def _security(settings: Settings, status: dict[str, Any] | None, path: Path) -> 
     row = KeysHealth().row(settings.link)
     if row:
         yield keys(row)
+    yield from _meeting(settings, path)
     if settings.allow.rules:
         yield Check("rules of peers", f"{len(settings.allow.rules)}, version {settings.allow.version}")
     links: dict[str, Any] = (status or {}).get("links") or {}
     yield from checked(settings, path, links.get("ports", {}))
+
+
+def _meeting(settings: Settings, path: Path) -> Iterator[Check]:
+    """Can any topic ever cross? A node may be there for DDS programs, or for its services alone."""
+    from rtmw.net.settings import place_of
+
+    link, is_meant = settings.link, bool(settings.on_dds or settings.serve)
+    named = ", ".join(settings.on_dds)
+    if link.keys and not (link.is_found or link.is_used):
+        advice = f"{place_of(path, 'find', 'link')}: nothing can ever cross; name places, or take find = false away"
+        yield Check("links", "none: find = false, and neither connect nor listen", "" if is_meant else advice)
+    if link.keys and link.insecure:
+        met = f"met over DDS in clear, for {named}" if named else "met, and nothing crosses: dds_topics names none"
+        yield Check("nodes without keys", f"{met} (insecure = true)")
+    if not (link.may_link or is_meant):
+        advice = f"{place_of(path, 'dds_topics')}: nothing can ever cross; name topics, or give the node keys"
+        yield Check("ways of topics", "none: no dds_topics, and no links", advice)
 
 
 def topics_table(settings: Settings) -> Table:

@@ -258,12 +258,15 @@ def hearing(one: dict[str, Any], dds_domain: int) -> Check:
 
 def way(peer: dict[str, Any]) -> Iterator[Check]:
     """Does nothing cross, or in clear, because one of the two has no keys? Is a link missing?"""
+    from rtmw.net.met import NONE_YET
+
     name = f"topics of {peer['host']}, domain {peer['domain']}"
     if peer.get("why"):
         yield Check(name, f"{peer['by']}: {peer['why']}", peer["advice"], remark=True)
-    elif peer["by"] == "link, none yet":
+    elif peer["by"] == NONE_YET:
+        why = f"; {peer['unfound']}" if peer.get("unfound") else ""
         advice = "rtmw node info says why tries failed; both need rules for each other, and to find or connect"
-        yield Check(name, "both have keys, and there is no link: nothing crosses", advice, remark=True)
+        yield Check(name, f"both have keys, and there is no link: nothing crosses{why}", advice, remark=True)
 
 
 def clock(peer: dict[str, Any]) -> Check:

@@ -46,6 +46,8 @@ def list_nodes(arguments: argparse.Namespace) -> int:
         rows.append((*who, offset, way, rate))
     columns = ("", "host", "pid", "domain", "name", "by", "address", "clock ahead ms", "there and back ms", "at most")
     show(Table("Nodes", columns, rows))
+    for words in unfound(peers):
+        say(words)
     return 0
 
 
@@ -83,7 +85,7 @@ def info(arguments: argparse.Namespace) -> int:
         say(words)
     if found.get("links"):
         show(links_table(found["links"]))
-        for words in links_words(found["links"]):
+        for words in (*links_words(found["links"]), *unfound(nodes)):
             say(words)
     if found.get("undelivered"):
         show(crossing_table("Not delivered by nodes that have ended", found["undelivered"]))
@@ -99,6 +101,15 @@ def info(arguments: argparse.Namespace) -> int:
         if peer["warning"]:
             say(f"Warning: {peer['warning']}.")
     return 0
+
+
+def unfound(nodes: list[dict[str, Any]]) -> Iterator[str]:
+    """A sentence on each node with keys that does not look for a link, or for which this one does not."""
+    from rtmw.net.met import NONE_YET
+
+    for one in nodes:
+        if one["by"] == NONE_YET and one.get("unfound"):
+            yield f"No link with the node of domain {one['domain']} on {one['host']}: {one['unfound']}."
 
 
 def crossing_table(title: str, rows: list[dict[str, Any]]) -> Table:

@@ -6,7 +6,9 @@ from typing import Any
 
 _SAME = ("host", "pid", "domain", "address", "max_rate", "warning")
 """Fields of a peer of a link that those of DDS have, too."""
-_BY_LINK = {"way": "link", "why": "", "advice": ""}
+_BY_LINK = {"way": "link", "why": "", "advice": "", "unfound": ""}
+NONE_YET = "link, none yet"
+"""The way to a node with which a link is missing."""
 
 
 def nodes_met(status: dict[str, Any]) -> list[dict[str, Any]]:
@@ -32,7 +34,7 @@ def _by(peer: dict[str, Any], link: dict[str, Any] | None) -> str:
     """A node that is heard over DDS, too, where topics go by link alone, is not met by both."""
     way = peer.get("way", "DDS")
     if way == "link":
-        return _way(link) if link else "link, none yet"
+        return _way(link) if link else NONE_YET
     return f"{way}, {_way(link)}" if link else way
 
 

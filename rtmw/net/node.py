@@ -197,7 +197,7 @@ class Node:
             self._interfaces.names or "one of its interfaces", self._interfaces.why,
         )  # fmt: skip
         if "*" not in self.settings.on_dds:
-            log.info("DDS carries %s; other topics cross by link only", ", ".join(self.settings.on_dds) or "no topics")
+            self._say_what_dds_carries()
         with OwnPublisher(STATUS_TOPIC, history=1, domain=domain) as status:
             ending = Ending(self._engine, self._bridge, self._keeper, self._links)
             is_cut_off = False
@@ -226,6 +226,12 @@ class Node:
     def _announce(self) -> None:
         """Tell what others need to find this node, and to know how it meets them."""
         self._announced(self._described({**self._links.announced(), **self._links.found_at()}))
+
+    def _say_what_dds_carries(self) -> None:
+        if "*" in self.settings.on_dds:
+            log.info("DDS carries all topics")
+        else:
+            log.info("DDS carries %s; other topics cross by link only", ", ".join(self.settings.on_dds) or "no topics")
 
     async def _ends_within(self, seconds: float) -> bool:
         """Is the node told to end within so many seconds? Raises NetworkChanged where it is to begin anew."""
@@ -349,7 +355,7 @@ class Node:
         taken = {name: value for name, value in changes.taken.items() if name != "peers"}
         if "peers" in changes.taken:  # in a daemon thread: a look-up may take long, and the node may end meanwhile
             threading.Thread(target=self._take_peers, args=(new,), name="rtmw peers", daemon=True).start()
-        self.settings = replace(self.settings, **taken)
+        on_dds, self.settings = self.settings.on_dds, replace(self.settings, **taken)
         if hasattr(self, "_bridge"):  # else it waits for a network, and joins with these settings
             announced = self._links.announced()
             self._links.obey(self.settings, identity)
@@ -361,6 +367,8 @@ class Node:
         self._services.reload()  # also where nothing changed here: they read keys, and tables that are theirs alone
         known = [*taken, *(["peers, once they are looked up"] if "peers" in changes.taken else [])]
         log.info("settings read again; changed: %s", ", ".join(known) or "nothing")
+        if self.settings.on_dds != on_dds:
+            self._say_what_dds_carries()
 
     def _take_peers(self, new: Settings) -> None:
         """Begin anew with other peers, if each of them can be found. A thread of its own."""

@@ -131,6 +131,7 @@ class Status:
                 "way": way,
                 "why": why,
                 "advice": advice,
+                "unfound": self._links.why_unfound(program),
             }
 
     def _links_told(self) -> dict[str, Any] | None:

@@ -74,6 +74,45 @@ def test_good_settings_are_shown_as_the_node_would_use_them(run: Run, file: Path
     }
 
 
+RULE = '[[allow]]\npeer = "rtmw://plant/*"\npublish = ["*"]\n'
+UNFOUND = "none: find = false, and neither connect nor listen"
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "found", "place"),
+    [
+        ('[link]\nkeys = "keys"\nfind = false\n' + RULE, "links", UNFOUND, "line 3"),
+        ("dds_topics = []\n", "ways of topics", "none: no dds_topics, and no links", "line 1"),
+    ],
+)
+def test_settings_with_which_nothing_can_ever_cross_are_in_the_way(
+    run: Run, file: Path, text: str, row: str, found: str, place: str
+) -> None:
+    shown, advice = checked(run, file, text)[1][row]
+    assert shown == found
+    assert advice.startswith(f"{file}, {place}: nothing can ever cross; ")
+
+
+def test_a_node_without_links_may_be_there_for_dds_programs_or_for_its_services(run: Run, file: Path) -> None:
+    text = 'dds_topics = ["pub/*"]\n[link]\nkeys = "keys"\nfind = false\n' + RULE
+    assert checked(run, file, text)[1]["links"] == (UNFOUND, "")
+    status, found, _ = checked(run, file, 'dds_topics = []\nserve = ["transfer"]\ndata = "kept"\n')
+    assert (status, "ways of topics" in found) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("dds", "met"),
+    [('"pub/*"', "met over DDS in clear, for pub/*"), ("", "met, and nothing crosses: dds_topics names none")],
+)
+def test_insecure_beside_keys_has_a_row_that_says_how_nodes_without_keys_are_met(
+    run: Run, file: Path, dds: str, met: str
+) -> None:
+    text = f'dds_topics = [{dds}]\n[link]\nkeys = "keys"\n'
+    assert "nodes without keys" not in checked(run, file, text + RULE)[1]
+    found = checked(run, file, text + "insecure = true\n" + RULE)[1]
+    assert found["nodes without keys"] == (f"{met} (insecure = true)", "")
+
+
 def test_datagrams_that_an_expert_sizes_are_left_to_what_he_says(
     run: Run, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

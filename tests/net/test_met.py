@@ -8,7 +8,7 @@ from rtmw.net.met import nodes_met
 
 OVER_DDS: dict[str, Any] = {
     "node": 7, "host": "press", "pid": 4, "domain": 1, "address": "10.0.0.7:7410", "max_rate": None,
-    "offset_ns": 5, "round_trip_ns": 6, "warning": None, "way": "DDS", "why": "", "advice": "",
+    "offset_ns": 5, "round_trip_ns": 6, "warning": None, "way": "DDS", "why": "", "advice": "", "unfound": "",
 }  # fmt: skip
 OVER_LINK: dict[str, Any] = {
     "peer": "rtmw://plant/press", "host": "press", "pid": 4, "domain": 1, "address": "10.0.0.7:7447", "max_rate": 100,

@@ -93,6 +93,15 @@ def why_so(way: Way, has_keys: bool) -> tuple[str, str]:
     return "", ""
 
 
+def why_unfound(own: Link, other: Program) -> str:
+    """Why a node with keys and this one do not find each other by DDS; empty: they do, or need not."""
+    if own.keys is None or not other.has_keys or other.domain is None:
+        return ""
+    if not own.find:
+        return "find = false here, so connect and listen count alone"
+    return "" if other.link_places else "it tells no place for links, as a node with find = false does"
+
+
 class LinkService:
     """Not for several threads."""
 
@@ -156,6 +165,10 @@ class LinkService:
     def way(self, program: Program) -> Way:
         """How this node meets the DDS participant."""
         return way_between(self._settings.link, self._settings.allow.knows, program)
+
+    def why_unfound(self, program: Program) -> str:
+        """Why this node and the DDS participant do not find each other for a link."""
+        return why_unfound(self._settings.link, program)
 
     def is_kept_from_dds(self, program: Program) -> bool:
         """Is the DDS participant a node with which no topic crosses over DDS?"""

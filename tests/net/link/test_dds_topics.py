@@ -210,3 +210,25 @@ def test_programs_at_the_other_end_of_a_link_are_known_as_far_as_rules_allow_it(
     for out, _ in pairs:
         out.close()
     wait_until(lambda: not programs(linked.hub, LINKED), "hub knows that they are gone")
+
+
+def test_sighup_says_what_dds_carries_now_where_that_is_other_than_before(tmp_path: Path) -> None:
+    host = Host(free_number(with_dds=False), free_number(), tmp_path, pool="2M")
+    file = tmp_path / "node.toml"
+    file.write_text("")
+    try:
+        host.start("--config", str(file))
+        for text, said in (
+            ('dds_topics = ["shown/*"]\n', "DDS carries shown/*; other topics cross by link only"),
+            ('dds_topics = ["shown/*"]\ntopics_out = ["a"]\n', ""),
+            ("dds_topics = []\n", "DDS carries no topics; other topics cross by link only"),
+            ("", "DDS carries all topics"),
+        ):
+            before = len(host.said)
+            file.write_text(text or "lease = 10\n")
+            host.node.send_signal(signal.SIGHUP)
+            wait_until(lambda: said in host.said[before:].partition("settings read again")[2], said)  # noqa: B023
+            wait_until(lambda: "settings read again" in host.said[before:], "it is read")  # noqa: B023
+        assert host.said.count("DDS carries") == 3
+    finally:
+        host.end()

@@ -411,6 +411,26 @@ def test_a_link_that_fails_does_not_send_topics_in_clear(two: Kinds, tmp_path: P
         assert (here.crossed("in", "a")["received"], there.crossed("out", "a")["sent"]) == (0, 0)
 
 
+@pytest.mark.parametrize("two", ["keys"], indirect=True)
+def test_find_false_is_named_at_both_ends_as_the_reason_why_there_is_no_link(two: Kinds) -> None:
+    two.start("keys1")
+    file = two.folder / "keys0.toml"
+    file.write_text(f'[link]\nkeys = "{two.site.keys("rtmw://plant/keys0")}"\nfind = false\n{ALL}')
+    two.hosts["keys0"].start("--config", str(file))
+    reasons = {
+        "keys0": "find = false here, so connect and listen count alone",
+        "keys1": "it tells no place for links, as a node with find = false does",
+    }
+    for name, other in (("keys0", "keys1"), ("keys1", "keys0")):
+        wait_until(lambda: other in two.listed(name), "the other one is heard")  # noqa: B023
+        number, host = two.hosts[other].number, socket.gethostname()
+        assert reasons[name] in two.examined(name)[f"topics of {host}, domain {number}"]
+        said = f"No link with the node of domain {number} on {host}: {reasons[name]}."
+        for command in ("list", "info"):
+            told = warm.run("node", command, "--domain", str(two.hosts[name].number), check=True).stdout
+            assert said in " ".join(told.split()), (name, command)
+
+
 def says_of_the_link(host: Host) -> bool:
     return "no link with 127.0.0.1" in host.said and bool(host.info()["peers"])
 
