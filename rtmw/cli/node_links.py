@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.addresses import place_to_listen, place_to_reach, unix_path
 from rtmw.cli.environment import UNKNOWN_MOST, Check, not_looked_up
-from rtmw.cli.show import Table, duration, size
+from rtmw.cli.show import Table, counted, duration, size
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 
@@ -66,8 +66,8 @@ def links_words(links: dict[str, Any]) -> Iterator[str]:
         yield f"Connections that came to no link: {by_cause(links['refused'])}."
     for row in links["denials"]:
         yield (
-            f"Denied {row['number']} times: {row['peer'] or 'a peer without a certificate'} may not {row['verb']} "
-            f"{row['subject']} ({row['cause']}{', ' + row['rule'] if row['rule'] else ''})."
+            f"Denied {counted(row['number'], 'time')}: {row['peer'] or 'a peer without a certificate'} may not "
+            f"{row['verb']} {row['subject']} ({row['cause']}{', ' + row['rule'] if row['rule'] else ''})."
         )
 
 
@@ -93,7 +93,7 @@ def examined(links: dict[str, Any]) -> Iterator[Check]:
         name = f"link with {peer['peer'] or peer['host']}"
         if peer["up"]:
             cipher = _cipher(peer, "no TLS: anybody on the way may read and change it")
-            yield Check(name, f"up, {cipher}, {peer['routes_out']} topics out, {peer['routes_in']} in")
+            yield Check(name, f"up, {cipher}, {counted(peer['routes_out'], 'topic')} out, {peer['routes_in']} in")
             if peer["denied"]:
                 yield _denied(peer)
             yield from _beyond(peer)

@@ -158,13 +158,17 @@ def unmatched_table(found: dict[str, Any]) -> Table:
 
 
 def here_only(found: dict[str, Any]) -> Iterator[str]:
-    """Topics that only programs of this host use, in a sentence a direction, so that they hide no topic that is kept
-    from crossing."""
-    for way, what in (("out", "published here and read nowhere else"), ("in", "read here and published nowhere else")):
-        names = sorted({row["topic"] for row in found["apart"] if (row["cause"], row["direction"]) == (_NOBODY, way)})
+    """Topics that programs of this host use, and nobody of whom the node knows, in a sentence a direction, so that they
+    hide no topic that is kept from crossing. What a refused node, or one that rules deny, uses is not known here."""
+    elsewhere = {(row["topic"], "in" if row["publishes"] else "out") for row in found.get("elsewhere", ())}
+    kept = {(row["topic"], row["direction"]) for row in found["apart"] if row["cause"] != _NOBODY}
+    for way, what in (("out", "published here and read"), ("in", "read here and published")):
+        alone = {row["topic"] for row in found["apart"] if (row["cause"], row["direction"]) == (_NOBODY, way)}
+        names = sorted(name for name in alone if (name, way) not in elsewhere | kept)
         if names:
             more = f" and {len(names) - NAMED_MOST} more" if len(names) > NAMED_MOST else ""
-            yield f"{counted(len(names), 'topic')} {what}: {', '.join(names[:NAMED_MOST])}{more}."
+            whom = f"{counted(len(names), 'topic')} {what} by nobody of whom this node knows"
+            yield f"{whom}: {', '.join(names[:NAMED_MOST])}{more}."
 
 
 def node_status(number: int) -> dict[str, Any]:

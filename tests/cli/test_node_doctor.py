@@ -207,7 +207,20 @@ def test_sides_that_do_not_fit_are_faults_and_solitude_of_a_topic_is_none() -> N
     status = {**STATUS, "apart": apart, "refused": {"e": "cannot be sent"}}
     assert advice(status) == ["types differ", "less is offered", "cannot be sent"]
     assert [row[0] for row in unmatched_table(status).rows] == ["a", "b", "d", "e"]
-    assert list(here_only(status)) == ["1 topic published here and read nowhere else: c."]
+    assert list(here_only(status)) == ["1 topic published here and read by nobody of whom this node knows: c."]
+
+
+def test_a_topic_that_is_kept_from_crossing_is_not_told_to_be_of_this_host_alone() -> None:
+    nobody = [
+        {"topic": topic, "direction": way, "cause": "nobody", "reason": ""} for topic in "abc" for way in ("in", "out")
+    ]
+    denied = {"topic": "a", "direction": "out", "cause": "rule", "reason": "the peer denies it"}
+    elsewhere = [{"topic": "b", "publishes": True}]
+    status: dict[str, Any] = {**STATUS, "apart": [denied, *nobody], "elsewhere": elsewhere}
+    assert list(here_only(status)) == [
+        "2 topics published here and read by nobody of whom this node knows: b, c.",
+        "2 topics read here and published by nobody of whom this node knows: a, c.",
+    ]
 
 
 def test_what_stood_still_lately_is_a_remark_and_what_was_refused_is_told_by_cause() -> None:
