@@ -11,7 +11,7 @@ import pytest
 
 from rtmw import Reliability
 from tests.conftest import free_number
-from tests.net.hosts import Host, wait_until
+from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.link.hosts import free_port
 from tests.net.test_books import Stream
 
@@ -22,13 +22,15 @@ BY_DDS = "[link]\ninsecure = true\n"
 class Mover(Host):
     """A host whose node has a link, or none, as its file says."""
 
-    def __init__(self, dds_domain: int, folder: Path, link: str) -> None:
+    def __init__(self, dds_domain: int, folder: Path, link: str, seconds: float) -> None:
+        """`seconds`: for which a link may be cut, and for which RELIABLE topics wait for the next node."""
         super().__init__(free_number(), dds_domain, folder)
-        self._file, self._link = folder / f"mover_{self.number}.toml", f"[link]\n{link}\nlease = 1.0\n{RULE}"
+        self._file, self._seconds = folder / f"mover_{self.number}.toml", seconds
+        self._link = f"[link]\n{link}\nlease = {seconds}\n{RULE}"
 
     def begin(self) -> None:
         self._file.write_text(self._link)
-        self.start("--config", str(self._file), "--handover", "1")
+        self.start("--config", str(self._file), "--handover", str(self._seconds))
 
     def move(self, way: str) -> None:
         """To another way, `link` or `DDS`, and wait until the node carries its domain anew."""
@@ -38,12 +40,12 @@ class Mover(Host):
         wait_until(lambda: self.said.count("is carried on") > before, "the node does not begin anew")
 
 
-@pytest.fixture
-def movers(dds_domain: int, tmp_path: Path) -> Iterator[tuple[Mover, Mover]]:
+@pytest.fixture(params=[1.0], ids=["short"])
+def movers(dds_domain: int, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Mover, Mover]]:
     port = free_port()
     pair = (
-        Mover(dds_domain, tmp_path, f'listen = "127.0.0.1:{port}"'),
-        Mover(dds_domain, tmp_path, f'connect = ["127.0.0.1:{port}"]'),
+        Mover(dds_domain, tmp_path, f'listen = "127.0.0.1:{port}"', request.param),
+        Mover(dds_domain, tmp_path, f'connect = ["127.0.0.1:{port}"]', request.param),
     )
     for host in pair:
         host.begin()
@@ -90,3 +92,24 @@ def test_a_topic_that_moves_from_a_link_to_dds_and_back_loses_nothing_untold(
     for stream in streams:
         stream.publisher.close()
         stream.subscriber.close()
+
+
+@pytest.mark.parametrize("movers", [2 * PATIENCE], indirect=True, ids=["long"])
+@pytest.mark.parametrize("is_steady", [True, False], ids=["in a stream", "in silence"])
+def test_a_publisher_waits_no_more_for_a_node_that_has_moved_from_its_link_to_dds(
+    movers: tuple[Mover, Mover], is_steady: bool
+) -> None:
+    """Neither for the lease of the link, nor for as long as RELIABLE topics wait for the next node."""
+    stream = Stream(*movers, Reliability.RELIABLE, Reliability.RELIABLE)
+    wait_until(stream.reaches, "no stream")
+    before = (stream.sent, len(stream.got), stream.told())
+    steady = Steady([stream] if is_steady else [])
+    movers[1].move("DDS")
+    steady.end()
+    stream.send(1000)  # more than the link's subscription has room for
+    wait_until(stream.reaches, "no stream over DDS")
+    lost = stream.sent - before[0] - (len(stream.got) - before[1])
+    assert lost == stream.told() - before[2]
+    assert len(stream.got) == len({*stream.got})
+    stream.publisher.close()
+    stream.subscriber.close()

@@ -351,8 +351,8 @@ class Linked:
         out.leave_by, out.park_ns = CLOCK.monotonic() + self.lease, park_ns
         if not self._is_left:
             self._is_left = True
-            at_most = duration(park_ns / 1e9)
-            log.info("%s ends; RELIABLE topics wait for the next one, for %s at most", self, at_most)
+            wait = f"the next one, for {duration(park_ns / 1e9)} at most" if park_ns else "no next one"
+            log.info("%s ends; RELIABLE topics wait for %s", self, wait)
 
     def _do_stay_out(self, effect: do.StayOut) -> None:
         self.out[effect.route].leave_by = 0.0

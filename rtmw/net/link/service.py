@@ -213,20 +213,19 @@ class LinkService:
         return Identity.load(link.keys, link.revoked)
 
     def obey(self, settings: Settings, identity: Identity | None) -> None:
-        """Take in other settings, with what `prepare` gave for them."""
+        """Take in other settings, with what `prepare` gave for them. Where they have no links the node begins anew
+        (`announced`), and those that are there end in order with it."""
         self._settings, self._identity, self._discovered = settings, identity, -1
         self._said.clear()
-        if self._links is not None and settings.link.may_link:
-            self._links.obey(settings, identity)
-        elif self._links is not None:
-            self.close()
-        else:
+        if self._links is None:
             self._begin()
+        elif settings.link.may_link:
+            self._links.obey(settings, identity)
 
     def leave(self, for_s: float) -> None:
         """The node ends: from here on ask `is_delivered`. `for_s`: seconds that RELIABLE topics wait for the next."""
         if self._links is not None:
-            self._links.leave(for_s)
+            self._links.leave(for_s if self._settings.link.may_link else 0.0)
 
     def finish(self) -> None:
         """Take nothing more from the bus: it is left to the next node."""
@@ -241,9 +240,9 @@ class LinkService:
         return self._links.undelivered() if self._links is not None else iter(())
 
     def close(self, park_ns: int = 0) -> None:
-        """`park_ns`: for so long RELIABLE topics are kept for the next node. Idempotent."""
+        """`park_ns`: for so long RELIABLE topics are kept for the next node, if that has links. Idempotent."""
         if self._links is not None:
-            self._links.close(park_ns)
+            self._links.close(park_ns if self._settings.link.may_link else 0)
             self._links = None
 
     # ---- what the node tells ----
