@@ -257,7 +257,7 @@ static PyObject *Route_passed(PyObject *object, PyObject *unused)
     rtmw_subscriber_counters bus = {0};
     (void)unused;
     if (o) rtmw_subscriber_count(o->subscriber, &bus);
-    uint64_t expired = o ? load_relaxed(&o->expired) - load_relaxed(&o->dropped) : 0;
+    uint64_t expired = o ? load_relaxed(&o->unsent) : 0;
     return Py_BuildValue("KK", (unsigned long long)(expired + bus.expired), (unsigned long long)bus.thinned);
 }
 

@@ -129,10 +129,7 @@ static void put_drop(struct line *l, struct channel *c, uint32_t band, enum fram
     struct frame_drop drop = {u->kept->number, why};
     struct frame_header header = {.kind = FRAME_DROP, .flags = (uint8_t)band, .route = u->route};
     channel_put(c, header, bytes_of(&drop, sizeof drop), (struct iovec){0}, NULL);
-    if (u->out && why == FRAME_EXPIRED) {
-        count_up(&u->out->expired, 1);
-        count_up(&u->out->dropped, 1);
-    }
+    if (u->out && why == FRAME_EXPIRED) count_up(&u->out->expired, 1);
     finish(l, band);
 }
 

@@ -130,6 +130,7 @@ static struct verdict drop(struct line *l, const struct frame *f, uint64_t now)
     memcpy(&d, f->body, sizeof d);
     struct in *i = by_number_find(&l->in_numbers, f->header.route);
     bool is_passed_over = m->is_under_way && !m->in;
+    bool is_counted = m->is_under_way && m->in && !m->to; /* at its beginning: it had expired, or was refused */
     if (f->header.route > l->highest_in) return violation("a message of a route that was never opened");
     if (m->is_under_way && (m->route != f->header.route || m->begin.trailer.sequence != d.number))
         return violation("the end of another message than the one that is under way");
@@ -141,9 +142,9 @@ static struct verdict drop(struct line *l, const struct frame *f, uint64_t now)
     if (d.number <= i->received[band]) return passed_over(i, &b);
     if (d.number - i->received[band] > JUMP_MOST) return violation("the end of a message that cannot be");
     in_count_lost(i, &b, now);
-    if (d.why == FRAME_EXPIRED)
+    if (d.why == FRAME_EXPIRED && !is_counted)
         in_expire(i);
-    else
+    else if (!is_counted)
         in_tell(i, (rtmw_lost){.missed = 1});
     done(l, i, &b, now);
     return well;

@@ -98,7 +98,7 @@ struct out {
         struct kept *again;        /* the first of them that is to be sent on these connections; NULL: none */
     } band[BANDS];
     uint64_t sent, bytes, expired, blocked, resent, withheld[REFUSALS];
-    uint64_t dropped; /* of those that expired: with a number, so that a DROP told the peer */
+    uint64_t unsent; /* of those that expired: without a number, so that no DROP told the peer */
 };
 
 /* out.c. Open, stop, close: any thread without a lock. The others: under the lock of the line */
@@ -279,8 +279,9 @@ struct lines {
     pthread_t sender;
     uint32_t stop, openers;
     pthread_mutex_t list;
-    struct line *first; /* whose turn it is */
-    bool has_skipped;   /* the sender has passed over a line that another thread had */
+    struct line *first;  /* whose turn it is */
+    struct line *served; /* that wrote last in this round of the sender; NULL: none did */
+    bool has_skipped;    /* the sender has passed over a line that another thread had */
     pthread_mutex_t writes;
     uint32_t is_left; /* somebody wanted to write on a bulk connection, and another one did. Atomically */
 

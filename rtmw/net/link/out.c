@@ -110,6 +110,7 @@ static void drop_expired(struct out *o, uint32_t band)
 {
     rtmw_message m = *first_of(o, band);
     count_up(&o->expired, 1);
+    count_up(&o->unsent, 1);
     drop_first(o, band);
     told_passed(o, &m);
 }

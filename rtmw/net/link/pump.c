@@ -28,7 +28,7 @@ static bool pump(struct line *l, int channel, uint64_t now)
     struct channel *c = l->channel[channel];
     if (!c || !c->may_write || (channel == TWIN && channel_is_empty(c))) return false;
     c->paced_ns = line_ahead_ns(l, channel, now);
-    if (c->paced_ns) return false;
+    if (c->paced_ns && !l->has_pong[channel] && !l->must_ping[channel]) return false; /* these say that it lives */
     if (channel_is_empty(c)) line_fill(l, channel, now);
     if (channel_is_empty(c)) return false;
     uint64_t before = c->written;
@@ -57,7 +57,8 @@ uint64_t line_paced_ns(const struct line *l)
 {
     uint64_t at = UINT64_MAX;
     for (int n = 0; n < CHANNELS; n++)
-        if (l->channel[n] && l->channel[n]->paced_ns) at = least(at, l->channel[n]->paced_ns);
+        if (l->channel[n] && l->channel[n]->paced_ns && (n != BULK || line_has_bulk(l)))
+            at = least(at, l->channel[n]->paced_ns);
     return at;
 }
 

@@ -71,13 +71,17 @@ void line_await_sender(struct line *l)
 /* The lock of a line, unless somebody has it or waits for it. */
 static bool lock_line(struct line *l) { return !load_relaxed(&l->openers) && lock_if_free(&l->lock, LOCK_ENGINE); }
 
-static size_t list_routes(struct line *l, rtmw_subscriber **subscribers, size_t count)
+/* true: so many routes may take that not all of them can be waited for. */
+static bool list_routes(struct line *l, rtmw_subscriber **subscribers, size_t *count)
 {
+    bool is_beyond = false;
     for (struct out *o = l->outs; o; o = o->next) {
-        o->is_waited_for = count < WAITED_MOST && out_may_take(o);
-        if (o->is_waited_for) subscribers[count++] = o->subscriber;
+        bool may_take = out_may_take(o);
+        o->is_waited_for = *count < WAITED_MOST && may_take;
+        if (o->is_waited_for) subscribers[(*count)++] = o->subscriber;
+        is_beyond = is_beyond || (may_take && !o->is_waited_for);
     }
-    return count;
+    return is_beyond;
 }
 
 /* For what to sleep, and until when. false: it has to look again, for a line could not be asked. */
@@ -88,8 +92,8 @@ static bool list_all(struct lines *s, rtmw_subscriber **subscribers, size_t *cou
     *until = UINT64_MAX;
     for (struct line *l = s->first; l; l = l->next_line) {
         if (!lock_line(l)) return false;
-        *count = list_routes(l, subscribers, *count);
-        *until = least(*until, line_next_try(l, now));
+        bool is_beyond = list_routes(l, subscribers, count);
+        *until = least(*until, is_beyond ? now + RETRY_NS : line_next_try(l, now));
         unlock(&l->lock, LOCK_ENGINE);
     }
     return true;
@@ -153,11 +157,21 @@ static void sleep_for_work(struct lines *s, rtmw_subscriber **subscribers)
 
 /* ---- send ---- */
 
+static uint64_t written(const struct line *l)
+{
+    uint64_t sum = 0;
+    for (int n = 0; n < CHANNELS; n++)
+        if (l->channel[n]) sum += l->channel[n]->written;
+    return sum;
+}
+
 /* true: there is more to do at once, or another thread has the line, and may have done its part of it already. */
 static bool visit(struct line *l, bool may_write_bulk)
 {
     if (!lock_line(l)) return l->lines->has_skipped = true;
+    uint64_t before = written(l);
     bool is_more = line_pump(l, now_monotonic_ns(), may_write_bulk);
+    if (written(l) != before) l->lines->served = l;
     l->has_bulk = line_has_bulk(l);
     unlock(&l->lock, LOCK_ENGINE);
     return is_more;
@@ -184,25 +198,29 @@ static bool send_bulk(struct lines *s)
     return is_more;
 }
 
-/* The first line goes to the end of the list. */
-static void rotate(struct lines *s)
+/* The turn is that of the line behind the one that wrote last. In a round in which none could, for all are in debt, it stays:
+ * else a debt that comes free in every other round would always find the same line. */
+static void pass_the_turn(struct lines *s)
 {
-    struct line *first = s->first, **end = &s->first;
+    struct line *last = s->served, *next = last ? last->next_line : NULL;
+    if (!next) return; /* none wrote, or the turn is that of the first line, as it stands */
+    struct line **end = &last->next_line;
     while (*end) end = &(*end)->next_line;
-    *end = first;
-    s->first = first->next_line;
-    first->next_line = NULL;
+    *end = s->first;
+    s->first = next;
+    last->next_line = NULL;
 }
 
 /* All lines once. true: there is more to do at once. */
 static bool send_all(struct lines *s)
 {
+    s->served = NULL;
     bool is_more = send_urgent(s);
     if (lines_may_write(s)) {
         is_more = send_bulk(s) || is_more;
         lines_have_written(s);
     }
-    if (s->first) rotate(s);
+    pass_the_turn(s);
     return is_more;
 }
 
@@ -220,10 +238,11 @@ static void *send_and_sleep(void *argument)
     struct lines *s = argument;
     rtmw_subscriber *subscribers[WAITED_MOST];
     lock(&s->list, LOCK_LINES);
-    while (!load_acquire(&s->stop)) {
+    for (;;) {
         lock(&s->wakes, LOCK_LEAF);
         s->must_look = false;
         unlock(&s->wakes, LOCK_LEAF);
+        if (load_acquire(&s->stop)) break; /* asked behind that: who stops it sets this first, and then the other */
         if (send_all(s))
             give_way(s);
         else

@@ -141,3 +141,43 @@ def test_of_both_connections_of_a_line_that_rests_one_is_pinged_at_a_time(ends: 
     counted, quarters = sum(map(pings, wires)), 4 * (time.monotonic() - begun) / silence
     assert counted <= 4 + 2 * (quarters + 1), "one of each end in a quarter of the silence, besides the first ones"
     assert not [one for one in ends.here.look() + ends.there.look() if one[0] == "down"]
+
+
+@pytest.mark.parametrize("priority", [0, 7])
+def test_two_lines_share_the_rate_of_a_topic_of_which_each_would_take_all(two: Two, priority: int) -> None:
+    routes = [ends.route("t", Reliability.TIMELY)[0] for ends in two]
+    for route in routes:
+        route.limit(0, 7, 0, RATE)
+
+    def carried() -> list[int]:
+        return [route.counters()["bytes"] for route in routes]
+
+    with rtmw.Publisher("t", domain=two[0].here.domain, reliability=Reliability.TIMELY, priority=priority) as out:
+        until = time.monotonic() + PATIENCE
+        while sum(carried()) < 2 * RATE:
+            out.publish(bytes(4096))
+            time.sleep(0.001)
+            assert time.monotonic() < until
+    assert min(carried()) > 0.25 * sum(carried())
+
+
+def test_a_message_of_many_frames_that_expires_on_its_way_is_counted_once(two: Two) -> None:
+    """At its beginning by the clock of who receives, or at its end by that of who sends."""
+    ends = two[0]
+    outbound, inbound = ends.route("t", RELIABLE, window=16 << 20)
+    here, there = ends.here.domain, ends.there.domain
+    with (
+        rtmw.Publisher("t", domain=here, reliability=RELIABLE, max_blocking=0.05, lifetime=0.0005) as out,
+        rtmw.Subscriber("t", domain=there, reliability=RELIABLE) as into,
+    ):
+        until = time.monotonic() + PATIENCE
+        while inbound.counters()["expired"] < 300 and time.monotonic() < until:
+            out.publish(bytes(600_000))
+            into.take_many(100)
+
+        def come() -> int:
+            into.take_many(100)
+            return inbound.counters()["received"] + inbound.counters()["expired"]
+
+        wait_until(lambda: come() >= outbound.counters()["sent"])
+        assert come() == outbound.counters()["sent"]
