@@ -107,12 +107,13 @@ def explain_command(arguments: argparse.Namespace) -> int:
     policy = _policy(Path(arguments.file))
     agent = _named(policy.relay.agents, arguments.agent, "agent")
     to = _named(policy.relay.addressees, arguments.to, "agent or subject")
-    command = arguments.command.encode("latin-1", "replace")
+    command = _command(arguments.command)
     if len(command) != 1:
         raise CommandError(f"{arguments.command!r} is no command: a frame has one letter there, such as I")
-    judged = policy.order(agent, to, command, arguments.performative)
-    followers = [one.name for one in policy.followers(to)] if _is_subject(to) else []
-    rules = _considered(policy, agent, to, command, arguments.performative)
+    performative = (arguments.performative or "").lower() or None
+    judged = policy.order(agent, to, command, performative)
+    followers = [one.name for one in policy.followers(to) if one is not agent] if _is_subject(to) else []
+    rules = _considered(policy, agent, to, command, performative)
     if arguments.json:
         told = {"from": agent.name, "to": to.name, "command": arguments.command, "performative": arguments.performative}
         named = [dict(zip(rules.columns, row, strict=True)) for row in rules.rows]
@@ -126,6 +127,14 @@ def explain_command(arguments: argparse.Namespace) -> int:
     if rules.rows:
         show(rules)
     return 0
+
+
+def _command(word: str) -> bytes:
+    """A letter, or `0x07` as rules have it."""
+    try:
+        return bytes.fromhex(word[2:]) if word.startswith("0x") else word.encode("latin-1", "replace")
+    except ValueError:
+        return b""
 
 
 def _policy(path: Path) -> Policy:

@@ -131,6 +131,8 @@ class Services:
         backoff, said = Backoff(_FIRST_S, _MOST_S), ""
         async for _ in backoff:
             code = await self._run(service, said)
+            if code < 0:
+                service.why = f"killed by {signal.Signals(-code).name}"
             service.failures += 1
             if service.lasts:
                 backoff.reset()

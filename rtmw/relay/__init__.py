@@ -5,5 +5,6 @@
 
 from rtmw.relay.frame import Form, Frame, FrameError, Splitter
 from rtmw.relay.kqml import KqmlError, Performative
+from rtmw.relay.rows import Row
 
-__all__ = ["Form", "Frame", "FrameError", "KqmlError", "Performative", "Splitter"]
+__all__ = ["Form", "Frame", "FrameError", "KqmlError", "Performative", "Row", "Splitter"]

@@ -19,6 +19,8 @@ BAD_MOST: Final = 16
 """Places with no frame, after which a connection is closed."""
 LEASE_S: Final = 30.0
 """After half of it, a connection is ended whose other end acknowledges nothing."""
+LINGER_S: Final = 1.0
+"""So long a connection that is closed may take to send what it has."""
 UNSENT_MOST: Final = 1 << 20
 """Bytes that wait for an agent which does not read; it is closed beyond them."""
 _NUMBERS: Final = count(1)
@@ -35,6 +37,10 @@ class Connection(asyncio.Protocol):
         """Empty: nobody knows yet."""
         self.splitter = Splitter()
         self._server, self._candidates = server, candidates
+        self.is_over = False
+        """It is closed, or about to be: nothing more is heard."""
+        self._frames: list[Frame] = []
+        """That have come and were not heard."""
         self._transport: asyncio.Transport | None = None
 
     @property
@@ -57,12 +63,24 @@ class Connection(asyncio.Protocol):
             self._server.refuse(self, "no agent of the settings connects from there")
 
     def data_received(self, data: bytes) -> None:
-        frames = self.splitter.feed(data)
-        if frames and (self.agent or self._introduced(frames[0])):
-            self._server.arrived(self, frames)
+        if self.is_over:
+            return
+        self._frames += self.splitter.feed(data)
+        self._hear()
         if sum(self.splitter.bad.values()) > BAD_MOST:
             causes = ", ".join(f"{number} × {cause}" for cause, number in self.splitter.bad.items())
             self._server.refuse(self, f"what comes is no frames: {causes}")
+
+    def _hear(self) -> None:
+        """What has come, at the rate that the rules give its agent: TCP slows who sends more."""
+        while self._frames and not self.is_over and (self.agent or self._introduced(self._frames[0])):
+            wait = self._server.wait(self)
+            if wait:
+                self._pause(wait)
+                return
+            heard = self._frames[: 1 if wait is not None else None]
+            del self._frames[: len(heard)]
+            self._server.arrived(self, heard)
 
     def _introduced(self, frame: Frame) -> bool:
         """Where several agents may be at the other end, the source of the first frame says which."""
@@ -79,27 +97,33 @@ class Connection(asyncio.Protocol):
 
     def send(self, frame: Frame, checksum: str) -> None:
         """`checksum`: its form, where nothing has come yet that says it."""
-        if self._transport is None:
+        if self._transport is None or self.is_over:
             return
         kind = self.splitter.checksum if self.splitter.checksum != "auto" else checksum
         self._transport.write(frame.encode(kind, self._form))
         if self._transport.get_write_buffer_size() > UNSENT_MOST:
             self._server.refuse(self, "it does not read what is sent to it")
 
-    def pause(self, seconds: float) -> None:
-        """Nothing is read for so long: TCP slows its other end."""
+    def _pause(self, seconds: float) -> None:
         if self._transport is not None and self._transport.is_reading():
             self._transport.pause_reading()
             asyncio.get_running_loop().call_later(seconds, self._go_on)
 
     def _go_on(self) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self.is_over:
             self._transport.resume_reading()
+            self._hear()
 
     def close(self) -> None:
-        """What was to be sent is sent first."""
+        """What was to be sent is sent first, if the other end reads it soon."""
+        self.is_over = True
         if self._transport is not None:
             self._transport.close()
+            asyncio.get_running_loop().call_later(LINGER_S, self._abort)
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
 
 
 class RelayGuest:

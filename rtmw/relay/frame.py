@@ -119,7 +119,7 @@ class Frame:
         if END in text:
             raise FrameError(
                 f"data has a line feed (0x0A) at byte {self.data.index(END, len(self.data) - len(text))}, which would "
-                "end the frame there; send it in the frame of rtmw.Agent, which carries any bytes"
+                "end the frame there"
             )
         if self.type == form.answer and len(self.data) < ANSWERED:
             raise FrameError(f"an answer of {len(self.data)} bytes; it begins with the {ANSWERED} of what it answers")

@@ -34,6 +34,7 @@ DEEPEST: Final = 64
 _WORD: Final = re.compile(r"[^\s()\"'`,;|\\#:][^\s()\"'`,;|\\#]*")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _TOKEN: Final = re.compile(rf'\s*(?:(\()|(\))|(:{_WORD.pattern})|(["#])|(\'|`|,)|({_WORD.pattern}))')
+_BEGINS: Final = re.compile(rf"\s*\(\s*({_NAME.pattern})")
 _LENGTH: Final = re.compile(r'(\d{1,9})"')
 _STOP: Final = re.compile(r'["\\]')
 _SPACE: Final = re.compile(r"\s*")
@@ -80,13 +81,10 @@ def parse(text: str) -> Performative:
 
 
 def performative_of(text: str) -> str | None:
-    """The name of the performative that a body is, in lower case; None: it is no KQML."""
-    if text.lstrip()[:1] != "(":
-        return None
-    try:
-        return parse(text).name.lower()
-    except KqmlError:
-        return None
+    """The name of the performative that a body begins with, in lower case; None: it is no KQML. What follows need not
+    be right: who reads it may take it all the same."""
+    found = _BEGINS.match(text)
+    return found[1].lower() if found else None
 
 
 def _written(value: str) -> str:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, NamedTuple
 
+from rtmw.net.security.names import AGENT
 from rtmw.relay import rows as r
 from rtmw.relay.frame import Frame, readable
 from rtmw.relay.policy import Judged, Policy
@@ -37,7 +38,6 @@ __all__ = [
     "Gone",
     "Machine",
     "Obeyed",
-    "Pause",
     "Say",
     "Tick",
 ]
@@ -47,6 +47,8 @@ KEPT_S: Final = 86_400.0
 TAKEOVERS: Final = 5
 """Of an agent within TAKEOVERS_S; beyond them two programs fight for its place."""
 TAKEOVERS_S: Final = 60.0
+LAST_PARTS: Final = 10
+"""In the last such part of its last try an order is not sent for the first time: it is safely undelivered."""
 BURST_S: Final = 1.0
 """So much of a second's orders an agent may send at once."""
 
@@ -100,13 +102,6 @@ class Dial(NamedTuple):
     agent: str
 
 
-class Pause(NamedTuple):
-    """Read nothing more of a connection for so many seconds."""
-
-    connection: int
-    seconds: float
-
-
 class Close(NamedTuple):
     """End a connection, with the reason for the log."""
 
@@ -115,7 +110,7 @@ class Close(NamedTuple):
 
 
 Event = Connected | Arrived | Gone | Tick | Obeyed
-Effect = Forward | Say | Dial | Pause | Close
+Effect = Forward | Say | Dial | Close
 
 
 @dataclass
@@ -162,9 +157,10 @@ class Machine:
         """After the rows of the record were applied: each open order is tried anew from here on."""
         self._now, self._at = now, at
         for order in sorted(self.state.open.values(), key=lambda one: one.number):
+            tries = 1 + int((at - order.at) / 1e9 / self.policy.relay.t2)
             for leg in order.legs.values():
                 if not leg.end:
-                    self._enter(leg)
+                    self._enter(leg, max(1, min(tries, self.policy.relay.n2 + 1)))
 
     @property
     def due(self) -> float:
@@ -186,6 +182,12 @@ class Machine:
         """Behind the end of an order nothing of it is sent: its source may have been told."""
         order = self.state.open.get(effect.order)
         return order is not None and not order.legs[effect.recipient].end
+
+    def wait(self, agent: str, now: float) -> float | None:
+        """Seconds until the next frame of an agent may be heard; None: no rule bounds its rate."""
+        if not self.policy.relay.rules.bounds_orders(AGENT + agent):
+            return None
+        return max(0.0, max(self._line(agent).debts.values(), default=0.0) - now - BURST_S)
 
     def is_connected(self, agent: str) -> bool:
         return bool(self._line(agent).connection)
@@ -244,6 +246,9 @@ class Machine:
         found = self._agent(agent)
         return found is not None and found.absent == "keep"
 
+    def _is_kept_for(self, agent: str) -> bool:
+        return self._keeps(agent) and not self._line(agent).connection
+
     def _open_legs(self, agent: str) -> list[Leg]:
         return [leg for stream in self.state.queue(agent).streams.values() for leg in stream]
 
@@ -261,7 +266,7 @@ class Machine:
         elif frame.type == form.answer and not frame.body:
             self._receipt(agent, frame)
         elif frame.type in (form.order, form.answer):
-            self._order(agent, frame, event.connection)
+            self._order(agent, frame)
         else:
             self._drop(agent, frame, f"a type {frame.type!r} that there is not")
 
@@ -288,10 +293,12 @@ class Machine:
                 recipient=leg.recipient)  # fmt: skip
             if not order.failed:
                 self._answer(order)
+            self._make_ready(leg.recipient, leg.stream)  # if it was held behind this one
+            self._pump(leg.recipient)
         else:
             self.dropped["a receipt that came again"] += 1
 
-    def _order(self, agent: Agent, frame: Frame, connection: int) -> None:
+    def _order(self, agent: Agent, frame: Frame) -> None:
         head = head_of(frame)
         digest = digest_of(head, frame.data)
         id = Id(agent.name, frame.stamp, digest if agent.id == "content" else b"")
@@ -319,7 +326,7 @@ class Machine:
             self._store(agent, frame, judged, recipients)
             if answered is not None:
                 self._confirmed(answered, answered.legs[agent.name])
-        self._pace(agent, judged, connection)
+        self._pace(agent, judged)
 
     def _answered_by(self, agent: Agent, frame: Frame) -> Order | None:
         """The order of somebody else that this frame answers, which needs no rule."""
@@ -357,40 +364,37 @@ class Machine:
             self._enter(leg)
         if self._is_followed(order):
             self._say(agent.name, order.head)
-        elif agent.notices and (absent := [one for one in recipients if not self._line(one).connection]):
-            self._say(agent.name, order.head, f"kept for {', '.join(absent)}" if lifetime else "")
+        elif agent.notices and (kept := [one for one in recipients if self._is_kept_for(one)]):
+            self._say(agent.name, order.head, f"kept for {', '.join(kept)}")
         for recipient in recipients:
             self._pump(recipient)
 
-    def _pace(self, agent: Agent, judged: Judged, connection: int) -> None:
-        """A source above its rate is not read from."""
+    def _pace(self, agent: Agent, judged: Judged) -> None:
+        """A source above its rate is not read from: `wait`."""
         rule = judged.verdict.rule if judged.verdict else None
         if rule is None or not rule.max_orders:
             return
         debts = self._line(agent.name).debts
         debts[rule.place] = max(debts.get(rule.place, 0.0), self._now) + 1 / rule.max_orders
-        beyond = debts[rule.place] - self._now - BURST_S
-        if beyond > 0:
-            self._effects.append(Pause(connection, beyond))
 
     # ---- towards recipients ----
 
-    def _enter(self, leg: Leg) -> None:
-        """An open order, for one recipient: its time runs."""
+    def _enter(self, leg: Leg, attempt: int = 1) -> None:
+        """An open order, for one recipient: its time runs. `attempt`: the try that it is in by now."""
         order = leg.order
         is_first = self.state.queue(leg.recipient).streams[leg.stream][0] is leg
         if is_first:
             self._make_ready(leg.recipient, leg.stream)
         if not self._keeps(leg.recipient):
-            self._set(leg, 1)
+            self._set(leg, attempt)
         if order.lifetime:
             ends = self._now + order.lifetime - (self._at - order.at) / 1e9
             heapq.heappush(self._timers, _Timer(ends, next(self._serial), leg, True))
 
     def _set(self, leg: Leg, tries: int) -> None:
         """The try of this number has begun."""
-        leg.attempt, leg.timer = tries, next(self._serial)
-        heapq.heappush(self._timers, _Timer(self._now + self.policy.relay.t2, leg.timer, leg, False))
+        leg.attempt, leg.timer, leg.due = tries, next(self._serial), self._now + self.policy.relay.t2
+        heapq.heappush(self._timers, _Timer(leg.due, leg.timer, leg, False))
 
     def _rest(self, leg: Leg) -> None:
         """It waits for its recipient, as long as its lifetime lets it."""
@@ -412,11 +416,18 @@ class Machine:
         while line.ready and line.connection and agent is not None and len(line.sent) < agent.window:
             _, number, stream = heapq.heappop(line.ready)
             first = self.state.queue(recipient).streams.get(stream)
-            if first is not None and first[0].order.number == number and number not in line.sent:
+            if first is not None and self._may_begin(first[0], number):
                 line.sent[number] = first[0]
                 self._send(first[0])
         if line.ready and not line.connection:
             self._effects.append(Dial(recipient))
+
+    def _may_begin(self, leg: Leg, number: int) -> bool:
+        """The first of its stream, if it has not been sent, and its time is not all but over."""
+        if leg.order.number != number or number in self._line(leg.recipient).sent:
+            return False
+        relay = self.policy.relay
+        return leg.attempt <= relay.n2 or leg.due - self._now > relay.t2 / LAST_PARTS
 
     def _send(self, leg: Leg) -> None:
         order = leg.order
@@ -427,17 +438,21 @@ class Machine:
             self._set(leg, 1)
 
     def _tick(self, _: Tick) -> None:
+        recipients = dict[str, None]()
         while self.due <= self._now:
             timer = heapq.heappop(self._timers)
+            recipients[timer.leg.recipient] = None
             if timer.is_expiry:
                 self._fail(timer.leg, "its lifetime is over", r.EXPIRED)
             else:
                 self._overdue(timer.leg)
+        for recipient in recipients:  # nothing is sent whose time ends in this tick
+            self._pump(recipient)
 
     def _overdue(self, leg: Leg) -> None:
         relay, line = self.policy.relay, self._line(leg.recipient)
         if leg.attempt > relay.n2:
-            self._fail(leg, f"no receipt within {relay.t2 * (relay.n2 + 1):g} s", r.UNDELIVERED)
+            self._fail(leg, self._why(leg), r.UNDELIVERED)
             return
         self._set(leg, leg.attempt + 1)
         if not line.connection:
@@ -445,13 +460,28 @@ class Machine:
         elif leg.order.number in line.sent:
             self._send(leg)
 
+    def _why(self, leg: Leg) -> str:
+        """Why it has no receipt when its time is over."""
+        relay, held = self.policy.relay, self.state.queue(leg.recipient).held.get(leg.stream)
+        if leg.tries:
+            return f"no receipt within {relay.t2 * (relay.n2 + 1):g} s"
+        if held is not None:
+            return f"held behind order {held}, which has failed"
+        return "waited behind others" if self._line(leg.recipient).connection else "not connected"
+
     def _fail(self, leg: Leg, cause: str, unsent: str) -> None:
-        agent = self._agent(leg.recipient)
-        if agent is not None and agent.on_failure == "hold":
-            self._row(r.HELD, source=leg.order.source, destination=leg.order.destination, recipient=leg.recipient)
-        self._finish(leg, r.UNCONFIRMED if leg.tries else unsent, cause)
+        agent, order = self._agent(leg.recipient), leg.order
+        is_held = leg.stream in self.state.queue(leg.recipient).held
+        if agent is not None and agent.on_failure == "hold" and not is_held:
+            self._row(r.HELD, order=order.number, source=order.source, destination=order.destination,
+                recipient=leg.recipient)  # fmt: skip
+        self._end(leg, r.UNCONFIRMED if leg.tries else unsent, cause)
 
     def _finish(self, leg: Leg, kind: str, cause: str = "") -> None:
+        self._end(leg, kind, cause)
+        self._pump(leg.recipient)
+
+    def _end(self, leg: Leg, kind: str, cause: str = "") -> None:
         order, line = leg.order, self._line(leg.recipient)
         self._row(kind, order=order.number, source=order.source, destination=order.destination,
             recipient=leg.recipient, tries=leg.tries, cause=cause)  # fmt: skip
@@ -459,7 +489,6 @@ class Machine:
         self._make_ready(leg.recipient, leg.stream)
         if not self._is_followed(order):
             self._answer(order)
-        self._pump(leg.recipient)
 
     def _is_followed(self, order: Order) -> bool:
         """Its source was told when it was stored."""

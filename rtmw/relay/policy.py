@@ -67,7 +67,8 @@ class Policy:
         to = self.by_address.get(frame.destination)
         if to is None:
             return Judged(None, None, f"there is no address {readable(frame.destination)}")
-        performative = performative_of(frame.data.decode(agent.charset, "replace")) if frame.data[:1] == b"(" else None
+        is_list = frame.data.lstrip()[:1] == b"("
+        performative = performative_of(frame.data.decode(agent.charset, "replace")) if is_list else None
         return self.order(agent, to, frame.command, performative, size=len(frame.data))
 
     def order(

@@ -11,7 +11,7 @@ A row says what was decided, and `State.apply` is the only code that changes the
 | UNDELIVERED | it was never sent to this recipient, and never will be: safe to replace | recipient, tries, cause |
 | UNCONFIRMED | it was sent, and the recipient may have it | recipient, tries, cause |
 | EXPIRED | its lifetime was over before it was sent to this recipient | recipient, cause |
-| LATE | the recipient has confirmed it after that was told to the source | recipient |
+| LATE | the recipient has confirmed it after that was told to the source; it holds its stream no more | recipient |
 | DROPPED | a receipt for nothing, or a frame that no agent may send | head, cause |
 | CONNECTED, GONE | an agent has a connection, or none any more | source |
 | HELD | orders of a source to a destination wait behind one that this recipient has not confirmed | recipient |
@@ -45,7 +45,8 @@ ENDS: Final = frozenset({DELIVERED, UNDELIVERED, UNCONFIRMED, EXPIRED})
 
 @dataclass
 class Row:
-    """One change of state. Names are those of the settings; head and body are the bytes of the frame."""
+    """One change of state. Names are those of the settings; head and body are the bytes of the frame, without its
+    header and its line feed. A row without an order has number 0."""
 
     kind: str
     at: int64

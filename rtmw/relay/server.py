@@ -37,7 +37,6 @@ from rtmw.relay.machine import (
     Gone,
     Machine,
     Obeyed,
-    Pause,
     Say,
     Tick,
 )
@@ -45,6 +44,7 @@ from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Relay
 from rtmw.relay.store import Store
+from rtmw.units import counted
 
 log = logging.getLogger("rtmw.relay")
 
@@ -114,7 +114,11 @@ class Server:
             listening = Listening(place, "[relay] listen")
             self._listening.append(listening)
             self._doors.append(Door(loop, listening.socket, self.refused, self._guest, PENDING))
-        log.info("relay at %s, record in %s", ", ".join(self.places), self.store.folder)
+        open, orphans = len(self.store.state.open), self.store.state.orphans
+        known = f"{counted(open, 'open order')}" if self.store.state.numbered else "empty"
+        log.info("relay at %s, record in %s: %s", ", ".join(self.places), self.store.folder, known)
+        if orphans:
+            log.warning("%s of the record are about orders that it does not have", counted(orphans, "row"))
 
     def _guest(self, sock: socket.socket, address: str) -> RelayGuest:
         return RelayGuest(self, sock, address)
@@ -206,8 +210,6 @@ class Server:
                 self._send(connection, self.store.frame(effect.order))
         elif isinstance(effect, Say):
             self._send(connection, effect.frame)
-        elif isinstance(effect, Pause):
-            connection.pause(effect.seconds)
         else:
             self.refuse(connection, effect.words)
 
@@ -230,8 +232,10 @@ class Server:
         try:
             async with asyncio.timeout(SILENT_S):
                 await known
-        except (TimeoutError, asyncio.CancelledError):
+        except TimeoutError:
             self.refuse(connection, "it has not said whose it is")
+        except asyncio.CancelledError:
+            self.refuse(connection, "others wait at the door, and it has not said whose it is")
             raise
         finally:
             del self._known[connection.number]
@@ -252,6 +256,10 @@ class Server:
     def arrived(self, connection: Connection, frames: Iterable[Frame]) -> None:
         self.step(*(Arrived(connection.number, frame) for frame in frames))
 
+    def wait(self, connection: Connection) -> float | None:
+        """Seconds until its next frame may be heard; None: all that have come may."""
+        return self.machine.wait(connection.agent, CLOCK.monotonic())
+
     def lost(self, connection: Connection) -> None:
         self._settle(connection)
         del self._connections[connection.number]
@@ -259,7 +267,9 @@ class Server:
             self.step(Gone(connection.number))
 
     def refuse(self, connection: Connection, words: str) -> None:
-        """End it; the log says why."""
+        """End it; the log says why, once."""
+        if connection.is_over:
+            return
         self.refused[words.partition(":")[0]] += 1
         whose = connection.agent or f"a connection from {connection.place}"
         log.warning("%s is closed: %s", whose, words, extra=BOUNDED)

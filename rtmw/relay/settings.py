@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from rtmw.addresses import UNIX, is_loopback, place_to_listen, place_to_reach
 from rtmw.net.security.rules import NO_RULES, RuleTable
 from rtmw.net.security.tables import read_tables
-from rtmw.relay.frame import END, FORM, HEAD, SUMS, Form, FrameError, address_of
+from rtmw.relay.frame import END, FORM, HEAD, SUMS, Form, FrameError, address_of, readable
 from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, values
 
 __all__ = ["AGENT", "RELAY", "SUBJECT", "Agent", "Relay", "Subject", "read_relay", "relay_of"]
@@ -282,9 +282,9 @@ def _check_names(relay: Relay, file: SettingsFile) -> None:
     """No two have one name or one address, and whom another names is there. Raises SettingsError."""
     seen: dict[str | bytes, str] = {}
     for one in relay.addressees:
-        for what, key in (("name", one.name), ("address", one.address)):
+        for what, key, words in (("name", one.name, one.name), ("address", one.address, readable(one.address))):
             if key in seen:
-                raise SettingsError(f"{one.place}: its {what} {one.name} has been given before, in {seen[key]}")
+                raise SettingsError(f"{one.place}: its {what} {words} has been given before, in {seen[key]}")
         seen[one.name] = seen[one.address] = one.place
     names = {one.name for one in relay.agents}
     for subject in relay.subjects:

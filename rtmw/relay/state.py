@@ -45,6 +45,7 @@ class Leg:
     attempt: int = 0
     """The try that runs, sent or not; 0: none. Not in rows, and so is the next."""
     timer: int = 0
+    due: float = 0.0
 
     @property
     def stream(self) -> Stream:
@@ -89,8 +90,8 @@ class Queue:
 
     def __init__(self) -> None:
         self.streams: dict[Stream, deque[Leg]] = {}
-        self.held: set[Stream] = set()
-        """They have stopped behind an order that failed."""
+        self.held: dict[Stream, int] = {}
+        """They have stopped behind the order with this number, which has failed."""
         self.waiting = 0
         self.size = 0
 
@@ -113,6 +114,8 @@ class State:
 
     def __init__(self, horizon: float = 0.0, known: int = KNOWN_LEAST) -> None:
         """`known`: orders of which the outcome is known at least; and all of the last `horizon` seconds."""
+        self.orphans = 0
+        """Rows about orders that the record does not have."""
         self.numbered = 0
         """The highest number of an order."""
         self.open: dict[int, Order] = {}
@@ -139,14 +142,17 @@ class State:
             self._store(row, position)
         elif row.kind == r.REFUSED and row.head:
             self._know(self._order(row))
-        elif row.kind == r.SENT:
-            self._leg(row).tries = row.tries
-        elif row.kind in r.ENDS:
-            self._end(row)
+        elif row.kind == r.SENT and (leg := self._leg(row)) is not None:
+            leg.tries = row.tries
+        elif row.kind in r.ENDS and (leg := self._leg(row)) is not None:
+            self._end(leg, row)
         elif row.kind == r.HELD:
-            self.queue(row.recipient).held.add((row.source, row.destination))
+            self.queue(row.recipient).held[row.source, row.destination] = row.order
         elif row.kind == r.LATE and (order := self.numbers.get(row.order)) is not None:
             order.legs[row.recipient].end = r.DELIVERED
+            held = self.queue(row.recipient).held
+            if held.get((row.source, row.destination)) == row.order:
+                del held[row.source, row.destination]
 
     def _order(self, row: Row) -> Order:
         frame = r.frame_of(row.head, row.body)
@@ -169,11 +175,14 @@ class State:
             self.queue(leg.recipient).add(leg)
             self._answered.setdefault((leg.recipient, order.source, order.id.stamp), []).append(order)
 
-    def _leg(self, row: Row) -> Leg:
-        return self.open[row.order].legs[row.recipient]
+    def _leg(self, row: Row) -> Leg | None:
+        """None: the record does not have the order, for it was salvaged."""
+        order = self.open.get(row.order)
+        leg = order.legs.get(row.recipient) if order is not None else None
+        self.orphans += leg is None
+        return leg
 
-    def _end(self, row: Row) -> None:
-        leg = self._leg(row)
+    def _end(self, leg: Leg, row: Row) -> None:
         leg.end, leg.cause = row.kind, row.cause
         self.queue(leg.recipient).remove(leg)
         if not leg.order.is_open:

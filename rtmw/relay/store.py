@@ -35,10 +35,19 @@ class Store:
         try:
             self._log.trim(0)  # takes the lock, and cuts what a killed relay has left
             for record in self._log.read():
-                self.state.apply(record.value, record.position)
+                self._redo(record.value, record.position)
         except BaseException:
             self._log.close()
             raise
+
+    def _redo(self, row: Row, position: int) -> None:
+        try:
+            self.state.apply(row, position)
+        except ValueError as error:
+            raise rtmw.LogError(
+                f"{self.folder / 'record'}: the row at position {position} is none of a relay: {error}; restore the "
+                "folder from a copy, or move it away, and the relay begins a new record"
+            ) from None
 
     def append(self, rows: list[Row]) -> None:
         """All of them, or none: LogFull. They are durable behind the next `sync`."""

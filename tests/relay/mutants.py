@@ -41,10 +41,11 @@ MUTANTS: Final = {
         "machine", "        self._pump(event.agent)\n", "        pass\n"
     ),
     "after a crash each open order is tried anew": Mutant(
-        "machine", "                    self._enter(leg)\n", "                    pass\n"
+        "machine",
+        "                    self._enter(leg, max(1, min(tries, self.policy.relay.n2 + 1)))\n",
+        "                    pass\n",
     ),
-    "a try is on record before it leaves": Mutant("state", "self._leg(row).tries = row.tries", "pass"),
-    "a receipt is for the order with its sum": Mutant("state", "and checksum in checksums(one.total)]", "]"),
+    "a try is on record before it leaves": Mutant("state", "            leg.tries = row.tries\n", "            pass\n"),
     "an order that has ended leaves its line": Mutant("state", "        self.queue(leg.recipient).remove(leg)\n", ""),
     "a late receipt corrects what was said": Mutant("state", ".end = r.DELIVERED", ".cause = row.cause"),
     "a lifetime ends": Mutant("machine", "        if order.lifetime:\n", "        if order.lifetime > 1e6:\n"),

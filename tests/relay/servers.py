@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import rtmw
-from rtmw.relay import Frame, Splitter
-from rtmw.relay.rows import Row
+from rtmw.relay import Frame, Row, Splitter
 
 PATIENCE: Final = 60.0
 """Seconds after which a test has failed; nothing is judged by them."""
@@ -140,8 +139,11 @@ class Peer:
         self.socket.sendall(raw)
         return Frame.decode(raw)
 
+    def made(self, to: str, data: bytes, command: str = "I") -> Frame:
+        return Frame(self.address, to, stamp(), "O", command, data)
+
     def order(self, to: str, data: bytes, command: str = "I") -> Frame:
-        return self.send(Frame(self.address, to, stamp(), "O", command, data))
+        return self.send(self.made(to, data, command))
 
     def frames(self) -> Iterator[Frame]:
         """As they come; ends where the relay closes."""

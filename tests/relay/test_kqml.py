@@ -90,5 +90,6 @@ def test_a_body_that_is_none_is_refused_at_its_place(text: str, words: str) -> N
 
 def test_the_performative_of_a_body_is_known_and_other_bodies_have_none() -> None:
     assert performative_of(" (TELL :to x)") == "tell"
-    assert performative_of("(not closed") is None
+    assert performative_of("(not closed") == "not"
+    assert performative_of("(") is None
     assert performative_of("CA981 gate 12") is None

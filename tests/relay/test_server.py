@@ -8,12 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from rtmw.relay import Frame
+import rtmw
+from rtmw.relay import Frame, Row
 from tests.cli.command import Run
 from tests.cli.conftest import run
 from tests.conftest import free_number
@@ -158,6 +161,93 @@ def test_an_answer_with_content_needs_no_rule_and_counts_as_the_receipt(relay: R
     assert keep.take().body == b""
 
 
+def test_an_agent_above_its_rate_is_not_read_from(tmp_path: Path) -> None:
+    relay = Relay(tmp_path, SETTINGS.replace("deny =", "max_orders = 5\ndeny ="))
+    relay.start()
+    try:
+        source = Peer(relay, "AODB")
+        source.socket.sendall(b"".join(source.made("KEEP", b"%d" % number).encode() for number in range(12)))
+        keep = Peer(relay, "KEEP")
+        for number in range(12):
+            came = keep.take()
+            assert came.data == b"%d" % number
+            keep.confirm(came)
+        relay.end()
+        stored = [row.at for row in relay.rows() if row.kind == "STORED"]
+        assert stored[11] - stored[5] >= 0.9e9, "five at once, and then one each 200 ms"
+    finally:
+        relay.kill()
+
+
+def test_a_connection_that_reads_nothing_is_ended_whatever_waits_for_it(relay: Relay) -> None:
+    source = Peer(relay, "AODB")
+    refused = source.made("NONE", bytes(100)).encode()
+    source.socket.settimeout(0.2)
+    with suppress(OSError):
+        for _ in range(100_000):
+            source.socket.sendall(refused)
+    relay.until("it does not read what is sent to it")
+    again = Peer(relay, "AODB")
+    again.order("NONE", b"x")
+    assert again.take().body == b"there is no address NONE"
+    relay.end()
+    assert sum("does not read" in line for line in relay.lines) == 1
+
+
+def test_a_stream_is_held_behind_an_order_that_failed_until_that_is_confirmed(tmp_path: Path) -> None:
+    text = SETTINGS.replace('name = "GATE"\n', 'name = "GATE"\non_failure = "hold"\n')
+    relay = Relay(tmp_path, text)
+    relay.start()
+    try:
+        source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+        first = source.order("GATE", b"first")
+        assert source.take().body.startswith(b"GATE: UNCONFIRMED")
+        source.order("GATE", b"second")
+        assert source.take().body == b"GATE: UNDELIVERED, held behind order 1, which has failed"
+        gate.confirm(first)
+        assert source.take().body == b""
+        for _ in range(3):
+            assert gate.take() == first
+        third = source.order("GATE", b"third")
+        assert gate.take() == third
+    finally:
+        relay.kill()
+
+
+def test_the_time_of_an_order_goes_on_over_a_kill(tmp_path: Path) -> None:
+    relay = Relay(tmp_path, SETTINGS.replace("n2 = 2", "n2 = 1000").replace('t1 = "2s"', 't1 = "500s"'))
+    relay.start()
+    try:
+        source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+        sent = source.order("GATE", b"x")
+        assert gate.take() == sent
+        relay.kill()
+        relay.file.write_text(SETTINGS)
+        time.sleep(0.5)  # longer than T2·(N2+1) less one try
+        relay.start()
+        source = Peer(relay, "AODB", introduced=False)
+        source.send(sent)
+        assert source.take().body == b"GATE: UNCONFIRMED, no receipt within 0.6 s"
+        relay.end()
+        (end,) = [row for row in relay.rows() if row.kind == "UNCONFIRMED"]
+        assert end.tries == 1
+    finally:
+        relay.kill()
+
+
+def test_a_record_that_was_salvaged_is_read_and_rows_about_nothing_are_counted(relay: Relay) -> None:
+    relay.end()
+    with rtmw.Log(relay.folder / "relay" / "record", Row) as log:
+        log.append(Row("DELIVERED", 1, order=7, recipient="GATE"))
+    relay.start()
+    assert "1 row of the record are about orders" in relay.until("about orders")
+    relay.end()
+    with rtmw.Log(relay.folder / "relay" / "record", Row) as log:
+        log.append(Row("STORED", 1, order=8, head=b"abc"))
+    with pytest.raises(AssertionError, match=r"is none of a relay: .* restore the folder from a copy"):
+        relay.start()
+
+
 def test_garbage_is_counted_and_ends_the_connection_after_sixteen_places(relay: Relay) -> None:
     source = Peer(relay, "AODB")
     source.socket.sendall(b"garbage\n" * 16)
@@ -292,12 +382,12 @@ def test_a_node_serves_a_relay_and_starts_it_again_when_it_dies(domain_id: int, 
         host.start("--config", str(relay.file))
         pids = set[int]()
         for _ in range(2):
+            wait_until(lambda: served(host) not in (None, *pids), "the node says so")  # the one before is gone, then
             wait_until(lambda: is_there(relay), "the relay listens")
             source, keep = Peer(relay.unix(), "AODB"), Peer(relay.unix(), "GATE")
             source.order("GATE", b"x")
             keep.confirm(keep.take())
             assert source.take().body == b""
-            wait_until(lambda: served(host) not in (None, *pids), "the node says so")
             pids.add(pid := served(host) or 0)
             os.kill(pid, signal.SIGKILL)
             assert source.is_closed()

@@ -21,7 +21,7 @@ from typing import Any, Final
 from rtmw.net.security.rules import Rule, RuleTable
 from rtmw.relay import rows as r
 from rtmw.relay.frame import Frame, address_of
-from rtmw.relay.machine import Arrived, Close, Connected, Dial, Effect, Event, Forward, Gone, Machine, Pause, Say, Tick
+from rtmw.relay.machine import Arrived, Close, Connected, Dial, Effect, Event, Forward, Gone, Machine, Say, Tick
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Relay, Subject
@@ -194,7 +194,7 @@ class World:
             self.step(Gone(self.lose(name)))
 
     def carry_out(self, effect: Effect) -> None:
-        if isinstance(effect, Close | Pause):
+        if isinstance(effect, Close):
             return
         if isinstance(effect, Dial):
             if self.random.random() < 0.3:
@@ -359,8 +359,9 @@ class World:
         for name in RECIPIENTS:
             line, queue = machine._lines.get(name), state.queue(name)
             window = 2 if name == "B3" else 64
-            free = [one for one in queue.streams if one not in queue.held]
-            if line and line.connection and len(line.sent) < min(window, len(free)):
+            free = [legs[0] for stream, legs in queue.streams.items() if stream not in queue.held]
+            idle = [leg for leg in free if machine._may_begin(leg, leg.order.number)]
+            if line and line.connection and idle and len(line.sent) < window:
                 raise Broken(f"{name} is there, and orders for it wait")
 
     def _came(self, told: Told, name: str) -> bool:

@@ -161,6 +161,10 @@ class RuleTable:
         """Is any rule for the peer?"""
         return bool(self._rules_for(peer))
 
+    def bounds_orders(self, peer: str) -> bool:
+        """Does any rule for the peer say how many orders a second it may send?"""
+        return any(rule.max_orders for rule in self._rules_for(peer))
+
     def judge(self, peer: str, verb: str, subject: str, priority: int = 0, size: int = 0) -> Verdict:
         """By looking at each rule. Raises ValueError for a verb that there is not."""
         if verb not in VERBS:
