@@ -157,19 +157,25 @@ class Frame:
 
     def alert(self, stamp: bytes, cause: str, form: Form = FORM) -> Frame:
         """To the source of an order that came, on behalf of its destination: what failed, in words."""
-        words = cause.replace("\n", " ").encode("ascii", "backslashreplace")
+        words = cause.replace("\n", " ").encode("ascii", "backslashreplace")[: form.longest - HEAD - ANSWERED - 1]
         return replace(self.receipt(stamp, form), command=form.alert, data=self.stamp + self.checksum + words)
 
 
-def total_of(frame: Frame, form: Form = FORM) -> int:
-    """The sum of all bytes but the checksum."""
+def total_of(frame: Frame) -> int:
+    """The sum of all bytes but header and checksum."""
     parts = (frame.source, frame.destination, frame.stamp, frame.type, frame.command, frame.data)
-    return form.header + END + sum(map(sum, parts))
+    return END + sum(map(sum, parts))
 
 
 def checksums(total: int) -> tuple[bytes, ...]:
-    """Of both forms."""
+    """Of both forms; `total`: with the header."""
     return tuple(_packed(total, one) for one in SUMS)
+
+
+def rests(checksum: bytes, header: int) -> set[int]:
+    """What a total without header may be, modulo 1000, of a frame with this checksum."""
+    found = {(int.from_bytes(checksum, "big") - header) % 1000}
+    return found | {(int(checksum) - header) % 1000} if checksum.isdigit() else found
 
 
 def _packed(total: int, checksum: str) -> bytes:

@@ -49,6 +49,8 @@ TAKEOVERS: Final = 5
 TAKEOVERS_S: Final = 60.0
 LAST_PARTS: Final = 10
 """In the last such part of its last try an order is not sent for the first time: it is safely undelivered."""
+COMPACT_LEAST: Final = 1024
+"""Entries of a heap, from which on those that are over are taken out."""
 BURST_S: Final = 1.0
 """So much of a second's orders an agent may send at once."""
 
@@ -148,6 +150,7 @@ class Machine:
         self._lines: dict[str, _Line] = {}
         self._agents: dict[int, str] = {}
         self._timers: list[_Timer] = []
+        self._compact_at = COMPACT_LEAST
         self._serial = count(1)
         self._rows: list[Row] = []
         self._effects: list[Effect] = []
@@ -220,6 +223,8 @@ class Machine:
         line = self._line(agent)
         line.connection = 0
         self._row(r.GONE, source=agent)
+        if self.state.queue(agent).waiting:
+            self._effects.append(Dial(agent))
         if self._keeps(agent):
             for leg in self._open_legs(agent):
                 self._rest(leg)
@@ -278,7 +283,9 @@ class Machine:
     def _receipt(self, agent: Agent, frame: Frame) -> None:
         """Of a recipient: the first one ends its wait, one that is late corrects what was said to the source."""
         source = self.policy.by_address.get(frame.destination)
-        found = self.state.named(agent.name, source.name, *frame.answers) if source else []
+        found = (
+            self.state.named(agent.name, source.name, *frame.answers, self.policy.relay.form.header) if source else []
+        )
         if not found:
             self._drop(agent, frame, "a receipt for nothing")
             return
@@ -308,14 +315,18 @@ class Machine:
             self._row(r.ALARM, source=agent.name, head=head, cause=cause)
             self._refuse(agent, frame, Judged(None, None, cause), by_content=True)
             return
+        answered = self._answered_by(agent, frame)
         if known is not None:
             self._answer(known)
+            if answered is not None and not known.refused:
+                self._confirmed(answered, answered.legs[agent.name])
             return
         judged = self.policy.judge(agent, frame)
-        answered = self._answered_by(agent, frame)
         if judged.why and answered is not None and frame.source == agent.address and judged.to is not None:
             judged = Judged(None, judged.to, "", answered.priority)
         recipients = self._recipients(judged, agent)
+        if not judged.why and frame.command == self.policy.relay.form.alert:
+            judged = Judged(judged.verdict, judged.to, "its command is that of alerts")
         if not judged.why and self.full:
             judged = Judged(judged.verdict, judged.to, self.full)
         if not judged.why and (full := [one for one in recipients if self._is_full(one)]):
@@ -333,7 +344,9 @@ class Machine:
         if frame.type != self.policy.relay.form.answer:
             return None
         source = self.policy.by_address.get(frame.destination)
-        found = self.state.named(agent.name, source.name, *frame.answers) if source else []
+        found = (
+            self.state.named(agent.name, source.name, *frame.answers, self.policy.relay.form.header) if source else []
+        )
         return found[0] if found else None
 
     def _recipients(self, judged: Judged, agent: Agent) -> list[str]:
@@ -353,19 +366,20 @@ class Machine:
 
     def _store(self, agent: Agent, frame: Frame, judged: Judged, recipients: list[str]) -> None:
         assert judged.to is not None, "who it is for was judged"
+        is_followed = isinstance(judged.to, Subject) and not judged.to.group
         lifetime = judged.lifetime or (KEPT_S if any(map(self._keeps, recipients)) else 0.0)
         row = self._row(
             r.STORED, order=self.state.numbered + 1, source=agent.name, destination=judged.to.name,
-            recipients=recipients, priority=judged.priority, lifetime=lifetime, body=frame.data,
+            recipients=recipients, told=is_followed, priority=judged.priority, lifetime=lifetime, body=frame.data,
             **_of(agent, frame, judged),
         )  # fmt: skip
         order = self.state.numbers[row.order]
         for leg in order.legs.values():
             self._enter(leg)
-        if self._is_followed(order):
+        if order.told:
             self._say(agent.name, order.head)
-        elif agent.notices and (kept := [one for one in recipients if self._is_kept_for(one)]):
-            self._say(agent.name, order.head, f"kept for {', '.join(kept)}")
+        else:
+            self._answer(order)
         for recipient in recipients:
             self._pump(recipient)
 
@@ -389,12 +403,19 @@ class Machine:
             self._set(leg, attempt)
         if order.lifetime:
             ends = self._now + order.lifetime - (self._at - order.at) / 1e9
-            heapq.heappush(self._timers, _Timer(ends, next(self._serial), leg, True))
+            self._push(_Timer(ends, next(self._serial), leg, True))
 
     def _set(self, leg: Leg, tries: int) -> None:
         """The try of this number has begun."""
         leg.attempt, leg.timer, leg.due = tries, next(self._serial), self._now + self.policy.relay.t2
-        heapq.heappush(self._timers, _Timer(leg.due, leg.timer, leg, False))
+        self._push(_Timer(leg.due, leg.timer, leg, False))
+
+    def _push(self, timer: _Timer) -> None:
+        if len(self._timers) >= self._compact_at:  # else orders that have ended stay as long as their lifetimes
+            self._timers = [one for one in self._timers if self._is_live(one)]
+            heapq.heapify(self._timers)
+            self._compact_at = 2 * len(self._timers) + COMPACT_LEAST
+        heapq.heappush(self._timers, timer)
 
     def _rest(self, leg: Leg) -> None:
         """It waits for its recipient, as long as its lifetime lets it."""
@@ -407,8 +428,13 @@ class Machine:
 
     def _make_ready(self, recipient: str, stream: Stream) -> None:
         first = self.state.queue(recipient).streams.get(stream)
-        if first is not None and stream not in self.state.queue(recipient).held:
-            heapq.heappush(self._line(recipient).ready, (-first[0].order.priority, first[0].order.number, stream))
+        line, queue = self._line(recipient), self.state.queue(recipient)
+        if first is not None and stream not in queue.held:
+            heapq.heappush(line.ready, (-first[0].order.priority, first[0].order.number, stream))
+        if len(line.ready) > 2 * len(queue.streams) + COMPACT_LEAST:  # orders that ended while it was away
+            firsts = ((stream, legs[0].order) for stream, legs in queue.streams.items() if stream not in queue.held)
+            line.ready = [(-order.priority, order.number, stream) for stream, order in firsts]
+            heapq.heapify(line.ready)
 
     def _pump(self, recipient: str) -> None:
         """Send what may leave: of each stream one, of all as many as the window has."""
@@ -487,23 +513,22 @@ class Machine:
             recipient=leg.recipient, tries=leg.tries, cause=cause)  # fmt: skip
         line.sent.pop(order.number, None)
         self._make_ready(leg.recipient, leg.stream)
-        if not self._is_followed(order):
+        if not order.told:
             self._answer(order)
-
-    def _is_followed(self, order: Order) -> bool:
-        """Its source was told when it was stored."""
-        to = self.policy.by_name.get(order.destination)
-        return isinstance(to, Subject) and not to.group
 
     # ---- back to sources ----
 
     def _answer(self, order: Order) -> None:
         """The receipt or alert that this order has earned so far; an open one has earned none, but for a subject."""
-        if order.refused or self._is_followed(order):
+        if order.refused or order.told:
             self._say(order.source, order.head, order.refused)
         elif not order.is_open:
             whom = (f"{leg.recipient}: {leg.end}, {leg.cause}" for leg in order.failed)
             self._say(order.source, order.head, ", ".join(whom))
+        elif (source := self._agent(order.source)) is not None and source.notices:
+            kept = [leg.recipient for leg in order.legs.values() if not leg.end and self._is_kept_for(leg.recipient)]
+            if kept:
+                self._say(order.source, order.head, f"kept for {', '.join(kept)}")
 
     def _say(self, source: str, head: bytes, cause: str = "") -> None:
         """A receipt, or with a cause an alert. Who is away asks again, for neither is ever acknowledged."""

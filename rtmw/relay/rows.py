@@ -72,6 +72,8 @@ class Row:
     body: bytes = b""
     digest: bytes = b""
     """Of the content."""
+    told: bool = False
+    """Of an order to a subject: its source has a receipt, for it is stored."""
     by_content: bool = False
     """Two frames of one stamp are two orders if their content is not the same."""
 

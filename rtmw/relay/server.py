@@ -15,6 +15,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +25,9 @@ from rtmw.net.link.places import Listening
 from rtmw.net.security.names import user_name
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import PENDING, Door
-from rtmw.net.session.sockets import reach
-from rtmw.relay.connection import Connection, RelayGuest
-from rtmw.relay.frame import Frame
+from rtmw.net.session.sockets import reach, tune
+from rtmw.relay.connection import LEASE_S, Connection, RelayGuest
+from rtmw.relay.frame import Frame, FrameError
 from rtmw.relay.machine import (
     Arrived,
     Connected,
@@ -52,6 +53,8 @@ SILENT_S: Final = 30.0
 """A connection that has not said whose it is, where that is not known by its place, is closed."""
 _LOOK_S: Final = 1.0
 _REACH_S: Final = 3.0
+_REDIAL_S: Final = 1.0
+"""Between two connections to one agent, which may end each at once."""
 _DIAL_FIRST_S, _DIAL_MOST_S = 0.2, 5.0
 
 
@@ -85,6 +88,7 @@ class Server:
         self._timer_due = math.inf
         """By the clock of the machine; infinity: none is set."""
         self._dials: dict[str, asyncio.Task[None]] = {}
+        self._dialled: dict[str, float] = {}
         self._known: dict[int, asyncio.Future[None]] = {}
         self._listening: list[Listening] = []
         self._doors: list[Door] = []
@@ -94,7 +98,7 @@ class Server:
         loop = asyncio.get_running_loop()
         try:
             self._listen(loop)
-            self._set_timer()
+            self.step(Tick(), Obeyed())  # what waits for agents that are dialled
             tasks = [loop.create_task(work) for work in (self._sync(), self._look(), self.stopping.wait())]
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -150,6 +154,8 @@ class Server:
 
     def step(self, *events: Event) -> None:
         """One after the other; their rows go to the record together."""
+        if self._failure is not None:
+            return
         rows, effects = list[Row](), list[Effect]()
         try:
             for event in events:
@@ -215,14 +221,17 @@ class Server:
 
     def _send(self, connection: Connection, frame: Frame) -> None:
         agent = self.policy.by_name.get(connection.agent)
-        connection.send(frame, agent.checksum if isinstance(agent, Agent) else "A")
+        try:
+            connection.send(frame, agent.checksum if isinstance(agent, Agent) else "A")
+        except FrameError as error:  # the settings have another longest frame by now
+            log.error("%s is not sent a frame: %s", connection.agent, error, extra=BOUNDED)
 
     # ---- connections ----
 
     def candidates(self, place: str) -> list[Agent]:
         """The agents that a connection from there may be of. `place`: an address, or `uid:1000`."""
         agents: Iterable[Agent] = self.policy.relay.agents
-        return [one for one in agents if place == (one.origin or (user_name(one.uid) if one.uid is not None else None))]
+        return [one for one in agents if place in (one.origin, user_name(one.uid) if one.uid is not None else "")]
 
     async def known(self, connection: Connection) -> None:
         """Returns once it is known whose it is, or it has ended."""
@@ -278,21 +287,30 @@ class Server:
     def _dial(self, name: str) -> None:
         agent = self.policy.by_name.get(name)
         if isinstance(agent, Agent) and agent.dial and name not in self._dials:
-            task = self._dials[name] = asyncio.get_running_loop().create_task(self._reach(agent))
+            task = self._dials[name] = asyncio.get_running_loop().create_task(self._reach(name))
             task.add_done_callback(lambda _: self._dials.pop(name, None))
 
-    async def _reach(self, agent: Agent) -> None:
+    async def _reach(self, name: str) -> None:
         """Until there is a connection, or nothing waits for the agent any more."""
-        backoff, loop, said = Backoff(_DIAL_FIRST_S, _DIAL_MOST_S), asyncio.get_running_loop(), ""
-        async for _ in backoff:
-            if not self.store.state.queue(agent.name).waiting or self.machine.is_connected(agent.name):
+        loop, said = asyncio.get_running_loop(), ""
+        await asyncio.sleep(self._dialled.get(name, 0.0) + _REDIAL_S - CLOCK.monotonic())
+        async for _ in Backoff(_DIAL_FIRST_S, _DIAL_MOST_S):
+            agent = self.policy.by_name.get(name)  # as a reload may have changed it
+            is_wanted = self.store.state.queue(name).waiting and not self.machine.is_connected(name)
+            if not isinstance(agent, Agent) or not agent.dial or not is_wanted:
                 return
             try:
                 async with asyncio.timeout(_REACH_S):
                     sock = await reach(agent.dial)
-                    await loop.create_connection(lambda: Connection(self, lambda: [agent], agent.dial), sock=sock)
+                    tune(sock, LEASE_S)
+                    self._dialled[name] = CLOCK.monotonic()
+                    candidates = partial(self._dialled_as, name)
+                    await loop.create_connection(lambda: Connection(self, candidates, agent.dial), sock=sock)  # noqa: B023
                 return
             except (OSError, TimeoutError) as error:
                 words = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no answer"
                 if said != (said := words):
                     log.warning("%s at %s is not reached: %s", agent.name, agent.dial, words, extra=BOUNDED)
+
+    def _dialled_as(self, name: str) -> list[Agent]:
+        return [one for one in self.policy.relay.agents if one.name == name]

@@ -141,7 +141,8 @@ def _dial(value: Any) -> str:
 
 def _charset(value: Any) -> str:
     try:
-        return codecs.lookup(values.text(value)).name
+        "".encode(values.text(value))
+        return codecs.lookup(value).name
     except LookupError:
         raise ValueError(f"there is no charset {value!r}; there are utf-8, gbk, gb18030, latin-1 and more") from None
 

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from rtmw.relay import rows as r
-from rtmw.relay.frame import checksums, total_of
+from rtmw.relay.frame import checksums, rests, total_of
 from rtmw.relay.rows import Row
 
 KNOWN_LEAST: Final = 65_536
@@ -69,7 +69,9 @@ class Order:
     size: int = 0
     """Bytes of its body."""
     total: int = 0
-    """The sum of the bytes of its frame but for the checksum."""
+    """The sum of the bytes of its frame but for header and checksum."""
+    told: bool = False
+    """Its source had its receipt when it was stored."""
     refused: str = ""
     legs: dict[str, Leg] = field(default_factory=dict[str, Leg])
     position: int = -1
@@ -123,17 +125,18 @@ class State:
         self.queues: dict[str, Queue] = {}
         self.numbers: dict[int, Order] = {}
         """Those of `known` that were stored, by their numbers."""
-        self._answered: dict[tuple[str, str, bytes], list[Order]] = {}
-        """Known orders by recipient, source and stamp: so a receipt names them."""
+        self._answered: dict[tuple[str, str, bytes, int], list[Order]] = {}
+        """Known orders by recipient, source, stamp, and sum modulo 1000: so a receipt names them."""
         self._most, self._horizon_ns = known, round(horizon * 1e9)
 
     def queue(self, recipient: str) -> Queue:
         return self.queues.setdefault(recipient, Queue())
 
-    def named(self, recipient: str, source: str, stamp: bytes, checksum: bytes) -> list[Order]:
+    def named(self, recipient: str, source: str, stamp: bytes, checksum: bytes, header: int) -> list[Order]:
         """The orders that a receipt of a recipient may be for, the open ones first: it has stamp and sum alone."""
-        known = self._answered.get((recipient, source, stamp), [])
-        found = [one for one in known if one.legs[recipient].tries and checksum in checksums(one.total)]
+        keys = [(recipient, source, stamp, rest) for rest in rests(checksum, header)]
+        known = [one for key in keys for one in self._answered.get(key, ())]
+        found = [one for one in known if one.legs[recipient].tries and checksum in checksums(one.total + header)]
         return sorted(found, key=lambda order: (bool(order.legs[recipient].end), order.number))
 
     def apply(self, row: Row, position: int = -1) -> None:
@@ -159,7 +162,7 @@ class State:
         id = Id(row.source, frame.stamp, row.digest if row.by_content else b"")
         found = Order(row.order, id, row.source, row.destination, row.head, row.digest)
         found.priority, found.at, found.lifetime, found.size = row.priority, row.at, row.lifetime, len(row.body)
-        found.refused = row.cause
+        found.refused, found.told = row.cause, row.told
         found.total = total_of(frame)
         return found
 
@@ -173,7 +176,7 @@ class State:
             self.open[order.number] = order
         for leg in order.legs.values():
             self.queue(leg.recipient).add(leg)
-            self._answered.setdefault((leg.recipient, order.source, order.id.stamp), []).append(order)
+            self._answered.setdefault(_answer_key(leg), []).append(order)
 
     def _leg(self, row: Row) -> Leg | None:
         """None: the record does not have the order, for it was salvaged."""
@@ -189,6 +192,7 @@ class State:
             del self.open[row.order]
 
     def _know(self, order: Order) -> None:
+        self.known.pop(order.id, None)  # one that comes again is the newest
         self.known[order.id] = order
         if order.number:
             self.numbers[order.number] = order
@@ -203,13 +207,17 @@ class State:
         del self.known[order.id]
         self.numbers.pop(order.number, None)
         for leg in order.legs.values():
-            key = (leg.recipient, order.source, order.id.stamp)
+            key = _answer_key(leg)
             left = self._answered.pop(key)
             left.remove(order)
             if left:
                 self._answered[key] = left
 
 
+def _answer_key(leg: Leg) -> tuple[str, str, bytes, int]:
+    return leg.recipient, leg.order.source, leg.order.id.stamp, leg.order.total % 1000
+
+
 def digest_of(head: bytes, body: bytes) -> bytes:
-    """Of destination, type, command and data."""
-    return blake2b(head[4:8] + head[-2:] + body, digest_size=8).digest()
+    """Of source, destination, type, command and data."""
+    return blake2b(head[:8] + head[-2:] + body, digest_size=8).digest()

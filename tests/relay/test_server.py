@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.relay import Frame, Row
+from rtmw.relay import Form, Frame, Row, Splitter
 from tests.cli.command import Run
 from tests.cli.conftest import run
 from tests.conftest import free_number
@@ -316,6 +316,48 @@ def test_the_relay_dials_an_agent_when_something_waits_for_it(tmp_path: Path) ->
             assert source.take().body == b""
         finally:
             relay.kill()
+
+
+def test_an_agent_that_keeps_its_orders_is_dialled_again_while_one_waits(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(PATIENCE)
+        place = f"127.0.0.1:{listening.getsockname()[1]}"
+        text = SETTINGS.replace('name = "KEEP"\nfrom = "127.0.0.1"', f'name = "KEEP"\ndial = "{place}"')
+        relay = Relay(tmp_path, text)
+        relay.start()
+        try:
+            sent = Peer(relay, "AODB").order("KEEP", b"x")
+            listening.accept()[0].close()
+            relay.kill()
+            relay.start()
+            listening.accept()[0].close()
+            assert Peer(listening.accept()[0], "KEEP", introduced=False).take() == sent
+        finally:
+            relay.kill()
+
+
+def test_values_of_frames_that_the_settings_choose_are_those_of_all_agents(tmp_path: Path) -> None:
+    relay = Relay(tmp_path, SETTINGS.replace("[relay]\n", '[relay]\nheader = 126\norder = "0"\nanswer = "1"\n'))
+    relay.start()
+    try:
+        form = Form(header=126, order=b"0", answer=b"1")
+        source, gate = socket.create_connection(("127.0.0.1", relay.port)), Peer(relay, "GATE", introduced=False)
+        with source:
+            source.settimeout(PATIENCE)
+            gate.splitter = Splitter(form=form)
+            gate.socket.sendall(Frame("GATE", "none", stamp(), "1", "I", bytes(25)).encode(form=form))
+            source.sendall(Frame("AODB", "GATE", stamp(), "0", "I", b"x").encode(form=form))
+            gate.socket.sendall(gate.take().receipt(stamp(), form).encode(form=form))
+            said = Splitter(form=form)
+            while not (frames := said.feed(source.recv(65536))):
+                pass
+            assert (frames[0].type, frames[0].body) == (b"1", b"")
+            source.sendall(Frame("AODB", "GATE", stamp(), "0", "!", b"x").encode(form=form))
+            while not (frames := said.feed(source.recv(65536))):
+                pass
+            assert frames[0].body == b"its command is that of alerts"
+    finally:
+        relay.kill()
 
 
 def test_other_settings_hold_from_sighup_on_and_wrong_ones_change_nothing(relay: Relay) -> None:
