@@ -53,8 +53,8 @@ def test_both_directions_are_explained_with_file_and_line(run: Run, file: str) -
     told = json.loads(out)
     assert status == 0
     assert {verb: one["cause"] for verb, one in told["verdicts"].items()} == {"publish": "deny", "subscribe": "deny"}
-    assert told["verdicts"]["publish"]["rule"] == "node.toml, line 11"
-    assert told["rules"] == [{"rule": "node.toml, line 11", "publish": "yes", "subscribe": "-", "deny": "denies"}]
+    assert told["verdicts"]["publish"]["rule"] == "node.toml, line 17"
+    assert told["rules"] == [{"rule": "node.toml, line 17", "publish": "yes", "subscribe": "-", "deny": "denies"}]
 
 
 def test_what_a_peer_may_send_to_a_service_is_explained_with_its_rule(run: Run, tmp_path: Path) -> None:

@@ -32,7 +32,8 @@ from tests.net.link.nodes import ALL, LinkedPair
 from tests.net.raw import OCTETS
 
 ETH_P_ALL, SO_RCVBUFFORCE = 3, 33
-LINKED, DENIED, OPEN = "only/by/link", "never/to/anybody", "shown/to/all"
+LINKED, DENIED, OPEN = (f"{name}/{os.getpid()}" for name in ("only/by/link", "never/to/anybody", "shown/to/all"))
+"""Other tests of this file, in processes beside, do not name these: what is on loopback is looked at."""
 RELIABLE = Qos(Policy.Reliability.Reliable(int(PATIENCE * 1e9)), Policy.History.KeepAll, Policy.IgnoreLocal.Participant)
 
 

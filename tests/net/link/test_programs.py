@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rtmw.net.link import programs, side
 from rtmw.net.link.control import Control
 from rtmw.net.link.messages import MOST, PROGRAMS_MOST, Programs, Using, pack
+from rtmw.net.link.side import ENDLESS, Account
 from rtmw.net.security.rights import Rights
 from rtmw.net.security.rules import Rule, RuleTable
 from rtmw.qos import Reliability
@@ -25,9 +25,9 @@ class Closed(All):
     enters = leaves
 
 
-def control(**allows: str) -> Control:
+def control(account: Account | None = None, **allows: str) -> Control:
     rule = Rule(("*",), {verb: (topic,) for verb, topic in allows.items()})
-    return Control(PEER, Rights(RuleTable((rule,))), All())
+    return Control(PEER, Rights(RuleTable((rule,))), All(), account=account)
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,15 @@ def test_more_programs_than_a_control_has_room_for_are_left_out() -> None:
         assert len(pack(message)) <= MOST
 
 
-def test_what_a_peer_tells_is_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = control()
+def test_what_a_peer_tells_is_kept_within_its_budget() -> None:
+    one = control(Account(budget=ENDLESS._replace(topics=1)))
     before = one.changes
     assert one.heard(pack(Programs("a", (OUT,)))) == []
     assert (one.programs.there, one.changes) == ({"a": (OUT,)}, before + 1)
-    monkeypatch.setattr(programs, "TOPICS_MOST", 1)
     one.heard(pack(Programs("b", (OUT,))))
     assert [*one.programs.there] == ["a"]
-    one.heard(pack(Programs("a", ())))
-    monkeypatch.setattr(side, "REMEMBERED_MOST", len(pack(Programs("b", (OUT,)))))
+    one = control(Account(budget=ENDLESS._replace(names=len(pack(Programs("b", (OUT,)))))))
     one.heard(pack(Programs("b", (OUT,))))
+    assert one.programs.there == {"b": (OUT,)}
     one.heard(pack(Programs("b", (OUT, INTO))))
     assert one.programs.there == {}, "there is no room for both, and what was told before is over"

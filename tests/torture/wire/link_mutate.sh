@@ -71,7 +71,7 @@ mutant cuts "nothing goes before both have resumed" fill 's/^    if \(!l->peer_h
 mutant cuts "RESUME is said on each connection" receiver 's/l->has_resumed = l->peer_has_resumed = false;/l->peer_has_resumed = false;/' "$@"
 mutant cuts "the peer's RESUME is awaited on each connection" receiver 's/l->has_resumed = l->peer_has_resumed = false;/l->has_resumed = false;/' "$@"
 mutant cuts "what expires in a cut is said" fill 's/put_drop\(l, c, band, u->out \? FRAME_EXPIRED : FRAME_CLOSED\);/finish(l, band);/' "$@"
-mutant cuts "a gap is counted" in 's/^    \*received \+= lost;$//; s/if \(lost \&\& rtmw_publisher_lost.*$/(void)lost;/' "$@"
+mutant cuts "a gap is counted" in 's/^    \*received \+= lost;$//; s/if \(lost \&\& in_tell_since.*$/(void)lost, (void)since;/' "$@"
 mutant cuts "what waits keeps its place" in 's/if \(!i->first \&\& publish\(i, b,/if (publish(i, b,/' "$@"
 mutant cuts "room counts what waits" in 's/room = i->window > i->waits \? i->window - i->waits : 0;/room = i->window;/' "$@"
 mutant cuts "a large message that has left is not subtracted" in 's/return sum <= largest \|\| /return /' "$@"
