@@ -304,8 +304,8 @@ class Server:
                     sock = await reach(agent.dial)
                     tune(sock, LEASE_S)
                     self._dialled[name] = CLOCK.monotonic()
-                    candidates = partial(self._dialled_as, name)
-                    await loop.create_connection(lambda: Connection(self, candidates, agent.dial), sock=sock)  # noqa: B023
+                    made = partial(Connection, self, partial(self._dialled_as, name), agent.dial)
+                    await loop.create_connection(made, sock=sock)
                 return
             except (OSError, TimeoutError) as error:
                 words = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no answer"
