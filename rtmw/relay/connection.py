@@ -132,7 +132,6 @@ class RelayGuest:
     def __init__(self, server: Server, sock: socket.socket, address: str) -> None:
         """`address`: of the host that it comes from, or the user, `uid:1000`."""
         self._server, self._socket, self._address = server, sock, address
-        self._known = asyncio.Event()
 
     async def greet(self) -> None:
         """Until its agent is known; the door closes those that say nothing, if others come."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
@@ -143,7 +142,6 @@ class Machine:
     def __init__(self, policy: Policy, state: State, stamp: Callable[[], bytes]) -> None:
         """`state`: as the rows have it. `stamp`: strictly increasing, of frames that the relay makes itself."""
         self.state, self.policy = state, policy
-        self.dropped: Counter[str] = Counter()
         self.full = ""
         """Why no more orders are stored; empty: they are."""
         self._stamp = stamp
@@ -157,7 +155,7 @@ class Machine:
         self._now, self._at = 0.0, 0
 
     def begin(self, now: float, at: int) -> None:
-        """After the rows of the record were applied: each open order is tried anew from here on."""
+        """After the rows of the record were applied: each open order goes on, in the try that its age says."""
         self._now, self._at = now, at
         for order in sorted(self.state.open.values(), key=lambda one: one.number):
             tries = 1 + int((at - order.at) / 1e9 / self.policy.relay.t2)
@@ -276,34 +274,33 @@ class Machine:
             self._drop(agent, frame, f"a type {frame.type!r} that there is not")
 
     def _drop(self, agent: Agent, frame: Frame, cause: str) -> None:
-        self.dropped[cause] += 1
         to = readable(frame.destination)
         self._row(r.DROPPED, source=agent.name, destination=to, head=head_of(frame), cause=cause)
 
     def _receipt(self, agent: Agent, frame: Frame) -> None:
         """Of a recipient: the first one ends its wait, one that is late corrects what was said to the source."""
-        source = self.policy.by_address.get(frame.destination)
-        found = (
-            self.state.named(agent.name, source.name, *frame.answers, self.policy.relay.form.header) if source else []
-        )
-        if not found:
+        leg = self._named(agent, frame)
+        if leg is None:
             self._drop(agent, frame, "a receipt for nothing")
-            return
-        order = found[0]
-        self._confirmed(order, order.legs[agent.name])
+        else:
+            self._confirmed(leg)
 
-    def _confirmed(self, order: Order, leg: Leg) -> None:
+    def _named(self, agent: Agent, frame: Frame) -> Leg | None:
+        """The order that this answer of a recipient is for."""
+        source, header = self.policy.by_address.get(frame.destination), self.policy.relay.form.header
+        found = self.state.named(agent.name, source.name, *frame.answers, header) if source else []
+        return found[0].legs[agent.name] if found else None
+
+    def _confirmed(self, leg: Leg) -> None:
+        """A receipt that comes again says nothing new."""
         if not leg.end:
             self._finish(leg, r.DELIVERED)
         elif leg.end != r.DELIVERED:
-            self._row(r.LATE, order=order.number, source=order.source, destination=order.destination,
-                recipient=leg.recipient)  # fmt: skip
-            if not order.failed:
-                self._answer(order)
+            self._leg_row(r.LATE, leg)
+            if not leg.order.failed:
+                self._answer(leg.order)
             self._make_ready(leg.recipient, leg.stream)  # if it was held behind this one
             self._pump(leg.recipient)
-        else:
-            self.dropped["a receipt that came again"] += 1
 
     def _order(self, agent: Agent, frame: Frame) -> None:
         head = head_of(frame)
@@ -315,15 +312,15 @@ class Machine:
             self._row(r.ALARM, source=agent.name, head=head, cause=cause)
             self._refuse(agent, frame, Judged(None, None, cause), by_content=True)
             return
-        answered = self._answered_by(agent, frame)
+        answered = self._named(agent, frame) if frame.type == self.policy.relay.form.answer else None
         if known is not None:
             self._answer(known)
             if answered is not None and not known.refused:
-                self._confirmed(answered, answered.legs[agent.name])
+                self._confirmed(answered)
             return
         judged = self.policy.judge(agent, frame)
         if judged.why and answered is not None and frame.source == agent.address and judged.to is not None:
-            judged = Judged(None, judged.to, "", answered.priority)
+            judged = Judged(None, judged.to, "", answered.order.priority)
         recipients = self._recipients(judged, agent)
         if not judged.why and frame.command == self.policy.relay.form.alert:
             judged = Judged(judged.verdict, judged.to, "its command is that of alerts")
@@ -336,18 +333,8 @@ class Machine:
         else:
             self._store(agent, frame, judged, recipients)
             if answered is not None:
-                self._confirmed(answered, answered.legs[agent.name])
+                self._confirmed(answered)
         self._pace(agent, judged)
-
-    def _answered_by(self, agent: Agent, frame: Frame) -> Order | None:
-        """The order of somebody else that this frame answers, which needs no rule."""
-        if frame.type != self.policy.relay.form.answer:
-            return None
-        source = self.policy.by_address.get(frame.destination)
-        found = (
-            self.state.named(agent.name, source.name, *frame.answers, self.policy.relay.form.header) if source else []
-        )
-        return found[0] if found else None
 
     def _recipients(self, judged: Judged, agent: Agent) -> list[str]:
         to = judged.to
@@ -456,10 +443,8 @@ class Machine:
         return leg.attempt <= relay.n2 or leg.due - self._now > relay.t2 / LAST_PARTS
 
     def _send(self, leg: Leg) -> None:
-        order = leg.order
-        self._row(r.SENT, order=order.number, source=order.source, destination=order.destination,
-            recipient=leg.recipient, tries=leg.tries + 1)  # fmt: skip
-        self._effects.append(Forward(self._line(leg.recipient).connection, order.number, leg.recipient))
+        self._leg_row(r.SENT, leg, tries=leg.tries + 1)
+        self._effects.append(Forward(self._line(leg.recipient).connection, leg.order.number, leg.recipient))
         if not leg.attempt:
             self._set(leg, 1)
 
@@ -496,11 +481,10 @@ class Machine:
         return "waited behind others" if self._line(leg.recipient).connection else "not connected"
 
     def _fail(self, leg: Leg, cause: str, unsent: str) -> None:
-        agent, order = self._agent(leg.recipient), leg.order
+        agent = self._agent(leg.recipient)
         is_held = leg.stream in self.state.queue(leg.recipient).held
         if agent is not None and agent.on_failure == "hold" and not is_held:
-            self._row(r.HELD, order=order.number, source=order.source, destination=order.destination,
-                recipient=leg.recipient)  # fmt: skip
+            self._leg_row(r.HELD, leg)
         self._end(leg, r.UNCONFIRMED if leg.tries else unsent, cause)
 
     def _finish(self, leg: Leg, kind: str, cause: str = "") -> None:
@@ -508,13 +492,11 @@ class Machine:
         self._pump(leg.recipient)
 
     def _end(self, leg: Leg, kind: str, cause: str = "") -> None:
-        order, line = leg.order, self._line(leg.recipient)
-        self._row(kind, order=order.number, source=order.source, destination=order.destination,
-            recipient=leg.recipient, tries=leg.tries, cause=cause)  # fmt: skip
-        line.sent.pop(order.number, None)
+        self._leg_row(kind, leg, tries=leg.tries, cause=cause)
+        self._line(leg.recipient).sent.pop(leg.order.number, None)
         self._make_ready(leg.recipient, leg.stream)
-        if not order.told:
-            self._answer(order)
+        if not leg.order.told:
+            self._answer(leg.order)
 
     # ---- back to sources ----
 
@@ -539,6 +521,11 @@ class Machine:
             self._effects.append(Say(line.connection, said))
 
     # ---- rows ----
+
+    def _leg_row(self, kind: str, leg: Leg, **fields: Any) -> None:
+        order = leg.order
+        of = {"order": order.number, "source": order.source, "destination": order.destination}
+        self._row(kind, **of, recipient=leg.recipient, **fields)
 
     def _row(self, kind: str, **fields: Any) -> Row:
         row = Row(kind, self._at, **fields)

@@ -66,8 +66,6 @@ class Order:
     at: int = 0
     """When it was stored: wall time in nanoseconds."""
     lifetime: float = 0.0
-    size: int = 0
-    """Bytes of its body."""
     total: int = 0
     """The sum of the bytes of its frame but for header and checksum."""
     told: bool = False
@@ -95,12 +93,10 @@ class Queue:
         self.held: dict[Stream, int] = {}
         """They have stopped behind the order with this number, which has failed."""
         self.waiting = 0
-        self.size = 0
 
     def add(self, leg: Leg) -> None:
         self.streams.setdefault(leg.stream, deque()).append(leg)
         self.waiting += 1
-        self.size += leg.order.size
 
     def remove(self, leg: Leg) -> None:
         stream = self.streams[leg.stream]
@@ -108,7 +104,6 @@ class Queue:
         if not stream:
             del self.streams[leg.stream]
         self.waiting -= 1
-        self.size -= leg.order.size
 
 
 class State:
@@ -161,7 +156,7 @@ class State:
         frame = r.frame_of(row.head, row.body)
         id = Id(row.source, frame.stamp, row.digest if row.by_content else b"")
         found = Order(row.order, id, row.source, row.destination, row.head, row.digest)
-        found.priority, found.at, found.lifetime, found.size = row.priority, row.at, row.lifetime, len(row.body)
+        found.priority, found.at, found.lifetime = row.priority, row.at, row.lifetime
         found.refused, found.told = row.cause, row.told
         found.total = total_of(frame)
         return found

@@ -29,6 +29,7 @@ from rtmw.net.security.names import AGENT, SCHEME, USER, is_agent, is_user, pars
 from rtmw.patterns import is_meant, is_own, is_pattern
 from rtmw.qos import PRIORITIES
 from rtmw.settings import in_short
+from rtmw.settings.values import count
 from rtmw.units import size as in_words
 from rtmw.units import some_bytes, some_seconds
 
@@ -328,17 +329,11 @@ def _seconds(value: Any) -> float:
     return found
 
 
-def _count(value: Any) -> int:
-    if type(value) is not int or value < 1:
-        raise ValueError(f"it is {value!r}; it must be a whole number above 0")
-    return value
-
-
 _TERMS: Final[dict[str, Callable[[Any], Any]]] = {
     "max_priority": _priority,
     "max_size": _bytes,
     "max_rate": _bytes,
     "priority": _priority,
     "lifetime": _seconds,
-    "max_orders": _count,
+    "max_orders": count,
 }
