@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from rtmw.relay.frame import ADDRESS, STAMP, SUM, Frame
+from rtmw.relay.frame import ADDRESS, HEAD, STAMP, SUM, Frame
 from rtmw.types import int32, int64, uint64
 
 STORED: Final = "STORED"
@@ -39,6 +39,8 @@ CONNECTED: Final = "CONNECTED"
 GONE: Final = "GONE"
 HELD: Final = "HELD"
 ALARM: Final = "ALARM"
+HEAD_ROW: Final = HEAD - 1
+"""Bytes of the head of a frame without its header."""
 ENDS: Final = frozenset({DELIVERED, UNDELIVERED, UNCONFIRMED, EXPIRED})
 """Of an order, for one recipient."""
 
