@@ -27,6 +27,7 @@ LAYERS = (
         "rtmw.strict_json",
         "rtmw.units",
         "rtmw.visible",
+        "rtmw.waiting",
         "rtmw.daemon_log",
         "rtmw.patterns",
         "rtmw.addresses",
@@ -65,7 +66,7 @@ LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 SIBLINGS = {"rtmw.shm", "rtmw.types", "rtmw.log"}
 """Of one layer, and yet they do not know each other: memory and files know nothing of values, nor these of them."""
 
-LATE = {"rtmw.recorder", "rtmw.player", "rtmw.spark", "rtmw.transfer"}
+LATE = {"rtmw.recorder", "rtmw.player", "rtmw.spark", "rtmw.transfer", "rtmw.relay"}
 """Services that `rtmw` names for type checkers, and imports when it is asked for them (tests/test_exports.py)."""
 
 DDS = "cyclonedds"

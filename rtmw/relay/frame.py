@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Final
 
+from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 
 __all__ = [
@@ -28,6 +31,7 @@ __all__ = [
     "Frame",
     "FrameError",
     "Splitter",
+    "Stamps",
     "address_of",
     "readable",
 ]
@@ -65,6 +69,25 @@ def address_of(text: str) -> bytes:
 def readable(address: bytes) -> str:
     """The inverse of `address_of`."""
     return address.rstrip(b" ").decode() if _PLAIN.fullmatch(address) else f"hex:{address.hex()}"
+
+
+class Stamps:
+    """Makes stamps of the times of this host, as `20261129134412.1234567`: each is later than the one before."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def __call__(self) -> bytes:
+        self._last = max(CLOCK.wall_ns() // 100, self._last + 1)
+        seconds, part = divmod(self._last, 10_000_000)
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y%m%d%H%M%S}.{part:07}".encode()
+
+    def follow(self, stamp: bytes) -> None:
+        """The next ones are later than this one of an earlier process, whose clock may have gone ahead."""
+        with suppress(ValueError):  # another program made it, in its own way
+            seconds, part = stamp.decode().split(".")
+            moment = datetime.strptime(seconds, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+            self._last = max(self._last, int(moment.timestamp()) * 10_000_000 + int(part))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -27,7 +26,7 @@ from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import PENDING, Door
 from rtmw.net.session.sockets import reach, tune
 from rtmw.relay.connection import LEASE_S, Connection, RelayGuest
-from rtmw.relay.frame import Frame, FrameError
+from rtmw.relay.frame import Frame, FrameError, Stamps
 from rtmw.relay.machine import (
     Arrived,
     Connected,
@@ -56,18 +55,6 @@ _REACH_S: Final = 3.0
 _REDIAL_S: Final = 1.0
 """Between two connections to one agent, which may end each at once."""
 _DIAL_FIRST_S, _DIAL_MOST_S = 0.2, 5.0
-
-
-class Stamps:
-    """Times of this host as frames have them, `20261129134412.1234567`: each is later than the one before."""
-
-    def __init__(self) -> None:
-        self._last = 0
-
-    def __call__(self) -> bytes:
-        self._last = max(CLOCK.wall_ns() // 100, self._last + 1)
-        seconds, part = divmod(self._last, 10_000_000)
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y%m%d%H%M%S}.{part:07}".encode()
 
 
 class Server:

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary, ref
 from rtmw.transfer.address import Life
 from rtmw.transfer.client.pending import error_in
 from rtmw.transfer.client.states import LOST, REACHED
-from rtmw.transfer.client.waiting import Loop, Waiting
+from rtmw.waiting import Loop, Waiting
 from rtmw.transfer.errors import TransferError
 from rtmw.transfer.header import Delivery, Header, Level
 from rtmw.transfer.messages import Accepted, AcceptedRun, Failed, Message, Move, Run, Sends

@@ -19,7 +19,7 @@ from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.gathering import Gathering, Place
 from rtmw.transfer.client.group import Group, Owner
 from rtmw.transfer.client.pending import Pending
-from rtmw.transfer.client.waiting import Asleep
+from rtmw.waiting import Asleep
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.frames import CORE_QUEUE, Frame, pack_frame
 from rtmw.transfer.header import Header

@@ -27,7 +27,7 @@ from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.states import RESTARTED
 from rtmw.transfer.client.transaction import Transaction
 from rtmw.transfer.client.transfer import Transfer
-from rtmw.transfer.client.waiting import Asleep, woken
+from rtmw.waiting import Asleep, woken
 from rtmw.transfer.errors import TransactionAborted
 from rtmw.transfer.frames import BLOCK
 from rtmw.transfer.header import Delivery, Header, Level

@@ -12,7 +12,7 @@ import rtmw
 from rtmw.errors import ClosedError
 from rtmw.transfer.client.deadline import NEVER
 from rtmw.transfer.client.requests import MOST_PENDING, Requests
-from rtmw.transfer.client.waiting import Asleep
+from rtmw.waiting import Asleep
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.messages import AcceptedRun, Run
 from tests.transfer.client.test_group import LIFE, SHORT, Sender, id_of

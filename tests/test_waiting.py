@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rtmw.transfer.client.waiting import Asleep, Signal, Waiting
+from rtmw.waiting import Asleep, Signal, Waiting
 
 PATIENCE = 20.0
 
