@@ -16,11 +16,11 @@ from weakref import WeakValueDictionary, ref
 from rtmw.transfer.address import Life
 from rtmw.transfer.client.pending import error_in
 from rtmw.transfer.client.states import LOST, REACHED
-from rtmw.waiting import Loop, Waiting
 from rtmw.transfer.errors import TransferError
 from rtmw.transfer.header import Delivery, Header, Level
 from rtmw.transfer.messages import Accepted, AcceptedRun, Failed, Message, Move, Run, Sends
 from rtmw.transfer.records import ENDED, TransferId, TransferState
+from rtmw.waiting import Loop, Waiting
 
 __all__ = ["Group", "Groups"]
 

@@ -26,10 +26,10 @@ from rtmw.transfer.barrier import Barrier
 from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.requests import GRACE_S, Requests
-from rtmw.waiting import Signal
 from rtmw.transfer.errors import CoreNotRunning, TransferError
 from rtmw.transfer.frames import CORE_TOPIC, Frame, queue_of
 from rtmw.transfer.messages import Core, Join, Message
+from rtmw.waiting import Signal
 
 __all__ = ["Line", "Member"]
 

@@ -19,11 +19,11 @@ from rtmw.transfer.client.deadline import Deadline
 from rtmw.transfer.client.gathering import Gathering, Place
 from rtmw.transfer.client.group import Group, Owner
 from rtmw.transfer.client.pending import Pending
-from rtmw.waiting import Asleep
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.frames import CORE_QUEUE, Frame, pack_frame
 from rtmw.transfer.header import Header
 from rtmw.transfer.messages import Commit, Done, GiveUp, Message, Run, Send, Take, Untake
+from rtmw.waiting import Asleep
 
 __all__ = ["GRACE_S", "Requests"]
 

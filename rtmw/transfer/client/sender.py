@@ -27,13 +27,13 @@ from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.states import RESTARTED
 from rtmw.transfer.client.transaction import Transaction
 from rtmw.transfer.client.transfer import Transfer
-from rtmw.waiting import Asleep, woken
 from rtmw.transfer.errors import TransactionAborted
 from rtmw.transfer.frames import BLOCK
 from rtmw.transfer.header import Delivery, Header, Level
 from rtmw.transfer.messages import Advanced, Ask, Join, Leave, Message, Move, Moves, MovesRun, Send, Undone
 from rtmw.transfer.once import pack_once
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
+from rtmw.waiting import Asleep, woken
 
 __all__ = ["Sender", "SenderStats", "TransferEvent"]
 

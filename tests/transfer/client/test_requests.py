@@ -12,9 +12,9 @@ import rtmw
 from rtmw.errors import ClosedError
 from rtmw.transfer.client.deadline import NEVER
 from rtmw.transfer.client.requests import MOST_PENDING, Requests
-from rtmw.waiting import Asleep
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.messages import AcceptedRun, Run
+from rtmw.waiting import Asleep
 from tests.transfer.client.test_group import LIFE, SHORT, Sender, id_of
 from tests.transfer.core_process import PATIENCE
 
