@@ -79,6 +79,8 @@ def transfer_edges(members: Sequence[dict[str, Any]], views: Sequence[TopicView]
 
 def across(views: list[TopicView], status: dict[str, Any], transfers: Sequence[Edge] = ()) -> Graph:
     """The graph of all hosts, by what the node says of itself; in place of the node, those for whom it stands."""
+    from rtmw.net.status import ENDS
+
     node = status["pid"]
     here = [
         replace(
@@ -91,7 +93,14 @@ def across(views: list[TopicView], status: dict[str, Any], transfers: Sequence[E
     ]
     names = {name.replace(".", "::"): name for view in views for name in view.types}
     elsewhere = [_elsewhere(member, status["host"], names) for member in status["elsewhere"]]
+    carried = {(row["topic"], way == "in") for way, ends in ENDS.items() for row in status[way] if row[ends]}
+    elsewhere = [edge if (edge.topic, edge.publishes) in carried else _kept_apart(edge) for edge in elsewhere]
     return observe.graph(here, [*elsewhere, *transfers])
+
+
+def _kept_apart(edge: Edge) -> Edge:
+    """Nothing of its topic crosses: rules, dds_topics, or its offer keep it back."""
+    return edge if edge.apart else replace(edge, apart="nothing of it crosses, and `rtmw node info` says why")
 
 
 def _elsewhere(member: dict[str, Any], here: str, names: dict[str, str]) -> Edge:

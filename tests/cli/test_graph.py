@@ -106,6 +106,8 @@ def test_cards_of_the_picture_lie_inside_it_and_apart_from_each_other(count: int
 STATUS = {
     "pid": 30,
     "host": "here",
+    "out": [{"topic": "pump/speed", "readers": 3}, {"topic": "secret", "readers": 0}],
+    "in": [],
     "elsewhere": [
         {
             "host": host, "domain": number, "pid": 22, "program": program, "topic": name, "publishes": publishes,
@@ -116,22 +118,33 @@ STATUS = {
             ("here", 7, "logger", "pump/speed", False),
             ("here", None, "scope", "pump/speed", False),
             ("far", 3, "weather", "sky", True),
+            ("far", 3, "archive", "secret", False),
         )
     ],
 }  # fmt: skip
 NODE = replace(SUBSCRIBER, pid=30, identity=30 << 32, process="rtmw node")
-ACROSS = across([topic(subscribers=(SUBSCRIBER, NODE)), topic("rtmw/node", publishers=(PUBLISHER,))], STATUS)
+ACROSS = across(
+    [
+        topic(subscribers=(SUBSCRIBER, NODE)),
+        topic("secret", subscribers=()),
+        topic("rtmw/node", publishers=(PUBLISHER,)),
+    ],
+    STATUS,
+)
 
 
 def test_in_place_of_the_node_stand_those_on_other_hosts() -> None:
     assert list(lines(ACROSS, "Domain 3")) == [
-        "Domain 3: 2 topics, 6 processes",
+        "Domain 3: 3 topics, 6 processes",
         "pump/speed  (bytes), crosses hosts",
         "  <- pump (11)  ADAPTIVE",
         "  -> panel (22)  ADAPTIVE",
         "  -> archive (22) on far  ADAPTIVE",
         "  -> logger (22) on domain 7  ADAPTIVE",
         "  -> scope (22) on DDS  ADAPTIVE",
+        "secret  (bytes)",
+        "  <- pump (11)  ADAPTIVE, meets nobody",
+        "  -> archive (22) on far  ADAPTIVE, meets nobody: nothing of it crosses, and `rtmw node info` says why",
         "sky  (bytes)",
         "  <- weather (22) on far  ADAPTIVE",
     ]
