@@ -54,9 +54,10 @@ LAYERS = (
         "rtmw.log_aio",
         "rtmw.log_answers",
         "rtmw.log_options",
+        "rtmw.log_syncing",
     ),
     ("rtmw",),  # rtmw/__init__.py: what users import, and services too
-    ("rtmw.net.security", "rtmw.net.session"),
+    ("rtmw.net.security", "rtmw.net.session", "rtmw.net.service"),
     ("rtmw.net", "rtmw.recorder", "rtmw.player", "rtmw.transfer", "rtmw.relay"),
     ("rtmw.spark",),
     ("rtmw.cli", "rtmw.demo", "rtmw.pytest_plugin", "rtmw.__main__"),

@@ -1,75 +1,32 @@
-"""`python -m rtmw.relay`: the process that `rtmw node` starts for `serve = ["relay"]`.
-
-Its standard input is a pipe of the node: when that closes, the node is gone, and the relay ends, too.
-"""
+"""`python -m rtmw.relay`: the process that `rtmw node` starts for `serve = ["relay"]` (rtmw.net.service)."""
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import logging
-import os
-import signal
 import sys
-from pathlib import Path
+from contextlib import nullcontext
 
-import uvloop
-
-import rtmw
-from rtmw.daemon_log import VisibleLines, written
+from rtmw.net.service import Asked, run_service
 from rtmw.relay.server import Server
-from rtmw.relay.settings import read_relay
-from rtmw.visible import visible
-
-log = logging.getLogger("rtmw.relay")
+from rtmw.relay.settings import Relay, read_relay
+from rtmw.settings import SettingsError
 
 
 def main() -> int:
-    """0: it was told to end. 1: it could not begin, or not go on; the last line on standard error says why."""
-    parser = argparse.ArgumentParser(prog="python -m rtmw.relay", description=__doc__)
-    parser.add_argument("--domain", type=int, help="of the node")
-    parser.add_argument("--data", type=Path, required=True, help="folder; the record lies in its relay/")
-    parser.add_argument("--node", help="its name")
-    parser.add_argument("--config", type=Path, required=True, help="settings file with [relay] and [[agent]]")
-    asked = parser.parse_args()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # it waits until the relay can obey it
-    try:
-        with written(logging.getLogger(), VisibleLines("%(message)s")):
-            uvloop.run(serve(asked))
-    except (rtmw.RtmwError, ValueError, OSError) as error:
-        print(visible(str(error)), file=sys.stderr)
-        return 1
-    return 0
+    return run_service("rtmw.relay", _begin, _obey)
 
 
-async def serve(asked: argparse.Namespace) -> None:
-    """Until SIGINT, SIGTERM, or the end of standard input. SIGHUP: the settings file is read again."""
-    loop = asyncio.get_running_loop()
-    server = Server(asked.data / "relay", read_relay(asked.config))
-    loop.add_signal_handler(signal.SIGHUP, _reread, server, asked.config)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, server.stopping.set)
-    loop.add_reader(sys.stdin.fileno(), _hear, server)
-    try:
-        await server.run()
-    finally:
-        loop.remove_reader(sys.stdin.fileno())
+def _begin(asked: Asked) -> nullcontext[Server]:
+    return nullcontext(Server(asked.data / "relay", _settings(asked)))  # its run closes it
 
 
-def _reread(server: Server, path: Path) -> None:
-    """All of it, or nothing."""
-    try:
-        server.obey(read_relay(path))
-    except rtmw.RtmwError as error:
-        log.error("the settings stay as they are: %s", error)
-    else:
-        log.info("settings read again")
+def _obey(server: Server, asked: Asked) -> None:
+    server.obey(_settings(asked))
 
 
-def _hear(server: Server) -> None:
-    if not os.read(sys.stdin.fileno(), 4096):
-        server.stopping.set()
+def _settings(asked: Asked) -> Relay:
+    if asked.config is None:
+        raise SettingsError("a relay needs a settings file, which names its agents; give --config FILE")
+    return read_relay(asked.config)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 
-from rtmw.transfer.core.syncing import Syncing
+from rtmw.log_syncing import Syncing
 from rtmw.transfer.effects import Append
 from rtmw.transfer.store import Store
 

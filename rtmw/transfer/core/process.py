@@ -1,7 +1,7 @@
 """The process of a core: the service with a bus, a log and a clock.
 
 One event loop, and no thread but those of the log. A batch of frames is taken, its steps run one after the other, and
-their records share a sync (`syncing.py`); what programs are told waits for it in their outboxes.
+their records share a sync (`rtmw/log_syncing.py`); what programs are told waits for it in their outboxes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import errno
 import itertools
 import logging
+import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,13 +18,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import rtmw
+from rtmw.claims import claimed
 from rtmw.clock import CLOCK
 from rtmw.daemon_log import say_more
+from rtmw.log_syncing import Syncing
+from rtmw.net.session.peers import Network
 from rtmw.observe.transfers import TransferCounters
 from rtmw.transfer.address import Address, Life, Reach
 from rtmw.transfer.barrier import Barrier
 from rtmw.transfer.core.board import Board, Counted
-from rtmw.transfer.core.claim import claim
 from rtmw.transfer.core.desk import CoreDesk
 from rtmw.transfer.core.effects import (
     Arrived,
@@ -48,12 +51,10 @@ from rtmw.transfer.core.effects import (
     Write,
 )
 from rtmw.transfer.core.machines import Machines
-from rtmw.transfer.core.network import Network
 from rtmw.transfer.core.nodes import Nodes
 from rtmw.transfer.core.outbox import Outbox
 from rtmw.transfer.core.processes import Processes
 from rtmw.transfer.core.service import Service
-from rtmw.transfer.core.syncing import Syncing
 from rtmw.transfer.core.watching import Room, counters_of, full_words, queues_of
 from rtmw.transfer.effects import Aborted, Came, Free, Moved, MovedRun
 from rtmw.transfer.errors import TransferError
@@ -88,6 +89,14 @@ def _now() -> Now:
     return Now(CLOCK.monotonic_ns(), CLOCK.wall_ns())
 
 
+def _claim(domain: int) -> socket.socket:
+    """A name that only one core of this domain has, and that dies with its process. TransferError: it is taken."""
+    held = claimed(f"rtmw-transfer-{domain}")
+    if held is None:
+        raise TransferError(f"another node serves the transfers of domain {domain} already; stop one of them")
+    return held
+
+
 class Process:
     """A core, from `run` until `stop`. Errors: those of Store and Domain, and NotPermitted-like claims; see `run`."""
 
@@ -95,7 +104,7 @@ class Process:
         self, domain: rtmw.Domain, data: Path, node: str, limits: Limits | None = None, network: Network | None = None
     ) -> None:
         self._domain, self._data, self.stopping = domain, data, asyncio.Event()
-        self._claim = claim(domain.id)
+        self._claim = _claim(domain.id)
         chosen = limits or Limits()
         self._store = Store(data, node=node, limits=chosen, now=_now)
         self._board = Board(domain, node)

@@ -1,8 +1,8 @@
-"""How far the log of a core is on the disk, and what waits for that.
+"""How far the log of a service is on the disk, and what waits for that: group commit for an event loop.
 
-While the disk is fast, and only programs of this host wait for it, the core syncs in the thread of its event loop: to
-wake the log's own thread for a sync, and to be woken by it, takes longer than the sync itself. Else the log's thread
-syncs, and the loop goes on: what it carries for other nodes is work that it can do meanwhile.
+While the disk is fast, and only programs of this host wait for it, the service syncs in the thread of its loop: to wake
+the log's own thread for a sync, and to be woken by it, takes longer than the sync itself. Else the log's thread syncs,
+and the loop goes on: what it carries for other nodes is work that it can do meanwhile.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-import rtmw
 from rtmw.clock import CLOCK
+from rtmw.durable_log import Log
+from rtmw.log_answers import Appended, Durability
 
 __all__ = ["Syncing"]
 
@@ -29,20 +30,20 @@ def _finish(reached: asyncio.Future[None]) -> None:
 
 
 class Syncing:
-    """Of one core, in the thread of its loop."""
+    """Not for several threads: one service, in the thread of its loop."""
 
-    def __init__(self, log: rtmw.Log[bytes]) -> None:
+    def __init__(self, log: Log[Any]) -> None:
         self._log = log
         self.durable = self.logged = 0
         """Positions: all records up to the first are durable; the second is that of the last one."""
-        self._last: rtmw.Appended | None = None
+        self._last: Appended | None = None
         self._is_due = asyncio.Event()
         self._after: deque[tuple[int, Callable[[], object]]] = deque()
         """Actions to run when a position is durable: those of other nodes, and of files."""
         self._average_s = 0.0
         """That a sync takes."""
 
-    def note(self, last: rtmw.Appended, waits: bool = False) -> None:
+    def note(self, last: Appended, waits: bool = False) -> None:
         """Of a step: all that it has logged or seen is durable when this is. `waits`: so does its answer; then the disk
         begins at once, and is at it while the loop makes the answer and comes to the sync."""
         is_new = last.position > self.logged
@@ -96,7 +97,7 @@ class Syncing:
         self._is_durable(last, begun)
         return True
 
-    def _is_durable(self, last: rtmw.Appended, begun: float) -> None:
+    def _is_durable(self, last: Appended, begun: float) -> None:
         self._average_s += (CLOCK.monotonic() - begun - self._average_s) / SYNCS
         self.durable = max(self.durable, last.position)
         while self._after and self._after[0][0] <= self.durable:
@@ -110,6 +111,6 @@ class Syncing:
         """The disk is, and the loop has nothing to do meanwhile."""
         return not self._after and self._average_s <= FAST_S
 
-    def _syncs_here(self, last: rtmw.Appended) -> bool:
+    def _syncs_here(self, last: Appended) -> bool:
         """False: the log's thread is at it, or the log has failed, as who waits for the record is told."""
-        return self._log._begin_to_write().try_flush() and last.state is rtmw.Durability.WRITTEN
+        return self._log._begin_to_write().try_flush() and last.state is Durability.WRITTEN
