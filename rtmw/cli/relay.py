@@ -1,34 +1,49 @@
-"""`rtmw relay`: frames of a capture in words, what the rules let an agent order, and what is wrong with a file."""
+"""`rtmw relay`: frames of a capture in words, what the rules let an agent order, what is wrong with a file; what waits
+in a relay that runs, what became of an order, and what its operator does.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from datetime import datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.show import Table, counted, duration, say, show, show_json, size, warn
+from rtmw.cli.quantities import count
+from rtmw.cli.show import Cell, Table, counted, duration, say, show, show_json, size, warn
+from rtmw.clock import CLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rtmw.net.security.rules import Verdict
     from rtmw.relay.frame import Frame, Splitter
     from rtmw.relay.policy import Judged, Policy
+    from rtmw.relay.rows import Row
     from rtmw.relay.settings import Agent, Relay, Subject
 
 __all__ = ["add_commands"]
 
+ACTS = {
+    "hold": ("WHOM", "send nothing to an agent, or of a stream SOURCE:DESTINATION, until it is released"),
+    "release": ("WHOM", "send again to an agent, or of a stream, that was held, or stopped behind a failure"),
+    "requeue": ("ORDER", "send an order that failed once more, out of order, under a new number"),
+    "resend": ("ORDER", "send an order again now that is on its way and not confirmed"),
+    "drop": ("ORDER", "end an order that is open; its source is told"),
+}
 CHUNK = 1 << 16
+LEAST_TIME = 1 << 58
+"""In nanoseconds since 1970; no other number of an answer is as large."""
 MOST_SHOWN = 60
 """Characters of data in a table."""
 
 
 def add_commands(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
-    """`rtmw relay frame|explain|check`."""
+    """`rtmw relay frame|explain|check|agents|queue|show`, and ACTS."""
     kinds = commands.add_parser("relay", help="orders between agents: decode frames, explain and check the rules")
     kinds = kinds.add_subparsers(metavar="COMMAND", required=True)
     parser = add(kinds, "frame", partial(_run, "frame"), "show the frames of a capture of one direction")
@@ -43,6 +58,23 @@ def add_commands(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> 
     parser.add_argument("--file", metavar="FILE", required=True, help="settings of the node with the relay")
     parser = add(kinds, "check", partial(_run, "check"), "say what a relay would do with a file; status 1 for advice")
     parser.add_argument("file", metavar="FILE", help="settings of the node with the relay")
+    _add_operation(kinds, add)
+
+
+def _add_operation(kinds: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+    parsers = [add(kinds, "agents", agents_command, "show who is connected to a relay that runs, and what waits")]
+    parsers += [add(kinds, "queue", queue_command, "show the orders that wait in a relay that runs, by priority")]
+    parsers[-1].add_argument("agent", metavar="AGENT", nargs="?", default="", help="for this one (default: for all)")
+    parsers += [add(kinds, "show", show_command, "show every row of an order, also where no relay runs")]
+    parsers[-1].add_argument("order", metavar="ORDER", type=count, help="its number")
+    for verb, (whom, what) in ACTS.items():
+        parsers += [add(kinds, verb, partial(act_command, verb), what)]
+        help = "the number of an order" if whom == "ORDER" else "the name of an agent, or SOURCE:DESTINATION"
+        parsers[-1].add_argument("whom", metavar=whom, type=count if whom == "ORDER" else str, help=help)
+    for parser in parsers:
+        place = parser.add_mutually_exclusive_group(required=True)
+        place.add_argument("--file", metavar="FILE", type=Path, help="settings of the node with the relay")
+        place.add_argument("--data", metavar="FOLDER", type=Path, help="`data` of that node")
 
 
 def _run(name: str, arguments: argparse.Namespace) -> int:
@@ -239,3 +271,130 @@ def _subjects_table(relay: Relay) -> Table:
         for one in relay.subjects
     ]
     return Table("Subjects", ("address", "kind", "goes to"), rows)
+
+
+# ---- operation ----
+
+
+def _folder(arguments: argparse.Namespace) -> Path:
+    """The relay's own, with its record."""
+    if arguments.file is None:
+        return Path(arguments.data) / "relay"
+    from rtmw.settings import SettingsFile
+
+    data = SettingsFile.read(arguments.file).values.get("data")
+    if not isinstance(data, str):
+        raise CommandError(f"{arguments.file} says no data, the folder of the record; name it with --data FOLDER")
+    return Path(arguments.file).parent / data / "relay"
+
+
+def _asked(arguments: argparse.Namespace, verb: str, whom: str = "") -> dict[str, Any]:
+    from rtmw.relay.operation import ask
+
+    return ask(_folder(arguments), verb, whom)
+
+
+def agents_command(arguments: argparse.Namespace) -> int:
+    """Times are ages; of `held`, agents and streams."""
+    return _show_rows(arguments, _asked(arguments, "agents"), "agent", ())
+
+
+def queue_command(arguments: argparse.Namespace) -> int:
+    """Below the title, the oldest order of each priority."""
+    found = _asked(arguments, "queue", arguments.agent)
+    oldest = {row["priority"]: row for row in sorted(found["rows"], key=lambda row: row["oldest"], reverse=True)}
+    notes = [
+        f"The oldest of priority {priority} is order {row['order']} for {row['to']}, {_cell(row['oldest'])} old"
+        for priority, row in sorted(oldest.items(), reverse=True)
+    ]
+    return _show_rows(arguments, found, "order", notes)
+
+
+def _show_rows(arguments: argparse.Namespace, found: dict[str, Any], what: str, notes: Sequence[str]) -> int:
+    """The names of the columns are those of the fields."""
+    rows, more = found["rows"], [f"{found['more']} more are not shown"] if found["more"] else []
+    if arguments.json:
+        show_json(found)
+    else:
+        columns = [name.replace("_", " ") for name in rows[0]] if rows else []
+        cells = [[_cell(value) for value in row.values()] for row in rows]
+        show(Table(counted(len(rows) + found["more"], what), columns, cells, [*notes, *more]))
+    return 0
+
+
+def _cell(value: Any) -> Cell:
+    """A time, in nanoseconds since 1970, as the age that it has."""
+    if isinstance(value, int) and value > LEAST_TIME:
+        return duration(max(0.0, (CLOCK.wall_ns() - value) / 1e9))
+    return ", ".join(map(str, value)) or None if _is_list(value) else value
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def act_command(verb: str, arguments: argparse.Namespace) -> int:
+    """Status 1: nothing was done, and the reason is said."""
+    found = _asked(arguments, verb, str(arguments.whom))
+    if arguments.json:
+        show_json(found)
+    elif found["done"]:
+        say(f"{found['words']}.")
+    else:
+        warn(f"rtmw: {found['words']}")
+    return int(not found["done"])
+
+
+def show_command(arguments: argparse.Namespace) -> int:
+    """Every row of an order, from the record itself."""
+    import rtmw
+    from rtmw.relay.rows import STORED, Row, frame_of
+    from rtmw.relay.settings import read_relay
+
+    folder, number = _folder(arguments), arguments.order
+    try:
+        with rtmw.Log(folder / "record", Row, create=False) as log:
+            rows = [record.value for record in log.read() if record.value.order == number]
+    except FileNotFoundError:
+        raise CommandError(f"{folder} has no record; is it `data` of the node?") from None
+    stored = next((row for row in rows if row.kind == STORED), None)
+    if stored is None:
+        raise CommandError(f"the record in {folder} has no order {number}; rtmw relay queue shows those that wait")
+    charsets = {one.name: one.charset for one in read_relay(arguments.file).agents} if arguments.file else {}
+    frame = frame_of(stored.head, stored.body)
+    text = frame.data.decode(charsets.get(stored.source, "utf-8"), "replace")
+    parts = [_part(rows, stored, name) for name in stored.recipients]
+    if arguments.json:
+        show_json({"order": number, "stamp": frame.stamp, "text": text, "recipients": parts, "rows": rows})
+        return 0
+    title = f"Order {number}: {stored.source} to {stored.destination}, stamp {frame.stamp.decode('latin-1')}"
+    terms = f"priority {stored.priority}, {stored.rule or 'no rule'}, rules {stored.version}"
+    times = ("stored", "sent", "received", "answered")
+    cells = [(part["recipient"], *(_when(part[name]) for name in times), part["state"]) for part in parts]
+    show(Table(title, ("recipient", *times, "state"), cells, [terms, f"Data: {_short(text)}"]))
+    told = [(_when(row.at), row.kind, row.recipient or None, row.tries or None, _cause(row)) for row in rows]
+    show(Table(counted(len(rows), "row"), ("at", "what", "recipient", "tries", "cause"), told))
+    return 0
+
+
+def _part(rows: list[Row], stored: Row, recipient: str) -> dict[str, Any]:
+    """What became of an order at one recipient. `received`: the stamp of its receipt."""
+    mine = [row for row in rows if row.recipient == recipient]
+    sent = next((row.at for row in mine if row.kind == "SENT"), None)
+    came = next((row for row in mine if row.kind in ("DELIVERED", "LATE")), None)
+    state = next((row.kind for row in reversed(mine) if row.kind not in ("SENT", "HELD")), None)
+    state = state or ("SENT" if sent else "STORED")
+    received = came.head[8:30].decode("latin-1") if came and came.head else None
+    times = {"stored": stored.at, "sent": sent, "received": received, "answered": came.at if came else None}
+    return {"recipient": recipient, **times, "state": state}
+
+
+def _cause(row: Row) -> str | None:
+    return f"{row.cause}, by uid {row.uid}" if row.uid >= 0 else row.cause or None
+
+
+def _when(at: int | str | None) -> str | None:
+    """Wall time, or a stamp as it came."""
+    if not isinstance(at, int):
+        return at
+    return datetime.fromtimestamp(at / 1e9).astimezone().isoformat(" ", "milliseconds")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, NamedTuple
@@ -24,9 +24,10 @@ from rtmw.relay.frame import Frame, readable
 from rtmw.relay.policy import Judged, Policy
 from rtmw.relay.rows import Row, frame_of, head_of
 from rtmw.relay.settings import Agent, Subject
-from rtmw.relay.state import Id, Leg, Order, State, Stream, digest_of
+from rtmw.relay.state import Id, Leg, Order, State, Stream, digest_of, stream_name
 
 __all__ = [
+    "Act",
     "Arrived",
     "Close",
     "Connected",
@@ -36,7 +37,9 @@ __all__ = [
     "Forward",
     "Gone",
     "Machine",
+    "NoAct",
     "Obeyed",
+    "Reply",
     "Say",
     "Tick",
 ]
@@ -82,6 +85,24 @@ class Obeyed(NamedTuple):
     """The settings are other ones."""
 
 
+class Act(NamedTuple):
+    """What an operator asks for."""
+
+    asked: int
+    """The number of the question; its Reply has it, too."""
+    uid: int
+    verb: str
+    """Of ACTS."""
+    whom: str
+    """The number of an order; or an agent or a stream, as `stream_name` has it."""
+    body: bytes | None = None
+    """Of the order that is to be sent anew; None: the record has it no more."""
+
+
+class NoAct(ValueError):
+    """Why it cannot be done, in words."""
+
+
 class Forward(NamedTuple):
     """Send the frame of an order, if `Machine.is_wanted` says so by then."""
 
@@ -110,8 +131,16 @@ class Close(NamedTuple):
     words: str
 
 
-Event = Connected | Arrived | Gone | Tick | Obeyed
-Effect = Forward | Say | Dial | Close
+class Reply(NamedTuple):
+    """Tell an operator what was done, or why nothing was."""
+
+    asked: int
+    words: str
+    is_done: bool
+
+
+Event = Connected | Arrived | Gone | Tick | Obeyed | Act
+Effect = Forward | Say | Dial | Close | Reply
 
 
 @dataclass
@@ -120,6 +149,9 @@ class _Line:
 
     connection: int = 0
     """0: it has none."""
+    since: int = 0
+    """When that came or went, and the next, when an order was sent to it last: wall time in nanoseconds; 0: never."""
+    last_sent: int = 0
     ready: list[tuple[int, int, Stream]] = field(default_factory=list[tuple[int, int, Stream]])
     """A heap of streams whose first order may leave: highest priority first, then the oldest."""
     sent: dict[int, Leg] = field(default_factory=dict[int, Leg])
@@ -193,6 +225,31 @@ class Machine:
     def is_connected(self, agent: str) -> bool:
         return bool(self._line(agent).connection)
 
+    def agents(self) -> Iterator[dict[str, Any]]:
+        """A row for each agent, for people. Times in nanoseconds since 1970; None: never, or nobody."""
+        for agent in self.policy.relay.agents:
+            line, queue = self._line(agent.name), self.state.queue(agent.name)
+            holds = [one for one in self.state.holds if agent.name in (one, one.rpartition(":")[2])]
+            yield {
+                "agent": agent.name, "connected": "yes" if line.connection else "no", "since": line.since or None,
+                "waiting": queue.waiting, "in_flight": len(line.sent) if line.connection else 0,
+                "oldest": min((legs[0].order.at for legs in queue.streams.values()), default=None),
+                "tries": max((leg.tries for leg in line.sent.values()), default=0) if line.connection else 0,
+                "last_sent": line.last_sent or None, "held": sorted({*holds, *map(stream_name, queue.held)}),
+            }  # fmt: skip
+
+    def queue(self, recipient: str) -> Iterator[dict[str, Any]]:
+        """A row for each order that waits for a recipient, by priority."""
+        queue, line = self.state.queue(recipient), self._line(recipient)
+        legs = [leg for stream in queue.streams.values() for leg in stream]
+        for leg in sorted(legs, key=lambda one: (-one.order.priority, one.order.number)):
+            order, is_sent = leg.order, bool(line.connection) and leg.order.number in line.sent
+            yield {
+                "order": order.number, "to": recipient, "from": order.source, "destination": order.destination,
+                "priority": order.priority, "oldest": order.at, "tries": leg.tries,
+                "state": "sent, not confirmed" if is_sent else self._why_unsent(leg),
+            }  # fmt: skip
+
     # ---- connections ----
 
     def _connected(self, event: Connected) -> None:
@@ -206,7 +263,7 @@ class Machine:
             line.takeovers.append(self._now)
             self._effects.append(Close(line.connection, "a newer connection of this agent takes over"))
             del self._agents[line.connection]
-        line.connection = event.connection
+        line.connection, line.since = event.connection, self._at
         self._agents[event.connection] = event.agent
         self._row(r.CONNECTED, source=event.agent)
         again, line.sent = line.sent, {}
@@ -219,7 +276,7 @@ class Machine:
         if agent is None:
             return
         line = self._line(agent)
-        line.connection = 0
+        line.connection, line.since = 0, self._at
         self._row(r.GONE, source=agent)
         if self.state.queue(agent).waiting:
             self._effects.append(Dial(agent))
@@ -283,7 +340,7 @@ class Machine:
         if leg is None:
             self._drop(agent, frame, "a receipt for nothing")
         else:
-            self._confirmed(leg)
+            self._confirmed(leg, frame)
 
     def _named(self, agent: Agent, frame: Frame) -> Leg | None:
         """The order that this answer of a recipient is for."""
@@ -291,12 +348,12 @@ class Machine:
         found = self.state.named(agent.name, source.name, *frame.answers, header) if source else []
         return found[0].legs[agent.name] if found else None
 
-    def _confirmed(self, leg: Leg) -> None:
-        """A receipt that comes again says nothing new."""
+    def _confirmed(self, leg: Leg, receipt: Frame) -> None:
+        """A receipt that comes again says nothing new; the first one is on record with its stamp."""
         if not leg.end:
-            self._finish(leg, r.DELIVERED)
+            self._finish(leg, r.DELIVERED, head=head_of(receipt))
         elif leg.end != r.DELIVERED:
-            self._leg_row(r.LATE, leg)
+            self._leg_row(r.LATE, leg, head=head_of(receipt))
             if not leg.order.failed:
                 self._answer(leg.order)
             self._make_ready(leg.recipient, leg.stream)  # if it was held behind this one
@@ -316,7 +373,7 @@ class Machine:
         if known is not None:
             self._answer(known)
             if answered is not None and not known.refused:
-                self._confirmed(answered)
+                self._confirmed(answered, frame)
             return
         judged = self.policy.judge(agent, frame)
         if judged.why and answered is not None and frame.source == agent.address and judged.to is not None:
@@ -333,7 +390,7 @@ class Machine:
         else:
             self._store(agent, frame, judged, recipients)
             if answered is not None:
-                self._confirmed(answered)
+                self._confirmed(answered, frame)
         self._pace(agent, judged)
 
     def _recipients(self, judged: Judged, agent: Agent) -> list[str]:
@@ -355,20 +412,24 @@ class Machine:
         assert judged.to is not None, "who it is for was judged"
         is_followed = isinstance(judged.to, Subject) and not judged.to.group
         lifetime = judged.lifetime or (KEPT_S if any(map(self._keeps, recipients)) else 0.0)
-        row = self._row(
-            r.STORED, order=self.state.numbered + 1, source=agent.name, destination=judged.to.name,
-            recipients=recipients, told=is_followed, priority=judged.priority, lifetime=lifetime, body=frame.data,
-            **_of(agent, frame, judged),
+        order = self._stored(
+            source=agent.name, destination=judged.to.name, recipients=recipients, told=is_followed,
+            priority=judged.priority, lifetime=lifetime, body=frame.data, **_of(agent, frame, judged),
         )  # fmt: skip
-        order = self.state.numbers[row.order]
-        for leg in order.legs.values():
-            self._enter(leg)
         if order.told:
             self._say(agent.name, order.head)
         else:
             self._answer(order)
         for recipient in recipients:
             self._pump(recipient)
+
+    def _stored(self, **fields: Any) -> Order:
+        """A new order: its row, and its time runs."""
+        row = self._row(r.STORED, order=self.state.numbered + 1, **fields)
+        order = self.state.numbers[row.order]
+        for leg in order.legs.values():
+            self._enter(leg)
+        return order
 
     def _pace(self, agent: Agent, judged: Judged) -> None:
         """A source above its rate is not read from: `wait`."""
@@ -416,10 +477,10 @@ class Machine:
     def _make_ready(self, recipient: str, stream: Stream) -> None:
         first = self.state.queue(recipient).streams.get(stream)
         line, queue = self._line(recipient), self.state.queue(recipient)
-        if first is not None and stream not in queue.held:
+        if first is not None and not self.state.is_held(recipient, stream):
             heapq.heappush(line.ready, (-first[0].order.priority, first[0].order.number, stream))
         if len(line.ready) > 2 * len(queue.streams) + COMPACT_LEAST:  # orders that ended while it was away
-            firsts = ((stream, legs[0].order) for stream, legs in queue.streams.items() if stream not in queue.held)
+            firsts = ((stream, legs[0].order) for stream, legs in queue.streams.items())
             line.ready = [(-order.priority, order.number, stream) for stream, order in firsts]
             heapq.heapify(line.ready)
 
@@ -439,12 +500,16 @@ class Machine:
         """The first of its stream, if it has not been sent, and its time is not all but over."""
         if leg.order.number != number or number in self._line(leg.recipient).sent:
             return False
+        if self.state.is_held(leg.recipient, leg.stream):
+            return False
         relay = self.policy.relay
         return leg.attempt <= relay.n2 or leg.due - self._now > relay.t2 / LAST_PARTS
 
     def _send(self, leg: Leg) -> None:
         self._leg_row(r.SENT, leg, tries=leg.tries + 1)
-        self._effects.append(Forward(self._line(leg.recipient).connection, leg.order.number, leg.recipient))
+        line = self._line(leg.recipient)
+        line.last_sent = self._at
+        self._effects.append(Forward(line.connection, leg.order.number, leg.recipient))
         if not leg.attempt:
             self._set(leg, 1)
 
@@ -473,11 +538,15 @@ class Machine:
 
     def _why(self, leg: Leg) -> str:
         """Why it has no receipt when its time is over."""
-        relay, held = self.policy.relay, self.state.queue(leg.recipient).held.get(leg.stream)
-        if leg.tries:
-            return f"no receipt within {relay.t2 * (relay.n2 + 1):g} s"
+        relay = self.policy.relay
+        return f"no receipt within {relay.t2 * (relay.n2 + 1):g} s" if leg.tries else self._why_unsent(leg)
+
+    def _why_unsent(self, leg: Leg) -> str:
+        held = self.state.queue(leg.recipient).held.get(leg.stream)
         if held is not None:
             return f"held behind order {held}, which has failed"
+        if self.state.is_held(leg.recipient, leg.stream):
+            return "held by an operator"
         return "waited behind others" if self._line(leg.recipient).connection else "not connected"
 
     def _fail(self, leg: Leg, cause: str, unsent: str) -> None:
@@ -487,12 +556,12 @@ class Machine:
             self._leg_row(r.HELD, leg)
         self._end(leg, r.UNCONFIRMED if leg.tries else unsent, cause)
 
-    def _finish(self, leg: Leg, kind: str, cause: str = "") -> None:
-        self._end(leg, kind, cause)
+    def _finish(self, leg: Leg, kind: str, cause: str = "", head: bytes = b"") -> None:
+        self._end(leg, kind, cause, head)
         self._pump(leg.recipient)
 
-    def _end(self, leg: Leg, kind: str, cause: str = "") -> None:
-        self._leg_row(kind, leg, tries=leg.tries, cause=cause)
+    def _end(self, leg: Leg, kind: str, cause: str = "", head: bytes = b"") -> None:
+        self._leg_row(kind, leg, tries=leg.tries, cause=cause, head=head)
         self._line(leg.recipient).sent.pop(leg.order.number, None)
         self._make_ready(leg.recipient, leg.stream)
         if not leg.order.told:
@@ -520,6 +589,96 @@ class Machine:
             said = frame.alert(stamp, cause, form) if cause else frame.receipt(stamp, form)
             self._effects.append(Say(line.connection, said))
 
+    # ---- operators ----
+
+    def _act(self, event: Act) -> None:
+        try:
+            words, is_done = ACTS[event.verb](self, event), True
+        except NoAct as error:
+            words, is_done = str(error), False
+        self._effects.append(Reply(event.asked, words, is_done))
+
+    def _act_row(self, event: Act, order: Order | None = None) -> None:
+        of = {} if order is None else {"order": order.number, "source": order.source, "destination": order.destination}
+        self._row(r.ACT, cause=f"{event.verb} {event.whom}", uid=event.uid, **of)
+
+    def _hold(self, event: Act) -> str:
+        """What is on its way may still be confirmed; it is not sent again."""
+        source, _, to = event.whom.rpartition(":")
+        if to not in self.policy.by_name or (self._agent(source or to) is None):
+            raise NoAct(f"{event.whom} is no agent of the settings, and no stream SOURCE:DESTINATION of theirs")
+        if event.whom in self.state.holds:
+            raise NoAct(f"{event.whom} is held already")
+        self._act_row(event)
+        for line in self._lines.values():
+            for leg in [one for one in line.sent.values() if self.state.is_held(one.recipient, one.stream)]:
+                del line.sent[leg.order.number]
+                if self._keeps(leg.recipient):
+                    self._rest(leg)
+        return f"{event.whom} is held: nothing goes there until it is released; orders still end at their times"
+
+    def _release(self, event: Act) -> str:
+        behind = ((to, stream_name(one)) for to, queue in self.state.queues.items() for one in queue.held)
+        if event.whom not in self.state.holds and not any(event.whom in names for names in behind):
+            raise NoAct(f"nothing of {event.whom} is held: rtmw relay agents shows what is")
+        self._act_row(event)
+        for recipient, queue in list(self.state.queues.items()):
+            for stream in queue.streams:
+                self._make_ready(recipient, stream)
+            self._pump(recipient)
+        return f"{event.whom} is released"
+
+    def _end_order(self, event: Act) -> str:
+        order = self._meant(event)
+        self._act_row(event, order)
+        for leg in order.legs.values():
+            if not leg.end:
+                self._finish(leg, r.UNCONFIRMED if leg.tries else r.UNDELIVERED, f"dropped by uid {event.uid}")
+        whom = "which has its receipt since it was stored" if order.told else "which is told"
+        return f"order {order.number} has ended, of {order.source}, {whom}"
+
+    def _resend(self, event: Act) -> str:
+        order = self._meant(event)
+        legs = [leg for leg in order.legs.values() if not leg.end]
+        sent = [leg for leg in legs if self._line(leg.recipient).connection and order.number in
+                self._line(leg.recipient).sent]  # fmt: skip
+        if not sent:
+            whys = ", ".join(f"{leg.recipient}: {self._why_unsent(leg)}" for leg in legs)
+            raise NoAct(f"order {order.number} is on its way to nobody ({whys}); it goes by itself when it may")
+        self._act_row(event, order)
+        for leg in sent:
+            self._send(leg)
+        return f"order {order.number} is sent again to {', '.join(leg.recipient for leg in sent)}"
+
+    def _meant(self, event: Act) -> Order:
+        """An order that is open. NoAct."""
+        order = self.state.open.get(int(event.whom))
+        if order is None:
+            raise NoAct(f"order {event.whom} is not open: rtmw relay show {event.whom} says how it ended")
+        return order
+
+    def _requeue(self, event: Act) -> str:
+        """A new order with the frame of one that has failed, for those that have not confirmed it."""
+        order = self.state.numbers.get(int(event.whom))
+        if order is None or event.body is None:
+            raise NoAct(f"order {event.whom} is not known any more, or a later one has taken its place; the source may "
+                        "send it anew")  # fmt: skip
+        failed = [leg.recipient for leg in order.failed]
+        if order.is_open or not failed:
+            raise NoAct(f"order {event.whom} has not failed: {'it is open' if order.is_open else 'all confirmed it'}")
+        gone = [name for name in failed if self._agent(name) is None]
+        if why := self.full or ", ".join(f"{name} is no agent any more" for name in gone):
+            raise NoAct(why)
+        self._act_row(event, order)
+        of = {"source": order.source, "destination": order.destination, "head": order.head, "digest": order.digest}
+        new = self._stored(
+            **of, recipients=failed, told=order.told, priority=order.priority, lifetime=order.lifetime, body=event.body,
+            by_content=bool(order.id.digest), cause=f"order {order.number} again", uid=event.uid,
+        )  # fmt: skip
+        for recipient in failed:
+            self._pump(recipient)
+        return f"order {event.whom} goes to {', '.join(failed)} as order {new.number}: out of order, behind what waits"
+
     # ---- rows ----
 
     def _leg_row(self, kind: str, leg: Leg, **fields: Any) -> None:
@@ -541,10 +700,18 @@ def _of(agent: Agent, frame: Frame, judged: Judged) -> dict[str, Any]:
     return {"head": head, "digest": digest_of(head, frame.data), "by_content": agent.id == "content", **ruled}
 
 
+ACTS: Final[dict[str, Callable[[Machine, Act], str]]] = {
+    "hold": Machine._hold,
+    "release": Machine._release,
+    "requeue": Machine._requeue,
+    "resend": Machine._resend,
+    "drop": Machine._end_order,
+}
 _STEPS: Final[dict[type, Callable[[Machine, Any], None]]] = {
     Connected: Machine._connected,
     Arrived: Machine._arrived,
     Gone: Machine._gone,
     Tick: Machine._tick,
     Obeyed: Machine._obeyed,
+    Act: Machine._act,
 }

@@ -4,18 +4,19 @@ A row says what was decided, and `State.apply` is the only code that changes the
 
 | kind | what has happened | what it has besides `at`, `order`, `source`, `destination` |
 |---|---|---|
-| STORED | an order is taken: it will be sent | head and body, recipients, priority, lifetime, rule, version |
+| STORED | an order is taken: it will be sent | head, body, recipients, priority, lifetime, rule, version |
 | REFUSED | an order is not taken | head, cause, rule, version |
 | SENT | a try leaves for a recipient | recipient, tries |
-| DELIVERED | the recipient has confirmed it | recipient, tries |
+| DELIVERED | the recipient has confirmed it | recipient, tries, head of its receipt |
 | UNDELIVERED | it was never sent to this recipient, and never will be: safe to replace | recipient, tries, cause |
 | UNCONFIRMED | it was sent, and the recipient may have it | recipient, tries, cause |
 | EXPIRED | its lifetime was over before it was sent to this recipient | recipient, cause |
-| LATE | the recipient has confirmed it after that was told to the source; it holds its stream no more | recipient |
+| LATE | it has confirmed it after its source was told otherwise; it holds its stream no more | the same |
 | DROPPED | a receipt for nothing, or a frame that no agent may send | head, cause |
 | CONNECTED, GONE | an agent has a connection, or none any more | source |
 | HELD | orders of a source to a destination wait behind one that this recipient has not confirmed | recipient |
 | ALARM | what people should look at | cause |
+| ACT | an operator has done something: `hold GATE`, `drop 7` | cause, uid; and the order that comes of it has both |
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ CONNECTED: Final = "CONNECTED"
 GONE: Final = "GONE"
 HELD: Final = "HELD"
 ALARM: Final = "ALARM"
+ACT: Final = "ACT"
 HEAD_ROW: Final = HEAD - 1
 """Bytes of the head of a frame without its header."""
 ENDS: Final = frozenset({DELIVERED, UNDELIVERED, UNCONFIRMED, EXPIRED})
@@ -70,7 +72,7 @@ class Row:
     version: str = ""
     """Of the rules."""
     head: bytes = b""
-    """Bytes 1 to 35 of the frame, as it came."""
+    """Bytes 1 to 35 of the frame, as it came; of a receipt, its stamp says when the recipient had the order."""
     body: bytes = b""
     digest: bytes = b""
     """Of the content."""
@@ -78,6 +80,14 @@ class Row:
     """Of an order to a subject: its source has a receipt, for it is stored."""
     by_content: bool = False
     """Two frames of one stamp are two orders if their content is not the same."""
+    performative: str = ""
+    """Of what is refused, in KQML; what is stored has its body."""
+    size: int32 = 0
+    """Bytes of the data of what is refused."""
+    is_allowed: bool = False
+    """The rules allow what is refused, for another cause."""
+    uid: int64 = -1
+    """Of the operator; -1: it was none."""
 
 
 def head_of(frame: Frame) -> bytes:

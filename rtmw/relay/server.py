@@ -37,9 +37,11 @@ from rtmw.relay.machine import (
     Gone,
     Machine,
     Obeyed,
+    Reply,
     Say,
     Tick,
 )
+from rtmw.relay.operation import Operation
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Relay
@@ -67,6 +69,7 @@ class Server:
         self.store = Store(folder, 2 * relay.t1 * (relay.n1 + 1))
         self.machine = Machine(self.policy, self.store.state, Stamps())
         self.machine.begin(CLOCK.monotonic(), CLOCK.wall_ns())
+        self.operation = Operation(self)
         self._failure: Exception | None = None
         self._connections: dict[int, Connection] = {}
         self._waiting: list[Effect] = []
@@ -84,6 +87,7 @@ class Server:
         """Raises LogFailed and LogFull: the next process has the state from the record."""
         loop = asyncio.get_running_loop()
         try:
+            await self.operation.begin()
             self._listen(loop)
             self.step(Tick(), Obeyed())  # what waits for agents that are dialled
             tasks = [loop.create_task(work) for work in (self._sync(), self._look(), self.stopping.wait())]
@@ -124,6 +128,7 @@ class Server:
         """What is open goes on with the next process."""
         if self._timer is not None:
             self._timer.cancel()
+        self.operation.close()
         for door in self._doors:
             door.close()
         for listening in self._listening:
@@ -194,6 +199,9 @@ class Server:
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, Dial):
             self._dial(effect.agent)
+            return
+        if isinstance(effect, Reply):
+            self.operation.reply(effect)
             return
         connection = self._connections.get(effect.connection)
         if connection is None:

@@ -118,6 +118,8 @@ class State:
         self.open: dict[int, Order] = {}
         self.known: OrderedDict[Id, Order] = OrderedDict()
         self.queues: dict[str, Queue] = {}
+        self.holds: set[str] = set()
+        """Agents, and names of streams, to which operators let nothing go."""
         self.numbers: dict[int, Order] = {}
         """Those of `known` that were stored, by their numbers."""
         self._answered: dict[tuple[str, str, bytes, int], list[Order]] = {}
@@ -151,13 +153,30 @@ class State:
             held = self.queue(row.recipient).held
             if held.get((row.source, row.destination)) == row.order:
                 del held[row.source, row.destination]
+        elif row.kind == r.ACT:
+            self._act(row)
+
+    def _act(self, row: Row) -> None:
+        verb, _, whom = row.cause.partition(" ")
+        if verb == "hold":
+            self.holds.add(whom)
+        elif verb == "release":
+            self.holds.discard(whom)
+            for recipient, queue in self.queues.items():
+                for stream in [one for one in queue.held if whom in (recipient, stream_name(one))]:
+                    del queue.held[stream]
+
+    def is_held(self, recipient: str, stream: Stream) -> bool:
+        """Behind an order that has failed, or by an operator: nothing of it is sent."""
+        by_operator = self.holds and not self.holds.isdisjoint((recipient, stream_name(stream)))
+        return bool(by_operator) or stream in self.queue(recipient).held
 
     def _order(self, row: Row) -> Order:
         frame = r.frame_of(row.head, row.body)
         id = Id(row.source, frame.stamp, row.digest if row.by_content else b"")
         found = Order(row.order, id, row.source, row.destination, row.head, row.digest)
         found.priority, found.at, found.lifetime = row.priority, row.at, row.lifetime
-        found.refused, found.told = row.cause, row.told
+        found.refused, found.told = row.cause if row.kind == r.REFUSED else "", row.told
         found.total = total_of(frame)
         return found
 
@@ -187,7 +206,8 @@ class State:
             del self.open[row.order]
 
     def _know(self, order: Order) -> None:
-        self.known.pop(order.id, None)  # one that comes again is the newest
+        if (before := self.known.get(order.id)) is not None:  # it was refused, or has failed: the newest counts
+            self._forget(before)
         self.known[order.id] = order
         if order.number:
             self.numbers[order.number] = order
@@ -211,6 +231,11 @@ class State:
 
 def _answer_key(leg: Leg) -> tuple[str, str, bytes, int]:
     return leg.recipient, leg.order.source, leg.order.id.stamp, leg.order.total % 1000
+
+
+def stream_name(stream: Stream) -> str:
+    """As operators say it: `AODB:GATE`."""
+    return ":".join(stream)
 
 
 def digest_of(head: bytes, body: bytes) -> bytes:

@@ -11,7 +11,7 @@ import rtmw
 from rtmw.relay import rows as r
 from rtmw.relay.frame import Frame
 from rtmw.relay.rows import Row, frame_of
-from rtmw.relay.state import State
+from rtmw.relay.state import Order, State
 from rtmw.units import size
 
 CACHE: Final = 64 << 20
@@ -68,11 +68,15 @@ class Store:
     def frame(self, order: int) -> Frame:
         """Of an order that is open."""
         found = self.state.open[order]
-        body = self._bodies.get(order)
+        return frame_of(found.head, self.body(found))
+
+    def body(self, order: Order) -> bytes:
+        """The data of an order that is known. Raises LogError where the record has it no more."""
+        body = self._bodies.get(order.number)
         if body is None:
-            with self._log.read(found.position) as records:
+            with self._log.read(order.position) as records:
                 body = next(iter(records)).value.body
-        return frame_of(found.head, body)
+        return body
 
     def _keep(self, order: int, body: bytes) -> None:
         self._bodies[order] = body

@@ -48,6 +48,27 @@ MUTANTS: Final = {
     "a try is on record before it leaves": Mutant("state", "            leg.tries = row.tries\n", "            pass\n"),
     "an order that has ended leaves its line": Mutant("state", "        self.queue(leg.recipient).remove(leg)\n", ""),
     "a late receipt corrects what was said": Mutant("state", ".end = r.DELIVERED", ".cause = row.cause"),
+    "nothing of what is held is sent": Mutant(
+        "machine", "        if self.state.is_held(leg.recipient, leg.stream):\n            return False\n", ""
+    ),
+    "what was on its way when it was held is not sent again": Mutant(
+        "machine", "                del line.sent[leg.order.number]\n", ""
+    ),
+    "what is released goes on": Mutant(
+        "machine",
+        "                self._make_ready(recipient, stream)\n            self._pump(recipient)\n",
+        "                pass\n",
+    ),
+    "what an operator does is on record before what comes of it": Mutant(
+        "machine",
+        "        self._act_row(event, order)\n        for leg in order.legs.values():\n",
+        "        for leg in order.legs.values():\n",
+    ),
+    "who has confirmed an order does not get it once more": Mutant(
+        "machine",
+        "        failed = [leg.recipient for leg in order.failed]\n",
+        "        failed = list(order.legs) if order.failed else []\n",
+    ),
     "a lifetime ends": Mutant("machine", "        if order.lifetime:\n", "        if order.lifetime > 1e6:\n"),
 }
 

@@ -1,4 +1,5 @@
-"""A world in which frames are lost, doubled and late, connections break, and the server dies behind any row (R7 to R9).
+"""A world in which frames are lost, doubled and late, connections break, the server dies behind any row (R7 to R9), and
+an operator acts in between (R11).
 
     python -m tests.relay.world 17        the world of a seed, with all that happened in it
 
@@ -21,7 +22,22 @@ from typing import Any, Final
 from rtmw.net.security.rules import Rule, RuleTable
 from rtmw.relay import rows as r
 from rtmw.relay.frame import Frame, address_of
-from rtmw.relay.machine import Arrived, Close, Connected, Dial, Effect, Event, Forward, Gone, Machine, Say, Tick
+from rtmw.relay.machine import (
+    ACTS,
+    Act,
+    Arrived,
+    Close,
+    Connected,
+    Dial,
+    Effect,
+    Event,
+    Forward,
+    Gone,
+    Machine,
+    Reply,
+    Say,
+    Tick,
+)
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Relay, Subject
@@ -32,6 +48,7 @@ LIFETIME: Final = 30.0
 END: Final = 400.0
 SOURCES: Final = ("A1", "A2")
 RECIPIENTS: Final = ("B1", "B2", "B3")
+UID: Final = 1000
 
 
 def relay() -> Relay:
@@ -96,6 +113,8 @@ class World:
         """When what was sent last arrives, by place."""
         self.orders: dict[str, dict[bytes, Told]] = {name: {} for name in SOURCES}
         self.got: dict[str, list[Frame]] = {name: [] for name in RECIPIENTS}
+        self.held = set[str]()
+        """Agents and streams, as the rows say."""
         self.server = self._start()
 
     # ---- time ----
@@ -113,6 +132,9 @@ class World:
             self.after(self.random.uniform(0, 80), self.cut)
         for _ in range(self.random.choice([0, 0, 1, 4])):
             self.after(self.random.uniform(0, 80), self.crash)
+        for _ in range(self.random.choice([0, 0, 3, 15])):
+            self.after(self.random.uniform(0, 90), self.operate)
+        self.after(END, self.release)
         while self.queue:
             self.now, _, what = heapq.heappop(self.queue)
             if self.now > END and self.loss:
@@ -133,6 +155,8 @@ class World:
             state.apply(row)
         machine = Machine(self.policy, state, lambda: b"%022d" % next(self.stamps))
         machine.begin(self.now, self.at())
+        self.held.clear()
+        self._note_holds(self.record)
         return Server(machine)
 
     def step(self, event: Event) -> None:
@@ -142,6 +166,7 @@ class World:
             whom = row.recipient or row.destination
             self.say(f"{self.now:8.3f} row {row.kind} {row.order or ''} {row.source}>{whom} {row.cause}")
         self._judge_step(event, rows, effects)
+        self._note_holds(rows)
         was_empty = not server.unsynced and not server.behind
         server.unsynced += rows
         server.behind += effects
@@ -194,7 +219,7 @@ class World:
             self.step(Gone(self.lose(name)))
 
     def carry_out(self, effect: Effect) -> None:
-        if isinstance(effect, Close):
+        if isinstance(effect, (Close, Reply)):
             return
         if isinstance(effect, Dial):
             if self.random.random() < 0.3:
@@ -217,6 +242,24 @@ class World:
             raise Broken(f"order {effect.order} leaves behind its end")
         body = next(row.body for row in self.record if row.kind == r.STORED and row.order == effect.order)
         return r.frame_of(order.head, body)
+
+    # ---- the operator ----
+
+    def operate(self) -> None:
+        """Any act, on any order, agent or stream, whether that is of use or not."""
+        verb = self.random.choice(sorted(ACTS))
+        if verb in ("hold", "release"):
+            whom = self.random.choice([*RECIPIENTS, "A1:B1", "A2:B2", "A2:B3", "A1:FLTS", "A1:GRP"])
+            self.step(Act(0, UID, verb, whom))
+            return
+        numbered = self.server.machine.state.numbered
+        number = self.random.randint(max(1, numbered - 5), max(1, numbered))
+        bodies = [row.body for row in self.record if row.kind == r.STORED and row.order == number]
+        self.step(Act(0, UID, verb, str(number), bodies[0] if bodies else None))
+
+    def release(self) -> None:
+        for whom in sorted(self.held):
+            self.step(Act(0, UID, "release", whom))
 
     def carry(self, place: str, what: Callable[[], None]) -> None:
         """Over a connection: lost, late, or twice; those of one place stay in their order."""
@@ -326,12 +369,33 @@ class World:
                 self._judge_time(stored[row.order], row)
             if row.kind == r.STORED and row.source == "A2" and row.destination == "B1" and row.head[-1:] == b"D":
                 raise Broken("an order is stored that no rule allows")
+        again = self._judge_acts(stored)
         wanted = {(number, name) for number, row in stored.items() for name in row.recipients}
         if ends.keys() != wanted or set(ends.values()) - {1}:
             raise Broken(f"not each order has one end: {ends}")
-        ids = Counter((row.source, row.head, row.body) for row in stored.values())
+        ids = Counter((row.source, row.head, row.body) for row in stored.values() if row.order not in again)
         if max(ids.values(), default=0) > 1:
             raise Broken("an order that came again is stored twice")
+
+    def _judge_acts(self, stored: dict[int, Row]) -> set[int]:
+        """Each is on record before what comes of it. The orders that were made of others by them."""
+        dropped, requeued, delivered, again = set[int](), set[int](), set[tuple[int, str]](), set[int]()
+        for row in self.record:
+            if row.kind == r.ACT and row.uid != UID:
+                raise Broken(f"nobody knows who did {row.cause}")
+            if row.kind == r.ACT and row.order:
+                (dropped if row.cause.startswith("drop") else requeued).add(row.order)
+            elif row.kind in (r.DELIVERED, r.LATE):
+                delivered.add((row.order, row.recipient))
+            elif row.kind in r.ENDS and "dropped" in row.cause and row.order not in dropped:
+                raise Broken(f"nobody has dropped order {row.order}")
+            elif row.kind == r.STORED and row.cause:
+                again.add(row.order)
+                before = stored[int(row.cause.split()[1])]
+                was_delivered = delivered & {(before.order, name) for name in row.recipients}
+                if before.order not in requeued or row.head != before.head or was_delivered:
+                    raise Broken(f"order {row.order} is none that failed as order {before.order}")
+        return again
 
     def _judge_time(self, stored: Row, end: Row) -> None:
         """After a crash the times run anew."""
@@ -354,6 +418,10 @@ class World:
             if known and not known[0].is_open and not said:
                 raise Broken(f"an order that has ended came again, and its source hears nothing: {event.frame}")
         for row in rows:
+            names = {row.recipient, f"{row.source}:{row.destination}"}
+            is_asked = isinstance(event, Act) and event.verb == "release"
+            if row.kind == r.SENT and not is_asked and not self.held.isdisjoint(names):
+                raise Broken(f"order {row.order} is sent, and {self.held} are held")
             if row.kind == r.LATE and row.source in self.wires and not said and len(state.numbers[row.order].legs) == 1:
                 raise Broken(f"order {row.order} has come late, and its source is not told")
         for name in RECIPIENTS:
@@ -364,6 +432,17 @@ class World:
             if line and line.connection and idle and len(line.sent) < window:
                 raise Broken(f"{name} is there, and orders for it wait")
 
+    def _note_holds(self, rows: list[Row]) -> None:
+        for row in rows:
+            verb, _, whom = row.cause.partition(" ")
+            if row.kind == r.ACT and verb in ("hold", "release"):
+                (self.held.add if verb == "hold" else self.held.discard)(whom)
+
+    def _is_again(self, frame: Frame) -> bool:
+        """An operator has had it sent once more: whatever was said of it before is over."""
+        heads = {row.head for row in self.record if row.kind == r.STORED and row.cause}
+        return r.head_of(Frame.decode(frame.encode())) in heads
+
     def _came(self, told: Told, name: str) -> bool:
         return any((one.source, one.stamp, one.data) == (told.frame.source, told.frame.stamp, told.frame.data)
                    for one in self.got[name])  # fmt: skip
@@ -373,7 +452,7 @@ class World:
         came = [name for name in whom if self._came(told, name)]
         if told.outcome == "delivered" and len(came) < len(whom):
             raise Broken(f"{source} was told that {told.frame.data!r} has come to {whom}; it came to {came}")
-        for name in came:
+        for name in [] if self._is_again(told.frame) else came:
             if f"{name}: UNDELIVERED" in told.outcome or f"{name}: EXPIRED" in told.outcome:
                 raise Broken(f"{source} was told that {told.frame.data!r} never came to {name}, and it did")
         if "rule" in told.outcome and came:
@@ -388,7 +467,7 @@ class World:
         seen = set[int]()
         for frame in self.got[name]:
             number = numbers[frame.source + frame.destination + frame.stamp, frame.data]
-            if number in seen:
+            if number in seen or self._is_again(frame):
                 continue
             seen.add(number)
             stream = frame.source, frame.destination

@@ -106,7 +106,12 @@ async def look(sock: socket.socket, *, tls: bool) -> None:
         raise NotGreeted("no node", "what came is no TLS" if tls else "what came is no hello of rtmw")
 
 
-def user_of(sock: socket.socket) -> str:
-    """The user at the other end of a Unix socket, as the kernel says: `uid:1000`."""
+def uid_of(sock: socket.socket) -> int:
+    """The user at the other end of a Unix socket, as the kernel says."""
     found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return user_name(_CREDENTIALS.unpack(found)[1])
+    return int(_CREDENTIALS.unpack(found)[1])
+
+
+def user_of(sock: socket.socket) -> str:
+    """The same as the name of a peer: `uid:1000`."""
+    return user_name(uid_of(sock))

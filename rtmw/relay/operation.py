@@ -1,0 +1,143 @@
+"""Operators of a relay: what they ask and do at a Unix socket in its folder, where the kernel says who they are (R11).
+
+A question is one line of JSON, `{"verb": "hold", "whom": "GATE"}`, and so is its answer. The owner of the folder and
+root may ask. An act is answered when its rows are durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rtmw.addresses import UNIX
+from rtmw.errors import LogError, RtmwError
+from rtmw.net.claim import NodeError
+from rtmw.net.link.places import Listening
+from rtmw.net.session.sockets import uid_of
+from rtmw.relay.machine import ACTS, Act, Machine, Reply
+from rtmw.strict_json import as_json
+
+if TYPE_CHECKING:
+    from rtmw.relay.server import Server
+
+log = logging.getLogger("rtmw.relay")
+
+SOCKET: Final = "operator.sock"
+MOST: Final = 1000
+"""Orders in one answer."""
+_PATIENCE_S: Final = 10.0
+
+
+class NoAnswer(RtmwError):
+    """No relay answers in this folder, or not to this user."""
+
+
+def ask(folder: Path, verb: str, whom: str = "") -> dict[str, Any]:
+    """The answer of the relay that has its record in this folder. NoAnswer says what to do."""
+    said = b""
+    try:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(2 * _PATIENCE_S)
+            sock.connect(str(folder / SOCKET))
+            sock.sendall(as_json({"verb": verb, "whom": whom}).encode() + b"\n")
+            while data := sock.recv(65536):
+                said += data
+        found: dict[str, Any] = json.loads(said)
+    except (FileNotFoundError, ConnectionRefusedError):
+        raise NoAnswer(
+            f'no relay runs in {folder}: start its node, rtmw node --config FILE with serve = ["relay"]; rtmw relay '
+            "show ORDER reads the record without it"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise NoAnswer(f"the relay in {folder} does not answer ({error or 'it ended'}); ask rtmw node doctor") from None
+    if "denied" in found:
+        raise NoAnswer(found["denied"])
+    return found
+
+
+class Operation:
+    """Not for several threads."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._listening: Listening | None = None
+        self._serving: asyncio.Server | None = None
+        self._asked: dict[int, asyncio.Future[Reply]] = {}
+        self._numbers = count(1)
+
+    async def begin(self) -> None:
+        """A relay that cannot have the socket goes on, and says so."""
+        try:
+            self._listening = Listening(f"{UNIX}{self._server.store.folder / SOCKET}", "the socket of operators")
+        except NodeError as error:
+            log.warning("no operator can ask or act: %s", error)
+            return
+        self._serving = await asyncio.start_unix_server(self._hear, sock=self._listening.socket)
+
+    def close(self) -> None:
+        if self._serving is not None:
+            self._serving.close()
+        if self._listening is not None:
+            self._listening.close()
+
+    def reply(self, effect: Reply) -> None:
+        """What it says is durable."""
+        asked = self._asked.get(effect.asked)
+        if asked is not None and not asked.done():
+            asked.set_result(effect)
+
+    async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, ValueError, RecursionError, AttributeError):  # who asks so gets no answer
+            async with asyncio.timeout(_PATIENCE_S):
+                uid = uid_of(writer.get_extra_info("socket"))
+                asked = json.loads(await reader.readline())
+                answer = await self._answer(uid, str(asked.get("verb")), str(asked.get("whom")))
+                writer.write(as_json(answer).encode() + b"\n")
+                await writer.drain()
+        writer.close()
+
+    async def _answer(self, uid: int, verb: str, whom: str) -> dict[str, Any]:
+        owner = self._server.store.folder.stat().st_uid
+        if uid not in (owner, 0):
+            return {"denied": f"the relay answers uid {owner}, who owns its folder, and root; uid {uid} is neither"}
+        if verb in LOOKS:
+            rows = LOOKS[verb](self._server.machine, whom)
+            return {"rows": list(islice(rows, MOST)), "more": sum(1 for _ in rows)}
+        if verb not in ACTS or (verb not in ("hold", "release") and not whom.isdecimal()):
+            return {"denied": f"the relay knows no {verb} {whom}: it is of another version"}
+        return await self._do(uid, verb, whom)
+
+    async def _do(self, uid: int, verb: str, whom: str) -> dict[str, Any]:
+        number = next(self._numbers)
+        asked = self._asked[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._server.step(Act(number, uid, verb, whom, self._body(whom) if verb == "requeue" else None))
+            reply: Reply = await asked
+        finally:
+            del self._asked[number]
+        return {"done": reply.is_done, "words": reply.words}
+
+    def _body(self, order: str) -> bytes | None:
+        known = self._server.store.state.numbers.get(int(order))
+        with suppress(LogError):  # the record has it no more
+            return self._server.store.body(known) if known is not None else None
+        return None
+
+
+def _queues(machine: Machine, agent: str) -> Iterator[dict[str, Any]]:
+    """Of one agent, or of all."""
+    for name in [agent] if agent else [one.name for one in machine.policy.relay.agents]:
+        yield from machine.queue(name)
+
+
+LOOKS: Final[dict[str, Callable[[Machine, str], Iterator[dict[str, Any]]]]] = {
+    "agents": lambda machine, _: machine.agents(),
+    "queue": _queues,
+}

@@ -1,0 +1,234 @@
+"""What operators of a relay see and do (R11): at a socket where the kernel says who they are, and in its record."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rtmw.relay.operation import NoAnswer, ask
+from tests.cli.command import Run
+from tests.cli.conftest import run
+from tests.relay.servers import SETTINGS, Peer, Relay
+
+__all__ = ["run"]
+
+QUICK = 'data = "."\n' + SETTINGS
+PATIENT = QUICK.replace('t2 = "200ms"', 't2 = "1000s"').replace('t1 = "2s"', 't1 = "9000s"')
+"""A try lasts for longer than any test."""
+
+
+Operate = Callable[..., dict[str, Any]]
+
+
+def operator(run: Run, relay: Relay) -> Operate:
+    """Runs a command of `rtmw relay`: its status, and what it says to programs."""
+
+    def call(*words: str) -> dict[str, Any]:
+        status, out, err = run("relay", *words, "--file", str(relay.file), "--json")
+        assert out, err
+        return {"status": status, "said": json.loads(out)}
+
+    return call
+
+
+@pytest.fixture
+def operate(run: Run, relay: Relay) -> Operate:
+    return operator(run, relay)
+
+
+@pytest.fixture
+def relay(tmp_path: Path) -> Iterator[Relay]:
+    made = Relay(tmp_path, PATIENT)
+    made.start()
+    yield made
+    made.kill()
+
+
+def test_agents_and_queue_say_who_is_there_and_what_waits_by_priority(relay: Relay, operate: Operate, run: Run) -> None:
+    source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+    for number in range(3):
+        source.order("KEEP", b"%d" % number)
+    source.order("GATE", b"x")
+    gate.take()
+    rows = {row["agent"]: row for row in operate("agents")["said"]["rows"]}
+    assert [rows[name]["connected"] for name in ("AODB", "GATE", "KEEP")] == ["yes", "yes", "no"]
+    assert [rows[name]["waiting"] for name in ("AODB", "GATE", "KEEP")] == [0, 1, 3]
+    assert (rows["GATE"]["in_flight"], rows["GATE"]["tries"], rows["KEEP"]["in_flight"]) == (1, 1, 0)
+    assert rows["KEEP"]["oldest"] <= rows["GATE"]["oldest"]
+    queue = operate("queue", "KEEP")["said"]
+    assert [(row["order"], row["state"]) for row in queue["rows"]] == [(one, "not connected") for one in (1, 2, 3)]
+    status, out, _ = run("relay", "queue", "--data", str(relay.folder))
+    assert status == 0
+    assert out.startswith("4 orders\nThe oldest of priority 3 is order 1 for KEEP, ")
+    assert "sent, not confirmed" in out
+    assert "no" in run("relay", "agents", "--data", str(relay.folder))[1]
+
+
+def test_what_is_held_is_not_sent_until_it_is_released_also_over_a_kill(relay: Relay, operate: Operate) -> None:
+    assert operate("hold", "GATE")["said"]["done"]
+    source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+    source.order("GATE", b"x")
+    assert operate("queue", "GATE")["said"]["rows"][0]["state"] == "held by an operator"
+    relay.kill()
+    relay.start()
+    gate = Peer(relay, "GATE")
+    again = operate("hold", "GATE")
+    assert (again["status"], again["said"]["words"]) == (1, "GATE is held already")
+    assert operate("agents")["said"]["rows"][1]["held"] == ["GATE"]
+    assert operate("queue", "GATE")["said"]["rows"][0]["state"] == "held by an operator"
+    assert operate("release", "GATE")["said"]["words"] == "GATE is released"
+    assert gate.take().data == b"x"
+    relay.end()
+    acts = [(row.cause, row.uid) for row in relay.rows() if row.kind == "ACT"]
+    assert acts == [("hold GATE", os.getuid()), ("release GATE", os.getuid())]
+
+
+def test_a_stream_is_held_and_others_go_on(relay: Relay, operate: Operate) -> None:
+    source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+    source.order("GATE", b"1")
+    gate.confirm(gate.take())
+    operate("hold", "AODB:GATE")
+    source.order("GATE", b"2")
+    source.order("ALL", b"3")
+    assert gate.take().data == b"3", "the stream to the group is another one"
+    operate("release", "AODB:GATE")
+    assert gate.take().data == b"2"
+    refused = operate("hold", "AODB:NONE")
+    assert refused["said"] == {
+        "done": False, "words": "AODB:NONE is no agent of the settings, and no stream SOURCE:DESTINATION of theirs"
+    }  # fmt: skip
+    assert "nothing of KEEP is held" in operate("release", "KEEP")["said"]["words"]
+
+
+def test_an_order_that_is_dropped_ends_and_its_source_is_told(relay: Relay, operate: Operate) -> None:
+    source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+    source.order("GATE", b"1")
+    gate.take()
+    source.order("KEEP", b"2")
+    words = [operate("drop", number)["said"]["words"] for number in "12"]
+    assert words == [f"order {number} has ended, of AODB, which is told" for number in "12"]
+    uid = os.getuid()
+    said = [source.take().body.decode(), source.take().body.decode()]
+    assert said == [f"GATE: UNCONFIRMED, dropped by uid {uid}", f"KEEP: UNDELIVERED, dropped by uid {uid}"]
+    again = operate("drop", "1")
+    assert (again["status"], again["said"]["words"]) == (1, "order 1 is not open: rtmw relay show 1 says how it ended")
+
+
+def test_an_order_is_sent_again_before_its_time(relay: Relay, operate: Operate) -> None:
+    source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+    sent = source.order("GATE", b"1")
+    assert gate.take() == sent
+    assert operate("resend", "1")["said"]["words"] == "order 1 is sent again to GATE"
+    assert gate.take() == sent
+    source.order("GATE", b"2")
+    source.order("KEEP", b"3")
+    words = [operate("resend", number)["said"]["words"] for number in "23"]
+    assert ["waited behind others" in words[0], "KEEP: not connected" in words[1]] == [True, True]
+
+
+def test_an_order_that_failed_goes_once_more_under_another_number_and_corrects_what_was_said(
+    tmp_path: Path, run: Run
+) -> None:
+    relay = Relay(tmp_path, QUICK)
+    relay.start()
+    try:
+        operate, source = operator(run, relay), Peer(relay, "AODB")
+        sent = source.order("GATE", b"1")
+        assert source.take().body.startswith(b"GATE: UNDELIVERED")
+        relay.kill()
+        relay.start()
+        gate, source = Peer(relay, "GATE"), Peer(relay, "AODB")
+        said = operate("requeue", "1")["said"]["words"]
+        assert said == "order 1 goes to GATE as order 2: out of order, behind what waits"
+        assert gate.take() == sent
+        gate.confirm(sent)
+        assert source.take().body == b"", "the receipt corrects the alert"
+        source.send(sent)
+        assert source.take().body == b"", "an order that comes again has the answer of the newest"
+        assert "has not failed: all confirmed it" in operate("requeue", "2")["said"]["words"]
+        assert "is not known any more, or a later one" in operate("requeue", "1")["said"]["words"]
+        relay.kill()
+        relay.start()
+        assert operate("queue")["said"]["rows"] == []
+    finally:
+        relay.kill()
+
+
+def test_show_has_every_row_of_an_order_its_times_and_its_text_also_without_a_server(
+    relay: Relay, operate: Operate, run: Run
+) -> None:
+    relay.kill()
+    relay.file.write_text(PATIENT.replace('name = "AODB"\n', 'name = "AODB"\ncharset = "gbk"\n'))
+    relay.start()
+    source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+    source.order("GATE", "登机口 12".encode("gbk"))
+    gate.confirm(gate.take())
+    source.take()
+    for _ in range(2):
+        said = operate("show", "1")["said"]
+        assert said["text"] == "登机口 12"
+        assert [row["kind"] for row in said["rows"]] == ["STORED", "SENT", "DELIVERED"]
+        assert said["rows"][0]["rule"].endswith("line 26")
+        (part,) = said["recipients"]
+        assert (part["recipient"], part["state"]) == ("GATE", "DELIVERED")
+        assert part["stored"] <= part["sent"] <= part["answered"]
+        assert len(part["received"]) == 22
+        assert part["received"] == part["received"].strip()
+        relay.kill()
+    status, out, _ = run("relay", "show", "1", "--file", str(relay.file))
+    assert status == 0
+    assert "Data: 登机口 12" in out
+    assert "line 26" in out
+    status, _, said = run("relay", "show", "7", "--data", str(relay.folder))
+    assert status == 1
+    assert "has no order 7" in said
+
+
+def test_without_a_server_the_error_says_what_to_do(run: Run, tmp_path: Path) -> None:
+    for words in (("agents",), ("queue",), ("hold", "GATE"), ("drop", "1")):
+        status, _, said = run("relay", *words, "--data", str(tmp_path))
+        assert status == 1
+        assert "no relay runs in" in said
+        assert "rtmw node --config FILE" in said
+    (tmp_path / "node.toml").write_text(SETTINGS)
+    assert "says no data" in run("relay", "agents", "--file", str(tmp_path / "node.toml"))[2]
+    assert "has no record" in run("relay", "show", "1", "--data", str(tmp_path))[2]
+
+
+def test_only_the_owner_of_the_folder_and_root_may_ask(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.getuid() != 0:
+        pytest.skip("needs root, to be another user")
+    monkeypatch.chdir(relay.folder / "relay")  # the folders above it may let nobody else in
+    try:
+        os.seteuid(65534)
+        for words in (("agents",), ("hold", "GATE")):
+            with pytest.raises(NoAnswer, match="answers uid 0, who owns its folder, and root; uid 65534 is neither"):
+                ask(Path(), *words)
+        os.seteuid(0)
+        os.chown(relay.folder / "relay", 65534, 65534)
+        os.seteuid(65534)
+        assert ask(Path(), "hold", "GATE")["done"]
+    finally:
+        os.seteuid(0)
+    relay.end()
+    assert [row.uid for row in relay.rows() if row.kind == "ACT"] == [65534]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"no json\n", b"[]\n", b'{"verb": "drop", "whom": "\xc2\xb2"}\n', b"[" * 60_000 + b"\n", b"[" * 100_000],
+)
+def test_what_is_no_question_harms_nobody(relay: Relay, operate: Operate, line: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(str(relay.folder / "relay" / "operator.sock"))
+        sock.sendall(line)
+        sock.shutdown(socket.SHUT_WR)
+        sock.settimeout(20)
+        sock.recv(65536)
+    assert operate("queue")["status"] == 0
