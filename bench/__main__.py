@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.log_peers import PEERS
 from bench.peers import ALL
-from bench.questions import LINKS, NAMES, question
+from bench.questions import APART, NAMES, question
 from bench.stage import ROOT
 
 BUILD = ROOT / "build" / "bench"
@@ -22,14 +22,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--quick", action="store_true", help="fewer cases and rounds; about five minutes")
     made.add_argument("--list", action="store_true", help="what would be measured, and end")
     made.add_argument("--docs", action="store_true", help="bring the last results into docs/performance.md, and end")
-    usual = tuple(name for name in NAMES if name not in LINKS)
+    usual = tuple(name for name in NAMES if name not in APART)
     made.add_argument(
         "--questions",
         nargs="+",
         choices=NAMES,
         default=usual,
         metavar="NAME",
-        help=f"{', '.join(NAMES)}; default: all but {', '.join(LINKS)}",
+        help=f"{', '.join(NAMES)}; default: all but {', '.join(APART)}",
     )
     made.add_argument(
         "--systems", nargs="+", default=(), metavar="NAME", help=f"{', '.join((*ALL, *PEERS))}, and baselines"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.questions import LINKS, NAMES
+from bench.questions import APART, LINKS, NAMES, RELAY
 from bench.report import markdown
 from bench.results import Results, load
 from bench.stage import ROOT
@@ -35,12 +35,13 @@ class PagePart:
 PARTS = (
     PagePart(
         "results",
-        tuple(name for name in NAMES if name not in (*LOG, *LINKS)),
+        tuple(name for name in NAMES if name not in (*LOG, *APART)),
         "performance.svg",
         "Latency over size, publish calls over subscribers, and throughput",
     ),
     PagePart("log results", LOG, "performance-log.svg", "Appends a second that each system answers, by writers", True),
     *(PagePart(f"{name} results", (name,), is_section=True) for name in LINKS),
+    PagePart("relay results", RELAY, is_section=True),
 )
 
 

@@ -18,6 +18,7 @@ from bench.cases import (
 from bench.link_targets import LINK_TARGETS
 from bench.log_targets import LOG_TARGETS
 from bench.peers import ALL, ZENOH_TCP
+from bench.relay_targets import RELAY_TARGETS
 from bench.target import Target, ours
 from bench.transfer_targets import TRANSFER_TARGETS
 
@@ -256,6 +257,7 @@ TARGETS = (
     *LINK_TARGETS,
     *LOG_TARGETS,
     *TRANSFER_TARGETS,
+    *RELAY_TARGETS,
     Target(
         "64 B from the bus to a recording: at least 3 × the Python writer of the MCAP project",
         ours("recording", "64 B"),

@@ -78,8 +78,9 @@ NEED_DDS = {"rtmw.net", "rtmw.demo"}
 
 OUTSIDE = ("topics", "examples", "bench")
 
-MEASURED = {"rtmw.types", "rtmw.recording"}
-"""What benches measure or make their data with by itself, although users meet it through Publisher and Recorder."""
+MEASURED = {"rtmw.types", "rtmw.recording", "rtmw.relay", "rtmw.relay.policy", "rtmw.relay.settings"}
+"""What benches measure or make their data with by itself, although users meet it through Publisher or Recorder, or
+only where they speak to a relay without an Agent."""
 
 
 def part(module: str) -> str:

@@ -40,10 +40,11 @@ def server(
     is_ready: Callable[[], bool],
     *,
     ends_by: signal.Signals = signal.SIGTERM,
+    start_s: float = START_S,
     **how: Any,
 ) -> Generator[None]:
     """Until `is_ready`. What the server prints goes to the file `printed` of the folder; its last line is in the
-    RuntimeError of a server that does not start. `how`: more for Popen."""
+    RuntimeError of a server that does not start within `start_s`. `how`: more for Popen."""
     printed = folder / "printed"
     with printed.open("wb") as output:
         process = subprocess.Popen(
@@ -55,7 +56,7 @@ def server(
             **how,
         )
     try:
-        _wait(process, is_ready, printed)
+        _wait(process, is_ready, printed, start_s)
         yield
     finally:
         process.send_signal(ends_by)
@@ -66,8 +67,8 @@ def server(
             process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], is_ready: Callable[[], bool], printed: Path) -> None:
-    end = time.monotonic() + START_S
+def _wait(process: subprocess.Popen[bytes], is_ready: Callable[[], bool], printed: Path, start_s: float) -> None:
+    end = time.monotonic() + start_s
     while not is_ready():
         if process.poll() is not None or time.monotonic() > end:
             lines = printed.read_text(errors="replace").splitlines() or ["it printed nothing"]

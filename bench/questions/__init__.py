@@ -38,12 +38,18 @@ NAMES = (
     "transfer_between",
     "transfer_file",
     "transfer_resume",
+    "relay_rate",
+    "relay_verdict",
+    "relay_urgent",
+    "relay_start",
     "recording",
     "scan",
     "scan_slice",
     "scan_some",
 )
 LINKS = ("links", "links_cable")
+RELAY = tuple(name for name in NAMES if name.startswith("relay_"))
+APART = (*LINKS, *RELAY)
 """Asked only where they are named: they would take as long as all others."""
 
 

@@ -23,6 +23,8 @@ LINGER_S: Final = 1.0
 """So long a connection that is closed may take to send what it has."""
 UNSENT_MOST: Final = 1 << 20
 """Bytes that wait for an agent which does not read; it is closed beyond them."""
+TURN: Final = 64
+"""Frames that are heard before other connections, timers and signals have their turn."""
 _NUMBERS: Final = count(1)
 
 
@@ -78,9 +80,12 @@ class Connection(asyncio.Protocol):
             if wait:
                 self._pause(wait)
                 return
-            heard = self._frames[: 1 if wait is not None else None]
+            heard = self._frames[: 1 if wait is not None else TURN]
             del self._frames[: len(heard)]
             self._server.arrived(self, heard)
+            if len(heard) == TURN:  # the loop would go on to read while there is more
+                self._pause(0)
+                return
 
     def _introduced(self, frame: Frame) -> bool:
         """Where several agents may be at the other end, the source of the first frame says which."""

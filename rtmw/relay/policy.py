@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from rtmw.net.security.names import AGENT
-from rtmw.net.security.rights import Rights
+from rtmw.net.security.rights import KEPT, Rights
 from rtmw.net.security.rules import Verdict
 from rtmw.relay.frame import Frame, readable
 from rtmw.relay.kqml import performative_of
@@ -58,18 +59,28 @@ class Policy:
         self.relay = relay
         self.by_name = {one.name: one for one in relay.addressees}
         self.by_address = {one.address: one for one in relay.addressees}
+        self._kept = lru_cache(KEPT)(self._judge)
 
     def judge(self, agent: Agent, frame: Frame) -> Judged:
         """May this agent send this order? It is who the connection says that it is; a frame with another source is
-        refused. Kept answers make this cheap: it is asked for each order."""
+        refused. What is allowed is kept by addresses, command and performative, which makes this cheap."""
         if frame.source != agent.address:
             return Judged(None, None, f"its source is {readable(frame.source)}, and the connection is of {agent.name}")
-        to = self.by_address.get(frame.destination)
-        if to is None:
-            return Judged(None, None, f"there is no address {readable(frame.destination)}")
         is_list = frame.data.lstrip()[:1] == b"("
         performative = performative_of(frame.data.decode(agent.charset, "replace")) if is_list else None
-        return self.order(agent, to, frame.command, performative, size=len(frame.data))
+        judged = self._kept(agent.name, frame.destination, frame.command, performative)
+        verdict = judged.verdict
+        if judged.to is None or verdict is None or (verdict.allowed and verdict.keeps(0, len(frame.data))):
+            return judged
+        return self.order(agent, judged.to, frame.command, performative, size=len(frame.data))  # counts the denial
+
+    def _judge(self, name: str, destination: bytes, command: bytes, performative: str | None) -> Judged:
+        """Without a size, and a denial is not counted."""
+        to, agent = self.by_address.get(destination), self.by_name[name]
+        if to is None or not isinstance(agent, Agent):
+            return Judged(None, None, f"there is no address {readable(destination)}")
+        verdict = self.rights.may(AGENT + name, "order", subject_of(to.name, command, performative))
+        return _given(verdict, to, None)
 
     def order(
         self, agent: Agent, to: Agent | Subject, command: bytes, performative: str | None = None, *,
@@ -78,10 +89,7 @@ class Policy:
         """The same by names. `priority`: None, if the frame says none: the rule gives it one."""
         subject = subject_of(to.name, command, performative)
         verdict = self.rights.verdict(AGENT + agent.name, "order", subject, priority=priority or 0, size=size)
-        if not verdict.allowed or verdict.rule is None:
-            return Judged(verdict, to, verdict.why)
-        given = min(verdict.rule.priority, verdict.max_priority) if priority is None else priority
-        return Judged(verdict, to, "", given, verdict.rule.lifetime)
+        return _given(verdict, to, priority)
 
     def follow(self, agent: Agent, subject: Subject) -> Verdict:
         """May this agent have what comes to a subject?"""
@@ -93,3 +101,11 @@ class Policy:
             return tuple(one for one in self.relay.agents if one.name in subject.group)
         may = self.rights.may
         return tuple(one for one in self.relay.agents if may(AGENT + one.name, "follow", subject.name).allowed)
+
+
+def _given(verdict: Verdict, to: Agent | Subject, priority: int | None) -> Judged:
+    """With the terms of the rule that allows it."""
+    if not verdict.allowed or verdict.rule is None:
+        return Judged(verdict, to, verdict.why)
+    given = min(verdict.rule.priority, verdict.max_priority) if priority is None else priority
+    return Judged(verdict, to, "", given, verdict.rule.lifetime)

@@ -258,7 +258,8 @@ class Server:
             known.set_result(None)
 
     def arrived(self, connection: Connection, frames: Iterable[Frame]) -> None:
-        self.step(*(Arrived(connection.number, frame) for frame in frames))
+        if not self.stopping.is_set():  # sources send again what was not answered
+            self.step(*(Arrived(connection.number, frame) for frame in frames))
 
     def wait(self, connection: Connection) -> float | None:
         """Seconds until its next frame may be heard; None: all that have come may."""

@@ -153,6 +153,13 @@ def test_an_address_of_nobody_and_an_order_above_the_ceilings_are_refused_in_wor
     assert policy.order(agent(policy, "AODB"), to, b"I", priority=5).priority == 5
 
 
+def test_an_order_above_a_ceiling_is_refused_and_counted_also_behind_one_that_was_allowed(policy: Policy) -> None:
+    for _ in range(2):
+        assert judged(policy, "AODB", "GATE", "I", bytes(100)).why == ""
+        assert judged(policy, "AODB", "GATE", "I", bytes(101)).why.startswith("101 B are more")
+    assert [(row["cause"], row["number"]) for row in policy.rights.denials()] == [("size", 2)]
+
+
 def test_a_subject_goes_to_who_may_follow_it_and_a_group_to_its_members(policy: Policy) -> None:
     follows, group = policy.by_name["FLTS"], policy.by_name["ALL"]
     assert isinstance(follows, Subject)

@@ -17,6 +17,7 @@ import pytest
 
 import rtmw
 from rtmw.relay import Form, Frame, Row, Splitter
+from rtmw.relay.connection import TURN
 from tests.cli.command import Run
 from tests.cli.conftest import run
 from tests.conftest import free_number
@@ -177,6 +178,33 @@ def test_an_agent_above_its_rate_is_not_read_from(tmp_path: Path) -> None:
         assert stored[11] - stored[5] >= 0.9e9, "five at once, and then one each 200 ms"
     finally:
         relay.kill()
+
+
+def test_an_agent_that_sends_without_end_leaves_others_their_turns(relay: Relay) -> None:
+    flooding, source = Peer(relay, "GATE"), Peer(relay, "AODB")
+    source.order("NONE", b"x")
+    assert source.take().body, "both are known"
+    assert relay.process is not None
+    relay.process.send_signal(signal.SIGSTOP)
+    flooding.socket.setblocking(False)
+    sent = flood(flooding)
+    source.order("NONE", b"y")
+    relay.process.send_signal(signal.SIGCONT)
+    assert source.take().body == b"there is no address NONE"
+    relay.kill()
+    found = [row.kind for row in relay.rows() if row.kind in ("DROPPED", "REFUSED")]
+    assert sent > 3000
+    assert sent > 10 * TURN
+    assert found.index("REFUSED", found.index("REFUSED") + 1) < 4 * TURN
+
+
+def flood(peer: Peer) -> int:
+    """Receipts for nothing, as many as the kernel takes."""
+    batch, sent = b"".join(Frame("GATE", "none", stamp(), "A", "I", bytes(25)).encode() for _ in range(100)), 0
+    with suppress(BlockingIOError):
+        while True:
+            sent += peer.socket.send(batch)
+    return sent * 100 // len(batch)
 
 
 def test_a_connection_that_reads_nothing_is_ended_whatever_waits_for_it(relay: Relay) -> None:

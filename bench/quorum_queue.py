@@ -1,0 +1,114 @@
+"""RabbitMQ on this host alone: one node with a quorum queue, publisher confirms and consumer acknowledgements.
+
+The server is that of the distribution, run in the foreground with files, ports and a cookie of its own. Its name server
+`epmd` is a child of the bench, too, so nothing is left when both have ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.cases import CannotMeasure
+from bench.log_peers import AppendAsync, AppenderAsync
+from bench.log_peers.server import answers, free_port, server
+
+QUEUE = "bench"
+PROGRAMS = "/usr/lib/rabbitmq/bin"
+"""Debian's scripts in the path of users start the server as the user `rabbitmq`; these start it as whoever calls."""
+START_S = 60.0
+PREFETCH = 1024
+
+
+def program(name: str, package: str = "rabbitmq-server") -> str:
+    found = shutil.which(name, path=os.pathsep.join((PROGRAMS, os.environ.get("PATH", os.defpath))))
+    if found is None:
+        raise CannotMeasure(f"{name} is not installed (apt-get install {package})")
+    return found
+
+
+@contextmanager
+def serving(folder: Path) -> Generator[str]:
+    """Where clients connect. CannotMeasure: it is not installed."""
+    port, names = free_port(), free_port()
+    about = {
+        "HOME": str(folder),
+        "ERL_EPMD_PORT": str(names),
+        "RABBITMQ_NODENAME": f"bench{port}@localhost",
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": str(port),
+        "RABBITMQ_DIST_PORT": str(free_port()),
+        "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
+        "RABBITMQ_LOG_BASE": str(folder / "log"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+        "RABBITMQ_CONF_ENV_FILE": os.devnull,
+        "RABBITMQ_ALLOW_INPUT": "true",  # then the script becomes the server, instead of a parent that lasts
+        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-noinput",
+    }
+    (folder / "names").mkdir()
+    epmd = [program("epmd", "erlang-base"), "-port", str(names), "-address", "127.0.0.1"]
+    with (
+        server(epmd, folder / "names", answers(socket.AF_INET, ("127.0.0.1", names)), ends_by=signal.SIGKILL),
+        server(
+            [program("rabbitmq-server")],
+            folder,
+            answers(socket.AF_INET, ("127.0.0.1", port)),
+            env=os.environ | about,
+            ends_by=signal.SIGKILL,
+            start_s=START_S,
+        ),
+    ):
+        yield f"amqp://guest:guest@127.0.0.1:{port}/"
+
+
+async def _queue(channel: Any) -> Any:
+    return await channel.declare_queue(QUEUE, durable=True, arguments={"x-queue-type": "quorum"})
+
+
+@asynccontextmanager
+async def publishing(place: str) -> AsyncGenerator[AppenderAsync]:
+    """For each task a function that returns when the queue has confirmed the message. All share one channel."""
+    import aio_pika
+
+    async with await aio_pika.connect(place) as connection:
+        channel = await connection.channel(publisher_confirms=True)
+        await _queue(channel)
+        publish, persistent = channel.default_exchange.publish, aio_pika.DeliveryMode.PERSISTENT
+
+        @asynccontextmanager
+        async def publisher() -> AsyncGenerator[AppendAsync]:
+            yield lambda body: publish(aio_pika.Message(body, delivery_mode=persistent), QUEUE)
+
+        yield publisher
+
+
+async def consume(place: str, ready: Callable[[], object], warm_s: float, seconds: float) -> int:
+    """How many messages were acknowledged within the seconds, which begin `warm_s` after the first one. `ready`: called
+    when they may come: what waits when the consumer begins would be counted as if it had been published meanwhile."""
+    import aio_pika
+
+    acknowledged, first = 0, asyncio.Event()
+
+    async def take(message: Any) -> None:
+        nonlocal acknowledged
+        await message.ack()
+        acknowledged += 1
+        first.set()
+
+    async with await aio_pika.connect(place) as connection:
+        channel = await connection.channel()
+        await channel.set_qos(prefetch_count=PREFETCH)
+        await (await _queue(channel)).consume(take)
+        ready()
+        await first.wait()
+        await asyncio.sleep(warm_s)
+        before = acknowledged
+        await asyncio.sleep(seconds)
+        return acknowledged - before
