@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from rtmw.cli.common import CommandError
 from rtmw.cli.quantities import count
@@ -324,13 +324,14 @@ def _show_rows(arguments: argparse.Namespace, found: dict[str, Any], what: str, 
 
 def _cell(value: Any) -> Cell:
     """A time, in nanoseconds since 1970, as the age that it has."""
-    if isinstance(value, int) and value > LEAST_TIME:
-        return duration(max(0.0, (CLOCK.wall_ns() - value) / 1e9))
-    return ", ".join(map(str, value)) or None if _is_list(value) else value
+    if isinstance(value, list):
+        return ", ".join(map(str, cast("list[Any]", value))) or None
+    found = cast("Cell", value)
+    return duration(max(0.0, (CLOCK.wall_ns() - found) / 1e9)) if _is_time(found) else found
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
+def _is_time(value: Cell) -> TypeGuard[int]:
+    return isinstance(value, int) and value > LEAST_TIME
 
 
 def act_command(verb: str, arguments: argparse.Namespace) -> int:
