@@ -1,18 +1,37 @@
-"""One connection of a relay: who is at its other end, and the frames that come and go."""
+"""One connection of a relay: who is at its other end, and the frames that come and go, in either format.
+
+The first bytes say which it is. An agent that has a place of its own may be silent for ever; then HUSH_S decides.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, cast
 
-from rtmw.net.session.sockets import tune, user_of
-from rtmw.relay.frame import Form, Frame, Splitter, readable
-from rtmw.relay.settings import Agent
+from rtmw.net.session.errors import in_words
+from rtmw.net.session.sockets import ready, tune, user_of
+from rtmw.relay.frame import ADDRESS, ANSWERED, STAMP, SUM, Form, Frame, FrameError, Splitter, readable
+from rtmw.relay.machine import Arrived
+from rtmw.relay.own import (
+    LONGEST_DATA,
+    MAGIC,
+    SIZE_OF_HELLO,
+    Hello,
+    Kind,
+    OwnSplitter,
+    Packet,
+    Welcome,
+    encode,
+)
+from rtmw.relay.settings import TLS_BEGINS
 
 if TYPE_CHECKING:
+    from rtmw.net.security.identity import Peer
     from rtmw.relay.server import Server
 
 BAD_MOST: Final = 16
@@ -21,8 +40,15 @@ LEASE_S: Final = 30.0
 """After half of it, a connection is ended whose other end acknowledges nothing."""
 LINGER_S: Final = 1.0
 """So long a connection that is closed may take to send what it has."""
+SILENT_S: Final = 30.0
+"""A connection that has not said whose it is, where that is not known by its place, is closed."""
+HUSH_S: Final = 0.25
+"""Who speaks first does so by then; an agent that has a place of its own and says nothing takes frames of the paper."""
+HANDSHAKE_S: Final = 3.0
 UNSENT_MOST: Final = 1 << 20
-"""Bytes that wait for an agent which does not read; it is closed beyond them."""
+"""Bytes that wait, beside one order, for an agent which does not read; it is closed beyond them."""
+BEHIND: Final = 768 << 10
+"""Bytes that wait, from which on no order is sent once more."""
 TURN: Final = 64
 """Frames that are heard before other connections, timers and signals have their turn."""
 _NUMBERS: Final = count(1)
@@ -31,19 +57,36 @@ _NUMBERS: Final = count(1)
 class Connection(asyncio.Protocol):
     """Not for several threads."""
 
-    def __init__(self, server: Server, candidates: Callable[[], list[Agent]], place: str) -> None:
-        """`candidates`: the agents that it may be of. `place`: where it comes from, or the user."""
+    def __init__(self, server: Server, address: str, *, dialled: str = "", is_silent: bool = False) -> None:
+        """`address`: of the host, or the user. `dialled`: the agent it was made for. `is_silent`: nothing has come."""
         self.number = next(_NUMBERS)
-        self.place = place
+        self.address, self.dialled = address, dialled
+        self.peer: Peer | None = None
+        """As its certificate says; None: it has no TLS."""
         self.agent = ""
         """Empty: nobody knows yet."""
         self.splitter = Splitter()
-        self._server, self._candidates = server, candidates
         self.is_over = False
         """It is closed, or about to be: nothing more is heard."""
-        self._frames: list[Frame] = []
-        """That have come and were not heard."""
+        self._server, self._is_silent = server, is_silent
+        self._own: OwnSplitter | None = None
+        """None: it speaks the frame of the paper, or is not known to do otherwise."""
+        self._crc = False
+        self._begun: bytes | None = b""
+        """What has come, while it may be the beginning of a hello; None: it is none."""
+        self._heard: list[Arrived] = []
+        """Frames that have come, and were not heard."""
         self._transport: asyncio.Transport | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it comes from, for people."""
+        return self.peer.name if self.peer is not None else self.address
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that its other end has not taken."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     @property
     def _form(self) -> Form:
@@ -58,38 +101,86 @@ class Connection(asyncio.Protocol):
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, round(LEASE_S / 6))
         self._server.made(self)
         self.splitter = Splitter(self._server.policy.relay.checksum, self._form)
-        agents = self._candidates()
-        if len(agents) == 1:
-            self._server.is_of(self, agents[0].name)
-        elif not agents:
+        if not self._server.certified(self, transport.get_extra_info("ssl_object")):
+            return
+        agents = self._server.candidates(self)
+        if not agents:
             self._server.refuse(self, "no agent of the settings connects from there")
+        elif self._is_silent and len(agents) == 1:
+            self._server.is_of(self, agents[0].name)
 
     def data_received(self, data: bytes) -> None:
         if self.is_over:
             return
-        self._frames += self.splitter.feed(data)
+        try:
+            self._heard += self._divided(data)
+        except FrameError as error:
+            self.refuse(str(error))
+            return
         self._hear()
         if sum(self.splitter.bad.values()) > BAD_MOST:
             causes = ", ".join(f"{number} × {cause}" for cause, number in self.splitter.bad.items())
             self._server.refuse(self, f"what comes is no frames: {causes}")
 
+    def _divided(self, data: bytes) -> list[Arrived]:
+        """The frames that are whole by now. Raises FrameError for what no agent of this package says."""
+        if self._begun is not None:
+            data, self._begun = self._begun + data, None
+            if MAGIC.startswith(data[: len(MAGIC)]):
+                if len(data) < SIZE_OF_HELLO:
+                    self._begun = data
+                    return []
+                self._welcome(Hello.decode(data[:SIZE_OF_HELLO]))
+                data = data[SIZE_OF_HELLO:]
+        if self._own is not None:
+            return [arrived for packet in self._own.feed(data) if (arrived := self._arrived(packet)) is not None]
+        return [Arrived(self.number, frame) for frame in self.splitter.feed(data)]
+
+    def _welcome(self, hello: Hello) -> None:
+        agent = next((one for one in self._server.candidates(self) if one.address == hello.address), None)
+        if agent is None:
+            raise FrameError(f"its hello is of {readable(hello.address)}, who is not there")
+        if self.agent:
+            raise FrameError("its hello came too late: it was taken for an agent with frames of the paper")
+        self._crc = hello.crc or self._server.is_exposed(self)
+        self._own = OwnSplitter(LONGEST_DATA, self._crc)
+        relay, highest = self._server.policy.relay, self._server.store.state.highest.get(agent.name, b"")
+        self._write(Welcome(relay.t2, relay.n2, LONGEST_DATA, highest, self._crc).encode())
+        self._server.is_of(self, agent.name, hello)
+
+    def _arrived(self, packet: Packet) -> Arrived | None:
+        """The frame as the paper has it, in the letters of this relay; None: it was answered here."""
+        kind, frame, form = packet.kind, packet.frame, self._form
+        if kind is Kind.PING:
+            self._write(encode(packet._replace(kind=Kind.PONG), self._crc))
+        if kind in (Kind.PING, Kind.PONG):
+            return None
+        is_answer = kind in (Kind.RECEIPT, Kind.ANSWER, Kind.ALERT)
+        if is_answer and len(frame.data) < ANSWERED:
+            raise FrameError(f"an answer of {len(frame.data)} bytes; it begins with the {ANSWERED} of what it answers")
+        letters = form.answer if is_answer else form.order, form.alert if kind is Kind.ALERT else frame.command
+        if (frame.type, frame.command) != letters:
+            frame = replace(frame, type=letters[0], command=letters[1])
+        return Arrived(self.number, frame, None if is_answer else kind, packet.priority, packet.lifetime)
+
     def _hear(self) -> None:
         """What has come, at the rate that the rules give its agent: TCP slows who sends more."""
-        while self._frames and not self.is_over and (self.agent or self._introduced(self._frames[0])):
+        while self._heard and not self.is_over and (self.agent or self._introduced(self._heard[0].frame)):
             wait = self._server.wait(self)
             if wait:
                 self._pause(wait)
                 return
-            heard = self._frames[: 1 if wait is not None else TURN]
-            del self._frames[: len(heard)]
-            self._server.arrived(self, heard)
+            heard = self._heard[: 1 if wait is not None else TURN]
+            del self._heard[: len(heard)]
+            self._server.arrived(heard)
             if len(heard) == TURN:  # the loop would go on to read while there is more
                 self._pause(0)
                 return
 
     def _introduced(self, frame: Frame) -> bool:
         """Where several agents may be at the other end, the source of the first frame says which."""
-        named = next((one for one in self._candidates() if one.address == frame.source), None)
+        agents = self._server.candidates(self)
+        named = agents[0] if len(agents) == 1 else next((one for one in agents if one.address == frame.source), None)
         if named is None:
             self._server.refuse(self, f"its first frame is of {readable(frame.source)}, who is not there")
             return False
@@ -100,14 +191,27 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._server.lost(self)
 
-    def send(self, frame: Frame, checksum: str) -> None:
-        """`checksum`: its form, where nothing has come yet that says it."""
-        if self._transport is None or self.is_over:
+    def send(self, packet: Packet, checksum: str) -> None:
+        """`checksum`: its form, where nothing has come yet that says it. Raises FrameError for what does not fit."""
+        if self._own is not None:
+            self._write(encode(packet, self._crc))
             return
         kind = self.splitter.checksum if self.splitter.checksum != "auto" else checksum
-        self._transport.write(frame.encode(kind, self._form))
-        if self._transport.get_write_buffer_size() > UNSENT_MOST:
+        self._write(packet.frame.encode(kind, self._form))
+
+    def _write(self, raw: bytes) -> None:
+        if self._transport is None or self.is_over:
+            return
+        self._transport.write(raw)
+        if self.unsent > UNSENT_MOST + (self._form.longest if self._own is None else LONGEST_DATA):
             self._server.refuse(self, "it does not read what is sent to it")
+
+    def refuse(self, words: str) -> None:
+        """End it; an agent of this package is told why."""
+        form, none = self._form, bytes(ADDRESS)
+        nothing = Frame(none, none, bytes(STAMP), form.answer, form.alert, b"", bytes(SUM))
+        self._write(encode(Packet(Kind.ALERT, nothing.alert(bytes(STAMP), words, form)), self._crc))
+        self._server.refuse(self, words)
 
     def _pause(self, seconds: float) -> None:
         if self._transport is not None and self._transport.is_reading():
@@ -132,23 +236,67 @@ class Connection(asyncio.Protocol):
 
 
 class RelayGuest:
-    """A connection that was accepted, until it is known whose it is."""
+    """A connection that was accepted, or dialled, until it is known whose it is, and how it speaks."""
 
-    def __init__(self, server: Server, sock: socket.socket, address: str) -> None:
-        """`address`: of the host that it comes from, or the user, `uid:1000`."""
-        self._server, self._socket, self._address = server, sock, address
+    def __init__(self, server: Server, sock: socket.socket, address: str, dialled: str = "") -> None:
+        """`address`: of the host that it comes from, or the user, `uid:1000`. `dialled`: the agent it was made for."""
+        self._server, self._socket, self._dialled = server, sock, dialled
+        self._address = user_of(sock) if sock.family == socket.AF_UNIX else address
+        self._is_taken = False
 
     async def greet(self) -> None:
-        """Until its agent is known; the door closes those that say nothing, if others come."""
-        sock = self._socket
-        sock.setblocking(False)
-        tune(sock, LEASE_S)
-        place = user_of(sock) if sock.family == socket.AF_UNIX else self._address
-        loop = asyncio.get_running_loop()
-        _, connection = await loop.connect_accepted_socket(
-            lambda: Connection(self._server, lambda: self._server.candidates(place), place), sock
-        )
-        await self._server.known(connection)
+        """The door closes those that say nothing, if others come; but for those whose place says who they are."""
+        self._socket.setblocking(False)
+        tune(self._socket, LEASE_S)
+        if self._is_of_one:
+            self._server.keep(self.enter())
+        else:
+            await self.enter()
+
+    @property
+    def _is_of_one(self) -> bool:
+        return bool(self._dialled) or self._server.is_place_of_one(self._address)
+
+    async def enter(self) -> None:
+        """Until it is known whose it is, or was refused."""
+        try:
+            connection = await self._connected()
+        except OSError as error:
+            self._server.turn_away(self._address, *in_words(error, "connection lost"))
+        else:
+            if connection is not None:
+                await self._server.known(connection)
+        finally:
+            self._close()
+
+    async def _connected(self) -> Connection | None:
+        server, is_open = self._server, self._server.takes_plain(self._address)
+        first = await _first_byte(self._socket, HUSH_S if self._is_of_one and is_open else SILENT_S)
+        tls = server.tls[0] if server.tls is not None and first == bytes((TLS_BEGINS,)) else None
+        if tls is None and not is_open:
+            server.turn_away(self._address, "no TLS", "from beyond this host TLS alone is taken, or insecure = true")
+            return None
+        made = partial(Connection, server, self._address, dialled=self._dialled, is_silent=not first)
+        loop, patience = asyncio.get_running_loop(), HANDSHAKE_S if tls else None
+        self._is_taken = True
+        found = await loop.connect_accepted_socket(made, self._socket, ssl=tls, ssl_handshake_timeout=patience)
+        return found[1]
 
     def over(self) -> None:
-        """The transport has the socket by now, or nobody."""
+        """Where it was handed on, the task that has it closes it."""
+        if not self._is_of_one:
+            self._close()
+
+    def _close(self) -> None:
+        """Unless a transport has the socket by now."""
+        if not self._is_taken:
+            self._socket.close()
+
+
+async def _first_byte(sock: socket.socket, patience: float) -> bytes:
+    """What it begins with stays in the socket. Empty: nothing has come by then, or it is closed. OSError."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(patience):
+            await ready(sock.fileno(), "read")
+            return sock.recv(1, socket.MSG_PEEK)
+    return b""

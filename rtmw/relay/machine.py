@@ -20,7 +20,8 @@ from typing import Any, Final, NamedTuple
 
 from rtmw.net.security.names import AGENT
 from rtmw.relay import rows as r
-from rtmw.relay.frame import Frame, readable
+from rtmw.relay.frame import Frame, FrameError, readable
+from rtmw.relay.own import Hello, Kind, kind_of
 from rtmw.relay.policy import Judged, Policy
 from rtmw.relay.rows import Row, frame_of, head_of
 from rtmw.relay.settings import Agent, Subject
@@ -42,6 +43,7 @@ __all__ = [
     "Reply",
     "Say",
     "Tick",
+    "Unsent",
 ]
 
 KEPT_S: Final = 86_400.0
@@ -53,6 +55,8 @@ LAST_PARTS: Final = 10
 """In the last such part of its last try an order is not sent for the first time: it is safely undelivered."""
 COMPACT_LEAST: Final = 1024
 """Entries of a heap, from which on those that are over are taken out."""
+IN_FLIGHT: Final = 512 << 10
+"""Bytes of bodies that one recipient has not confirmed, from which on no other order is sent to it."""
 BURST_S: Final = 1.0
 """So much of a second's orders an agent may send at once."""
 
@@ -62,19 +66,32 @@ class Connected(NamedTuple):
 
     connection: int
     agent: str
+    hello: Hello | None = None
+    """None: it speaks the frame of the paper."""
 
 
 class Arrived(NamedTuple):
-    """A frame has come whole."""
+    """A frame has come whole. What the paper's does not have is None and 0."""
 
     connection: int
     frame: Frame
+    kind: Kind | None = None
+    priority: int | None = None
+    lifetime: float = 0.0
 
 
 class Gone(NamedTuple):
     """A connection has ended."""
 
     connection: int
+
+
+class Unsent(NamedTuple):
+    """An order that was to leave can stand in no frame that its recipient takes."""
+
+    order: int
+    recipient: str
+    words: str
 
 
 class Tick(NamedTuple):
@@ -112,10 +129,11 @@ class Forward(NamedTuple):
 
 
 class Say(NamedTuple):
-    """Send a receipt or an alert."""
+    """Send a receipt, an alert or a notice."""
 
     connection: int
     frame: Frame
+    kind: Kind
 
 
 class Dial(NamedTuple):
@@ -139,7 +157,7 @@ class Reply(NamedTuple):
     is_done: bool
 
 
-Event = Connected | Arrived | Gone | Tick | Obeyed | Act
+Event = Connected | Arrived | Gone | Unsent | Tick | Obeyed | Act
 Effect = Forward | Say | Dial | Close | Reply
 
 
@@ -152,13 +170,23 @@ class _Line:
     since: int = 0
     """When that came or went, and the next, when an order was sent to it last: wall time in nanoseconds; 0: never."""
     last_sent: int = 0
+    hello: Hello | None = None
+    """Of that connection, or of the last one; None: it speaks the frame of the paper, or was never there."""
+    was_there: bool = False
     ready: list[tuple[int, int, Stream]] = field(default_factory=list[tuple[int, int, Stream]])
     """A heap of streams whose first order may leave: highest priority first, then the oldest."""
     sent: dict[int, Leg] = field(default_factory=dict[int, Leg])
     """Not answered, by number."""
+    in_flight: int = 0
+    """Bytes of their bodies."""
     takeovers: list[float] = field(default_factory=list[float])
     debts: dict[str, float] = field(default_factory=dict[str, float])
     """By rule: when the orders that this agent has sent would have come at its rate."""
+
+    def over(self, number: int) -> None:
+        """It waits for no receipt of this order any more."""
+        leg = self.sent.pop(number, None)
+        self.in_flight -= leg.order.size if leg is not None else 0
 
 
 class _Timer(NamedTuple):
@@ -264,9 +292,12 @@ class Machine:
             self._effects.append(Close(line.connection, "a newer connection of this agent takes over"))
             del self._agents[line.connection]
         line.connection, line.since = event.connection, self._at
+        line.hello, line.was_there = event.hello, True
         self._agents[event.connection] = event.agent
         self._row(r.CONNECTED, source=event.agent)
-        again, line.sent = line.sent, {}
+        if event.hello is not None and (cause := self._gives_up_early(event.hello)):
+            self._row(r.ALARM, source=event.agent, cause=cause)
+        again, line.sent, line.in_flight = line.sent, {}, 0
         for leg in again.values():
             self._make_ready(leg.recipient, leg.stream)
         self._pump(event.agent)
@@ -283,6 +314,12 @@ class Machine:
         if self._keeps(agent):
             for leg in self._open_legs(agent):
                 self._rest(leg)
+
+    def _gives_up_early(self, hello: Hello) -> str:
+        """Would this agent give up before the relay does? Empty: no."""
+        ours, its = self.policy.relay.gives_up_after, hello.t1 * (hello.n1 + 1)
+        known = f"an agent that gives up after T1·(N1+1) = {its:g} s, and the relay after T2·(N2+1) = {ours:g} s"
+        return "" if its > ours else f"{known}: it may act otherwise while its order still arrives; raise its t1 or n1"
 
     def _obeyed(self, _: Obeyed) -> None:
         """Agents may have gone from the settings, and others have other windows."""
@@ -320,15 +357,16 @@ class Machine:
         if agent is None:
             self._effects.append(Close(event.connection, "it is of no agent of the settings"))
             return
-        frame, form = event.frame, self.policy.relay.form
-        if frame.type == form.answer and frame.command == form.alert:
-            self._drop(agent, frame, "an alert from an agent")
-        elif frame.type == form.answer and not frame.body:
-            self._receipt(agent, frame)
-        elif frame.type in (form.order, form.answer):
-            self._order(agent, frame)
-        else:
+        frame = event.frame
+        kind = event.kind or kind_of(frame, self.policy.relay.form)
+        if kind is None:
             self._drop(agent, frame, f"a type {frame.type!r} that there is not")
+        elif kind is Kind.RECEIPT:
+            self._receipt(agent, frame)
+        elif kind in (Kind.ORDER, Kind.ANSWER):
+            self._order(agent, event)
+        else:
+            self._drop(agent, frame, f"{'a' if kind is Kind.NOTICE else 'an'} {kind.name.lower()} from an agent")
 
     def _drop(self, agent: Agent, frame: Frame, cause: str) -> None:
         to = readable(frame.destination)
@@ -359,11 +397,12 @@ class Machine:
             self._make_ready(leg.recipient, leg.stream)  # if it was held behind this one
             self._pump(leg.recipient)
 
-    def _order(self, agent: Agent, frame: Frame) -> None:
+    def _order(self, agent: Agent, event: Arrived) -> None:
+        frame = event.frame
         head = head_of(frame)
         digest = digest_of(head, frame.data)
-        id = Id(agent.name, frame.stamp, digest if agent.id == "content" else b"")
-        known = self.state.known.get(id)
+        by_content = self._is_by_content(agent)
+        known = self.state.known.get(Id(agent.name, frame.stamp, digest if by_content else b""))
         if known is not None and known.digest != digest:
             cause = "another order came with this stamp before"
             self._row(r.ALARM, source=agent.name, head=head, cause=cause)
@@ -375,7 +414,11 @@ class Machine:
             if answered is not None and not known.refused:
                 self._confirmed(answered, frame)
             return
-        judged = self.policy.judge(agent, frame)
+        if self._line(agent.name).hello and frame.stamp <= self.state.forgotten.get(agent.name, b""):
+            self._drop(agent, frame, "its stamp is older than those whose outcome is known")
+            self._say(agent.name, head, f"{r.UNCONFIRMED}, its outcome is no longer known")
+            return
+        judged = self.policy.judge(agent, frame, event.priority, event.lifetime)
         if judged.why and answered is not None and frame.source == agent.address and judged.to is not None:
             judged = Judged(None, judged.to, "", answered.order.priority)
         recipients = self._recipients(judged, agent)
@@ -385,6 +428,8 @@ class Machine:
             judged = Judged(judged.verdict, judged.to, self.full)
         if not judged.why and (full := [one for one in recipients if self._is_full(one)]):
             judged = Judged(judged.verdict, judged.to, f"{', '.join(full)} has no room for more orders that wait")
+        if not judged.why and (words := self._unfit(agent, frame, recipients)):
+            judged = Judged(judged.verdict, judged.to, words)
         if judged.why or judged.to is None:
             self._refuse(agent, frame, judged)
         else:
@@ -392,6 +437,21 @@ class Machine:
             if answered is not None:
                 self._confirmed(answered, frame)
         self._pace(agent, judged)
+
+    def _is_by_content(self, agent: Agent) -> bool:
+        """Agents of this package never give one stamp to two orders."""
+        return agent.id == "content" and self._line(agent.name).hello is None
+
+    def _unfit(self, agent: Agent, frame: Frame, recipients: list[str]) -> str:
+        """Why a recipient that speaks the frame of the paper cannot have this order; empty: each can."""
+        lines = {name: self._line(name) for name in recipients} if self._line(agent.name).hello else {}
+        whom = [name for name, line in lines.items() if line.was_there and line.hello is None]
+        try:
+            if whom:
+                frame.encode(form=self.policy.relay.form)
+        except FrameError as error:
+            return f"{', '.join(whom)} takes frames of the paper alone: {error}"
+        return ""
 
     def _recipients(self, judged: Judged, agent: Agent) -> list[str]:
         to = judged.to
@@ -404,7 +464,7 @@ class Machine:
 
     def _refuse(self, agent: Agent, frame: Frame, judged: Judged, **fields: Any) -> None:
         to = judged.to.name if judged.to else readable(frame.destination)
-        told = _of(agent, frame, judged) | fields
+        told = self._of(agent, frame, judged) | fields
         row = self._row(r.REFUSED, source=agent.name, destination=to, cause=judged.why, **told)
         self._say(agent.name, row.head, judged.why)
 
@@ -414,7 +474,7 @@ class Machine:
         lifetime = judged.lifetime or (KEPT_S if any(map(self._keeps, recipients)) else 0.0)
         order = self._stored(
             source=agent.name, destination=judged.to.name, recipients=recipients, told=is_followed,
-            priority=judged.priority, lifetime=lifetime, body=frame.data, **_of(agent, frame, judged),
+            priority=judged.priority, lifetime=lifetime, body=frame.data, **self._of(agent, frame, judged),
         )  # fmt: skip
         if order.told:
             self._say(agent.name, order.head)
@@ -485,16 +545,20 @@ class Machine:
             heapq.heapify(line.ready)
 
     def _pump(self, recipient: str) -> None:
-        """Send what may leave: of each stream one, of all as many as the window has."""
+        """Send what may leave: of each stream one, of all as many as the window has, and IN_FLIGHT lets begin."""
         line, agent = self._line(recipient), self._agent(recipient)
-        while line.ready and line.connection and agent is not None and len(line.sent) < agent.window:
+        while line.ready and line.connection and agent is not None and self._has_window(line, agent):
             _, number, stream = heapq.heappop(line.ready)
             first = self.state.queue(recipient).streams.get(stream)
             if first is not None and self._may_begin(first[0], number):
                 line.sent[number] = first[0]
+                line.in_flight += first[0].order.size
                 self._send(first[0])
         if line.ready and not line.connection:
             self._effects.append(Dial(recipient))
+
+    def _has_window(self, line: _Line, agent: Agent) -> bool:
+        return len(line.sent) < agent.window and line.in_flight < IN_FLIGHT
 
     def _may_begin(self, leg: Leg, number: int) -> bool:
         """The first of its stream, if it has not been sent, and its time is not all but over."""
@@ -512,6 +576,12 @@ class Machine:
         self._effects.append(Forward(line.connection, leg.order.number, leg.recipient))
         if not leg.attempt:
             self._set(leg, 1)
+
+    def _unsent(self, event: Unsent) -> None:
+        order = self.state.open.get(event.order)
+        leg = order.legs[event.recipient] if order is not None else None
+        if leg is not None and not leg.end:
+            self._finish(leg, r.UNCONFIRMED if leg.tries > 1 else r.UNDELIVERED, event.words)
 
     def _tick(self, _: Tick) -> None:
         recipients = dict[str, None]()
@@ -562,7 +632,7 @@ class Machine:
 
     def _end(self, leg: Leg, kind: str, cause: str = "", head: bytes = b"") -> None:
         self._leg_row(kind, leg, tries=leg.tries, cause=cause, head=head)
-        self._line(leg.recipient).sent.pop(leg.order.number, None)
+        self._line(leg.recipient).over(leg.order.number)
         self._make_ready(leg.recipient, leg.stream)
         if not leg.order.told:
             self._answer(leg.order)
@@ -576,18 +646,18 @@ class Machine:
         elif not order.is_open:
             whom = (f"{leg.recipient}: {leg.end}, {leg.cause}" for leg in order.failed)
             self._say(order.source, order.head, ", ".join(whom))
-        elif (source := self._agent(order.source)) is not None and source.notices:
+        elif (source := self._agent(order.source)) is not None and (source.notices or self._line(source.name).hello):
             kept = [leg.recipient for leg in order.legs.values() if not leg.end and self._is_kept_for(leg.recipient)]
             if kept:
-                self._say(order.source, order.head, f"kept for {', '.join(kept)}")
+                self._say(order.source, order.head, f"kept for {', '.join(kept)}", Kind.NOTICE)
 
-    def _say(self, source: str, head: bytes, cause: str = "") -> None:
-        """A receipt, or with a cause an alert. Who is away asks again, for neither is ever acknowledged."""
+    def _say(self, source: str, head: bytes, cause: str = "", kind: Kind = Kind.ALERT) -> None:
+        """A receipt, or with a cause an alert or notice. Who is away asks again, for none is ever acknowledged."""
         line, form, frame = self._line(source), self.policy.relay.form, frame_of(head, b"")
         if line.connection:
             stamp = self._stamp()
             said = frame.alert(stamp, cause, form) if cause else frame.receipt(stamp, form)
-            self._effects.append(Say(line.connection, said))
+            self._effects.append(Say(line.connection, said, kind if cause else Kind.RECEIPT))
 
     # ---- operators ----
 
@@ -612,7 +682,7 @@ class Machine:
         self._act_row(event)
         for line in self._lines.values():
             for leg in [one for one in line.sent.values() if self.state.is_held(one.recipient, one.stream)]:
-                del line.sent[leg.order.number]
+                line.over(leg.order.number)
                 if self._keeps(leg.recipient):
                     self._rest(leg)
         return f"{event.whom} is held: nothing goes there until it is released; orders still end at their times"
@@ -692,12 +762,12 @@ class Machine:
         self._rows.append(row)
         return row
 
-
-def _of(agent: Agent, frame: Frame, judged: Judged) -> dict[str, Any]:
-    """The fields of a row that come from the frame and from the verdict on it."""
-    head, verdict = head_of(frame), judged.verdict
-    ruled = {} if verdict is None else {"rule": verdict.place or "", "version": verdict.version}
-    return {"head": head, "digest": digest_of(head, frame.data), "by_content": agent.id == "content", **ruled}
+    def _of(self, agent: Agent, frame: Frame, judged: Judged) -> dict[str, Any]:
+        """The fields of a row that come from the frame and from the verdict on it."""
+        head, verdict = head_of(frame), judged.verdict
+        ruled = {} if verdict is None else {"rule": verdict.place or "", "version": verdict.version}
+        by_content = self._is_by_content(agent)
+        return {"head": head, "digest": digest_of(head, frame.data), "by_content": by_content, **ruled}
 
 
 ACTS: Final[dict[str, Callable[[Machine, Act], str]]] = {
@@ -711,6 +781,7 @@ _STEPS: Final[dict[type, Callable[[Machine, Any], None]]] = {
     Connected: Machine._connected,
     Arrived: Machine._arrived,
     Gone: Machine._gone,
+    Unsent: Machine._unsent,
     Tick: Machine._tick,
     Obeyed: Machine._obeyed,
     Act: Machine._act,

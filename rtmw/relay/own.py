@@ -18,7 +18,7 @@ import zlib
 from enum import IntEnum
 from typing import Final, NamedTuple, Self
 
-from rtmw.relay.frame import ADDRESS, STAMP, Frame, FrameError
+from rtmw.relay.frame import ADDRESS, STAMP, Form, Frame, FrameError
 from rtmw.relay.rows import HEAD_ROW, frame_of, head_of
 
 __all__ = ["LONGEST_DATA", "MAGIC", "Filter", "Hello", "Kind", "OwnSplitter", "Packet", "Welcome", "encode"]
@@ -46,7 +46,8 @@ class Kind(IntEnum):
     ANSWER = 3
     ALERT = 4
     NOTICE = 5
-    """An order is stored, and kept for a recipient that is away: its source need not send it again."""
+    """An order is stored, and kept for a recipient that is away: its source need not send it again while the connection
+    lasts. On the next one it sends once more what has no receipt yet, and has the answer or another notice."""
     FOLLOW = 6
     UNFOLLOW = 7
     PING = 8
@@ -54,6 +55,13 @@ class Kind(IntEnum):
 
 
 _KINDS: Final = frozenset(Kind)
+
+
+def kind_of(frame: Frame, form: Form) -> Kind | None:
+    """What a frame of the paper is; None: it has a type that there is not."""
+    if frame.type == form.answer:
+        return Kind.ALERT if frame.command == form.alert else Kind.ANSWER if frame.body else Kind.RECEIPT
+    return Kind.ORDER if frame.type == form.order else None
 
 
 class Packet(NamedTuple):
@@ -141,12 +149,14 @@ def _opened(data: bytes, size: int) -> tuple[int, bytes]:
 
 
 def encode(packet: Packet, crc: bool = False) -> bytes:
-    """Raises FrameError for a priority or lifetime that a frame has no room for."""
+    """Raises FrameError for a priority, a lifetime or data that a frame has no room for."""
     priority = NO_PRIORITY if packet.priority is None else packet.priority
     lifetime = round(packet.lifetime * 1e6)
     if not 0 <= priority <= NO_PRIORITY or not 0 <= lifetime < 1 << 64:
         raise FrameError(f"priority {priority} and lifetime {packet.lifetime:g} s do not fit a frame")
     length = _BARE + len(packet.frame.data) + _LENGTH.size * crc
+    if len(packet.frame.data) > LONGEST_DATA:
+        raise FrameError(f"data of {len(packet.frame.data)} bytes; a frame has at most {LONGEST_DATA}")
     raw = _FRAME.pack(length, packet.kind, priority, 0, lifetime) + head_of(packet.frame) + packet.frame.data
     return raw + _LENGTH.pack(zlib.crc32(raw)) if crc else raw
 

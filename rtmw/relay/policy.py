@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -61,18 +61,24 @@ class Policy:
         self.by_address = {one.address: one for one in relay.addressees}
         self._kept = lru_cache(KEPT)(self._judge)
 
-    def judge(self, agent: Agent, frame: Frame) -> Judged:
+    def judge(self, agent: Agent, frame: Frame, priority: int | None = None, lifetime: float = 0.0) -> Judged:
         """May this agent send this order? It is who the connection says that it is; a frame with another source is
-        refused. What is allowed is kept by addresses, command and performative, which makes this cheap."""
+        refused. What is allowed is kept by addresses, command and performative, which makes this cheap. `priority` and
+        `lifetime`: of a frame that has them; the rule's ceilings hold for both."""
         if frame.source != agent.address:
             return Judged(None, None, f"its source is {readable(frame.source)}, and the connection is of {agent.name}")
         is_list = frame.data.lstrip()[:1] == b"("
         performative = performative_of(frame.data.decode(agent.charset, "replace")) if is_list else None
         judged = self._kept(agent.name, frame.destination, frame.command, performative)
-        verdict = judged.verdict
-        if judged.to is None or verdict is None or (verdict.allowed and verdict.keeps(0, len(frame.data))):
+        verdict, size = judged.verdict, len(frame.data)
+        if judged.to is None or verdict is None:
             return judged
-        return self.order(agent, judged.to, frame.command, performative, size=len(frame.data))  # counts the denial
+        if not verdict.allowed or not verdict.keeps(priority or 0, size):  # that counts the denial
+            return self.order(agent, judged.to, frame.command, performative, priority=priority, size=size)
+        if priority is not None or lifetime:
+            given = judged.priority if priority is None else priority
+            judged = replace(judged, priority=given, lifetime=_shorter(lifetime, judged.lifetime))
+        return judged
 
     def _judge(self, name: str, destination: bytes, command: bytes, performative: str | None) -> Judged:
         """Without a size, and a denial is not counted."""
@@ -101,6 +107,11 @@ class Policy:
             return tuple(one for one in self.relay.agents if one.name in subject.group)
         may = self.rights.may
         return tuple(one for one in self.relay.agents if may(AGENT + one.name, "follow", subject.name).allowed)
+
+
+def _shorter(asked: float, given: float) -> float:
+    """Of two lifetimes; 0: none is said."""
+    return min(asked, given) if asked and given else asked or given
 
 
 def _given(verdict: Verdict, to: Agent | Subject, priority: int | None) -> Judged:

@@ -43,6 +43,8 @@ ALARM: Final = "ALARM"
 ACT: Final = "ACT"
 HEAD_ROW: Final = HEAD - 1
 """Bytes of the head of a frame without its header."""
+SUM_AT: Final = 2 * ADDRESS + STAMP
+"""Where the checksum stands in it."""
 ENDS: Final = frozenset({DELIVERED, UNDELIVERED, UNCONFIRMED, EXPIRED})
 """Of an order, for one recipient."""
 
@@ -99,8 +101,7 @@ def head_of(frame: Frame) -> bytes:
 
 def frame_of(head: bytes, body: bytes) -> Frame:
     """The frame that came."""
-    sum_at = 2 * ADDRESS + STAMP
     return Frame(
-        head[:ADDRESS], head[ADDRESS : 2 * ADDRESS], head[2 * ADDRESS : sum_at], head[-2:-1], head[-1:], body,
-        head[sum_at : sum_at + SUM],
+        head[:ADDRESS], head[ADDRESS : 2 * ADDRESS], head[2 * ADDRESS : SUM_AT], head[-2:-1], head[-1:], body,
+        head[SUM_AT : SUM_AT + SUM],
     )  # fmt: skip

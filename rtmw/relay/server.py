@@ -10,23 +10,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import os
 import socket
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from rtmw.addresses import is_loopback
 from rtmw.clock import CLOCK
 from rtmw.daemon_log import BOUNDED
 from rtmw.net.link.places import Listening
-from rtmw.net.security.names import user_name
+from rtmw.net.security.errors import NotTrusted
+from rtmw.net.security.names import is_user, user_name
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import PENDING, Door
+from rtmw.net.session.errors import in_words
 from rtmw.net.session.sockets import reach, tune
-from rtmw.relay.connection import LEASE_S, Connection, RelayGuest
-from rtmw.relay.frame import Frame, FrameError, Stamps
+from rtmw.relay.connection import BEHIND, HANDSHAKE_S, LEASE_S, SILENT_S, Connection, RelayGuest
+from rtmw.relay.frame import FrameError, Stamps
 from rtmw.relay.machine import (
     Arrived,
     Connected,
@@ -40,18 +42,23 @@ from rtmw.relay.machine import (
     Reply,
     Say,
     Tick,
+    Unsent,
 )
 from rtmw.relay.operation import Operation
+from rtmw.relay.own import Hello, Kind, Packet, kind_of
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Relay
 from rtmw.relay.store import Store
 from rtmw.units import counted
 
+if TYPE_CHECKING:
+    from ssl import SSLContext, SSLObject
+
+    from rtmw.net.security.identity import Identity
+
 log = logging.getLogger("rtmw.relay")
 
-SILENT_S: Final = 30.0
-"""A connection that has not said whose it is, where that is not known by its place, is closed."""
 _LOOK_S: Final = 1.0
 _REACH_S: Final = 3.0
 _REDIAL_S: Final = 1.0
@@ -63,9 +70,11 @@ class Server:
     """From `run` until `stopping` is set. Not for several threads."""
 
     def __init__(self, folder: Path, relay: Relay) -> None:
-        """Raises LogError and its kind, NodeError where it cannot listen, OSError."""
+        """Raises LogError and its kind, NodeError where it cannot listen, KeysError, OSError."""
         self.policy, self.stopping = Policy(relay), asyncio.Event()
         self.refused: Counter[str] = Counter()
+        self._entering: set[asyncio.Task[None]] = set()
+        self._take(_identity(relay))
         self.store = Store(folder, 2 * relay.t1 * (relay.n1 + 1))
         self.machine = Machine(self.policy, self.store.state, Stamps())
         self.machine.begin(CLOCK.monotonic(), CLOCK.wall_ns())
@@ -98,9 +107,10 @@ class Server:
                 if self._failure is not None:
                     raise self._failure
             finally:
-                for task in (*tasks, *self._dials.values()):
+                tasks += [*self._dials.values(), *self._entering]
+                for task in tasks:
                     task.cancel()
-                await asyncio.gather(*tasks, *self._dials.values(), return_exceptions=True)
+                await asyncio.gather(*tasks, return_exceptions=True)
         finally:
             self.close()
 
@@ -138,7 +148,8 @@ class Server:
         self.store.close()
 
     def obey(self, relay: Relay) -> None:
-        """Other settings; where it listens holds until it starts anew."""
+        """Other settings; where it listens holds until it starts anew. Raises KeysError, and then nothing changes."""
+        self._take(_identity(relay))
         self.policy.obey(relay)
         self.step(Obeyed())
 
@@ -194,6 +205,7 @@ class Server:
             self.machine.full = self.store.lacks_room()
             if said != (said := self.machine.full):
                 log.warning("%s", said or "there is room again")
+            self._look_at_peers()
             await asyncio.sleep(_LOOK_S)
 
     def _carry_out(self, effect: Effect) -> None:
@@ -207,26 +219,96 @@ class Server:
         if connection is None:
             return
         if isinstance(effect, Forward):
-            if self.machine.is_wanted(effect):
-                self._send(connection, self.store.frame(effect.order))
+            if self.machine.is_wanted(effect) and connection.unsent < BEHIND:
+                self._forward(connection, effect)
         elif isinstance(effect, Say):
-            self._send(connection, effect.frame)
+            self._send(connection, Packet(effect.kind, effect.frame))
         else:
             self.refuse(connection, effect.words)
 
-    def _send(self, connection: Connection, frame: Frame) -> None:
-        agent = self.policy.by_name.get(connection.agent)
+    def _forward(self, connection: Connection, effect: Forward) -> None:
+        order, frame = self.store.state.open[effect.order], self.store.frame(effect.order)
+        kind = kind_of(frame, self.policy.relay.form) or Kind.ORDER
         try:
-            connection.send(frame, agent.checksum if isinstance(agent, Agent) else "A")
-        except FrameError as error:  # the settings have another longest frame by now
-            log.error("%s is not sent a frame: %s", connection.agent, error, extra=BOUNDED)
+            self._send(connection, Packet(kind, frame, order.priority, order.lifetime))
+        except FrameError as error:
+            self.step(Unsent(effect.order, effect.recipient, str(error)))
+
+    def _send(self, connection: Connection, packet: Packet) -> None:
+        agent = self.policy.by_name.get(connection.agent)
+        connection.send(packet, agent.checksum if isinstance(agent, Agent) else "A")
 
     # ---- connections ----
 
-    def candidates(self, place: str) -> list[Agent]:
-        """The agents that a connection from there may be of. `place`: an address, or `uid:1000`."""
-        agents: Iterable[Agent] = self.policy.relay.agents
-        return [one for one in agents if place in (one.origin, user_name(one.uid) if one.uid is not None else "")]
+    def candidates(self, connection: Connection) -> list[Agent]:
+        """The agents that it may be of."""
+        peer, agents = connection.peer.name if connection.peer else "", self.policy.relay.agents
+        if connection.dialled:
+            return [one for one in agents if (one.name, one.peer) == (connection.dialled, peer)]
+        if not peer:
+            return self._of_place(connection.address)
+        return [one for one in agents if one.peer == peer and one.origin in ("", connection.address)]
+
+    def _of_place(self, address: str) -> list[Agent]:
+        """Those that need no certificate to connect from there. `address`: of a host, or `uid:1000`."""
+        agents = self.policy.relay.agents
+        if is_user(address):
+            return [one for one in agents if one.uid is not None and address == user_name(one.uid)]
+        return [one for one in agents if one.origin == address and not one.peer]
+
+    def is_place_of_one(self, address: str) -> bool:
+        """Is an agent known by this place alone?"""
+        return len(self._of_place(address)) == 1
+
+    def takes_plain(self, address: str) -> bool:
+        """Without TLS?"""
+        return self.policy.relay.insecure or is_user(address) or is_loopback(address)
+
+    def is_exposed(self, connection: Connection) -> bool:
+        """May others on the way see its bytes?"""
+        return connection.peer is None and not is_user(connection.address) and not is_loopback(connection.address)
+
+    def keep(self, work: Coroutine[None, None, None]) -> None:
+        """Until it is done, or the server ends."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._entering.add(task)
+        task.add_done_callback(self._entering.discard)
+
+    def turn_away(self, address: str, cause: str, words: str) -> None:
+        """A connection that comes to nothing."""
+        self.refused[cause] += 1
+        log.warning("a connection from %s is closed: %s", address, words, extra=BOUNDED)
+
+    # ---- certificates ----
+
+    def _take(self, identity: Identity | None) -> None:
+        """For whoever listens, and for whoever connects. Raises KeysError."""
+        self.tls: tuple[SSLContext, SSLContext] | None = None
+        if identity is not None:
+            self.tls = identity.server_context(), identity.client_context()
+        self._identity = identity
+
+    def certified(self, connection: Connection, tls: SSLObject | None) -> bool:
+        """Is its certificate one that this relay trusts? Without TLS there is none to trust."""
+        if tls is None:
+            return True
+        try:
+            if self._identity is None:
+                raise NotTrusted("no keys", "this relay has no keys any more")
+            connection.peer = self._identity.peer_of(tls.getpeercert(binary_form=True))
+        except NotTrusted as error:
+            self.refuse(connection, str(error))
+            return False
+        return True
+
+    def _look_at_peers(self) -> None:
+        """Certificates expire, and are revoked."""
+        for connection in list(self._connections.values()):
+            if connection.peer is None:
+                continue
+            fault = self._identity.fault(connection.peer) if self._identity is not None else "this relay has no keys"
+            if fault is not None:
+                self.refuse(connection, str(fault))
 
     async def known(self, connection: Connection) -> None:
         """Returns once it is known whose it is, or it has ended."""
@@ -247,19 +329,19 @@ class Server:
     def made(self, connection: Connection) -> None:
         self._connections[connection.number] = connection
 
-    def is_of(self, connection: Connection, agent: str) -> None:
+    def is_of(self, connection: Connection, agent: str, hello: Hello | None = None) -> None:
         connection.agent = agent
         self._settle(connection)
-        self.step(Connected(connection.number, agent))
+        self.step(Connected(connection.number, agent, hello))
 
     def _settle(self, connection: Connection) -> None:
         known = self._known.get(connection.number)
         if known is not None and not known.done():
             known.set_result(None)
 
-    def arrived(self, connection: Connection, frames: Iterable[Frame]) -> None:
+    def arrived(self, heard: Iterable[Arrived]) -> None:
         if not self.stopping.is_set():  # sources send again what was not answered
-            self.step(*(Arrived(connection.number, frame) for frame in frames))
+            self.step(*heard)
 
     def wait(self, connection: Connection) -> float | None:
         """Seconds until its next frame may be heard; None: all that have come may."""
@@ -288,7 +370,7 @@ class Server:
 
     async def _reach(self, name: str) -> None:
         """Until there is a connection, or nothing waits for the agent any more."""
-        loop, said = asyncio.get_running_loop(), ""
+        said = ""
         await asyncio.sleep(self._dialled.get(name, 0.0) + _REDIAL_S - CLOCK.monotonic())
         async for _ in Backoff(_DIAL_FIRST_S, _DIAL_MOST_S):
             agent = self.policy.by_name.get(name)  # as a reload may have changed it
@@ -298,15 +380,33 @@ class Server:
             try:
                 async with asyncio.timeout(_REACH_S):
                     sock = await reach(agent.dial)
-                    tune(sock, LEASE_S)
-                    self._dialled[name] = CLOCK.monotonic()
-                    made = partial(Connection, self, partial(self._dialled_as, name), agent.dial)
-                    await loop.create_connection(made, sock=sock)
+                self._dialled[name] = CLOCK.monotonic()
+                await self._begin(agent, sock)
                 return
             except (OSError, TimeoutError) as error:
-                words = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no answer"
+                words = in_words(error, "")[1]
                 if said != (said := words):
                     log.warning("%s at %s is not reached: %s", agent.name, agent.dial, words, extra=BOUNDED)
 
-    def _dialled_as(self, name: str) -> list[Agent]:
-        return [one for one in self.policy.relay.agents if one.name == name]
+    async def _begin(self, agent: Agent, sock: socket.socket) -> None:
+        """A connection that was dialled: with TLS, where the agent has a certificate. Raises OSError."""
+        place = agent.dial if sock.family == socket.AF_UNIX else sock.getpeername()[0]
+        if not agent.peer:
+            await RelayGuest(self, sock, place, agent.name).greet()
+            return
+        if self.tls is None:
+            raise OSError("this relay has no keys")
+        tune(sock, LEASE_S)
+        made, loop = partial(Connection, self, place, dialled=agent.name), asyncio.get_running_loop()
+        await loop.create_connection(
+            made, sock=sock, ssl=self.tls[1], server_hostname="", ssl_handshake_timeout=HANDSHAKE_S
+        )
+
+
+def _identity(relay: Relay) -> Identity | None:
+    """Its keys. Raises KeysError, and NotInstalled where there is no library for them."""
+    if relay.keys is None:
+        return None
+    from rtmw.net.security.identity import Identity
+
+    return Identity.load(relay.keys, relay.revoked)

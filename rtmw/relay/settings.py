@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from rtmw.addresses import UNIX, is_loopback, place_to_listen, place_to_reach
+from rtmw.net.security.names import parse_name
 from rtmw.net.security.rules import NO_RULES, RuleTable
-from rtmw.net.security.tables import read_tables
+from rtmw.net.security.tables import KEYS, NO_LINK, read_tables
 from rtmw.relay.frame import END, FORM, HEAD, SUMS, Form, FrameError, address_of, readable
 from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, values
 
@@ -23,6 +24,8 @@ __all__ = ["AGENT", "RELAY", "SUBJECT", "Agent", "Relay", "Subject", "read_relay
 ABSENT: Final = ("alert", "keep")
 ON_FAILURE: Final = ("next", "hold")
 IDS: Final = ("content", "stamp")
+TLS_BEGINS: Final = 22
+"""The first byte of a TLS handshake."""
 _YEARS: Final = 100 * 365 * 86400.0
 _WINDOW_MOST: Final = 65536
 _LONGEST_LEAST: Final = HEAD + 64
@@ -39,6 +42,8 @@ class Agent:
     """The address of the host that its connections come from."""
     uid: int | None = None
     """Its user, at a Unix socket."""
+    peer: str = ""
+    """Its name in its certificate, `rtmw://SITE/NODE`: over TCP it is known by that alone."""
     dial: str = ""
     """Where the server connects to it: HOST:PORT."""
     absent: str = "alert"
@@ -53,6 +58,8 @@ class Agent:
     """Of its bodies, for people."""
     checksum: str = "A"
     """Of frames to it, before one has come from it."""
+    follows: tuple[str, ...] = ()
+    """Subjects that it is subscribed to without asking."""
     notices: bool = False
     """It is told that its orders are kept, by an alert."""
     place: str = ""
@@ -85,12 +92,21 @@ class Relay:
     max_waiting: int = 10_000
     """Orders of one recipient."""
     insecure: bool = False
-    """Frames of the paper also beyond this host, without TLS."""
+    """Also beyond this host without TLS."""
+    keys: Path | None = None
+    """The folder of keys; None: nobody is known by a certificate."""
+    revoked: frozenset[int] = frozenset()
+    """Serial numbers of certificates that are refused."""
     form: Form = FORM
     checksum: str = "auto"
     agents: tuple[Agent, ...] = ()
     subjects: tuple[Subject, ...] = ()
     rules: RuleTable = NO_RULES
+
+    @property
+    def gives_up_after(self) -> float:
+        """T2·(N2+1): seconds after which a source is told that its order has no receipt."""
+        return self.t2 * (self.n2 + 1)
 
     @property
     def addressees(self) -> tuple[Agent | Subject, ...]:
@@ -139,6 +155,10 @@ def _dial(value: Any) -> str:
     return str(value)
 
 
+def _peer(value: Any) -> str:
+    return str(parse_name(values.text(value)))
+
+
 def _charset(value: Any) -> str:
     try:
         "".encode(values.text(value))
@@ -164,6 +184,7 @@ RELAY: Final = Declaration(
         Setting("n2", _within(0, 1000), "NUMBER"),
         Setting("max_waiting", values.count, "NUMBER"),
         Setting("insecure", values.flag, ""),
+        *KEYS,
         Setting("header", _within(0, 255), "BYTE"),
         Setting("order", _byte, "LETTER"),
         Setting("answer", _byte, "LETTER"),
@@ -179,6 +200,7 @@ AGENT: Final = Declaration(
         Setting("address", _address, "ADDRESS"),
         Setting("from", values.address, "ADDRESS"),
         Setting("uid", values.number((1 << 32) - 2, "users"), "NUMBER"),
+        Setting("peer", _peer, "NAME"),
         Setting("dial", _dial, "HOST:PORT"),
         Setting("absent", _one_of(ABSENT), "WHAT"),
         Setting("on_failure", _one_of(ON_FAILURE), "WHAT"),
@@ -186,6 +208,7 @@ AGENT: Final = Declaration(
         Setting("window", _within(1, _WINDOW_MOST), "NUMBER"),
         Setting("charset", _charset, "CHARSET"),
         Setting("checksum", _one_of(SUMS), "FORM"),
+        Setting("follows", values.texts, "SUBJECT"),
         Setting("notices", values.flag, ""),
     ),
     "agent",
@@ -209,15 +232,19 @@ def read_relay(path: Path) -> Relay:
 def relay_of(file: SettingsFile) -> Relay:
     """The same of a file that was read."""
     path = file.path
-    rules = read_tables(file, only=("allow",)).get("allow", RuleTable(source=str(path)))
+    tables = read_tables(file, only=("link", "allow"))
+    rules, link = tables.get("allow", RuleTable(source=str(path))), tables.get("link", NO_LINK)
     given = file.values.get("relay", {})
     if not isinstance(given, dict):
         raise SettingsError(f"{file.place('relay')}: relay must be a table, [relay]")
     checked = RELAY.check(cast("dict[str, Any]", given), lambda key: file.place(key, "relay"))
     form = Form(**{name: checked.pop(name) for name in _OF_FORM if name in checked})
-    _check_form(form, file)
     if "listen" in checked:
         checked["listen"] = tuple(_from_folder(one, path.parent) for one in checked["listen"])
+    if "keys" in checked:
+        checked["keys"] = path.parent / checked["keys"]
+    checked = {"keys": link.keys, "revoked": link.revoked} | checked
+    _check_form(form, file, has_keys=checked["keys"] is not None)
     made = Relay(**checked, form=form, agents=_agents(file), subjects=_subjects(file), rules=rules)
     _check_names(made, file)
     _check_places(made, file)
@@ -229,9 +256,11 @@ def _from_folder(place: str, folder: Path) -> str:
     return f"{UNIX}{(folder / place.removeprefix(UNIX)).absolute()}" if place.startswith(UNIX) else place
 
 
-def _check_form(form: Form, file: SettingsFile) -> None:
+def _check_form(form: Form, file: SettingsFile, *, has_keys: bool) -> None:
     if form.header == END:
         raise SettingsError(f"{file.place('header', 'relay')}: header is 0x0A, which ends frames")
+    if form.header == TLS_BEGINS and has_keys:
+        raise SettingsError(f"{file.place('header', 'relay')}: header is 22, with which TLS begins, and there are keys")
     if form.order == form.answer:
         raise SettingsError(f"{file.place('answer', 'relay')}: order and answer are both {form.order.decode()!r}")
 
@@ -255,11 +284,12 @@ def _agents(file: SettingsFile) -> tuple[Agent, ...]:
         except FrameError as error:
             raise SettingsError(f'{place}: agent {entry["name"]} needs an address = "…" of its own: {error}') from None
         entry["origin"] = entry.pop("from", "")
-        known = [key for key in ("origin", "uid", "dial") if entry.get(key) not in ("", None)]
+        known = [key for key in ("origin", "uid", "peer", "dial") if entry.get(key) not in ("", None)]
         if not known:
             raise SettingsError(
                 f"{place}: nothing says which connections are of agent {entry['name']}; it needs from, the address "
-                "that they come from, or uid, its user at a Unix socket, or dial, where the relay connects to it"
+                "that they come from, or uid, its user at a Unix socket, or peer, its name in its certificate, or "
+                "dial, where the relay connects to it"
             )
         found.append(Agent(**entry, place=place))
     return tuple(found)
@@ -296,29 +326,34 @@ def _check_names(relay: Relay, file: SettingsFile) -> None:
 
 
 def _check_places(relay: Relay, file: SettingsFile) -> None:
-    """A plain sum protects nothing: frames of the paper stay on this host. Raises SettingsError."""
+    """Without TLS nothing is protected, so it stays on this host. Raises SettingsError."""
+    if unknown := [one for one in relay.agents if one.peer and relay.keys is None]:
+        raise SettingsError(
+            f"{unknown[0].place}: peer: {unknown[0].peer} is known by a certificate, and this relay has no keys: make "
+            'some (rtmw node keys) and name them, keys = "keys" in [relay]'
+        )
     if relay.insecure:
         return
     beyond = [
         (file.place("listen", "relay"), f"listen: {one}")
         for one in relay.listen
-        if not one.startswith(UNIX) and not is_loopback(place_to_listen(one)[0])
+        if relay.keys is None and not one.startswith(UNIX) and not is_loopback(place_to_listen(one)[0])
     ]
     beyond += [
         (one.place, f"dial: {one.dial}") for one in relay.agents
-        if one.dial and not is_loopback(place_to_reach(one.dial)[0])
+        if one.dial and not one.peer and not is_loopback(place_to_reach(one.dial)[0])
     ]  # fmt: skip
     for place, what in beyond:
         raise SettingsError(
-            f"{place}: {what} is not on loopback, and a frame of the paper has a plain sum against mistakes alone: "
-            "anybody on the way could read and change orders. Say insecure = true in [relay] if all of them may"
+            f"{place}: {what} is not on loopback, and without TLS anybody on the way could read and change orders: "
+            "name keys in [relay], and of an agent that is dialled its peer; or say insecure = true if all of them may"
         )
 
 
 def advice(relay: Relay) -> Mapping[str, str]:
     """What is not forbidden, and is most likely not meant: each with what to do."""
     found = dict[str, str]()
-    ours, theirs = relay.t1 * (relay.n1 + 1), relay.t2 * (relay.n2 + 1)
+    ours, theirs = relay.t1 * (relay.n1 + 1), relay.gives_up_after
     if ours <= theirs:
         found[f"an agent gives up after T1·(N1+1) = {ours:g} s, and the server after T2·(N2+1) = {theirs:g} s"] = (
             "the first must be longer, and by more than a round trip: else a sender acts otherwise while its order may "

@@ -12,11 +12,14 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from rtmw.relay import rows as r
-from rtmw.relay.frame import checksums, rests, total_of
-from rtmw.relay.rows import Row
+from rtmw.relay.frame import SUM, checksums, rests, total_of
+from rtmw.relay.rows import SUM_AT, Row
 
 KNOWN_LEAST: Final = 65_536
 """Orders of which the outcome is known."""
+UNSUMMED: Final = bytes(SUM)
+"""In place of a checksum: the frame came by the second format."""
+NO_SUM: Final = -1
 
 
 class Id(NamedTuple):
@@ -66,6 +69,8 @@ class Order:
     at: int = 0
     """When it was stored: wall time in nanoseconds."""
     lifetime: float = 0.0
+    size: int = 0
+    """Bytes of its body."""
     total: int = 0
     """The sum of the bytes of its frame but for header and checksum."""
     told: bool = False
@@ -74,6 +79,16 @@ class Order:
     legs: dict[str, Leg] = field(default_factory=dict[str, Leg])
     position: int = -1
     """Of its STORED row in the log."""
+
+    @property
+    def checksum(self) -> bytes:
+        """As it came."""
+        return self.head[SUM_AT : SUM_AT + SUM]
+
+    def has(self, checksum: bytes, header: int) -> bool:
+        """May an answer with this checksum be to this order?"""
+        is_unsummed = checksum == UNSUMMED == self.checksum
+        return is_unsummed or checksum in checksums(self.total + header)
 
     @property
     def is_open(self) -> bool:
@@ -122,6 +137,10 @@ class State:
         """Agents, and names of streams, to which operators let nothing go."""
         self.numbers: dict[int, Order] = {}
         """Those of `known` that were stored, by their numbers."""
+        self.highest: dict[str, bytes] = {}
+        """By source: the highest stamp of an order that was stored by its stamp alone."""
+        self.forgotten: dict[str, bytes] = {}
+        """By source: the highest such stamp whose outcome is no longer known."""
         self._answered: dict[tuple[str, str, bytes, int], list[Order]] = {}
         """Known orders by recipient, source, stamp, and sum modulo 1000: so a receipt names them."""
         self._most, self._horizon_ns = known, round(horizon * 1e9)
@@ -131,9 +150,9 @@ class State:
 
     def named(self, recipient: str, source: str, stamp: bytes, checksum: bytes, header: int) -> list[Order]:
         """The orders that a receipt of a recipient may be for, the open ones first: it has stamp and sum alone."""
-        keys = [(recipient, source, stamp, rest) for rest in rests(checksum, header)]
-        known = [one for key in keys for one in self._answered.get(key, ())]
-        found = [one for one in known if one.legs[recipient].tries and checksum in checksums(one.total + header)]
+        rests_of = (NO_SUM,) if checksum == UNSUMMED else rests(checksum, header)
+        known = [one for rest in rests_of for one in self._answered.get((recipient, source, stamp, rest), ())]
+        found = [one for one in known if one.legs[recipient].tries and one.has(checksum, header)]
         return sorted(found, key=lambda order: (bool(order.legs[recipient].end), order.number))
 
     def apply(self, row: Row, position: int = -1) -> None:
@@ -177,7 +196,7 @@ class State:
         found = Order(row.order, id, row.source, row.destination, row.head, row.digest)
         found.priority, found.at, found.lifetime = row.priority, row.at, row.lifetime
         found.refused, found.told = row.cause if row.kind == r.REFUSED else "", row.told
-        found.total = total_of(frame)
+        found.size, found.total = len(row.body), total_of(frame)
         return found
 
     def _store(self, row: Row, position: int) -> None:
@@ -190,7 +209,10 @@ class State:
             self.open[order.number] = order
         for leg in order.legs.values():
             self.queue(leg.recipient).add(leg)
-            self._answered.setdefault(_answer_key(leg), []).append(order)
+            for key in _answer_keys(leg):
+                self._answered.setdefault(key, []).append(order)
+        if not row.by_content:
+            self.highest[row.source] = max(order.id.stamp, self.highest.get(row.source, b""))
 
     def _leg(self, row: Row) -> Leg | None:
         """None: the record does not have the order, for it was salvaged."""
@@ -220,17 +242,20 @@ class State:
 
     def _forget(self, order: Order) -> None:
         del self.known[order.id]
-        self.numbers.pop(order.number, None)
-        for leg in order.legs.values():
-            key = _answer_key(leg)
+        if self.numbers.pop(order.number, None) is not None and not order.id.digest:
+            self.forgotten[order.source] = max(order.id.stamp, self.forgotten.get(order.source, b""))
+        for key in (key for leg in order.legs.values() for key in _answer_keys(leg)):
             left = self._answered.pop(key)
             left.remove(order)
             if left:
                 self._answered[key] = left
 
 
-def _answer_key(leg: Leg) -> tuple[str, str, bytes, int]:
-    return leg.recipient, leg.order.source, leg.order.id.stamp, leg.order.total % 1000
+def _answer_keys(leg: Leg) -> list[tuple[str, str, bytes, int]]:
+    """By the sum that its recipient sees, and where it came without one, by none."""
+    order = leg.order
+    rests_of = (order.total % 1000, NO_SUM) if order.checksum == UNSUMMED else (order.total % 1000,)
+    return [(leg.recipient, order.source, order.id.stamp, rest) for rest in rests_of]
 
 
 def stream_name(stream: Stream) -> str:

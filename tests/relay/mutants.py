@@ -16,14 +16,16 @@ WORLDS: Final = 400
 
 MUTANTS: Final = {
     "an order that comes again is known": Mutant(
-        "machine", "        known = self.state.known.get(id)\n", "        known = None\n"
+        "machine",
+        'known = self.state.known.get(Id(agent.name, frame.stamp, digest if by_content else b""))',
+        "known = None",
     ),
     "an order that comes again gets its answer again": Mutant(
         "machine",
         "        if known is not None:\n            self._answer(known)\n",
         "        if known is not None:\n            pass\n",
     ),
-    "content tells orders of one stamp apart": Mutant("machine", 'digest if agent.id == "content" else b""', 'b""'),
+    "content tells orders of one stamp apart": Mutant("machine", 'digest if by_content else b""', 'b""'),
     "the rules are asked": Mutant("machine", "if judged.why or judged.to is None:", "if judged.to is None:"),
     "what was sent is not called undelivered": Mutant("machine", "r.UNCONFIRMED if leg.tries else unsent", "unsent"),
     "an order ends after N2 tries": Mutant("machine", "if leg.attempt > relay.n2:", "if leg.attempt > 99:"),

@@ -10,11 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import rtmw
 from rtmw.relay import Frame, Row, Splitter
+from rtmw.relay.frame import address_of
+from rtmw.relay.own import MAGIC, SIZE_OF_WELCOME, Hello, Kind, OwnSplitter, Packet, Welcome, encode
 
 PATIENCE: Final = 60.0
 """Seconds after which a test has failed; nothing is judged by them."""
@@ -53,7 +56,7 @@ order = ["AODB/I"]
 """
 ALONE: Final = SETTINGS.replace('from = "127.0.0.1"', "uid = UID", 2).replace("UID", str(os.getuid()))
 """Whoever connects from 127.0.0.1 is KEEP; AODB and GATE are at the Unix socket."""
-OPENED: Final[list[Peer]] = []
+OPENED: Final[list[Peer | OwnPeer]] = []
 """By the test that runs."""
 _STAMPS: Final = itertools.count(time.time_ns())
 
@@ -168,6 +171,69 @@ class Peer:
             return next(self.frames(), None) is None
         except OSError:
             return True
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class OwnPeer:
+    """The connection of an agent of this package, by hand."""
+
+    def __init__(self, to: Relay | socket.socket, address: str, *, hello: Hello | None = None) -> None:
+        self.address = address_of(address)
+        self.socket = to if isinstance(to, socket.socket) else socket.create_connection(("127.0.0.1", to.port))
+        self.socket.settimeout(PATIENCE)
+        OPENED.append(self)
+        self.hello = hello or Hello(self.address, 10.0, 3)
+        self.socket.sendall(self.hello.encode())
+        raw = b""
+        while len(raw) < SIZE_OF_WELCOME and (data := self.socket.recv(SIZE_OF_WELCOME - len(raw))):
+            raw += data
+            if not raw.startswith(MAGIC[: len(raw)]):
+                break
+        self.refused, self._packets = "", list[Packet]()
+        if raw.startswith(MAGIC):
+            self.welcome = Welcome.decode(raw)
+            self._splitter = OwnSplitter(self.welcome.longest, self.welcome.crc)
+        else:
+            self._splitter = OwnSplitter()
+            self._packets = self._splitter.feed(raw)
+            self.refused = self.take().frame.body.decode()
+
+    def send(self, packet: Packet) -> Packet:
+        self.socket.sendall(encode(packet, self.welcome.crc))
+        return packet
+
+    def made(self, kind: Kind, to: str, data: bytes = b"") -> Packet:
+        return Packet(kind, Frame(self.address, address_of(to), stamp(), b"O", b"I", data))
+
+    def order(self, to: str, data: bytes, priority: int | None = None, lifetime: float = 0.0) -> Packet:
+        return self.send(self.made(Kind.ORDER, to, data)._replace(priority=priority, lifetime=lifetime))
+
+    def confirm(self, packet: Packet) -> None:
+        receipt = packet.frame.receipt(stamp())
+        self.send(Packet(Kind.RECEIPT, replace(receipt, source=self.address)))
+
+    def take(self) -> Packet:
+        while not self._packets:
+            data = self.socket.recv(65536)
+            if not data:
+                raise EOFError
+            self._packets += self._splitter.feed(data)
+        return self._packets.pop(0)
+
+    def said(self) -> tuple[Kind, str]:
+        """The kind and the words of what comes next."""
+        packet = self.take()
+        return packet.kind, packet.frame.body.decode()
+
+    def is_closed(self) -> bool:
+        """Waits for that."""
+        try:
+            self.take()
+        except (OSError, EOFError):
+            return True
+        return False
 
     def close(self) -> None:
         self.socket.close()

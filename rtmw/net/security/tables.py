@@ -214,12 +214,12 @@ def _over_tcp(check: Callable[[Any], tuple[str, ...]]) -> Callable[[Any], tuple[
     return checked
 
 
-_KEYS: Final = (Setting("keys", _keys, "FOLDER"), Setting("revoked", _revoked, "SERIAL"))
+KEYS: Final = (Setting("keys", _keys, "FOLDER"), Setting("revoked", _revoked, "SERIAL"))
 _INSECURE: Final = Setting("insecure", values.flag, "")
 _LEASE: Final = Setting("lease", values.seconds(0.1, 3600), "SECONDS")
 LINK: Final = Declaration(
     (
-        *_KEYS,
+        *KEYS,
         Setting("connect", _connect, "HOST:PORT"),
         Setting("listen", _listen, "ADDRESS:PORT"),
         _INSECURE,
@@ -235,7 +235,7 @@ LINK: Final = Declaration(
 )
 TRANSFER: Final = Declaration(
     (
-        *_KEYS,
+        *KEYS,
         Setting("connect", _over_tcp(_connect), "HOST:PORT"),
         Setting("listen", _over_tcp(_listen), "ADDRESS:PORT"),
         _INSECURE,

@@ -1,0 +1,255 @@
+"""Connections of a relay: both frames on the same ports, and who is at the other end (R6, R10)."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from rtmw.relay import Frame
+from rtmw.relay.own import LONGEST_DATA, Hello, Kind, encode
+from tests.relay.servers import ALONE, PATIENCE, SETTINGS, OwnPeer, Peer, Relay, stamp
+
+RULED = SETTINGS.replace("deny =", 'max_priority = 5\npriority = 2\nlifetime = "300ms"\ndeny =')
+
+
+@pytest.fixture
+def relay(tmp_path: Path) -> Iterator[Relay]:
+    made = Relay(tmp_path)
+    made.start()
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def ruled(tmp_path: Path) -> Iterator[Relay]:
+    made = Relay(tmp_path, RULED)
+    made.start()
+    yield made
+    made.kill()
+
+
+def known(peer: Peer) -> Peer:
+    """Its frames have come to the relay."""
+    peer.order("NONE", b"x")
+    peer.take()
+    return peer
+
+
+def test_agents_of_both_frames_give_each_other_orders_on_the_same_port(relay: Relay) -> None:
+    own, paper = OwnPeer(relay, "AODB"), known(Peer(relay, "GATE"))
+    sent = own.order("GATE", b"gate 12").frame
+    came = paper.take()
+    assert (came.source, came.stamp, came.data) == (sent.source, sent.stamp, sent.data)
+    paper.confirm(came)
+    receipt = own.take()
+    assert (receipt.kind, receipt.frame.answers) == (Kind.RECEIPT, (sent.stamp, bytes(3)))
+    order = paper.order("AODB", b"thanks")
+    taken = own.take()
+    assert (taken.kind, taken.frame.data, taken.frame.checksum) == (Kind.ORDER, b"thanks", order.checksum)
+    own.confirm(taken)
+    assert paper.take().answers == (order.stamp, order.checksum)
+
+
+def test_data_of_any_bytes_up_to_a_mebibyte_goes_between_agents_of_this_package(relay: Relay) -> None:
+    own, keep = OwnPeer(relay, "AODB"), OwnPeer(relay, "KEEP")
+    for data in (bytes(range(256)) * 4096, b"", b"\n"):
+        own.order("KEEP", data)
+        came = keep.take()
+        assert came.frame.data == data
+        keep.confirm(came)
+        assert own.take().kind is Kind.RECEIPT
+    assert own.welcome.longest == LONGEST_DATA
+
+
+def test_many_large_orders_wait_for_room_and_none_is_lost(tmp_path: Path) -> None:
+    relay = Relay(tmp_path, SETTINGS.replace("200ms", "20s"))
+    relay.start()
+    own, keep = OwnPeer(relay, "AODB"), OwnPeer(relay, "KEEP")
+    sent = [own.order("KEEP" if number % 2 else "ALL", bytes((number,)) * LONGEST_DATA) for number in range(6)]
+    seen = dict[bytes, int]()
+    while len(seen) < len(sent):
+        came = keep.take()
+        seen[came.frame.stamp] = len(came.frame.data)
+        keep.confirm(came)
+    relay.kill()
+    assert seen == {one.frame.stamp: LONGEST_DATA for one in sent}
+
+
+def test_a_line_feed_for_an_agent_with_frames_of_the_paper_is_refused_in_words(relay: Relay) -> None:
+    own = OwnPeer(relay, "AODB")
+    known(Peer(relay, "GATE"))
+    own.order("GATE", b"a\nb")
+    kind, words = own.said()
+    assert (kind, words.partition(": ")[0]) == (Kind.ALERT, "GATE takes frames of the paper alone")
+    assert "line feed (0x0A) at byte 1" in words
+    own.order("GATE", bytes(65536))
+    assert "the longest has 65536" in own.said()[1]
+
+
+def test_an_order_that_fits_no_frame_of_a_recipient_that_comes_later_is_undelivered(relay: Relay) -> None:
+    own = OwnPeer(relay, "AODB")
+    own.order("KEEP", b"a\nb")
+    assert own.said()[0] is Kind.NOTICE
+    keep = Peer(relay, "KEEP")
+    kind, words = own.said()
+    assert kind is Kind.ALERT
+    assert words.startswith("KEEP: UNDELIVERED, data has a line feed")
+    own.order("KEEP", b"c")
+    assert keep.take().data == b"c"
+
+
+def test_priority_and_lifetime_of_a_frame_hold_within_the_ceilings_of_its_rule(ruled: Relay) -> None:
+    own, keep = OwnPeer(ruled, "AODB"), OwnPeer(ruled, "KEEP")
+    for asked, given in ((None, 2), (5, 5), (0, 0)):
+        own.order("KEEP", b"x", asked)
+        came = keep.take()
+        assert came.priority == given
+        keep.confirm(came)
+        own.take()
+    own.order("KEEP", b"x", 6)
+    assert own.said() == (Kind.ALERT, "priority 6 is above 5, which the rule allows")
+    for asked, given in ((0.2, 0.2), (60.0, 0.3)):
+        own.order("KEEP", b"x", lifetime=asked)
+        came = keep.take()
+        assert came.lifetime == given
+        keep.confirm(came)
+        own.take()
+
+
+def test_an_order_that_is_kept_is_told_by_a_notice_and_again_to_who_asks_again(relay: Relay) -> None:
+    own = OwnPeer(relay, "AODB")
+    sent = own.order("KEEP", b"x")
+    assert own.said() == (Kind.NOTICE, "kept for KEEP")
+    own = OwnPeer(relay, "AODB")
+    own.send(sent)
+    assert own.said() == (Kind.NOTICE, "kept for KEEP")
+    keep = OwnPeer(relay, "KEEP")
+    keep.confirm(keep.take())
+    assert own.take().kind is Kind.RECEIPT
+
+
+def test_the_welcome_has_the_times_of_the_relay_and_the_highest_stamp_that_was_stored(relay: Relay) -> None:
+    own = OwnPeer(relay, "AODB")
+    assert (own.welcome.t2, own.welcome.n2, own.welcome.highest) == (0.2, 2, b"")
+    first = own.order("KEEP", b"x")
+    own.take()
+    own.order("NONE", b"x")
+    own.take()
+    relay.kill()
+    relay.start()
+    assert OwnPeer(relay, "AODB").welcome.highest == first.frame.stamp
+
+
+def test_an_agent_that_would_give_up_before_the_relay_is_an_alarm(relay: Relay) -> None:
+    OwnPeer(relay, "AODB", hello=Hello(b"AODB", 0.15, 3))
+    OwnPeer(relay, "GATE", hello=Hello(b"GATE", 0.151, 3))
+    relay.end()
+    (alarm,) = [row for row in relay.rows() if row.kind == "ALARM"]
+    assert alarm.source == "AODB"
+    assert "T1·(N1+1) = 0.6 s, and the relay after T2·(N2+1) = 0.6 s" in alarm.cause
+
+
+def test_a_ping_is_answered(relay: Relay) -> None:
+    own = OwnPeer(relay, "AODB")
+    sent = own.send(own.made(Kind.PING, "AODB", b"17"))
+    assert own.take() == sent._replace(kind=Kind.PONG)
+
+
+def test_frames_have_a_crc_both_ways_where_the_agent_asks_for_one(relay: Relay) -> None:
+    own = OwnPeer(relay, "AODB", hello=Hello(b"AODB", 10.0, 3, crc=True))
+    assert own.welcome.crc
+    own.order("NONE", b"x")
+    assert own.said()[1] == "there is no address NONE"
+    raw = encode(own.made(Kind.ORDER, "NONE", b"x"), crc=True)
+    own.socket.sendall(raw[:-5] + b"y" + raw[-4:])
+    assert own.said() == (Kind.ALERT, "a frame with a wrong CRC: it was changed on its way")
+    assert own.is_closed()
+
+
+def test_another_version_kind_or_address_is_told_in_words_and_closed(relay: Relay) -> None:
+    class Later(Hello):
+        def encode(self) -> bytes:
+            return super().encode()[:8] + b"\x07" + super().encode()[9:]
+
+    assert OwnPeer(relay, "AODB", hello=Later(b"AODB", 1.0, 3)).refused.startswith("a hello of version 7")
+    nobody = OwnPeer(relay, "EWR")
+    assert nobody.refused == "its hello is of EWR, who is not there"
+    assert nobody.is_closed()
+    own = OwnPeer(relay, "AODB")
+    raw = encode(own.made(Kind.ORDER, "NONE", b"x"))
+    own.socket.sendall(raw[:4] + b"\x63" + raw[5:])
+    assert own.said() == (Kind.ALERT, "a frame of kind 99 with 0 behind it; this side knows kinds 1 to 9, with 0")
+    assert own.is_closed()
+
+
+def test_answers_with_content_go_between_both_frames(relay: Relay) -> None:
+    own, keep = OwnPeer(relay, "AODB"), known(Peer(relay, "KEEP"))
+    sent = own.order("KEEP", b"where?").frame
+    came = keep.take()
+    keep.send(Frame("KEEP", "AODB", stamp(), "A", "U", came.stamp + came.checksum + b"at gate 12"))
+    seen = {packet.kind: packet for packet in (own.take(), own.take())}
+    assert seen[Kind.RECEIPT].frame.answers == (sent.stamp, bytes(3))
+    answer = seen[Kind.ANSWER]
+    assert (answer.frame.answers[0], answer.frame.body) == (sent.stamp, b"at gate 12")
+    own.confirm(answer)
+    assert keep.take().body == b""
+    order = keep.order("AODB", b"and you?")
+    came_back = own.take().frame
+    body = came_back.stamp + came_back.checksum + b"here"
+    own.send(own.made(Kind.ANSWER, "KEEP", body))
+    assert {one.body for one in (keep.take(), keep.take())} == {b"", b"here"}
+    assert order.checksum == came_back.checksum
+
+
+def test_a_silent_agent_with_a_place_of_its_own_takes_frames_of_the_paper(tmp_path: Path) -> None:
+    relay = Relay(tmp_path, ALONE)
+    relay.start()
+    try:
+        keep = Peer(relay, "KEEP", introduced=False)
+        own = OwnPeer(relay.unix(), "AODB")
+        own.order("KEEP", b"x")
+        assert keep.take().data == b"x"
+    finally:
+        relay.kill()
+
+
+def test_a_hello_says_who_is_at_a_place_of_one_before_anything_is_sent(tmp_path: Path) -> None:
+    relay = Relay(tmp_path, ALONE)
+    relay.start()
+    try:
+        own = OwnPeer(relay.unix(), "AODB")
+        own.order("KEEP", b"a\nb")
+        own.take()
+        keep = OwnPeer(relay, "KEEP")
+        assert keep.take().frame.data == b"a\nb"
+    finally:
+        relay.kill()
+
+
+def test_a_relay_that_dials_hears_the_hello_of_an_agent_of_this_package(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(PATIENCE)
+        place = f"127.0.0.1:{listening.getsockname()[1]}"
+        text = SETTINGS.replace('name = "KEEP"\nfrom = "127.0.0.1"', f'name = "KEEP"\ndial = "{place}"')
+        relay = Relay(tmp_path, text)
+        relay.start()
+        try:
+            OwnPeer(relay, "AODB").order("KEEP", b"a\nb")
+            keep = OwnPeer(listening.accept()[0], "KEEP")
+            assert keep.take().frame.data == b"a\nb"
+        finally:
+            relay.kill()
+
+
+def test_an_agent_with_frames_of_its_own_that_reads_nothing_is_ended(relay: Relay) -> None:
+    own = OwnPeer(relay, "AODB")
+    raw = encode(own.made(Kind.PING, "NONE", bytes(LONGEST_DATA)))
+    own.socket.settimeout(0.2)
+    with suppress(OSError):
+        for _ in range(100):
+            own.socket.sendall(raw)
+    relay.until("it does not read what is sent to it")
