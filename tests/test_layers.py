@@ -57,7 +57,7 @@ LAYERS = (
         "rtmw.log_syncing",
     ),
     ("rtmw",),  # rtmw/__init__.py: what users import, and services too
-    ("rtmw.net.security", "rtmw.net.session", "rtmw.net.service"),
+    ("rtmw.net.security", "rtmw.net.session", "rtmw.net.service", "rtmw.control"),
     ("rtmw.net", "rtmw.recorder", "rtmw.player", "rtmw.transfer", "rtmw.relay"),
     ("rtmw.spark",),
     ("rtmw.cli", "rtmw.demo", "rtmw.pytest_plugin", "rtmw.__main__"),

@@ -1,0 +1,153 @@
+"""A control store in a file that is damaged, locked, of somebody else, or not to be had: answers, and what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rtmw.control.sqlite import SqliteStore
+from rtmw.control.store import Outcome, Value
+from tests.control.writer import LOG
+
+TURNED = 60
+FAILS = 0.3
+"""Seconds for a request that is to fail."""
+
+
+def run(path: Path, play: Callable[[SqliteStore], Awaitable[None]], timeout: float = 10.0) -> None:
+    async def opened() -> None:
+        store = SqliteStore(path, timeout)
+        try:
+            await play(store)
+        finally:
+            store.close()
+
+    asyncio.run(opened())
+
+
+def filled(path: Path) -> Value:
+    """With one value, which stands in the file and in no log beside it."""
+    value = Value(1, b"the state of the log", {0: b"x" * 5000, 5000: b"y" * 100})
+
+    async def play(store: SqliteStore) -> None:
+        assert (await store.change(LOG, 0, value.state, value.slices)).outcome is Outcome.APPLIED
+
+    run(path, play)
+    return value
+
+
+async def gives_no_answer(store: SqliteStore, words: str) -> None:
+    assert await store.read(LOG, slices=True) is None
+    assert words in store.fault, store.fault
+    assert str(store.where) in store.fault
+    assert (await store.change(LOG, 1, b"another", {})).outcome is Outcome.UNKNOWN
+    assert words in store.fault, store.fault
+
+
+def test_a_file_that_is_no_database_is_an_answer_that_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "control.db"
+    path.write_bytes(b"not what it should be" * 100)
+    run(path, lambda store: gives_no_answer(store, "restore the file from a copy"))
+    assert path.read_bytes() == b"not what it should be" * 100
+
+
+def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "control.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE value (theirs TEXT)")
+        other.commit()
+    run(path, lambda store: gives_no_answer(store, "name another file as [control] store"))
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT name FROM sqlite_schema").fetchall() == [("value",)]
+
+
+def test_a_folder_that_is_missing_is_named_and_once_it_is_there_the_store_works(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "control.db"
+
+    async def play(store: SqliteStore) -> None:
+        await gives_no_answer(store, "its folder has to be there")
+        path.parent.mkdir()
+        assert await store.read(LOG) == Value()
+        assert store.fault == ""
+
+    run(path, play)
+
+
+def test_a_place_that_cannot_be_written_is_an_answer(tmp_path: Path) -> None:
+    """A folder in the place of the file, since root may write everywhere."""
+    (tmp_path / "control.db").mkdir()
+    run(tmp_path / "control.db", lambda store: gives_no_answer(store, "must be able to write to both"))
+
+
+def test_a_file_that_another_process_has_locked_is_an_answer_and_the_change_is_not_made(tmp_path: Path) -> None:
+    path = tmp_path / "control.db"
+    value = filled(path)
+
+    async def play(store: SqliteStore) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert (await store.change(LOG, 1, b"another", {})).outcome is Outcome.UNKNOWN
+            assert f"fuser {path}" in store.fault
+            assert await store.read(LOG, slices=True) == value  # readers are not locked out
+        assert await store.read(LOG, slices=True) == value
+        assert (await store.change(LOG, 1, b"another", {})).outcome is Outcome.APPLIED
+
+    run(path, play, FAILS)
+
+
+def test_a_change_that_came_too_late_for_its_caller_is_shown_by_the_next_read(tmp_path: Path) -> None:
+    path = tmp_path / "control.db"
+    filled(path)
+
+    async def play(store: SqliteStore) -> None:
+        assert await store.read(LOG)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            store.timeout = 1e-3  # the caller goes, and its thread still waits for the lock
+            assert (await store.change(LOG, 1, b"late", {})).outcome is Outcome.UNKNOWN
+            store.timeout = 10.0
+        assert await store.read(LOG) == (2, b"late", {})
+
+    run(path, play)
+
+
+def test_a_file_that_was_replaced_is_opened_anew(tmp_path: Path) -> None:
+    path, copy = tmp_path / "control.db", tmp_path / "copy.db"
+    filled(path)
+    filled(copy)
+
+    async def play(store: SqliteStore) -> None:
+        assert (await store.change(LOG, 1, b"two", {})).version == 2
+        copy.rename(path)
+        for left in ("-wal", "-shm"):
+            path.with_name(path.name + left).unlink(missing_ok=True)
+        found = await store.read(LOG)
+        assert found is not None, store.fault
+        assert found.version == 1
+
+    run(path, play)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_byte_that_rots_is_an_answer_or_harmless_and_never_another_value(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "control.db"
+    value, chosen = filled(path), random.Random(seed)
+    sound = path.read_bytes()
+
+    async def play(store: SqliteStore) -> None:
+        found = await store.read(LOG, slices=True)
+        assert found in (value, None)
+
+    for _ in range(TURNED):
+        turned = bytearray(sound)
+        turned[chosen.randrange(len(turned))] ^= 1 << chosen.randrange(8)
+        path.write_bytes(turned)
+        for left in ("-wal", "-shm"):
+            path.with_name(path.name + left).unlink(missing_ok=True)
+        run(path, play)
