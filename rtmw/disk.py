@@ -78,7 +78,7 @@ class Disk:
 
     # ---- built on these ----
 
-    def write_all(self, descriptor: int, parts: Sequence[bytes | memoryview], position: int) -> None:
+    def write_all(self, descriptor: int, parts: Sequence[bytes | bytearray | memoryview], position: int) -> None:
         """The parts, one behind the other, from this position on. After an error some of it may be written."""
         left = [memoryview(part).cast("B") for part in parts if len(part)]
         try:
@@ -94,7 +94,7 @@ class Disk:
             for part in left:
                 part.release()
 
-    def write_new(self, name: str, folder: int, data: bytes, mode: int = 0o666) -> None:
+    def write_new(self, name: str, folder: int, data: bytes | bytearray, mode: int = 0o666) -> None:
         """A new file, durable with its name when this returns; nothing remains after an error. FileExistsError."""
         descriptor = self.create(name, folder, os.O_WRONLY | os.O_EXCL, mode)
         try:
@@ -109,7 +109,7 @@ class Disk:
                 self.remove(name, folder)
             raise
 
-    def replace(self, path: Path, data: bytes, mode: int = 0o666) -> None:
+    def replace(self, path: Path, data: bytes | bytearray, mode: int = 0o666) -> None:
         """The file has this content, or after an error the one before; durable when this returns."""
         folder, temporary = os.open(path.parent, _FOLDER), f".{path.name}.{os.getpid()}.partial"
         try:

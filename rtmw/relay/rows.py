@@ -17,6 +17,9 @@ A row says what was decided, and `State.apply` is the only code that changes the
 | HELD | orders of a source to a destination wait behind one that this recipient has not confirmed | recipient |
 | ALARM | what people should look at | cause |
 | ACT | an operator has done something: `hold GATE`, `drop 7` | cause, uid; and the order that comes of it has both |
+| CHECKPOINT | a checkpoint was begun here | digest: what the checkpoint names it by |
+| SIGNER | seals from here on are verified by this certificate | version: its fingerprint; body: the certificate, DER |
+| SEAL | rows up to a position are sealed | digest, and body: position and signature; see seals.py |
 """
 
 from __future__ import annotations
@@ -45,6 +48,9 @@ HEAD_ROW: Final = HEAD - 1
 """Bytes of the head of a frame without its header."""
 SUM_AT: Final = 2 * ADDRESS + STAMP
 """Where the checksum stands in it."""
+CHECKPOINT: Final = "CHECKPOINT"
+SIGNER: Final = "SIGNER"
+SEAL: Final = "SEAL"
 ENDS: Final = frozenset({DELIVERED, UNDELIVERED, UNCONFIRMED, EXPIRED})
 """Of an order, for one recipient."""
 
@@ -97,6 +103,10 @@ def head_of(frame: Frame) -> bytes:
     return b"".join(
         (frame.source, frame.destination, frame.stamp, frame.checksum.rjust(SUM, b"\0"), frame.type, frame.command)
     )
+
+
+def stamp_of(head: bytes) -> bytes:
+    return head[2 * ADDRESS : SUM_AT]
 
 
 def frame_of(head: bytes, body: bytes) -> Frame:

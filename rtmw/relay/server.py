@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import rtmw
 from rtmw.addresses import is_loopback
 from rtmw.clock import CLOCK
 from rtmw.daemon_log import BOUNDED
@@ -49,7 +50,7 @@ from rtmw.relay.own import Hello, Kind, Packet, kind_of
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Relay
-from rtmw.relay.store import Store
+from rtmw.relay.store import Store, starting
 from rtmw.units import counted
 
 if TYPE_CHECKING:
@@ -75,9 +76,10 @@ class Server:
         self.refused: Counter[str] = Counter()
         self._entering: set[asyncio.Task[None]] = set()
         self._take(_identity(relay))
-        self.store = Store(folder, 2 * relay.t1 * (relay.n1 + 1))
-        self.machine = Machine(self.policy, self.store.state, Stamps())
-        self.machine.begin(CLOCK.monotonic(), CLOCK.wall_ns())
+        with starting():
+            self.store = Store(folder, 2 * relay.t1 * (relay.n1 + 1), relay.keep)
+            self.machine = Machine(self.policy, self.store.state, Stamps())
+            self.machine.begin(CLOCK.monotonic(), CLOCK.wall_ns())
         self.operation = Operation(self)
         self._failure: Exception | None = None
         self._connections: dict[int, Connection] = {}
@@ -99,7 +101,8 @@ class Server:
             await self.operation.begin()
             self._listen(loop)
             self.step(Tick(), Obeyed())  # what waits for agents that are dialled
-            tasks = [loop.create_task(work) for work in (self._sync(), self._look(), self.stopping.wait())]
+            work = (self._sync(), self._look(), self._check_point(), self.stopping.wait())
+            tasks = [loop.create_task(one) for one in work]
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
@@ -111,6 +114,8 @@ class Server:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+            if self.store.rows and self._failure is None:  # else the next start reads them again
+                await self._try_checkpoint()
         finally:
             self.close()
 
@@ -151,6 +156,7 @@ class Server:
         """Other settings; where it listens holds until it starts anew. Raises KeysError, and then nothing changes."""
         self._take(_identity(relay))
         self.policy.obey(relay)
+        self.store.keep = relay.keep
         self.step(Obeyed())
 
     # ---- steps ----
@@ -207,6 +213,18 @@ class Server:
                 log.warning("%s", said or "there is room again")
             self._look_at_peers()
             await asyncio.sleep(_LOOK_S)
+
+    async def _check_point(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            if self.store.needs_checkpoint:
+                await self._try_checkpoint()
+
+    async def _try_checkpoint(self) -> None:
+        try:
+            await self.store.checkpoint()
+        except (OSError, rtmw.LogFull) as error:
+            log.warning("the record has no new checkpoint: %s", error)
 
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, Dial):

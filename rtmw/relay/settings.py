@@ -89,6 +89,8 @@ class Relay:
     t2: float = 5.0
     """The same of the server, towards the recipient."""
     n2: int = 3
+    keep: float = 400 * 86400.0
+    """Rows of the record are kept for so long at least."""
     max_waiting: int = 10_000
     """Orders of one recipient."""
     insecure: bool = False
@@ -182,6 +184,7 @@ RELAY: Final = Declaration(
         Setting("n1", _within(0, 1000), "NUMBER"),
         Setting("t2", _times(0.001), "SECONDS"),
         Setting("n2", _within(0, 1000), "NUMBER"),
+        Setting("keep", _times(1.0), "SECONDS"),
         Setting("max_waiting", values.count, "NUMBER"),
         Setting("insecure", values.flag, ""),
         *KEYS,

@@ -1,15 +1,20 @@
 """What a relay knows of orders: a pure function of its rows.
 
 An order is open until each of its recipients has an end. Of the last ones each has its outcome, by which an order that
-comes again gets its last answer again.
+comes again gets its last answer again. `State.lines` and `State.of_lines` are a checkpoint: whatever `apply` keeps of
+rows has to be in it, for a relay that starts does not read the rows before.
 """
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from operator import attrgetter
+from sys import intern
+from typing import Any, Final, NamedTuple, Self
 
 from rtmw.relay import rows as r
 from rtmw.relay.frame import SUM, checksums, rests, total_of
@@ -20,6 +25,13 @@ KNOWN_LEAST: Final = 65_536
 UNSUMMED: Final = bytes(SUM)
 """In place of a checksum: the frame came by the second format."""
 NO_SUM: Final = -1
+
+
+_PLAIN: Final = ("numbered", "orphans", "sealed", "seal", "signer")
+_STAMPS: Final = ("highest", "forgotten")
+_PLAIN_OF_ORDER: Final = ("priority", "at", "lifetime", "size", "total", "told", "refused", "position")
+"""Fields of a state, and of an order, that a checkpoint has as they are, and as stamps by source."""
+_FIELDS: Final = attrgetter("number", *_PLAIN_OF_ORDER)
 
 
 class Id(NamedTuple):
@@ -34,7 +46,7 @@ Stream = tuple[str, str]
 """Source and destination: of one recipient, the order of these holds."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Leg:
     """An order, for one of its recipients."""
 
@@ -55,7 +67,7 @@ class Leg:
         return self.order.source, self.order.destination
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Order:
     """One that was stored, or refused: then it has no legs."""
 
@@ -143,10 +155,15 @@ class State:
         """By source: the highest such stamp whose outcome is no longer known."""
         self._answered: dict[tuple[str, str, bytes, int], list[Order]] = {}
         """Known orders by recipient, source, stamp, and sum modulo 1000: so a receipt names them."""
+        self.sealed, self.seal, self.signer = 0, "", ""
+        """The last seal: the position up to which it reaches, its hash (hexadecimal), and who has signed it."""
         self._most, self._horizon_ns = known, round(horizon * 1e9)
 
     def queue(self, recipient: str) -> Queue:
-        return self.queues.setdefault(recipient, Queue())
+        found = self.queues.get(recipient)
+        if found is None:
+            found = self.queues[recipient] = Queue()
+        return found
 
     def named(self, recipient: str, source: str, stamp: bytes, checksum: bytes, header: int) -> list[Order]:
         """The orders that a receipt of a recipient may be for, the open ones first: it has stamp and sum alone."""
@@ -160,7 +177,7 @@ class State:
         if row.kind == r.STORED:
             self._store(row, position)
         elif row.kind == r.REFUSED and row.head:
-            self._know(self._order(row))
+            self._know(self._order(row, position))
         elif row.kind == r.SENT and (leg := self._leg(row)) is not None:
             leg.tries = row.tries
         elif row.kind in r.ENDS and (leg := self._leg(row)) is not None:
@@ -174,6 +191,10 @@ class State:
                 del held[row.source, row.destination]
         elif row.kind == r.ACT:
             self._act(row)
+        elif row.kind == r.SEAL:
+            self.sealed, self.seal = int.from_bytes(row.body[:8], "little"), row.digest.hex()
+        elif row.kind == r.SIGNER:
+            self.signer = row.version
 
     def _act(self, row: Row) -> None:
         verb, _, whom = row.cause.partition(" ")
@@ -190,27 +211,73 @@ class State:
         by_operator = self.holds and not self.holds.isdisjoint((recipient, stream_name(stream)))
         return bool(by_operator) or stream in self.queue(recipient).held
 
-    def _order(self, row: Row) -> Order:
+    # ---- a checkpoint ----
+
+    def lines(self) -> Iterator[str]:
+        """All of it, as lines of JSON (docs/relay-format.md). Another thread may iterate while this state goes on: what
+        is open is read here, and what has ended changes by LATE alone, which may be applied twice."""
+        held = [
+            [recipient, *stream, number]
+            for recipient, queue in self.queues.items()
+            for stream, number in queue.held.items()
+        ]
+        head = {name: getattr(self, name) for name in _PLAIN} | {"held": held, "holds": [*self.holds]}
+        head |= {name: {key: text(one) for key, one in getattr(self, name).items()} for name in _STAMPS}
+        orders = [_packed(one) if one.is_open else one for one in self.known.values()]
+        return _lines(head, orders)
+
+    @classmethod
+    def of_lines(cls, lines: Iterable[str | bytes], horizon: float = 0.0, known: int = KNOWN_LEAST) -> Self:
+        """ValueError, LookupError, TypeError and AttributeError: they are no lines of a state."""
+        state, found = cls(horizon, known), iter(lines)
+        head = json.loads(next(found, "{}"))
+        for name in _PLAIN:
+            setattr(state, name, head[name])
+        for name in _STAMPS:
+            setattr(state, name, {key: raw(one) for key, one in head[name].items()})
+        state.holds = set(head["holds"])
+        for line in found:
+            state._keep(_unpacked(json.loads(line)))
+        for order in sorted(state.open.values(), key=lambda one: one.number):
+            state._line_up(order)
+        for recipient, source, destination, number in head["held"]:
+            state.queue(recipient).held[source, destination] = number
+        return state
+
+    def _keep(self, order: Order) -> None:
+        self.known[order.id] = order
+        if order.number:
+            self.numbers[order.number] = order
+        if order.is_open:
+            self.open[order.number] = order
+        for leg in order.legs.values():
+            for key in _answer_keys(leg):
+                self._answered.setdefault(key, []).append(order)
+
+    def _line_up(self, order: Order) -> None:
+        for leg in order.legs.values():
+            if not leg.end:
+                self.queue(leg.recipient).add(leg)
+
+    # ---- rows ----
+
+    def _order(self, row: Row, position: int) -> Order:
         frame = r.frame_of(row.head, row.body)
-        id = Id(row.source, frame.stamp, row.digest if row.by_content else b"")
-        found = Order(row.order, id, row.source, row.destination, row.head, row.digest)
+        source, destination = intern(row.source), intern(row.destination)  # rows have copies, which take memory
+        id = Id(source, frame.stamp, row.digest if row.by_content else b"")
+        found = Order(row.order, id, source, destination, row.head, row.digest)
         found.priority, found.at, found.lifetime = row.priority, row.at, row.lifetime
         found.refused, found.told = row.cause if row.kind == r.REFUSED else "", row.told
-        found.size, found.total = len(row.body), total_of(frame)
+        found.size, found.total, found.position = len(row.body), total_of(frame), position
         return found
 
     def _store(self, row: Row, position: int) -> None:
-        order = self._order(row)
-        order.position = position
-        order.legs = {name: Leg(order, name) for name in row.recipients}
+        order = self._order(row, position)
+        order.legs = {name: Leg(order, name) for name in map(intern, row.recipients)}
         self.numbered = max(self.numbered, order.number)
         self._know(order)
-        if order.legs:
-            self.open[order.number] = order
-        for leg in order.legs.values():
-            self.queue(leg.recipient).add(leg)
-            for key in _answer_keys(leg):
-                self._answered.setdefault(key, []).append(order)
+        self._keep(order)
+        self._line_up(order)
         if not row.by_content:
             self.highest[row.source] = max(order.id.stamp, self.highest.get(row.source, b""))
 
@@ -222,7 +289,7 @@ class State:
         return leg
 
     def _end(self, leg: Leg, row: Row) -> None:
-        leg.end, leg.cause = row.kind, row.cause
+        leg.end, leg.cause = intern(row.kind), row.cause
         self.queue(leg.recipient).remove(leg)
         if not leg.order.is_open:
             del self.open[row.order]
@@ -231,8 +298,6 @@ class State:
         if (before := self.known.get(order.id)) is not None:  # it was refused, or has failed: the newest counts
             self._forget(before)
         self.known[order.id] = order
-        if order.number:
-            self.numbers[order.number] = order
         for _ in range(2 * (len(self.known) > self._most)):
             oldest = next(iter(self.known.values()))
             if oldest.is_open:
@@ -261,6 +326,39 @@ def _answer_keys(leg: Leg) -> list[tuple[str, str, bytes, int]]:
 def stream_name(stream: Stream) -> str:
     """As operators say it: `AODB:GATE`."""
     return ":".join(stream)
+
+
+def _lines(head: dict[str, Any], orders: list[list[Any] | Order]) -> Iterator[str]:
+    yield json.dumps(head)
+    for order in orders:
+        yield json.dumps(_packed(order) if isinstance(order, Order) else order)
+
+
+def _packed(order: Order) -> list[Any]:
+    legs = [[leg.recipient, leg.tries, leg.end, leg.cause] for leg in order.legs.values()]
+    id = [order.source, order.destination, text(order.head), order.digest.hex(), bool(order.id.digest)]
+    return [*id, legs, *_FIELDS(order)]
+
+
+def _unpacked(fields: list[Any]) -> Order:
+    source, destination, head, digest, by_content, legs, number, *rest = fields
+    head, content = raw(head), bytes.fromhex(digest)
+    id = Id(intern(source), r.stamp_of(head), content if by_content else b"")
+    order = Order(number, id, id.source, intern(destination), head, content)
+    for name, value in zip(_PLAIN_OF_ORDER, rest, strict=True):
+        setattr(order, name, value)
+    for recipient, tries, end, cause in legs:
+        order.legs[intern(recipient)] = Leg(order, intern(recipient), tries, intern(end), cause)
+    return order
+
+
+def text(data: bytes) -> str:
+    """Each byte as a character: addresses and stamps stay readable in JSON."""
+    return data.decode("latin-1")
+
+
+def raw(text: str) -> bytes:
+    return text.encode("latin-1")
 
 
 def digest_of(head: bytes, body: bytes) -> bytes:

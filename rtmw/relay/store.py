@@ -1,13 +1,29 @@
-"""The record on the disk: rows go in, and a relay that starts has its state from them. Public methods of `Log` only."""
+"""The record on the disk: rows go in, and a relay that starts has its state from them. Public methods of `Log` only.
+
+A checkpoint is a file beside the record with the state behind one of its rows, so a start reads the rows from there on
+alone. Two files take turns, each with a CRC and replaced as a whole; the row that a checkpoint begins with has a random
+number that the file names, so no checkpoint of another record is ever believed. Without one all rows are read.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import json
+import logging
+import math
 import os
+import zlib
 from collections import OrderedDict
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import rtmw
+from rtmw.clock import CLOCK
+from rtmw.disk import DISK, Disk
 from rtmw.relay import rows as r
 from rtmw.relay.frame import Frame
 from rtmw.relay.rows import Row, frame_of
@@ -18,41 +34,160 @@ CACHE: Final = 64 << 20
 """Bytes of bodies that are kept in memory: of orders that wait, the last ones."""
 ROOM_LEAST: Final = 64 << 20
 """Bytes of the disk that are left to the ends of orders that were stored."""
+CHECKPOINT_ROWS: Final = 1 << 17
+"""Behind a checkpoint: then there is another; or twice as many as it has orders, if that is more."""
+CHECKPOINT_S: Final = 3600.0
+"""After so long a checkpoint is made of any rows."""
+CHECKPOINTS: Final = ("checkpoint-0", "checkpoint-1")
+VERSION: Final = 1
+
+log = logging.getLogger("rtmw.relay")
+
+
+@contextmanager
+def starting() -> Generator[None, None, None]:
+    """All that a relay makes of its rows is kept: to look through it for garbage takes half of a start."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class Store:
     """Of one relay, in the thread of its loop."""
 
-    def __init__(self, folder: Path, horizon: float) -> None:
-        """`horizon`: seconds for which each outcome is known. Raises LogError and its kind, and OSError."""
+    def __init__(
+        self, folder: Path, horizon: float, keep: float = math.inf, disk: Disk = DISK, segment: str = "64M"
+    ) -> None:
+        """`horizon`: seconds for which each outcome is known. `keep`: seconds for which each row is kept. `segment`:
+        bytes that are removed at once. Raises LogError and its kind, and OSError."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder = folder
-        self._log: rtmw.Log[Row] = rtmw.Log(folder / "record", Row, sync=False)
-        self.state = State(horizon)
+        self.folder, self.keep, self._horizon, self._disk = folder, keep, horizon, disk
+        self._log: rtmw.Log[Row] = rtmw.Log(folder / "record", Row, sync=False, segment=segment)
+        self.rows = 0
+        """Behind the last checkpoint."""
+        self._made, self._checkpoints = CLOCK.monotonic(), dict[str, int]()
+        """Where the rows of each checkpoint begin, the newest last."""
+        self._work: asyncio.Future[None] | None = None
         self._bodies: OrderedDict[int, bytes] = OrderedDict()
         self._bytes = 0
         self._last: rtmw.Appended | None = None
         try:
             self._log.trim(0)  # takes the lock, and cuts what a killed relay has left
-            for record in self._log.read():
-                self._redo(record.value, record.position)
+            self.state = self._recovered()
         except BaseException:
             self._log.close()
             raise
 
-    def _redo(self, row: Row, position: int) -> None:
+    # ---- recovery ----
+
+    def _recovered(self) -> State:
+        begins = {name: self._begin_of(name) for name in CHECKPOINTS}
+        for name, begin in sorted(begins.items(), key=lambda one: one[1]):
+            if begin >= 0:
+                self._checkpoints[name] = begin
+        for name, begin in reversed(self._checkpoints.items()):
+            try:
+                state = State.of_lines(self._lines(name), self._horizon)
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                log.warning("%s is damaged, and is not used: %r", self.folder / name, error)
+            else:
+                return self._redone(state, begin)
+        begin = self._log.stats().earliest
+        if begin:
+            log.warning("no checkpoint is whole: what only rows say that were trimmed is not known any more")
+        return self._redone(State(self._horizon), begin)
+
+    def _begin_of(self, name: str) -> int:
+        """The position of the row that a checkpoint begins with; -1: it is none of this record."""
         try:
-            self.state.apply(row, position)
-        except ValueError as error:
-            raise rtmw.LogError(
-                f"{self.folder / 'record'}: the row at position {position} is none of a relay: {error}; restore the "
-                "folder from a copy, or move it away, and the relay begins a new record"
-            ) from None
+            with open(self.folder / name, encoding="utf-8") as file:
+                head = json.loads(file.readline())
+            position, token = int(head["position"]), bytes.fromhex(head["token"])
+            with self._log.read(position) as records:
+                row = next(iter(records)).value
+            return position if (row.kind, row.digest, head["version"]) == (r.CHECKPOINT, token, VERSION) else -1
+        except (OSError, ValueError, LookupError, TypeError, rtmw.RtmwError, StopIteration):
+            return -1
+
+    def _lines(self, name: str) -> Iterator[bytes]:
+        """Of the state. ValueError, behind the last one: the file is not as it was written."""
+        with open(self.folder / name, "rb") as file:
+            crc, line = 0, file.readline()
+            for following in file:
+                if crc:
+                    yield line
+                crc, line = zlib.crc32(line, crc), following
+        if int(line, 16) != crc:
+            raise ValueError("its CRC is another")
+
+    def _redone(self, state: State, begin: int) -> State:
+        for record in self._log.read(begin):
+            self.rows += 1
+            try:
+                state.apply(record.value, record.position)
+            except ValueError as error:
+                raise rtmw.LogError(
+                    f"{self.folder / 'record'}: the row at position {record.position} is none of a relay: {error}; "
+                    "restore the folder from a copy, or move it away, and the relay begins a new record"
+                ) from None
+        return state
+
+    # ---- checkpoints ----
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        if self.rows >= max(CHECKPOINT_ROWS, 2 * len(self.state.known)):
+            return True
+        return bool(self.rows) and CLOCK.monotonic() - self._made > CHECKPOINT_S
+
+    async def checkpoint(self) -> None:
+        """The next start reads rows from here on. What is older than `keep`, and nothing needs, is removed. LogFull,
+        and OSError: there is none, and the one before holds. LogFailed."""
+        if self._work is not None and not self._work.done():
+            await asyncio.wait([self._work])
+        token, self._made = os.urandom(8), CLOCK.monotonic()
+        self.append([Row(r.CHECKPOINT, CLOCK.wall_ns(), digest=token)])
+        assert self._last is not None, "a row was appended"
+        last, self.rows = self._last, 1
+        head = {"version": VERSION, "position": last.position, "token": token.hex()}
+        lines, needed = self.state.lines(), self._needed()
+        await last.resolve_async()  # else a crash leaves a state of rows that are not there
+        work = asyncio.to_thread(self._write, head, lines, needed)
+        self._work = asyncio.ensure_future(work)
+        await asyncio.shield(self._work)
+
+    def _write(self, head: dict[str, Any], lines: Iterator[str], needed: int) -> None:
+        """In a thread of its own; one at a time."""
+        data = bytearray(json.dumps(head).encode() + b"\n")
+        for line in lines:
+            data += line.encode() + b"\n"
+        data += b"%08x\n" % zlib.crc32(data)
+        name = next((one for one in CHECKPOINTS if one not in self._checkpoints), next(iter(self._checkpoints), ""))
+        self._disk.replace(self.folder / name, data)
+        self._checkpoints.pop(name, None)
+        self._checkpoints[name] = head["position"]
+        self._trim(min((needed, *self._checkpoints.values())))
+
+    def _needed(self) -> int:
+        """The first row that the state needs: of what is open, and of the orders that are known."""
+        known = (order.position for order in self.state.known.values() if order.position >= 0)
+        return min((next(known, self._log.end), *(order.position for order in self.state.open.values())))
+
+    def _trim(self, before: int) -> None:
+        oldest = CLOCK.wall() - self.keep
+        if oldest > 0:
+            with self._log.read(datetime.fromtimestamp(oldest, UTC)) as records:
+                self._log.trim(min(before, records.position))
+
+    # ---- rows ----
 
     def append(self, rows: list[Row]) -> None:
         """All of them, or none: LogFull. They are durable behind the next `sync`."""
         places = self._log.append_many(rows)
         self._last = places[-1]
+        self.rows += len(rows)
         for row, place in zip(rows, places, strict=True):
             if row.kind == r.STORED:
                 self.state.numbers[row.order].position = place.position

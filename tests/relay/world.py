@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import random
 import sys
-from collections import Counter
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
@@ -41,10 +41,11 @@ from rtmw.relay.machine import (
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Relay, Subject
-from rtmw.relay.state import State, digest_of
+from rtmw.relay.state import Leg, Order, Queue, State, digest_of
 
 T1, N1, T2, N2 = 10.0, 3, 2.0, 3
 LIFETIME: Final = 30.0
+HORIZON: Final = 2 * T1 * (N1 + 1)
 END: Final = 400.0
 SOURCES: Final = ("A1", "A2")
 RECIPIENTS: Final = ("B1", "B2", "B3")
@@ -92,6 +93,25 @@ class Server:
     behind: list[Effect] = field(default_factory=list[Effect])
     """Effects of rows that are not synced."""
     unsynced: list[Row] = field(default_factory=list[Row])
+
+
+def picture(one: Any) -> Any:
+    """A state, or a part of it, with all that it has: what is empty is as what is not there."""
+    if isinstance(one, Order):
+        legs = [(leg.recipient, leg.tries, leg.end, leg.cause) for leg in one.legs.values()]
+        return [getattr(one, name) for name in one.__slots__ if name != "legs"], legs
+    if isinstance(one, Leg):
+        return one.recipient, picture(one.order)
+    if isinstance(one, State | Queue):
+        return picture(vars(one))
+    if isinstance(one, OrderedDict):
+        return [(key, picture(value)) for key, value in one.items()]
+    if isinstance(one, dict):
+        plain = {key: picture(value) for key, value in one.items()}
+        return {key: value for key, value in plain.items() if value}
+    if isinstance(one, list):
+        return sorted(map(picture, one), key=repr)
+    return [*map(picture, one)] if isinstance(one, deque) else one
 
 
 class World:
@@ -150,9 +170,15 @@ class World:
     # ---- the server ----
 
     def _start(self) -> Server:
-        state = State(2 * T1 * (N1 + 1))
-        for row in self.record:
-            state.apply(row)
+        state, at = State(HORIZON), random.Random(self.died).randint(0, len(self.record))
+        for position, row in enumerate(self.record[:at]):
+            state.apply(row, position)
+        other = State.of_lines(state.lines(), HORIZON)
+        for position, row in enumerate(self.record[at:], at):
+            state.apply(row, position)
+            other.apply(row, position)
+        if (found := picture(other)) != (wanted := picture(state)):
+            raise Broken(f"a checkpoint behind {at} of {len(self.record)} rows is {found}, and not {wanted}")
         machine = Machine(self.policy, state, lambda: b"%022d" % next(self.stamps))
         machine.begin(self.now, self.at())
         self.held.clear()
