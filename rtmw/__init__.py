@@ -7,6 +7,7 @@
     rtmw.Recorder("pump/*", "monday/")      # rtmw.Recording reads what it wrote, rtmw.Replay plays it again
     rtmw.Log("orders/", Order).append(order)      # on the disk when it returns
     rtmw.Sender("plant").send("ingest", reading)  # for one receiver, kept until it is consumed: rtmw.Inbox("ingest")
+    rtmw.Agent("AODB", server="127.0.0.1:7460").send("GATE", b"CA981 gate 12")  # an order, under a relay's control
 
 Layers, each importing only from those before it:
     errors qos profiles latency realtime units patterns  ·  shm types log  ·  columns recording
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     from rtmw.player import Replay, ReplayStats
     from rtmw.recorder import Recorder, RecorderStats
     from rtmw.recording import Recording
+    from rtmw.relay.agent import Agent, Dispatch, DispatchState, Order
     from rtmw.transfer import (
         Delivery,
         File,
@@ -112,6 +114,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ANY",
     "AccessDenied",
+    "Agent",
     "Appended",
     "BatchTimeout",
     "ClosedError",
@@ -119,6 +122,8 @@ __all__ = [
     "Cursor",
     "DeadlineMissed",
     "Delivery",
+    "Dispatch",
+    "DispatchState",
     "Domain",
     "DomainError",
     "DomainNotFound",
@@ -149,6 +154,7 @@ __all__ = [
     "MessageTooLarge",
     "NotInstalled",
     "NotPermitted",
+    "Order",
     "Part",
     "PersistQueue",
     "PoolExhausted",
@@ -214,9 +220,12 @@ __all__ = [
 __version__: str
 
 _LATE: Final = {
+    "Agent": "rtmw.relay.agent",
     "Appended": "rtmw.log_answers",
     "Cursor": "rtmw.log_reading",
     "Delivery": "rtmw.transfer",
+    "Dispatch": "rtmw.relay.agent",
+    "DispatchState": "rtmw.relay.agent",
     "Durability": "rtmw.log_answers",
     "File": "rtmw.transfer",
     "Inbox": "rtmw.transfer",
@@ -229,6 +238,7 @@ _LATE: Final = {
     "LogRecord": "rtmw.log_records",
     "LogRecords": "rtmw.log_records",
     "LogStats": "rtmw.log_answers",
+    "Order": "rtmw.relay.agent",
     "Part": "rtmw.transfer",
     "PersistQueue": "rtmw.log_answers",
     "Progress": "rtmw.transfer",

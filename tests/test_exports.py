@@ -17,7 +17,10 @@ ERRORS = {name for name, value in vars(rtmw.errors).items() if inspect.isclass(v
 
 PUBLIC = {
     "ANY",
+    "Agent",
     "Appended",
+    "Dispatch",
+    "DispatchState",
     "Domain",
     "Durability",
     "File",
@@ -30,6 +33,7 @@ PUBLIC = {
     "LogRecord",
     "LogRecords",
     "LogStats",
+    "Order",
     "PersistQueue",
     "Cursor",
     "Retention",

@@ -1,0 +1,196 @@
+"""An agent's connection to its relay: made anew until it is closed, by either side, with or without TLS.
+
+There is one at a time, the newest. Whoever has a line says packets and hears packets; what is said while there is no
+connection is lost, and `welcomed` is the moment to say again what has no answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from rtmw.addresses import is_loopback
+from rtmw.errors import RtmwError
+from rtmw.net.link.places import Listening
+from rtmw.net.security.identity import Identity
+from rtmw.net.session.backoff import LONGEST, Backoff
+from rtmw.net.session.sockets import reach, tune
+from rtmw.relay.frame import FrameError, readable
+from rtmw.relay.own import LONGEST_DATA, MAGIC, SIZE_OF_WELCOME, Hello, OwnSplitter, Packet, Welcome
+from rtmw.relay.own import encode as encoded
+
+__all__ = ["Heard", "Line", "Way", "words_of"]
+
+log = logging.getLogger("rtmw.relay")
+
+UNSENT: Final = 1 << 20
+"""Bytes that the connection has not taken, from which on `is_clear` is False."""
+GUESTS: Final = 8
+"""Connections to an agent that listens, with those that prove to be of no relay."""
+GREETING_S: Final = 10.0
+"""Up to the welcome."""
+LEASE_S: Final = 30.0
+"""After half of it, a connection is ended whose other end acknowledges nothing."""
+LINGER_S: Final = 1.0
+"""So long a connection that is closed may take to send what it has."""
+
+
+class Way(NamedTuple):
+    """How the relay is reached: where it listens, or where the agent does, or both."""
+
+    place: str | None
+    listening: Listening | None
+    identity: Identity | None
+
+
+class Heard(NamedTuple):
+    """Whom a line tells, in the thread of its loop."""
+
+    welcomed: Callable[[Welcome], None]
+    packet: Callable[[Packet], None]
+    counted: Callable[[str], None]
+
+
+class Line:
+    """In the thread of its loop."""
+
+    def __init__(self, hello: Hello, way: Way, heard: Heard) -> None:
+        self.longest = LONGEST_DATA
+        """Bytes of data that the relay takes."""
+        self.socket: socket.socket | None = None
+        self._hello, self._way, self._heard = hello, way, heard
+        self._writer: asyncio.StreamWriter | None = None
+        """Of the newest connection that was welcomed."""
+        self._crc, self._said = False, ""
+        self._lost = asyncio.Event()
+        self._guests: set[asyncio.Task[None]] = set()
+
+    def works(self) -> list[Coroutine[Any, Any, None]]:
+        """What is to run until the end; then `close`."""
+        place, listening, _ = self._way
+        found = list[Coroutine[Any, Any, None]]()
+        if place is not None:
+            found.append(self._dial(place))
+        if listening is not None:
+            found.append(self._accept(listening))
+        return found
+
+    async def close(self, works: list[asyncio.Task[Any]]) -> None:
+        """What was said leaves, if the relay reads it soon."""
+        writer = self._writer
+        for task in (*works, *self._guests):
+            task.cancel()
+        await asyncio.gather(*works, *self._guests, return_exceptions=True)
+        if self._way.listening is not None:
+            self._way.listening.close()
+        if writer is not None:
+            with suppress(OSError):  # also TimeoutError
+                await asyncio.wait_for(writer.wait_closed(), LINGER_S)
+
+    @property
+    def is_clear(self) -> bool:
+        """What is said now leaves soon."""
+        return self._writer is not None and self._writer.transport.get_write_buffer_size() < UNSENT
+
+    def say(self, packet: Packet) -> None:
+        """Lost without a connection."""
+        if self._writer is not None:
+            self._writer.write(encoded(packet, self._crc))
+
+    async def _dial(self, place: str) -> None:
+        loop, backoff = asyncio.get_running_loop(), Backoff()
+        async for _ in backoff:
+            while self._writer is not None:  # the relay has connected to this agent
+                self._lost.clear()
+                await self._lost.wait()
+            began = loop.time()
+            await self._converse(place)
+            if loop.time() - began > LONGEST:  # else two programs with one address would take over by turns
+                backoff.reset()
+
+    async def _accept(self, listening: Listening) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                sock, _ = await loop.sock_accept(listening.socket)
+            except OSError:  # no descriptor is left, or the peer has gone again
+                await asyncio.sleep(LINGER_S)
+                continue
+            if len(self._guests) >= GUESTS:
+                sock.close()
+                continue
+            sock.setblocking(False)
+            task = loop.create_task(self._converse(sock))
+            self._guests.add(task)
+            task.add_done_callback(self._guests.discard)
+
+    async def _converse(self, to: str | socket.socket) -> None:
+        """One connection, up to its end. Why it ends is counted, and logged if it is another fault than before."""
+        words = "the relay has closed it"
+        try:
+            async with asyncio.timeout(GREETING_S):
+                sock = await reach(to) if isinstance(to, str) else to
+                reader, writer, splitter = await self._greet(sock)
+            try:
+                while data := await reader.read(UNSENT):
+                    for packet in splitter.feed(data):
+                        self._heard.packet(packet)
+            finally:
+                self._part(writer)
+        except (OSError, EOFError, RtmwError) as error:  # also of TLS, and TimeoutError
+            number = error.errno if isinstance(error, OSError) else None
+            words = os.strerror(number) if number else str(error) or "no answer"
+        self._heard.counted(f"connection ended: {words}")
+        if self._said != (said := words):
+            log.warning("agent %s has no relay now: %s", readable(self._hello.address), said)
+            self._said = said
+
+    async def _greet(self, sock: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, OwnSplitter]:
+        """Up to the welcome. Raises OSError, EOFError, FrameError, KeysError."""
+        is_unix, writer = sock.family == socket.AF_UNIX, None
+        try:
+            tune(sock, LEASE_S)
+            is_here = is_unix or is_loopback(sock.getpeername()[0])
+            # TLS begins here, also where the relay has connected to this agent
+            context = None if self._way.identity is None or is_unix else self._way.identity.client_context()
+            name = "" if context else None
+            reader, writer = await asyncio.open_connection(sock=sock, ssl=context, server_hostname=name)
+            writer.write(self._hello._replace(crc=not is_here and context is None).encode())
+            opening = await reader.readexactly(len(MAGIC))
+            if opening != MAGIC:
+                refused = OwnSplitter().feed(opening + await reader.read(UNSENT))
+                raise FrameError(f"the relay refuses: {words_of(refused[0])}" if refused else "it is no relay of rtmw")
+            welcome = Welcome.decode(opening + await reader.readexactly(SIZE_OF_WELCOME - len(MAGIC)))
+            self._welcomed(writer, sock, welcome)
+        except BaseException:
+            if writer is not None:
+                writer.transport.abort()
+            sock.close()
+            raise
+        return reader, writer, OwnSplitter(crc=welcome.crc)
+
+    def _welcomed(self, writer: asyncio.StreamWriter, sock: socket.socket, welcome: Welcome) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._writer, self.socket, self._said = writer, sock, ""
+        self._crc, self.longest = welcome.crc, welcome.longest
+        self._heard.counted("connected")
+        self._heard.welcomed(welcome)
+
+    def _part(self, writer: asyncio.StreamWriter) -> None:
+        """What was sent leaves, if the relay reads it soon."""
+        if writer is self._writer:
+            self._writer = self.socket = None
+            self._lost.set()
+        writer.close()
+        asyncio.get_running_loop().call_later(LINGER_S, writer.transport.abort)
+
+
+def words_of(packet: Packet) -> str:
+    """What an alert or a notice says, behind the bytes that name its order."""
+    return packet.frame.body.decode("utf-8", "replace")
