@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
         if not agents:
             self._server.refuse(self, "no agent of the settings connects from there")
         elif self._is_silent and len(agents) == 1:
-            self._server.is_of(self, agents[0].name)
+            self._server.is_of(self, next(iter(agents.values())).name)
 
     def data_received(self, data: bytes) -> None:
         if self.is_over:
@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
         return [Arrived(self.number, frame) for frame in self.splitter.feed(data)]
 
     def _welcome(self, hello: Hello) -> None:
-        agent = next((one for one in self._server.candidates(self) if one.address == hello.address), None)
+        agent = self._server.candidates(self).get(hello.address)
         if agent is None:
             raise FrameError(f"its hello is of {readable(hello.address)}, who is not there")
         if self.agent:
@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
     def _introduced(self, frame: Frame) -> bool:
         """Where several agents may be at the other end, the source of the first frame says which."""
         agents = self._server.candidates(self)
-        named = agents[0] if len(agents) == 1 else next((one for one in agents if one.address == frame.source), None)
+        named = next(iter(agents.values())) if len(agents) == 1 else agents.get(frame.source)
         if named is None:
             self._server.refuse(self, f"its first frame is of {readable(frame.source)}, who is not there")
             return False

@@ -104,6 +104,9 @@ class Form:
 
 
 FORM: Final = Form()
+_SIZES: Final = [ADDRESS, ADDRESS, STAMP, 1, 1]
+_TYPES: Final = [bytes] * 6
+"""Of the fields of a frame, with its data."""
 
 
 @dataclass(frozen=True)
@@ -120,13 +123,10 @@ class Frame:
     """The three bytes that came; empty: the frame was made here."""
 
     def __post_init__(self) -> None:
-        for name, size in (
-            ("source", ADDRESS),
-            ("destination", ADDRESS),
-            ("stamp", STAMP),
-            ("type", 1),
-            ("command", 1),
-        ):
+        fields = self.source, self.destination, self.stamp, self.type, self.command, self.data
+        if [*map(type, fields)] == _TYPES and [*map(len, fields[:-1])] == _SIZES:
+            return  # as all that have come are: the server makes six an order
+        for name, size in zip(("source", "destination", "stamp", "type", "command"), _SIZES, strict=True):
             value = getattr(self, name)
             if isinstance(value, str):
                 value = address_of(value) if size == ADDRESS else value.encode("ascii", "replace")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -205,7 +206,7 @@ class Machine:
         self.full = ""
         """Why no more orders are stored; empty: they are."""
         self._stamp = stamp
-        self._lines: dict[str, _Line] = {}
+        self._lines = defaultdict[str, _Line](_Line)
         self._agents: dict[int, str] = {}
         self._timers: list[_Timer] = []
         self._compact_at = COMPACT_LEAST
@@ -333,7 +334,7 @@ class Machine:
             self._pump(recipient)
 
     def _line(self, agent: str) -> _Line:
-        return self._lines.setdefault(agent, _Line())
+        return self._lines[agent]
 
     def _agent(self, name: str) -> Agent | None:
         found = self.policy.by_name.get(name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from rtmw.net.security.names import AGENT
+from rtmw.net.security.names import AGENT, user_name
 from rtmw.net.security.rights import KEPT, Rights
 from rtmw.net.security.rules import Verdict
 from rtmw.relay.frame import Frame, readable
@@ -59,6 +59,13 @@ class Policy:
         self.relay = relay
         self.by_name = {one.name: one for one in relay.addressees}
         self.by_address = {one.address: one for one in relay.addressees}
+        self.places: dict[str, dict[bytes, Agent]] = {}
+        """The agents that need no certificate, by the host that they connect from, or their user; then by address."""
+        for one in relay.agents:
+            if one.uid is not None:
+                self.places.setdefault(user_name(one.uid), {})[one.address] = one
+            if one.origin and not one.peer:
+                self.places.setdefault(one.origin, {})[one.address] = one
         self._kept = lru_cache(KEPT)(self._judge)
 
     def judge(self, agent: Agent, frame: Frame, priority: int | None = None, lifetime: float = 0.0) -> Judged:

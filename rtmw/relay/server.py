@@ -23,7 +23,7 @@ from rtmw.clock import CLOCK
 from rtmw.daemon_log import BOUNDED
 from rtmw.net.link.places import Listening
 from rtmw.net.security.errors import NotTrusted
-from rtmw.net.security.names import is_user, user_name
+from rtmw.net.security.names import is_user
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import PENDING, Door
 from rtmw.net.session.errors import in_words
@@ -258,25 +258,18 @@ class Server:
 
     # ---- connections ----
 
-    def candidates(self, connection: Connection) -> list[Agent]:
-        """The agents that it may be of."""
+    def candidates(self, connection: Connection) -> dict[bytes, Agent]:
+        """The agents that it may be of, by their addresses."""
         peer, agents = connection.peer.name if connection.peer else "", self.policy.relay.agents
         if connection.dialled:
-            return [one for one in agents if (one.name, one.peer) == (connection.dialled, peer)]
+            return {one.address: one for one in agents if (one.name, one.peer) == (connection.dialled, peer)}
         if not peer:
-            return self._of_place(connection.address)
-        return [one for one in agents if one.peer == peer and one.origin in ("", connection.address)]
-
-    def _of_place(self, address: str) -> list[Agent]:
-        """Those that need no certificate to connect from there. `address`: of a host, or `uid:1000`."""
-        agents = self.policy.relay.agents
-        if is_user(address):
-            return [one for one in agents if one.uid is not None and address == user_name(one.uid)]
-        return [one for one in agents if one.origin == address and not one.peer]
+            return self.policy.places.get(connection.address, {})
+        return {one.address: one for one in agents if one.peer == peer and one.origin in ("", connection.address)}
 
     def is_place_of_one(self, address: str) -> bool:
-        """Is an agent known by this place alone?"""
-        return len(self._of_place(address)) == 1
+        """Is an agent known by this place alone? `address`: of a host, or `uid:1000`."""
+        return len(self.policy.places.get(address, ())) == 1
 
     def takes_plain(self, address: str) -> bool:
         """Without TLS?"""
