@@ -46,7 +46,7 @@ TESTED = {
 
 
 def test_every_example_is_tested_here() -> None:
-    others = {path.name for path in EXAMPLES.glob("spark_*.py")}  # tests/spark/test_examples.py
+    others = {"airport.py", *(path.name for path in EXAMPLES.glob("spark_*.py"))}  # tests/spark/test_examples.py
     assert {path.name for path in EXAMPLES.glob("*.py")} == TESTED | others
 
 

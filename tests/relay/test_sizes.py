@@ -16,15 +16,15 @@ import pytest
 from rtmw.relay import Frame
 from rtmw.relay.settings import read_relay
 from tests.relay.servers import SETTINGS, Peer, Relay, stamp
-from tests.whole import IS_WHOLE
+from tests.whole import sample
 
-AGENTS: Final = 10_000 if IS_WHOLE else 500
-SILENT: Final = 1_000 if IS_WHOLE else 150
+AGENTS: Final = len(sample(range(10_000), 500))
+SILENT: Final = len(sample(range(1_000), 150))
 """More than may be pending at the door, in any case."""
 SLOW: Final = 100
 MEMORY_MOST: Final = 32 << 10
 """Bytes of the server for each agent that is connected."""
-RELOADS: Final = 40 if IS_WHOLE else 6
+RELOADS: Final = len(sample(range(40), 6))
 LOAD: Final = 100
 """Orders for each change of the rules, which comes in their middle."""
 PAGE: Final = resource.getpagesize()
