@@ -18,7 +18,7 @@ from rtmw.cli.show import Cell, Table, counted, duration, say, show, show_json, 
 from rtmw.clock import CLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rtmw.net.security.rules import Verdict
     from rtmw.relay.frame import Frame, Splitter
@@ -58,6 +58,9 @@ def add_commands(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> 
     parser.add_argument("--file", metavar="FILE", required=True, help="settings of the node with the relay")
     parser = add(kinds, "check", partial(_run, "check"), "say what a relay would do with a file; status 1 for advice")
     parser.add_argument("file", metavar="FILE", help="settings of the node with the relay")
+    parser.add_argument(
+        "--on", metavar="FOLDER", type=Path, help="`data` of a node: list orders it would judge otherwise"
+    )
     _add_operation(kinds, add)
 
 
@@ -148,8 +151,7 @@ def explain_command(arguments: argparse.Namespace) -> int:
     rules = _considered(policy, agent, to, command, performative)
     if arguments.json:
         told = {"from": agent.name, "to": to.name, "command": arguments.command, "performative": arguments.performative}
-        named = [dict(zip(rules.columns, row, strict=True)) for row in rules.rows]
-        show_json({**told, **_as_row(judged), "recipients": followers, "rules": named})
+        show_json({**told, **_as_row(judged), "recipients": followers, "rules": _named_rows(rules)})
         return 0
     found, why = ("allowed", "") if not judged.why else ("denied", judged.why)
     place = judged.verdict.place if judged.verdict else None
@@ -229,15 +231,13 @@ def check_command(arguments: argparse.Namespace) -> int:
     from rtmw.relay.settings import advice, read_relay
 
     relay = read_relay(Path(arguments.file))
-    found = advice(relay)
+    found, changed = advice(relay), _changed(relay, arguments.on) if arguments.on else None
     agents, subjects = _agents_table(relay), _subjects_table(relay)
     if arguments.json:
-        named = {
-            table.title.lower(): [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-            for table in (agents, subjects)
-        }
-        show_json({"file": arguments.file, "rules": relay.rules.version, **named, "advice": dict(found)})
-        return int(bool(found))
+        named = {table.title.lower(): _named_rows(table) for table in (agents, subjects)}
+        told = {"file": arguments.file, "rules": relay.rules.version, **named, "advice": dict(found)}
+        show_json(told | ({} if changed is None else {"changed": _named_rows(changed)}))
+        return int(bool(found or (changed and changed.rows)))
     for table in (agents, subjects):
         if table.rows:
             show(table)
@@ -247,7 +247,49 @@ def check_command(arguments: argparse.Namespace) -> int:
     )
     for what, mend in found.items():
         warn(f"rtmw: {what}: {mend}")
-    return int(bool(found))
+    if changed is not None:
+        show(changed)
+    return int(bool(found or (changed and changed.rows)))
+
+
+def _named_rows(table: Table) -> list[dict[str, Cell]]:
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def _changed(relay: Relay, data: Path) -> Table:
+    """Orders of a record on which these rules say something else than the ones that judged them."""
+    from rtmw.relay.frame import readable
+    from rtmw.relay.policy import Policy, command_of
+    from rtmw.relay.rows import frame_of
+
+    policy, cells, judged = Policy(relay), list[tuple[Cell, ...]](), 0
+    for row in _rows(data / "relay"):
+        if (row.kind == "STORED" and row.rule) or (row.kind == "REFUSED" and not row.is_allowed):
+            judged += 1
+            frame, why = frame_of(row.head, row.body), policy.judge_again(row)
+            if bool(why) != (row.kind == "REFUSED"):
+                of = (
+                    row.order or None,
+                    _when(row.at),
+                    row.source,
+                    readable(frame.destination),
+                    command_of(frame.command),
+                )
+                cells.append((*of, row.cause or "allowed", why or "allowed", row.version or None))
+    columns = ("order", "at", "from", "to", "command", "was", "would be", "by rules")
+    return Table(f"{counted(len(cells), 'verdict')} of {judged} would change", columns, cells)
+
+
+def _rows(folder: Path) -> Iterator[Row]:
+    """The record of a relay, whether that runs or not."""
+    import rtmw
+    from rtmw.relay.rows import Row
+
+    try:
+        with rtmw.Log(folder / "record", Row, create=False) as log:
+            yield from (record.value for record in log.read())
+    except FileNotFoundError:
+        raise CommandError(f"{folder} has no record; is it in `data` of the node?") from None
 
 
 def _agents_table(relay: Relay) -> Table:
@@ -324,7 +366,7 @@ def _show_rows(arguments: argparse.Namespace, found: dict[str, Any], what: str, 
 
 def _cell(value: Any) -> Cell:
     """A time, in nanoseconds since 1970, as the age that it has."""
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return ", ".join(map(str, cast("list[Any]", value))) or None
     found = cast("Cell", value)
     return duration(max(0.0, (CLOCK.wall_ns() - found) / 1e9)) if _is_time(found) else found
@@ -348,16 +390,11 @@ def act_command(verb: str, arguments: argparse.Namespace) -> int:
 
 def show_command(arguments: argparse.Namespace) -> int:
     """Every row of an order, from the record itself."""
-    import rtmw
-    from rtmw.relay.rows import STORED, Row, frame_of
+    from rtmw.relay.rows import STORED, frame_of
     from rtmw.relay.settings import read_relay
 
     folder, number = _folder(arguments), arguments.order
-    try:
-        with rtmw.Log(folder / "record", Row, create=False) as log:
-            rows = [record.value for record in log.read() if record.value.order == number]
-    except FileNotFoundError:
-        raise CommandError(f"{folder} has no record; is it `data` of the node?") from None
+    rows = [row for row in _rows(folder) if row.order == number]
     stored = next((row for row in rows if row.kind == STORED), None)
     if stored is None:
         raise CommandError(f"the record in {folder} has no order {number}; rtmw relay queue shows those that wait")

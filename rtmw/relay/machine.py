@@ -23,7 +23,7 @@ from rtmw.net.security.names import AGENT
 from rtmw.relay import rows as r
 from rtmw.relay.frame import Frame, FrameError, readable
 from rtmw.relay.own import Hello, Kind, kind_of
-from rtmw.relay.policy import Judged, Policy
+from rtmw.relay.policy import Judged, Policy, performative_in
 from rtmw.relay.rows import Row, frame_of, head_of
 from rtmw.relay.settings import Agent, Subject
 from rtmw.relay.state import Id, Leg, Order, State, Stream, digest_of, stream_name
@@ -58,6 +58,10 @@ COMPACT_LEAST: Final = 1024
 """Entries of a heap, from which on those that are over are taken out."""
 IN_FLIGHT: Final = 512 << 10
 """Bytes of bodies that one recipient has not confirmed, from which on no other order is sent to it."""
+ROWS_MOST: Final = 50
+"""Rows of a second about frames of one agent that are refused or dropped. What comes beyond is counted in one row."""
+ALARM_S: Final = 60.0
+"""For so long an alarm is not raised again, and what would have raised it is counted."""
 BURST_S: Final = 1.0
 """So much of a second's orders an agent may send at once."""
 
@@ -181,6 +185,10 @@ class _Line:
     in_flight: int = 0
     """Bytes of their bodies."""
     takeovers: list[float] = field(default_factory=list[float])
+    rows_until: float = 0.0
+    """Until then `rows` rows about frames that were refused or dropped have been written, and `untold` were not."""
+    rows: int = 0
+    untold: int = 0
     debts: dict[str, float] = field(default_factory=dict[str, float])
     """By rule: when the orders that this agent has sent would have come at its rate."""
 
@@ -211,6 +219,9 @@ class Machine:
         self._timers: list[_Timer] = []
         self._compact_at = COMPACT_LEAST
         self._serial = count(1)
+        self._untold: set[str] = set()
+        self._alarms: dict[tuple[str, str], tuple[float, int]] = {}
+        """By agent and cause: when it may be raised again, and how often it was not."""
         self._rows: list[Row] = []
         self._effects: list[Effect] = []
         self._now, self._at = 0.0, 0
@@ -247,7 +258,7 @@ class Machine:
 
     def wait(self, agent: str, now: float) -> float | None:
         """Seconds until the next frame of an agent may be heard; None: no rule bounds its rate."""
-        if not self.policy.relay.rules.bounds_orders(AGENT + agent):
+        if self.policy.relay.rules.most_orders(AGENT + agent) is None:
             return None
         return max(0.0, max(self._line(agent).debts.values(), default=0.0) - now - BURST_S)
 
@@ -286,7 +297,7 @@ class Machine:
         if line.connection:
             line.takeovers = [one for one in line.takeovers if self._now - one < TAKEOVERS_S]
             if len(line.takeovers) >= TAKEOVERS:
-                self._row(r.ALARM, source=event.agent, cause="more than one program connects as this agent, by turns")
+                self._alarm(event.agent, "more than one program connects as this agent, by turns")
                 self._effects.append(Close(event.connection, "another connection of this agent stays for a minute"))
                 return
             line.takeovers.append(self._now)
@@ -370,8 +381,40 @@ class Machine:
             self._drop(agent, frame, f"{'a' if kind is Kind.NOTICE else 'an'} {kind.name.lower()} from an agent")
 
     def _drop(self, agent: Agent, frame: Frame, cause: str) -> None:
-        to = readable(frame.destination)
-        self._row(r.DROPPED, source=agent.name, destination=to, head=head_of(frame), cause=cause)
+        self._pace(agent)
+        if self._has_row(agent.name):
+            to = readable(frame.destination)
+            self._row(r.DROPPED, source=agent.name, destination=to, head=head_of(frame), cause=cause)
+
+    def _has_row(self, agent: str) -> bool:
+        """Does a frame that is refused or dropped get a row of its own? Else it is counted, and `_tick` tells."""
+        line = self._line(agent)
+        if self._now >= line.rows_until:
+            self._tell_untold(agent)
+            line.rows_until, line.rows = self._now + 1, 0
+        line.rows += 1
+        if line.rows > ROWS_MOST:
+            self._untold.add(agent)
+            line.untold += 1
+            self._alarm(agent, f"more than {ROWS_MOST} of its frames a second are refused or dropped")
+        return line.rows <= ROWS_MOST
+
+    def _tell_untold(self, agent: str) -> None:
+        line = self._line(agent)
+        if line.untold:
+            self._row(r.DROPPED, source=agent, cause=f"{line.untold} more frames, each refused or dropped")
+        line.untold = 0
+        self._untold.discard(agent)
+
+    def _alarm(self, agent: str, cause: str, head: bytes = b"") -> None:
+        """`cause`: one of few, for each is remembered."""
+        due, more = self._alarms.get((agent, cause), (0.0, 0))
+        if self._now < due:
+            self._alarms[agent, cause] = due, more + 1
+            return
+        self._alarms[agent, cause] = self._now + ALARM_S, 0
+        since = f"; {more} more times since the last such alarm" if more else ""
+        self._row(r.ALARM, source=agent, head=head, cause=f"{cause}{since}")
 
     def _receipt(self, agent: Agent, frame: Frame) -> None:
         """Of a recipient: the first one ends its wait, one that is late corrects what was said to the source."""
@@ -406,11 +449,12 @@ class Machine:
         known = self.state.known.get(Id(agent.name, frame.stamp, digest if by_content else b""))
         if known is not None and known.digest != digest:
             cause = "another order came with this stamp before"
-            self._row(r.ALARM, source=agent.name, head=head, cause=cause)
-            self._refuse(agent, frame, Judged(None, None, cause), by_content=True)
+            self._alarm(agent.name, cause, head)
+            self._refuse(agent, frame, Judged(None, None, cause), by_content=True, is_allowed=True)
             return
         answered = self._named(agent, frame) if frame.type == self.policy.relay.form.answer else None
         if known is not None:
+            self._pace(agent)
             self._answer(known)
             if answered is not None and not known.refused:
                 self._confirmed(answered, frame)
@@ -435,9 +479,9 @@ class Machine:
             self._refuse(agent, frame, judged)
         else:
             self._store(agent, frame, judged, recipients)
+            self._pace(agent, judged)
             if answered is not None:
                 self._confirmed(answered, frame)
-        self._pace(agent, judged)
 
     def _is_by_content(self, agent: Agent) -> bool:
         """Agents of this package never give one stamp to two orders."""
@@ -464,10 +508,14 @@ class Machine:
         return self.state.queue(recipient).waiting >= self.policy.relay.max_waiting
 
     def _refuse(self, agent: Agent, frame: Frame, judged: Judged, **fields: Any) -> None:
-        to = judged.to.name if judged.to else readable(frame.destination)
-        told = self._of(agent, frame, judged) | fields
-        row = self._row(r.REFUSED, source=agent.name, destination=to, cause=judged.why, **told)
-        self._say(agent.name, row.head, judged.why)
+        self._pace(agent, judged)
+        if self._has_row(agent.name):
+            to = judged.to.name if judged.to else readable(frame.destination)
+            told = {"performative": performative_in(agent, frame) or "", "size": len(frame.data)}
+            told |= {"is_allowed": judged.verdict is not None and judged.verdict.allowed}
+            told |= self._of(agent, frame, judged) | fields
+            self._row(r.REFUSED, source=agent.name, destination=to, cause=judged.why, **told)
+        self._say(agent.name, head_of(frame), judged.why)
 
     def _store(self, agent: Agent, frame: Frame, judged: Judged, recipients: list[str]) -> None:
         assert judged.to is not None, "who it is for was judged"
@@ -492,9 +540,12 @@ class Machine:
             self._enter(leg)
         return order
 
-    def _pace(self, agent: Agent, judged: Judged) -> None:
-        """A source above its rate is not read from: `wait`."""
-        rule = judged.verdict.rule if judged.verdict else None
+    def _pace(self, agent: Agent, judged: Judged | None = None) -> None:
+        """A source above its rate is not read from: `wait`. A frame that no rule lets through counts for the one that
+        lets most through."""
+        rule = judged.verdict.rule if judged and judged.verdict else None
+        if rule is None:
+            rule = self.policy.relay.rules.most_orders(AGENT + agent.name)
         if rule is None or not rule.max_orders:
             return
         debts = self._line(agent.name).debts
@@ -585,6 +636,8 @@ class Machine:
             self._finish(leg, r.UNCONFIRMED if leg.tries > 1 else r.UNDELIVERED, event.words)
 
     def _tick(self, _: Tick) -> None:
+        for agent in [one for one in self._untold if self._line(one).rows_until <= self._now]:
+            self._tell_untold(agent)
         recipients = dict[str, None]()
         while self.due <= self._now:
             timer = heapq.heappop(self._timers)

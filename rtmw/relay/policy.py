@@ -12,6 +12,7 @@ from rtmw.net.security.rights import KEPT, Rights
 from rtmw.net.security.rules import Verdict
 from rtmw.relay.frame import Frame, readable
 from rtmw.relay.kqml import performative_of
+from rtmw.relay.rows import REFUSED, Row, frame_of
 from rtmw.relay.settings import Agent, Relay, Subject
 
 __all__ = ["Judged", "Policy", "subject_of"]
@@ -37,6 +38,12 @@ class Judged:
 def command_of(command: bytes) -> str:
     """A command as a part of a subject: its letter, or `0x07`."""
     return command.decode() if _PLAIN.fullmatch(command) else f"0x{command[0]:02x}"
+
+
+def performative_in(agent: Agent, frame: Frame) -> str | None:
+    """Of an order in KQML; None: it is in another form."""
+    is_list = frame.data.lstrip()[:1] == b"("
+    return performative_of(frame.data.decode(agent.charset, "replace")) if is_list else None
 
 
 def subject_of(to: str, command: bytes, performative: str | None = None) -> str:
@@ -74,8 +81,7 @@ class Policy:
         `lifetime`: of a frame that has them; the rule's ceilings hold for both."""
         if frame.source != agent.address:
             return Judged(None, None, f"its source is {readable(frame.source)}, and the connection is of {agent.name}")
-        is_list = frame.data.lstrip()[:1] == b"("
-        performative = performative_of(frame.data.decode(agent.charset, "replace")) if is_list else None
+        performative = performative_in(agent, frame)
         judged = self._kept(agent.name, frame.destination, frame.command, performative)
         verdict, size = judged.verdict, len(frame.data)
         if judged.to is None or verdict is None:
@@ -94,6 +100,16 @@ class Policy:
             return Judged(None, None, f"there is no address {readable(destination)}")
         verdict = self.rights.may(AGENT + name, "order", subject_of(to.name, command, performative))
         return _given(verdict, to, None)
+
+    def judge_again(self, row: Row) -> str:
+        """Why the order of a STORED or REFUSED row would be refused by now; empty: it would be stored."""
+        agent, frame = self.by_name.get(row.source), frame_of(row.head, row.body)
+        if not isinstance(agent, Agent):
+            return f"there is no agent {row.source}"
+        judged = self.judge(agent, frame)
+        if row.kind == REFUSED and judged.to is not None:  # the record has no body of it
+            judged = self.order(agent, judged.to, frame.command, row.performative or None, size=row.size)
+        return judged.why
 
     def order(
         self, agent: Agent, to: Agent | Subject, command: bytes, performative: str | None = None, *,

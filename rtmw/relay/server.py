@@ -49,7 +49,7 @@ from rtmw.relay.operation import Operation
 from rtmw.relay.own import Hello, Kind, Packet, kind_of
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
-from rtmw.relay.settings import Agent, Relay
+from rtmw.relay.settings import Agent, Relay, advice
 from rtmw.relay.store import Store, starting
 from rtmw.units import counted
 
@@ -127,8 +127,13 @@ class Server:
         open, orphans = len(self.store.state.open), self.store.state.orphans
         known = f"{counted(open, 'open order')}" if self.store.state.numbered else "empty"
         log.info("relay at %s, record in %s: %s", ", ".join(self.places), self.store.folder, known)
+        self._advise()
         if orphans:
             log.warning("%s of the record are about orders that it does not have", counted(orphans, "row"))
+
+    def _advise(self) -> None:
+        for what, mend in advice(self.policy.relay).items():
+            log.warning("%s: %s", what, mend)
 
     def _guest(self, sock: socket.socket, address: str) -> RelayGuest:
         return RelayGuest(self, sock, address)
@@ -157,6 +162,7 @@ class Server:
         self._take(_identity(relay))
         self.policy.obey(relay)
         self.store.keep = relay.keep
+        self._advise()
         self.step(Obeyed())
 
     # ---- steps ----
@@ -208,7 +214,9 @@ class Server:
     async def _look(self) -> None:
         said = ""
         while True:
+            self.store.check()
             self.machine.full = self.store.lacks_room()
+            self.step(Tick())
             if said != (said := self.machine.full):
                 log.warning("%s", said or "there is room again")
             self._look_at_peers()
@@ -369,7 +377,7 @@ class Server:
         if connection.is_over:
             return
         self.refused[words.partition(":")[0]] += 1
-        whose = connection.agent or f"a connection from {connection.place}"
+        whose = f"a connection {f'of {connection.agent}' if connection.agent else f'from {connection.place}'}"
         log.warning("%s is closed: %s", whose, words, extra=BOUNDED)
         connection.close()
 

@@ -75,6 +75,7 @@ class Store:
         self._last: rtmw.Appended | None = None
         try:
             self._log.trim(0)  # takes the lock, and cuts what a killed relay has left
+            self._lies_at = self._place()
             self.state = self._recovered()
         except BaseException:
             self._log.close()
@@ -221,6 +222,22 @@ class Store:
 
     def _drop(self, order: int) -> None:
         self._bytes -= len(self._bodies.pop(order, b""))
+
+    def _place(self) -> tuple[int, int] | None:
+        """Device and inode of the record; None: it is not there."""
+        try:
+            found = os.stat(self.folder / "record")
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def check(self) -> None:
+        """Raises LogError where what is appended now is lost: somebody has removed the record, or moved it."""
+        if self._place() != self._lies_at:
+            raise rtmw.LogError(
+                f"{self.folder / 'record'} was removed or moved while the relay ran: what it has stored is not there "
+                "any more; move it back before the next start, or the relay begins a new record"
+            )
 
     def lacks_room(self) -> str:
         """Why no more orders are stored; empty: there is room."""

@@ -232,3 +232,39 @@ def test_what_is_no_question_harms_nobody(relay: Relay, operate: Operate, line: 
         sock.settimeout(20)
         sock.recv(65536)
     assert operate("queue")["status"] == 0
+
+
+def test_check_lists_the_orders_of_a_record_that_other_rules_would_judge_otherwise(
+    relay: Relay, run: Run, tmp_path: Path
+) -> None:
+    source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+    source.order("GATE", b"(tell :content x)", "U")
+    gate.confirm(gate.take())
+    source.take()
+    for to, data, command in (
+        ("KEEP", b"stays", "I"),
+        ("GATE", b"(ask)", "D"),
+        ("NONE", b"x", "I"),
+        ("KEEP", b"y", "!"),
+    ):
+        source.order(to, data, command)
+    while source.take().body != b"its command is that of alerts":
+        pass
+    gate.order("KEEP", bytes(50))
+    assert gate.take().body == b"no rule allows this peer to order it"
+    assert run("relay", "check", str(relay.file), "--on", str(tmp_path))[0] == 0
+    text = PATIENT.replace('deny = ["GATE/D"]', 'deny = ["GATE/U/tell"]')
+    text += '[[allow]]\npeer = "agent:GATE"\norder = ["KEEP/*"]\nmax_size = 49\n'
+    (tmp_path / "other.toml").write_text(text)
+    status, out, _ = run("relay", "check", str(tmp_path / "other.toml"), "--on", str(tmp_path), "--json")
+    changed = json.loads(out)["changed"]
+    assert status == 1
+    assert [(row["order"], row["to"], row["command"], row["was"], row["would be"]) for row in changed] == [
+        (1, "GATE", "U", "allowed", "a rule denies it"), (None, "GATE", "D", "a rule denies it", "allowed")
+    ]  # fmt: skip
+    (tmp_path / "other.toml").write_text(text.replace("max_size = 49", "max_size = 50"))
+    _, out, _ = run("relay", "check", str(tmp_path / "other.toml"), "--on", str(tmp_path))
+    assert "3 verdicts of 5 would change" in out
+    relay.kill()
+    assert run("relay", "check", str(relay.file), "--on", str(tmp_path))[0] == 0
+    assert "has no record" in run("relay", "check", str(relay.file), "--on", str(tmp_path / "none"))[2]

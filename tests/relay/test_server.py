@@ -208,6 +208,66 @@ def flood(peer: Peer) -> int:
     return sent * 100 // len(batch)
 
 
+@pytest.mark.parametrize("is_order", [True, False])
+def test_what_is_refused_or_dropped_comes_at_the_rate_of_the_agent_too(tmp_path: Path, is_order: bool) -> None:
+    relay = Relay(tmp_path, SETTINGS.replace("deny =", "max_orders = 5\ndeny ="))
+    relay.start()
+    try:
+        source = Peer(relay, "AODB", introduced=False)
+        made = [source.made("NONE", b"%d" % number) for number in range(12)]
+        sent = made if is_order else [Frame("AODB", "GATE", stamp(), "A", "I", bytes(25)) for _ in made]
+        source.socket.sendall(b"".join(one.encode() for one in sent))
+        source.order("NONE", b"the last")
+        while source.take().answers[0] in [one.stamp for one in made]:
+            pass
+        relay.end()
+        at = [row.at for row in relay.rows() if row.kind == ("REFUSED" if is_order else "DROPPED")]
+        assert at[11] - at[5] >= 0.9e9, "five at once, and then one each 200 ms"
+    finally:
+        relay.kill()
+
+
+def test_a_flood_of_refused_frames_has_few_rows_that_count_them_all_and_an_alarm(relay: Relay) -> None:
+    source, flood = Peer(relay, "AODB"), 3000
+    for _ in range(flood // 100):
+        source.socket.sendall(b"".join(source.made("NONE", b"x").encode() for _ in range(100)))
+        for _ in range(100):
+            assert source.take().body == b"there is no address NONE"
+
+    def all_are_told() -> bool:
+        causes = [row.cause for row in relay.rows() if row.kind in ("REFUSED", "DROPPED")]
+        counted = sum(int(cause.split()[0]) for cause in causes if "more frames" in cause)
+        return counted + sum("more frames" not in cause for cause in causes) == flood + 1  # it said who it is, too
+
+    wait_until(all_are_told, "each frame has a row or is counted in one")
+    relay.end()
+    rows = [row for row in relay.rows() if row.kind in ("REFUSED", "DROPPED", "ALARM")]
+    assert len(rows) < flood / 3
+    (alarm,) = [row for row in rows if row.kind == "ALARM"]
+    assert (alarm.source, alarm.cause) == ("AODB", "more than 50 of its frames a second are refused or dropped")
+
+
+def test_a_record_that_is_removed_while_the_relay_runs_ends_it_with_the_reason(relay: Relay) -> None:
+    shutil.rmtree(relay.folder / "relay" / "record")
+    assert "record was removed or moved while the relay ran" in relay.until("was removed")
+    assert relay.process is not None
+    assert relay.process.wait(PATIENCE) == 1
+
+
+def test_the_log_says_at_start_and_reload_what_is_most_likely_not_meant(tmp_path: Path) -> None:
+    relay = Relay(tmp_path, SETTINGS.replace('t1 = "2s"', 't1 = "100ms"'))
+    relay.start()
+    try:
+        words = "an agent gives up after T1·(N1+1) = 0.4 s, and the server after T2·(N2+1) = 0.6 s: the first must"
+        assert words in relay.until("an agent gives up")
+        relay.file.write_text(relay.file.read_text().replace("KEEP/*", "NONE/*"))
+        assert relay.process is not None
+        relay.process.send_signal(signal.SIGHUP)
+        assert "order to NONE: there is no agent and no subject of this name" in relay.until("order to NONE")
+    finally:
+        relay.kill()
+
+
 def test_a_connection_that_reads_nothing_is_ended_whatever_waits_for_it(relay: Relay) -> None:
     source = Peer(relay, "AODB")
     refused = source.made("NONE", bytes(100)).encode()
@@ -290,6 +350,8 @@ def test_garbage_is_counted_and_ends_the_connection_after_sixteen_places(relay: 
 def test_a_newer_connection_takes_over_and_two_that_fight_are_an_alarm(relay: Relay) -> None:
     peers = [Peer(relay, "GATE") for _ in range(7)]
     assert all(one.is_closed() for one in (*peers[:5], peers[6]))
+    relay.until("a connection of GATE is closed: a newer connection of this agent takes over")
+    relay.until("a connection of GATE is closed: another connection of this agent stays for a minute")
     Peer(relay, "AODB").order("GATE", b"x")
     assert peers[5].take().data == b"x"
     relay.end()

@@ -162,9 +162,10 @@ class RuleTable:
         """Is any rule for the peer?"""
         return bool(self._rules_for(peer))
 
-    def bounds_orders(self, peer: str) -> bool:
-        """Does any rule for the peer say how many orders a second it may send?"""
-        return any(rule.max_orders for rule in self._rules_for(peer))
+    def most_orders(self, peer: str) -> Rule | None:
+        """The rule that lets the peer send most orders a second; None: no rule for it says how many."""
+        bounding = (rule for rule in self._rules_for(peer) if rule.max_orders)
+        return max(bounding, key=lambda rule: rule.max_orders, default=None)
 
     def judge(self, peer: str, verb: str, subject: str, priority: int = 0, size: int = 0) -> Verdict:
         """By looking at each rule. Raises ValueError for a verb that there is not."""
