@@ -65,6 +65,11 @@ TABLES = {
         AND order IN (SELECT order FROM record WHERE kind = 'DELIVERED') GROUP BY 1""",
 }
 """By airport, of the record. The text of an answer begins behind the 25 bytes that name its order."""
+FLOODED = """
+    SELECT max(number) FROM (
+        SELECT count(*) AS number FROM record WHERE kind = 'STORED' AND source = 'LGA' AND destination = 'GATE'
+        GROUP BY floor(at / 1e9))"""
+FORBIDDEN = "SELECT cause FROM record WHERE kind = 'REFUSED' AND source = 'EWR'"
 
 
 class Flight(NamedTuple):
@@ -200,24 +205,23 @@ def source(timetable: list[Flight]) -> dict[str, dict[str, int]]:
 
 def equals(record: Path, timetable: list[Flight]) -> bool:
     """Prints the tables of Spark beside the source."""
-    spark = rtmw.spark.session("local[2]")
+    spark, expected, equal = rtmw.spark.session("local[2]"), source(timetable), True
     rtmw.spark.read(str(record)).createOrReplaceTempView("record")
-    expected, equal = source(timetable), True
+
+    def rows(query: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in spark.sql(query).collect()]
+
     print(f"\n{'by the record':16}" + "".join(f"{name:>10}" for name in AIRPORTS))
     for name, query in TABLES.items():
-        found = {row[0]: row[1] for row in spark.sql(query).collect()}
+        found = dict(rows(query))
         equal &= found == expected[name]
         shown = "".join(f"{found.get(one, 0):10,}" for one in AIRPORTS)
         print(f"{name:16}{shown}   {'equal' if found == expected[name] else f'the source has {expected[name]}'}")
-    ((most,),) = spark.sql(
-        "SELECT max(number) FROM (SELECT count(*) AS number FROM record WHERE kind = 'STORED' AND source = 'LGA' "
-        "AND destination = 'GATE' GROUP BY floor(at / 1e9))"
-    ).collect()
-    ((cause,),) = spark.sql("SELECT cause FROM record WHERE kind = 'REFUSED' AND source = 'EWR'").collect()
+    most, cause = rows(FLOODED)[0][0], rows(FORBIDDEN)[0][0]
     spark.stop()
     print(f"\nLGA flooded GATE with {FLOOD} orders: at most {most} within a second came through.")
     print(f"EWR may not order JFK: {cause}.")
-    return equal and most <= 2 * RATE
+    return equal and int(most) <= 2 * RATE + 1  # a second's orders at once, and those of the second
 
 
 def main() -> int:

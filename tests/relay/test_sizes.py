@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -13,12 +15,17 @@ from typing import Final
 
 import pytest
 
+from rtmw.net.session.backoff import Backoff
 from rtmw.relay import Frame
+from rtmw.relay.frame import address_of
+from rtmw.relay.own import SIZE_OF_WELCOME, Hello, Welcome
 from rtmw.relay.settings import read_relay
+from tests.net.security.site import Site
 from tests.relay.servers import SETTINGS, Peer, Relay, stamp
 from tests.whole import sample
 
 AGENTS: Final = len(sample(range(10_000), 500))
+CERTIFIED: Final = len(sample(range(500), 80))
 SILENT: Final = len(sample(range(1_000), 150))
 """More than may be pending at the door, in any case."""
 SLOW: Final = 100
@@ -80,6 +87,48 @@ def open_files(most: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_agents_with_certificates_come_in_from_one_address_at_once(tmp_path: Path) -> None:
+    site = Site(tmp_path / "site")
+    names = [f"{number:04X}" for number in range(CERTIFIED)]
+    listed = "".join(f'[[agent]]\nname = "{name}"\npeer = "rtmw://plant/desk"\n' for name in names)
+    rules = '[[allow]]\npeer = "agent:*"\norder = ["*/I"]\n'
+    relay_of_all = f'[relay]\nkeys = "{site.keys("rtmw://plant/hub")}"\nlisten = ["127.0.0.1:0"]\n{listed}{rules}'
+    with served(tmp_path, relay_of_all) as relay:
+        desk = site.node("rtmw://plant/desk").client_context()
+
+        before = memory(relay)
+
+        async def all_come() -> None:
+            came = await asyncio.gather(*(come(relay.port, name, desk) for name in names))
+            assert memory(relay) - before <= 3 * MEMORY_MOST * CERTIFIED
+            assert [one.transport.is_closing() for one in came] == [False] * CERTIFIED
+            for one in came:
+                await left(one)
+
+        asyncio.run(all_come())
+
+
+async def come(port: int, name: str, context: ssl.SSLContext) -> asyncio.StreamWriter:
+    """As agents do: again and again, until the relay has welcomed it."""
+    async for _ in Backoff(0.1, 1.0):
+        with suppress(OSError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="")
+            try:
+                writer.write(Hello(address_of(name), 100.0, 3).encode())
+                Welcome.decode(await reader.readexactly(SIZE_OF_WELCOME))
+            except (OSError, EOFError):
+                await left(writer)
+            else:
+                return writer
+    raise AssertionError("it tries for ever")
+
+
+async def left(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 def test_connections_that_say_nothing_keep_nobody_out(tmp_path: Path) -> None:
