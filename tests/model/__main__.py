@@ -1,4 +1,4 @@
-"""Every size of the model, and every precaution less; what each search came to."""
+"""Every size of the models, and every precaution less; what each search came to."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.model.check import Found, search, what_is_missing
-from tests.model.sizes import LARGE, SMALL, WITHOUT
+from tests.model.check import QUEUE, REPLICA, Found, search, what_is_missing
+from tests.model.sizes import LARGE, REPLICA_LARGE, REPLICA_SMALL, REPLICA_WITHOUT, SMALL, WITHOUT
 
 LONGEST = 900.0
 
@@ -25,16 +25,15 @@ def main() -> int:
         return 0
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
-        for name, defines in {**SMALL, **LARGE}.items():
-            began = time.monotonic()
-            found = search(Path(folder), defines, LONGEST)
-            told(name, found, began)
-            wrong += found.violation is not None
-        for name, defines in WITHOUT.items():
-            began = time.monotonic()
-            found = search(Path(folder), defines, LONGEST)
-            told(f"without {name}", found, began)
-            wrong += found.violation is None
+        for model, sizes, without in (
+            (QUEUE, {**SMALL, **LARGE}, WITHOUT),
+            (REPLICA, {**REPLICA_SMALL, **REPLICA_LARGE}, REPLICA_WITHOUT),
+        ):
+            for name, defines in {**sizes, **{f"without {name}": defines for name, defines in without.items()}}.items():
+                began = time.monotonic()
+                found = search(Path(folder), defines, LONGEST, model)
+                told(name, found, began)
+                wrong += (found.violation is None) == name.startswith("without ")
     return wrong > 0
 
 

@@ -1,4 +1,4 @@
-"""Runs `spin` on queue.pml: every interleaving of a size, or of one precaution less."""
+"""Runs `spin` on a model: every interleaving of a size, or of one precaution less."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-MODEL = Path(__file__).with_name("queue.pml")
+QUEUE = Path(__file__).with_name("queue.pml")
+REPLICA = Path(__file__).with_name("replica.pml")
 GENERATE = ["spin", "-a"]
 COMPILE = ["gcc", "-O1", "-w", "-DSAFETY", "-DNOREDUCE", "-DCOLLAPSE", "-DMEMLIM=4000", "-o", "pan", "pan.c"]
 RUN = ["./pan", "-E", "-m1000000"]
@@ -29,10 +30,10 @@ def what_is_missing() -> str | None:
     return f"needs {' and '.join(missing)} (Debian: apt install {' '.join(missing)})" if missing else None
 
 
-def search(folder: Path, defines: str, seconds: float) -> Found:
+def search(folder: Path, defines: str, seconds: float, model: Path = QUEUE) -> Found:
     """All states of the model with these definitions, or those up to the first violation. Raises RuntimeError else."""
     folder.mkdir(exist_ok=True)
-    _run([*GENERATE, *(f"-D{define}" for define in defines.split()), str(MODEL)], folder, seconds)
+    _run([*GENERATE, *(f"-D{define}" for define in defines.split()), str(model)], folder, seconds)
     _run(COMPILE, folder, seconds)
     told = _run(RUN, folder, seconds)
     states, violation = re.search(r"(\d+) states, stored", told), re.search(r"assertion violated (.*) \(at depth", told)

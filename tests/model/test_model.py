@@ -1,4 +1,4 @@
-"""The queue as a model in Promela: no interleaving and no death in it breaks what is promised. See queue.pml."""
+"""The queue and the replicated log as models in Promela: no interleaving and no death breaks what is promised."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.model.check import search, what_is_missing
-from tests.model.sizes import SMALL, WITHOUT
+from tests.model.check import REPLICA, search, what_is_missing
+from tests.model.sizes import REPLICA_SMALL, REPLICA_WITHOUT, SMALL, WITHOUT
+from tests.whole import sample
 
 LONG = 300.0
 
@@ -27,3 +28,15 @@ def test_no_interleaving_and_no_death_breaks_the_queue(size: str, tmp_path: Path
 @pytest.mark.parametrize("precaution", WITHOUT)
 def test_the_queue_breaks_without_a_precaution(precaution: str, tmp_path: Path) -> None:
     assert search(tmp_path, WITHOUT[precaution], LONG).violation is not None
+
+
+@pytest.mark.parametrize("size", sample(REPLICA_SMALL, 1))
+def test_no_crash_loss_or_delay_makes_replicas_lose_what_was_committed(size: str, tmp_path: Path) -> None:
+    found = search(tmp_path, REPLICA_SMALL[size], LONG, REPLICA)
+    assert found.violation is None
+    assert found.states > 10_000
+
+
+@pytest.mark.parametrize("rule", sample(REPLICA_WITHOUT, 2))
+def test_replicas_break_without_a_rule(rule: str, tmp_path: Path) -> None:
+    assert search(tmp_path, REPLICA_WITHOUT[rule], LONG, REPLICA).violation is not None

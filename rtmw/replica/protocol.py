@@ -1,0 +1,800 @@
+"""The steps of a replica, without I/O: `step(event, now) -> effects`. docs/design/replication.md has the rules.
+
+    slave ── silence for `suspect` ──► candidate ── the switch is applied, log = slices ──► master
+      ▲  ▲                                 │ not in I, refused                                │
+      │  └─────────────────────────────────┘◄──── a larger epoch, a larger promise ───────────┘
+      └── sealed files came ── left behind ◄── its records end before the master's begin, or are damaged
+
+An epoch has one master, which is decided by a transaction in the control store, and it is never resumed. A master
+commits what each of I and P has acknowledged, or what the cache in the store holds. It makes at most one request of the
+store at a time, and all it knows of the set is what was confirmed; so a change whose outcome is unknown leaves the
+larger set in force until the store was read again (rule 2).
+
+The driver carries out effects in order, before the next step.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import count
+from typing import Any, Final
+
+from rtmw.replica import words as w
+from rtmw.replica.words import Control, Kind, Marks, Outcome, Peer, Reply, Role, Slice
+
+BEATS: Final = 5
+"""Heartbeats in `suspect`."""
+RANK_S: Final = 0.05
+"""A candidate waits so long for each that is ahead of it."""
+CHECKPOINT_S: Final = 1.0
+"""The checkpoint is raised in the store at most so often, unless the cache is in use (rule 10)."""
+AGAIN_S: Final = 0.2
+"""After the store gave no answer, it is asked again."""
+PATIENCE: Final = 8
+"""A node that deposes one master after another waits longer each time, up to so many times."""
+
+
+class Replica:
+    """One life of one node. `life` grows from one to the next. `was_lost`: records were durable and are gone."""
+
+    def __init__(self, me: str, wal: w.Wal, marks: Marks, life: int, others: Iterable[str]) -> None:
+        self.me, self.wal, self.marks, self._life = me, wal, marks, (life, 0)
+        self._others = frozenset(others) - {me}
+        self.role, self.epoch = Role.SLAVE, 0
+        """`epoch`: of a master its own, of a slave that of the master that it is aligned to, else 0."""
+        self.master, self.commit, self.start = "", 0, 0
+        self.control: Control | None = None
+        self._version = 0
+        self._now = self._heard = self._beat_at = 0.0
+        self._out = list[w.Effect]()
+        self._then: Callable[[], None] | None = None
+        self._awaited: w.Event = w.Tick()
+        """What goes on when the disk has done what it was told: no other step changes the log until then."""
+        self._offsets = dict[str, int]()
+        self._patience, self._refused, self._is_full, self._is_called = 1, 0, False, False
+        self._is_rotten = False
+        self._inherited: tuple[bytes, ...] = ()
+        self._numbers = count(1)
+        self._asked: tuple[int, Control | None] | None = None
+        self._is_stale, self._again = True, 0.0
+        self._operator: int | None = None
+        self._orders = deque[w.Members]()
+        self._peers = dict[str, Peer]()
+        self._acked, self._raised = 0, 0.0
+        self._queue = list[tuple[int, int, w.Waiting]]()
+        self._ages = deque[w.Waiting]()
+        self._fresh, self._asking, self._confirmed = list[int](), list[int](), list[int]()
+        self._move: tuple[str, float, int] | None = None
+        self._told = 0.0
+        self.pending = self.switches = 0
+
+    def begin(self, now: float, was_lost: bool = False) -> list[w.Effect]:
+        self._now = self._heard = self._beat_at = now
+        self._out = list[w.Effect]()
+        if was_lost or self.wal.end < self.marks.checkpoint:
+            self._be_another("records that were durable are gone")
+        return self._out
+
+    def step(self, event: w.Event, now: float) -> list[w.Effect]:
+        self._now, self._out = now, list[w.Effect]()
+        if self.role is not Role.FAILED:
+            _STEPS[type(event)](self, event)
+            if self.role is Role.MASTER:
+                self._lead()
+        elif isinstance(event, w.Append | w.Resolve | w.Fresh | w.Move | w.Members):
+            self._answer(event.ticket, Reply.MOVED)
+        return self._out
+
+    @property
+    def due(self) -> float:
+        """When `Tick` has to come."""
+        if self.role is Role.FAILED:
+            return math.inf
+        if self.role is Role.MASTER and self._ages:
+            return min(self._beat_at, max(self._ages[0].at + self._settings.sync_timeout, self._now + 0.01))
+        if self._then is not None or self.role not in (Role.SLAVE, Role.CANDIDATE):
+            return self._beat_at
+        next_step = self._patient_until() if self.role is Role.SLAVE else max(self._again, self._now + 0.01)
+        return min(self._beat_at, next_step)
+
+    def status(self) -> w.Status:
+        control = self.control
+        ages = [one.at for one in self._ages if not one.is_answered]
+        return w.Status(
+            self.role, self.epoch, self.master, frozenset(control.in_sync if control else ()),
+            max(self.marks.checkpoint, control.checkpoint if control else 0), self.commit,
+            control.members if control else frozenset(), len(ages), self._now - min(ages, default=self._now),
+            sum(one.end - one.start for one in control.slices) if control else 0, self.pending, self.switches,
+        )  # fmt: skip
+
+    # ---- what all roles share ----
+
+    @property
+    def _settings(self) -> w.Settings:
+        return self.control.settings if self.control else w.Settings()
+
+    def _note(self, rule: int, words: str) -> None:
+        self._out.append(w.Note(rule, words))
+
+    def _answer(self, ticket: int, reply: Reply, position: int = 0, words: str = "") -> None:
+        if reply is Reply.MOVED and self.master != self.me:
+            words = words or self.master
+        self._out.append(w.Answer(ticket, reply, position, self.commit, words))
+
+    def _keep(self, marks: Marks, then: Callable[[], None]) -> None:
+        self.marks = marks
+        self._await(w.Kept(marks), then)
+        self._out.append(w.Keep(marks))
+
+    def _await(self, event: w.Event, then: Callable[[], None]) -> None:
+        self._awaited, self._then = event, then
+
+    def _done(self, event: w.Kept | w.Truncated | w.Synced) -> None:
+        then = self._then
+        if then is not None and event == self._awaited:
+            self._then = None
+            then()
+
+    def _unalign(self) -> None:
+        """What a master said of its log before this is too old to be cut by: `_life` tells its answers apart."""
+        self.epoch, self._life = 0, (self._life[0], self._life[1] + 1)
+
+    def _be_another(self, words: str) -> None:
+        """Rule 13: this log has less than it acknowledged. The store does not know its new incarnation."""
+        self._note(13, words)
+        self._keep(self.marks._replace(incarnation=self.marks.incarnation + 1, checkpoint=0), self._greet)
+
+    def _failed(self, event: w.Failed) -> None:
+        self._resign(event.words)
+        self.role = Role.FAILED
+
+    def _rotten(self, event: w.Rotten) -> None:
+        """The replica leaves the set at once, and is copied anew as soon as there is a master."""
+        self._resign(event.words)
+        self._is_rotten = True
+        self._be_another(event.words)
+
+    def _resign(self, words: str) -> None:
+        """Whatever it was, it is a slave of nobody now. Who waits asks again elsewhere, with the same id."""
+        for one in self._ages:
+            if not one.is_answered:
+                self._answer(one.ticket, Reply.MOVED)
+        for ticket in (*self._fresh, *self._asking, *self._confirmed, *(one.ticket for one in self._orders)):
+            self._answer(ticket, Reply.MOVED)
+        if self._operator is not None:
+            self._answer(self._operator, Reply.MOVED)
+        if self._move is not None:
+            self._answer(self._move[2], Reply.DONE if words == "succeeded" else Reply.MOVED)
+        for kept in (self._queue, self._ages, self._peers, self._fresh, self._asking, self._confirmed, self._orders):
+            kept.clear()
+        self._operator = self._move = None
+        self._unalign()
+        self.role, self.master, self._asked, self._then = Role.SLAVE, "", None, None
+        self._is_stale, self._is_called, self._heard = True, False, self._now
+
+    def _tick(self, _: w.Tick) -> None:
+        if self._now >= self._beat_at:
+            self._beat_at = self._now + self._settings.suspect / BEATS
+            if self.role is Role.MASTER:
+                for name in self._members():
+                    self._beat(name)
+            else:
+                self._greet(is_beat=True)
+        if self.role is Role.CANDIDATE and self._asked is None and self._then is None and self._now >= self._again:
+            self._read_store()
+        elif self.role is Role.SLAVE and self._then is None and self._now >= self._patient_until():
+            self._stand("the master is silent")
+
+    def _read(self, event: w.Read) -> None:
+        if self._asked is None or self._asked[0] != event.number:
+            return
+        self._asked = None
+        if event.control is None:
+            self._again, self._is_stale = self._now + AGAIN_S, True
+            self._fresh, self._asking = [*self._asking, *self._fresh], []
+        elif self.role is Role.CANDIDATE:
+            self._judge(event)
+        elif self.role is Role.MASTER and event.control.epoch != self.epoch:
+            self._note(12, f"the store says epoch {event.control.epoch}")
+            self._resign("another is master")
+        elif self.role is Role.MASTER:
+            self.control, self._version, self._is_stale = event.control, event.version, False
+            self._confirmed, self._asking = self._confirmed + self._asking, list[int]()
+
+    def _changed(self, event: w.Changed) -> None:
+        if self._asked is None or self._asked[0] != event.number:
+            return
+        control, self._asked = self._asked[1], None
+        if event.outcome is not Outcome.APPLIED:
+            self._note(7 if self.role is Role.CANDIDATE else 2, f"a change of the store is {event.outcome.name}")
+            self._is_stale = True
+            if event.outcome is Outcome.UNKNOWN or self.role is Role.CANDIDATE:
+                self._again = self._now + AGAIN_S
+            if self._operator is not None:  # the operator looks at the status and decides
+                self._answer(self._operator, Reply.UNKNOWABLE, words="the store gave no answer in time")
+        else:
+            self.control, self._version = control, event.version
+            if self._operator is not None:
+                self._answer(self._operator, Reply.DONE)
+            if self.role is Role.CANDIDATE:
+                self._win()
+        self._operator = None
+
+    def _read_store(self) -> None:
+        self._asked = next(self._numbers), None
+        self._asking, self._fresh = self._fresh, []
+        self._out.append(w.ReadStore(self._asked[0]))
+
+    def _change_store(self, control: Control, put: Slice | None = None) -> None:
+        self._asked = next(self._numbers), control
+        self._out.append(w.ChangeStore(self._asked[0], self._version, control, put))
+
+    # ---- slave ----
+
+    def _members(self) -> list[str]:
+        """All others, in an order that does not change from run to run."""
+        return sorted((self.control.members if self.control else self._others) - {self.me})
+
+    def _greet(self, is_beat: bool = False) -> None:
+        """A heartbeat to the master; to all while there is none (S3)."""
+        to = [self.master] if self.master else sorted({*self._members(), *self._others})
+        for name in to:
+            self._send_ack(name, is_beat)
+
+    def _send_ack(self, to: str, is_beat: bool = False) -> None:
+        """Rule 4: what is synced and verified in this epoch. Without an epoch nothing is."""
+        durable = min(self.wal.durable, self.wal.end) if self.epoch else 0
+        end = self.wal.end if self.epoch else 0
+        marks = self.marks
+        ack = w.Ack(self.epoch, durable, end, marks.incarnation, marks.promise, self._life, self._is_full, is_beat)
+        self._out.append(w.Send(to, ack))
+
+    def _received(self, event: w.Received) -> None:
+        _HEARD[type(event.message)](self, event.peer, event.message)
+
+    def _hear_beat(self, peer: str, beat: w.Beat) -> None:
+        if beat.epoch < self.marks.promise:
+            if self.role is not Role.CANDIDATE:
+                self._note(3, f"epoch {beat.epoch} is refused, {self.marks.promise} was promised")
+                self._send_ack(peer)  # names the promise, so that the master makes another switch (rule 7)
+            return
+        if self.role is Role.MASTER and beat.epoch > self.epoch:
+            self._resign("succeeded")
+        if self.role is Role.MASTER:
+            return
+        self._heard = self._now
+        if self._asked is not None and self._asked[1] is None and not self._is_called:
+            self._asked = None  # it asked the store because the master was silent
+        if self._then is not None or self._asked is not None:
+            return
+        self.role, self.master, self._offsets, self.control = Role.SLAVE, peer, beat.offsets, beat.control
+        if self._is_rotten:
+            self._be_behind(peer)
+        elif self.epoch != beat.epoch:
+            if beat.table is not None and beat.life == self._life:
+                self._promise(peer, beat)
+            else:
+                self._unalign()
+                self._send_ack(peer)
+        elif beat.earliest > self.wal.end:
+            self._be_behind(peer)
+        else:
+            self._go_by(beat)
+
+    def _go_by(self, beat: w.Beat) -> None:
+        self._show(beat.commit)
+        if beat.earliest > self.wal.earliest and beat.earliest <= self.commit:
+            self._out.append(w.Trim(beat.earliest))
+        checkpoint = min(beat.control.checkpoint, self.wal.durable)
+        if checkpoint > self.marks.checkpoint:
+            self.marks = self.marks._replace(checkpoint=checkpoint)
+            self._out.append(w.Keep(self.marks))
+
+    def _show(self, commit: int) -> None:
+        """A slave's readers get what is committed, verified and synced here (rule 12)."""
+        commit = min(commit, self.wal.durable)
+        if commit > self.commit:
+            self.commit = commit
+            self._out.append(w.Commit(commit))
+
+    def _promise(self, peer: str, beat: w.Beat) -> None:
+        """Rule 3: promise durably, cut to the end of the largest common epoch, then append."""
+        self._patience = 1
+        if beat.epoch > self.marks.promise:
+            self._note(3, f"epoch {beat.epoch} is promised")
+            self._keep(self.marks._replace(promise=beat.epoch), lambda: self._align(peer, beat))
+        else:
+            self._align(peer, beat)
+
+    def _align(self, peer: str, beat: w.Beat) -> None:
+        assert beat.table is not None, "it was asked for"
+        mine = self.wal.epochs()
+        cut = w.common_end(mine, beat.table) if mine else self.wal.end
+        if cut < max(beat.earliest, self.wal.earliest) or cut > beat.end:
+            self._be_behind(peer)
+        elif cut < self.wal.end:
+            self._note(3, f"cut from {self.wal.end} to {cut}")
+            if cut < self.commit:  # of a deposed master: the same bytes come again
+                self.commit = cut
+                self._out.append(w.Commit(cut))
+            self._await(w.Truncated(), lambda: self._aligned(peer, beat))
+            self._out.append(w.Truncate(cut))
+        else:
+            self._aligned(peer, beat)
+
+    def _aligned(self, peer: str, beat: w.Beat) -> None:
+        self.epoch, self.master = beat.epoch, peer
+        self._send_ack(peer)
+
+    def _be_behind(self, peer: str) -> None:
+        """What it has is set aside, and sealed segments come as files. Until rule 8 lets it in again it is not in I."""
+        self._unalign()
+        self.role = Role.BEHIND
+        self._note(13, "left behind: copied anew")
+        marks = self.marks._replace(incarnation=self.marks.incarnation + 1, checkpoint=0)
+        self._keep(marks, lambda: self._refetch(peer))
+
+    def _refetch(self, peer: str) -> None:
+        self._await(w.Refetched(True), lambda: None)
+        self.commit = 0
+        self._out.append(w.Refetch(peer))
+
+    def _refetched(self, event: w.Refetched) -> None:
+        self._then, self.role, self._heard = None, Role.SLAVE, self._now
+        self._is_rotten = self._is_rotten and not event.is_done
+        self._greet()
+
+    def _hear_batches(self, peer: str, part: w.Batches) -> None:
+        if self.role is not Role.SLAVE or self.epoch != part.epoch or self._then is not None:
+            return
+        self._heard = self._now
+        if part.position == self.wal.end:
+            was_full, self._is_full = self._is_full, not self.wal.append_raw(part.data)
+            if self._is_full and not was_full:
+                self._send_ack(peer)
+        self._show(part.commit)
+
+    def _synced(self, _: w.Synced) -> None:
+        if self.role is Role.SLAVE and self.epoch and self._then is None:
+            self._send_ack(self.master)
+        elif self.role is Role.CANDIDATE and self.wal.durable >= self.wal.end:
+            self._done(w.Synced())
+
+    def _room_came(self, _: w.Room) -> None:
+        self._is_full = False
+        if self.role is not Role.MASTER:
+            self._greet()
+
+    def _hear_take_over(self, peer: str, event: w.TakeOver) -> None:
+        if self.role is Role.SLAVE and self.epoch == event.epoch and self._then is None:
+            self._stand(f"{peer} hands over")
+            self._is_called = True
+
+    def _lost(self, event: w.Lost) -> None:
+        """A refused dial needs no `suspect`: only those that are ahead may go first."""
+        if self.role is Role.SLAVE and event.peer == self.master and self._patience == 1:
+            self._heard = min(self._heard, self._now - self._settings.suspect)
+
+    # ---- candidate ----
+
+    def _patient_until(self) -> float:
+        mine = self._offsets.get(self.me, 0)
+        ahead = [
+            name for name, offset in self._offsets.items()
+            if name not in (self.me, self.master) and (offset > mine or (offset == mine and name < self.me))
+        ]  # fmt: skip
+        return self._heard + self._settings.suspect * self._patience + RANK_S * len(ahead)
+
+    def _stand(self, why: str) -> None:
+        self._note(7, f"stands: {why}")
+        self._unalign()
+        self.role, self._again = Role.CANDIDATE, 0.0
+        if self._asked is None:
+            self._read_store()
+
+    def _judge(self, event: w.Read) -> None:
+        """Rule 6, first part. The slices were read with the version that the transaction compares."""
+        control = event.control
+        assert control is not None
+        is_news = self.control is not None and control.epoch > self.control.epoch
+        self.control, self._version, self._is_stale = control, event.version, False
+        is_own = control.master == self.me
+        if control.in_sync.get(self.me) != self.marks.incarnation:
+            self._note(6, "not in I: no candidate")
+            self._stay()
+        elif is_news and not is_own and not self._is_called:  # there is a new master: it gets its time
+            self._stay()
+        else:
+            epoch = control.epoch + 1
+            self._inherited = event.slices
+            change = replace(control, epoch=epoch, master=self.me, pending=frozenset())
+            self._note(6, f"epoch {epoch} is promised")
+            self._keep(self.marks._replace(promise=epoch), lambda: self._change_store(change))
+
+    def _stay(self) -> None:
+        self.role, self.master, self._heard, self._is_called = Role.SLAVE, "", self._now, False
+        self._greet()
+
+    def _win(self) -> None:
+        """Rule 6, second part: cut from the first record that differs from a slice, append the slices, sync."""
+        assert self.control is not None
+        self.switches += 1
+        self._note(6, f"epoch {self.control.epoch} is mine")
+        cut = self.wal.end
+        for part, data in zip(self.control.slices, self._inherited, strict=True):
+            same = self.wal.same(part.start, data)
+            if same < part.end and same < cut:
+                cut = same
+                break
+        if cut < self.wal.end:
+            self._note(6, f"cut from {self.wal.end} to {cut}: the cache has other records")
+            self._await(w.Truncated(), self._inherit)
+            self._out.append(w.Truncate(cut))
+        else:
+            self._inherit()
+
+    def _inherit(self) -> None:
+        assert self.control is not None
+        for part, data in zip(self.control.slices, self._inherited, strict=True):
+            rest = data[max(0, self.wal.end - part.start) :]
+            if rest and not self.wal.append_raw(rest):
+                self._note(6, "no room for the slices: another may stand")
+                self._stay()
+                return
+        if self.wal.durable < self.wal.end:
+            self._await(w.Synced(), self._serve)
+        else:
+            self._serve()
+
+    def _serve(self) -> None:
+        assert self.control is not None
+        control = self.control
+        self.role, self.epoch, self.master, self.start = Role.MASTER, control.epoch, self.me, self.wal.end
+        self._patience = min(PATIENCE, 2 * self._patience)
+        self._inherited, self._acked = (), control.checkpoint
+        self._is_stale, self._raised, self._is_called = False, self._now, False
+        self._peers = {name: Peer(heard=self._now) for name in self._members()}
+        self.commit = min(self.commit, self.wal.end)
+        self._raise(control.cached)  # slices that were inherited count at once (rule 5)
+        for name in self._peers:
+            self._beat(name)
+
+    # ---- master: towards slaves ----
+
+    def _beat(self, to: str, with_table: bool = False) -> None:
+        assert self.control is not None
+        peer = self._peer(to)
+        offsets = {name: other.acked for name, other in self._peers.items() if name in self.control.in_sync}
+        table = self.wal.epochs() if with_table else None
+        beat = w.Beat(self.epoch, self.commit, self.wal.earliest, self.control, offsets, peer.life, table, self.wal.end)
+        self._out.append(w.Send(to, beat))
+
+    def _peer(self, name: str) -> Peer:
+        return self._peers.get(name) or self._peers.setdefault(name, Peer(heard=self._now))
+
+    def _hear_ack(self, name: str, ack: w.Ack) -> None:
+        if self.role is not Role.MASTER or self.control is None:
+            return
+        if name not in self.control.members:
+            return
+        if ack.promise > self.epoch:
+            self._note(7, f"{name} promised {ack.promise}: another switch")
+            self._resign("a larger epoch was promised")
+            self._stand("a larger promise")
+            return
+        peer = self._peer(name)
+        if ack.incarnation < peer.incarnation or (ack.incarnation == peer.incarnation and ack.life < peer.life):
+            return
+        if ack.incarnation > peer.incarnation:  # what it had acknowledged may be gone (rule 13)
+            self._peers[name] = peer = Peer(incarnation=ack.incarnation)
+        peer.life, peer.heard, peer.is_full = ack.life, self._now, ack.is_full
+        if ack.epoch != self.epoch:
+            peer.is_aligned = False
+            self._beat(name, with_table=True)
+            return
+        self._count(peer, ack)
+
+    def _count(self, peer: Peer, ack: w.Ack) -> None:
+        if not peer.is_aligned:
+            peer.is_aligned, peer.shipped = True, ack.end
+        elif ack.is_beat:
+            if ack.end == peer.last_end < peer.shipped:  # nothing came since its last heartbeat: send again
+                peer.shipped = ack.end
+            peer.last_end = ack.end
+        if ack.durable > peer.acked:
+            self._note(4, f"{ack.durable} is acknowledged")
+            peer.acked = ack.durable
+        peer.end = max(peer.end, ack.end)
+        peer.shipped = max(peer.shipped, ack.durable)
+
+    def _lead(self) -> None:
+        """What follows from anything that a master hears."""
+        control = self.control
+        assert control is not None
+        needed = {*control.in_sync, *control.pending} - {self.me}  # rule 5; rule 8: P, too
+        if len(control.in_sync) >= control.settings.min_insync:
+            acked = min([self.wal.durable, *(self._peer(name).acked for name in needed)])
+            self._acked = max(self._acked, acked)
+            self._raise(max(self._acked, control.cached))
+        self._ship()
+        if self._move is not None:
+            self._hand_over(self._move)
+        if self._asked is None and self._now >= self._again:
+            self._consult(control)
+        self._pend(control)
+        if self._confirmed and self.commit >= self.start:
+            for ticket in self._confirmed:
+                self._note(12, "the store still says this epoch")
+                self._answer(ticket, Reply.DONE, self.commit)
+            self._confirmed = []
+
+    def _raise(self, commit: int) -> None:
+        commit = min(commit, self.wal.durable)
+        if commit > self.commit:
+            self._note(5, f"{commit} is committed")
+            self.commit = commit
+            self._out.append(w.Commit(commit))
+        while self._queue and self._queue[0][0] <= self.commit:
+            one = heapq.heappop(self._queue)[2]
+            if not one.is_answered:
+                one.is_answered = True
+                is_cached = one.reply is Reply.WRITTEN and one.end > self._acked
+                self._answer(one.ticket, Reply.CACHED if is_cached else one.reply, one.start)
+        while self._ages and self._ages[0].is_answered:
+            self._ages.popleft()
+
+    def _ship(self) -> None:
+        for name in self._members():
+            peer = self._peer(name)
+            if peer.is_aligned and not peer.is_full and self.wal.earliest <= peer.shipped < self.wal.end:
+                self._out.append(w.Ship(name, self.epoch, peer.shipped, self.wal.end))
+                peer.shipped = self.wal.end
+            if peer.acked >= self.wal.end:
+                peer.wanted = None
+            elif peer.wanted is None or peer.acked >= peer.wanted[0]:
+                peer.wanted = self.wal.end, self._now
+
+    # ---- master: requests ----
+
+    def _append(self, event: w.Append) -> None:
+        if self.role is not Role.MASTER or self._move is not None:
+            self._answer(event.ticket, Reply.MOVED)
+            return
+        found = self.wal.find(event.id, Kind.DATA, event.data)
+        if found is not None and found.is_same:
+            self._note(1, "the id is known")
+            self._wait(event.ticket, found.start, found.end, Reply.WRITTEN)
+        elif found is not None:
+            self._note(11, "the id is taken")
+            self._wait(event.ticket, found.start, found.end, Reply.TAKEN)
+        elif event.since < self.wal.floor:
+            self._note(11, "the window of ids begins above: it cannot be known")
+            self._answer(event.ticket, Reply.UNKNOWABLE)
+        else:
+            self._put(event.ticket, event.id, Kind.DATA, event.data)
+
+    def _resolve(self, event: w.Resolve) -> None:
+        """Rule 11: found, and it is waited for its commit; else a fence is committed, and it can never come."""
+        if self.role is not Role.MASTER or self._move is not None:
+            self._answer(event.ticket, Reply.MOVED)
+            return
+        found = self.wal.find(event.id, Kind.DATA, b"")
+        if found is not None:
+            reply = Reply.WRITTEN if found.kind is Kind.DATA else Reply.ABSENT
+            self._note(11, f"resolved: {reply.value}, once it is committed")
+            self._wait(event.ticket, found.start, found.end, reply)
+        elif event.since < self.wal.floor:
+            self._note(11, "the window of ids begins above: it cannot be known")
+            self._answer(event.ticket, Reply.UNKNOWABLE)
+        else:
+            self._note(11, "a fence is appended")
+            self._put(event.ticket, event.id, Kind.FENCE, b"")
+
+    def _put(self, ticket: int, id: bytes, kind: Kind, data: bytes) -> None:
+        place = self.wal.append(self.epoch, id, kind, data)
+        if place is not None:
+            self._wait(ticket, *place, Reply.WRITTEN if kind is Kind.DATA else Reply.ABSENT)
+        elif self._successor() is not None:
+            self._move = "", self._now + 2 * self._settings.suspect, 0  # a master with a full disk hands over
+            self._answer(ticket, Reply.MOVED)
+        else:
+            self._answer(ticket, Reply.FULL)
+
+    def _wait(self, ticket: int, start: int, end: int, reply: Reply) -> None:
+        one = w.Waiting(ticket, start, end, self._now, reply)
+        heapq.heappush(self._queue, (end, next(self._numbers), one))
+        self._ages.append(one)
+
+    def _pend(self, control: Control) -> None:
+        """S5: who has waited for `sync_timeout` and cannot be cached, or twice as long, is told PENDING."""
+        timeout = control.settings.sync_timeout
+        can_wait = self._room(control) is not None or (self._asked is not None and self._asked[1] is not None)
+        while self._ages and self._now - self._ages[0].at >= (2 if can_wait else 1) * timeout:
+            one = self._ages.popleft()
+            if not one.is_answered:
+                one.is_answered = True
+                self.pending += 1
+                self._answer(one.ticket, Reply.PENDING, one.start)
+
+    def _fresh_asked(self, event: w.Fresh) -> None:
+        if self.role is Role.MASTER:
+            self._fresh.append(event.ticket)
+        else:
+            self._answer(event.ticket, Reply.MOVED)
+
+    # ---- master: the store ----
+
+    def _consult(self, control: Control) -> None:
+        """One request at a time; what is urgent goes first."""
+        if self._is_stale or self._fresh:
+            self._read_store()
+            return
+        timeout, room = control.settings.sync_timeout, self._room(control)
+        if room is not None and self._ages and self._now - self._ages[0].at >= timeout:
+            self._note(5, f"slice {room.start}..{room.end} goes to the cache")
+            self._change_store(replace(control, slices=(*control.slices, room)), room)
+            return
+        change = self._shrink(control) or self._raise_checkpoint(control) or self._grow(control)
+        if change is None and self._orders:
+            change = self._obey(control)
+        if change is not None:
+            self._change_store(change)
+
+    def _room(self, control: Control) -> Slice | None:
+        """The next slice: it continues the cache, or the checkpoint if the cache is empty (rule 5)."""
+        start, settings = control.cached, control.settings
+        used = start - control.slices[0].start if control.slices else 0
+        size = min(settings.slice, settings.cache - used, self.wal.durable - start)
+        end = self.wal.whole(start, size) if size > 0 else start
+        return Slice(start, end) if end > start else None
+
+    def _lags(self, name: str, control: Control) -> str:
+        peer, lag = self._peer(name), control.settings.lag
+        if peer.is_full:
+            return "its disk is full"
+        if self._now - peer.heard > lag:
+            return "silent"
+        if peer.wanted is not None and self._now - peer.wanted[1] > lag:
+            return f"at {peer.acked} of {peer.wanted[0]}"
+        return ""
+
+    def _shrink(self, control: Control) -> Control | None:
+        """Rule 9: at any time, never below `min_insync`."""
+        for name in sorted(control.pending):
+            if why := self._lags(name, control):
+                self._note(9, f"{name} leaves P: {why}")
+                return replace(control, pending=control.pending - {name})
+        for name in sorted({*control.in_sync} - {self.me}):
+            why = self._lags(name, control)
+            if why and len(control.in_sync) > control.settings.min_insync:
+                self._note(9, f"{name} leaves I: {why}")
+                return replace(control, in_sync=_without(control.in_sync, name))
+        return None
+
+    def _raise_checkpoint(self, control: Control) -> Control | None:
+        """Rule 10: the minimum over I. Raising it and trimming the cache are one transaction."""
+        others = (self._peer(name).acked for name in control.in_sync if name != self.me)
+        checkpoint = min([self.wal.durable, *others])
+        is_due = control.slices or self._now - self._raised >= CHECKPOINT_S
+        if checkpoint <= control.checkpoint or not is_due:
+            return None
+        self._note(10, f"checkpoint {checkpoint}")
+        self._raised = self._now
+        slices = tuple(one for one in control.slices if one.end > checkpoint)
+        return replace(control, checkpoint=checkpoint, slices=slices)
+
+    def _grow(self, control: Control) -> Control | None:
+        """Rule 8: into P, confirmed; then into I, once it has acknowledged all that a master must have."""
+        least = max(self.commit, self.start, control.checkpoint)  # the cache begins at the checkpoint or below
+        for name in sorted(control.members - {self.me}):
+            peer, known = self._peer(name), control.in_sync.get(name)
+            if known == peer.incarnation or not peer.incarnation or self._lags(name, control):
+                continue
+            if (name in control.pending or known is not None) and peer.acked >= least:
+                self._note(8, f"{name} enters I at {peer.acked}")
+                in_sync = control.in_sync | {name: peer.incarnation}
+                return replace(control, in_sync=in_sync, pending=control.pending - {name})
+            is_near = peer.is_aligned and peer.acked + control.settings.slice >= self.wal.durable
+            if known is None and name not in control.pending and is_near:
+                self._note(8, f"{name} enters P")
+                return replace(control, pending=control.pending | {name})
+        return None
+
+    # ---- operators ----
+
+    def _members_asked(self, event: w.Members) -> None:
+        if self.role is Role.MASTER:
+            self._orders.append(event)
+        else:
+            self._answer(event.ticket, Reply.MOVED)
+
+    def _obey(self, control: Control) -> Control | None:
+        event = self._orders.popleft()
+        members = (control.members | ({event.add} - {""})) - {event.remove}
+        in_sync = _without(control.in_sync, event.remove)
+        least, why = control.settings.min_insync, ""
+        if event.remove == self.me:
+            why = "the master cannot be removed: move the log first"
+        elif event.remove and event.remove not in control.members:
+            why = f"{event.remove} is no member"
+        elif event.add in control.members:
+            why = f"{event.add} is a member"
+        elif len(members) < least or (len(in_sync) < least and event.remove in control.in_sync):
+            why = f"{min(len(members), len(in_sync))} would be left, and min_insync is {least}"
+        if why:
+            self._answer(event.ticket, Reply.REFUSED, words=why)
+            return None
+        self._peers.pop(event.remove, None)
+        self._operator = event.ticket
+        return replace(control, members=members, in_sync=in_sync, pending=control.pending - {event.remove})
+
+    def _successor(self) -> str | None:
+        control = self.control
+        assert control is not None
+        able = [
+            name for name, incarnation in control.in_sync.items()
+            if name != self.me and self._peer(name).incarnation == incarnation and not self._lags(name, control)
+        ]  # fmt: skip
+        return max(able, key=lambda name: (self._peer(name).acked, name), default=None)
+
+    def _move_asked(self, event: w.Move) -> None:
+        if self.role is not Role.MASTER or self._move is not None or self.control is None:
+            self._answer(event.ticket, Reply.MOVED)
+        elif (event.to or self._successor()) not in {*self.control.in_sync} - {self.me}:
+            self._answer(event.ticket, Reply.REFUSED, words=f"{event.to or 'nobody'} is no slave in sync")
+        else:
+            self._move = event.to, self._now + 2 * self._settings.suspect, event.ticket
+
+    def _hand_over(self, move: tuple[str, float, int]) -> None:
+        """A planned switch: take nothing more, wait for the commit, tell the successor. Nothing is held up for long."""
+        to, until, ticket = move
+        to = to or self._successor() or ""
+        if self._now >= until:
+            self._move = None
+            self._answer(ticket, Reply.REFUSED, words=f"{to or 'nobody'} did not take over in time")
+        elif to and self.commit >= self.wal.end and self._peer(to).acked >= self.wal.end and self._now >= self._told:
+            self._told = self._now + self._settings.suspect / BEATS
+            self._out.append(w.Send(to, w.TakeOver(self.epoch)))
+
+    def _trim_to(self, event: w.TrimTo) -> None:
+        """Only a master trims by itself, never above the checkpoint or the start of the cache (rule 10)."""
+        if self.role is Role.MASTER and self.control is not None:
+            position = min([event.position, self.control.checkpoint, *(one.start for one in self.control.slices)])
+            if position > self.wal.earliest:
+                self._out.append(w.Trim(position))
+
+
+def _without(in_sync: dict[str, int], name: str) -> dict[str, int]:
+    return {other: incarnation for other, incarnation in in_sync.items() if other != name}
+
+
+_STEPS: Final[dict[type, Callable[[Replica, Any], None]]] = {
+    w.Received: Replica._received,
+    w.Lost: Replica._lost,
+    w.Synced: Replica._synced,
+    w.Kept: Replica._done,
+    w.Truncated: Replica._done,
+    w.Refetched: Replica._refetched,
+    w.Room: Replica._room_came,
+    w.Failed: Replica._failed,
+    w.Rotten: Replica._rotten,
+    w.Read: Replica._read,
+    w.Changed: Replica._changed,
+    w.Append: Replica._append,
+    w.Resolve: Replica._resolve,
+    w.Fresh: Replica._fresh_asked,
+    w.Move: Replica._move_asked,
+    w.Members: Replica._members_asked,
+    w.TrimTo: Replica._trim_to,
+    w.Tick: Replica._tick,
+}
+_HEARD: Final[dict[type, Callable[[Replica, str, Any], None]]] = {
+    w.Beat: Replica._hear_beat,
+    w.Batches: Replica._hear_batches,
+    w.Ack: Replica._hear_ack,
+    w.TakeOver: Replica._hear_take_over,
+}

@@ -1,0 +1,121 @@
+"""The rules of replication, taken out one by one: each has to be found by worlds.
+
+    python -m tests.replica.mutants "1: an id is looked for"
+
+runs worlds in which one line of `rtmw/replica/protocol.py` is another one. Status 1: it was found; 0: it was not.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from tests.transfer.mutants import Mutant, hunt
+
+WORLDS: Final = 1000
+
+
+def rule(old: str, new: str) -> Mutant:
+    return Mutant("protocol", old, new)
+
+
+BELOW: Final = """            self._note(11, "the window of ids begins above: it cannot be known")
+            self._answer(event.ticket, Reply.UNKNOWABLE)
+        else:
+            self._put(event.ticket, event.id, """
+PUT: Final = BELOW.index("            self._put")
+
+MUTANTS: Final = {
+    "1: an id is looked for before its batch is appended": rule(
+        "found = self.wal.find(event.id, Kind.DATA, event.data)\n", "found = None\n"
+    ),
+    "2: after an unknown outcome the store is read again": rule(
+        "            self._is_stale = True\n            if event.outcome is Outcome.UNKNOWN",
+        "            self._version, self.control = self._version + 1, control\n"
+        "            if event.outcome is Outcome.UNKNOWN",
+    ),
+    "3: a slave promises an epoch before it follows": rule(
+        "        if beat.epoch > self.marks.promise:\n", "        if beat.epoch < 0:\n"
+    ),
+    "3: a slave cuts to the end of the largest common epoch": rule(
+        "cut = w.common_end(mine, beat.table) if mine else self.wal.end", "cut = min(self.wal.end, beat.end)"
+    ),
+    "4: an acknowledgement is of what is synced": rule(
+        "durable = min(self.wal.durable, self.wal.end) if self.epoch else 0", "durable = self.wal.end"
+    ),
+    "5: all of the in-sync set acknowledge": rule(
+        "acked = min([self.wal.durable, *(self._peer(name).acked for name in needed)])",
+        "acked = max([0, *(self._peer(name).acked for name in needed)])",
+    ),
+    "5: a slice continues the cache or the checkpoint": rule(
+        "start, settings = control.cached, control.settings",
+        "start, settings = max(control.cached, self._queue[0][2].start if self._queue else 0), control.settings",
+    ),
+    "6: a candidate cuts what differs from the cache": rule(
+        "            if same < part.end and same < cut:\n", "            if same < 0:\n"
+    ),
+    "6: a candidate appends what the cache has": rule(
+        "            if rest and not self.wal.append_raw(rest):",
+        "            if not rest and not self.wal.append_raw(rest):",
+    ),
+    "6: only a member of the in-sync set may stand": rule(
+        "        if control.in_sync.get(self.me) != self.marks.incarnation:\n",
+        "        if self.me not in control.members:\n",
+    ),
+    "7: a larger promise makes a master switch again": rule(
+        "        if ack.promise > self.epoch:\n", "        if ack.promise > self.epoch + 99:\n"
+    ),
+    "8: a new member has acknowledged what a master must have": rule(
+        "least = max(self.commit, self.start, control.checkpoint)", "least = 0"
+    ),
+    "9: the in-sync set stays at min_insync": rule(
+        "            if why and len(control.in_sync) > control.settings.min_insync:\n", "            if why:\n"
+    ),
+    "9: who lags leaves": rule(
+        "            if why and len(control.in_sync) > control.settings.min_insync:\n",
+        "            if why and not control:\n",
+    ),
+    "10: the checkpoint is the minimum over the in-sync set": rule(
+        "checkpoint = min([self.wal.durable, *others])", "checkpoint = self.wal.durable"
+    ),
+    "10: the cache is trimmed at the checkpoint": rule(
+        "if one.end > checkpoint)", "if one.end > self.wal.durable)"
+    ),
+    "11: what is found is waited for": rule(
+        '            self._wait(event.ticket, found.start, found.end, reply)\n',
+        '            self._answer(event.ticket, reply, found.start)\n',
+    ),
+    "11: a fence says that it never comes": rule(
+        '            self._put(event.ticket, event.id, Kind.FENCE, b"")\n',
+        '            self._answer(event.ticket, Reply.ABSENT)\n',
+    ),
+    "11: an id below the window is neither appended nor fenced": rule(
+        "        elif event.since < self.wal.floor:\n" + BELOW + "Kind.DATA",
+        "        else:\n" + BELOW[PUT:] + "Kind.DATA",
+    ),
+    "12: the store is asked before a fresh reader is answered": rule(
+        "            self._fresh.append(event.ticket)\n", "            self._confirmed.append(event.ticket)\n"
+    ),
+    "12: a fresh reader waits for a commit in this epoch": rule(
+        "if self._confirmed and self.commit >= self.start:", "if self._confirmed:"
+    ),
+    "12: a slave shows what is committed": rule(
+        "commit = min(commit, self.wal.durable)\n        if commit > self.commit:\n            self.commit = commit\n"
+        "            self._out.append(w.Commit(commit))\n\n    def _promise",
+        "commit = self.wal.durable\n        if commit > self.commit:\n            self.commit = commit\n"
+        "            self._out.append(w.Commit(commit))\n\n    def _promise",
+    ),
+    "13: a node that lost a tail is another one": rule(
+        "incarnation=self.marks.incarnation + 1, checkpoint=0), self._greet)", "checkpoint=0), self._greet)"
+    ),
+}  # fmt: skip
+
+
+def live(seed: int) -> None:
+    from tests.replica.world import World
+
+    World(seed).run()
+
+
+if __name__ == "__main__":
+    sys.exit(hunt(sys.argv[1], MUTANTS[sys.argv[1]], live, WORLDS, "rtmw.replica"))
