@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import time
 import urllib.error
@@ -44,8 +45,8 @@ def free_ports(number: int) -> list[int]:
 class Member:
     """A process of etcd."""
 
-    def __init__(self, command: list[str], endpoint: str, log: Path) -> None:
-        self._command, self.endpoint, self._log = command, endpoint, log
+    def __init__(self, command: list[str], endpoint: str, log: Path, tls: ssl.SSLContext | None) -> None:
+        self._command, self.endpoint, self._log, self._tls = command, endpoint, log, tls
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -55,7 +56,7 @@ class Member:
 
     def is_healthy(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.endpoint}/health", timeout=1) as said:
+            with urllib.request.urlopen(f"{self.endpoint}/health", timeout=1, context=self._tls) as said:
                 return b"true" in said.read()
         except (OSError, urllib.error.URLError):
             return False
@@ -73,13 +74,14 @@ class Member:
 class Cluster:
     """Members of one cluster, in folders of their own."""
 
-    def __init__(self, folder: Path, members: int = 3, *more: str) -> None:
+    def __init__(self, folder: Path, members: int = 3, *more: str, tls: ssl.SSLContext | None = None) -> None:
         assert ETCD is not None
+        scheme = "https" if tls else "http"
         ports = free_ports(2 * members)
         peers = {f"m{number}": f"http://127.0.0.1:{ports[2 * number + 1]}" for number in range(members)}
         self.members: list[Member] = []
         for number, (name, peer) in enumerate(peers.items()):
-            endpoint = f"http://127.0.0.1:{ports[2 * number]}"
+            endpoint = f"{scheme}://127.0.0.1:{ports[2 * number]}"
             options = {
                 "name": name, "data-dir": str(folder / name),
                 "listen-client-urls": endpoint, "advertise-client-urls": endpoint,
@@ -88,7 +90,7 @@ class Cluster:
                 "heartbeat-interval": "50", "election-timeout": "500", "log-level": "error",
             }  # fmt: skip
             command = [ETCD, *(f"--{key}={value}" for key, value in options.items()), *more]
-            self.members.append(Member(command, endpoint, folder / f"{name}.log"))
+            self.members.append(Member(command, endpoint, folder / f"{name}.log", tls))
 
     @property
     def spec(self) -> str:

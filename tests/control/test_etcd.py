@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
@@ -14,6 +15,7 @@ import pytest
 from rtmw.control.etcd import EtcdStore, _text
 from rtmw.control.store import SLICE_MOST, Outcome, StoreFault
 from tests.bus import LONG
+from tests.control.certificates import write_certificates
 from tests.control.relay import Way, proxy
 from tests.control.stores import Cluster, free_ports, needs_etcd
 from tests.control.writer import LOG
@@ -161,6 +163,30 @@ def test_with_one_member_of_three_gone_the_store_goes_on_and_with_two_it_gives_n
                 made.members[1].kill()
                 made.members[1].start()
             await until_applied(store)
+
+    made.start()
+    try:
+        run(play)
+    finally:
+        made.close()
+
+
+@needs_etcd
+def test_etcd_and_the_store_know_each_other_by_their_certificates(tmp_path: Path) -> None:
+    write_certificates(tmp_path)
+    ca, cert, key = (str(tmp_path / name) for name in ("ca.pem", "node.pem", "node.key"))
+    trusting = ssl.create_default_context(cafile=ca)
+    known = ssl.create_default_context(cafile=ca)
+    known.load_cert_chain(cert, key)
+    asked = ("--client-cert-auth", f"--trusted-ca-file={ca}", f"--cert-file={cert}", f"--key-file={key}")
+    made = Cluster(tmp_path, 1, *asked, tls=known)
+
+    async def play() -> None:
+        for tls, words in ((known, ""), (trusting, "https://127"), (ssl.create_default_context(), "verify failed")):
+            with closing(EtcdStore([made.members[0].endpoint], tls, timeout=LONG)) as store:
+                changed = await store.change("tls", 0, b"x", {})
+                assert changed.outcome is (Outcome.UNKNOWN if words else Outcome.APPLIED), store.fault
+                assert words in store.fault
 
     made.start()
     try:

@@ -26,7 +26,7 @@ without keys and revoked, those of [link]. Its table [transfer.limits] is read b
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -100,9 +100,9 @@ def read_tables(file: SettingsFile, only: Collection[str] = TABLES) -> dict[str,
     RulesError, which names file and line, for the first mistake. `only`: names of those that are looked at."""
     found = dict[str, Any]()
     if "link" in file.values and "link" in only:
-        found["link"] = _link(file, LINK)
+        found["link"] = link_of(file, LINK)[0]
     if "transfer" in file.values and "transfer" in only:
-        found["transfer"] = _link(file, TRANSFER, found.get("link", NO_LINK))
+        found["transfer"] = link_of(file, TRANSFER, found.get("link", NO_LINK))[0]
     if "allow" in file.values and "allow" in only:
         found["allow"] = _rules(file)
     return found
@@ -119,10 +119,11 @@ def read_transfer(path: Path) -> tuple[Link, RuleTable]:
     return found.get("transfer", NO_LINK), found.get("allow", RuleTable(source=str(path)))
 
 
-def _link(file: SettingsFile, declared: Declaration, base: Link = NO_LINK) -> Link:
-    """`base`: whose keys it has, if it names none."""
+def link_of(file: SettingsFile, declared: Declaration, base: Link = NO_LINK) -> tuple[Link, dict[str, Any]]:
+    """The table of a declaration, and what it has beside the settings of a Link. `base`: whose keys it has, if it names
+    none. Raises RulesError."""
     name = declared.table
-    given = file.values[name]
+    given = file.values.get(name, {})
     if not isinstance(given, dict):
         raise RulesError(f"{file.place(name)}: {name} must be a table, [{name}]")
 
@@ -133,10 +134,11 @@ def _link(file: SettingsFile, declared: Declaration, base: Link = NO_LINK) -> Li
     checked |= declared.check(cast("dict[str, Any]", given), place)
     if "keys" in given:
         checked["keys"] = file.path.parent / checked["keys"]
+    others = {key: checked.pop(key) for key in checked.keys() - {one.name for one in fields(Link)}}
     link = Link(**checked)
     if link.keys is None and not link.insecure:
         _check_plain(link, place)
-    return link
+    return link, others
 
 
 def _check_plain(link: Link, place: Callable[[str], str]) -> None:
@@ -216,13 +218,17 @@ def _over_tcp(check: Callable[[Any], tuple[str, ...]]) -> Callable[[Any], tuple[
 
 KEYS: Final = (Setting("keys", _keys, "FOLDER"), Setting("revoked", _revoked, "SERIAL"))
 _INSECURE: Final = Setting("insecure", values.flag, "")
+PEERS: Final = (
+    *KEYS,
+    Setting("connect", _connect, "HOST:PORT"),
+    Setting("listen", _listen, "ADDRESS:PORT"),
+    _INSECURE,
+)
+"""The settings of a service that meets its peers over sessions, at Unix sockets, too."""
 _LEASE: Final = Setting("lease", values.seconds(0.1, 3600), "SECONDS")
 LINK: Final = Declaration(
     (
-        *KEYS,
-        Setting("connect", _connect, "HOST:PORT"),
-        Setting("listen", _listen, "ADDRESS:PORT"),
-        _INSECURE,
+        *PEERS,
         Setting("max_rate", values.rate, "BYTES"),
         _LEASE,
         Setting("openssl", _openssl, "FILE"),
