@@ -8,7 +8,7 @@ from pathlib import Path
 TABLE: list[int] = []
 for number in range(256):
     for _ in range(8):
-        number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)
+        number = number >> 1 ^ 0x82F63B78 * (number & 1)
     TABLE.append(number)
 
 
@@ -19,11 +19,11 @@ def crc32c(data: bytes, before: int = 0) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def identity(folder: Path) -> bytes:
+def identity(folder: Path) -> tuple[int, bool]:
     data = (folder / "log").read_bytes()
-    if struct.unpack_from("<8sII", data) != (b"RTMWLOG\0", 1, crc32c(data[16:])):
-        sys.exit(f"{folder} is no log of version 1")
-    return data[16:32]
+    if struct.unpack_from("<8s4xI", data) != (b"RTMWLOG\0", crc32c(data[16:])) or data[8] > 2:
+        sys.exit(f"{folder} is no log of version 1 or 2")
+    return crc32c(data[16:32]), data[8] == 2
 
 
 def newest_mark(data: bytes, seed: int) -> int:
@@ -33,26 +33,26 @@ def newest_mark(data: bytes, seed: int) -> int:
 
 def records(folder: Path) -> Iterator[tuple[int, int, bytes, bytes]]:
     """Position, time in nanoseconds, labels and data of each record."""
-    seed = crc32c(identity(folder))
+    seed, is_replicated = identity(folder)
     position = newest_mark((folder / "start").read_bytes(), seed) if (folder / "start").exists() else 0
     segments = {int(path.stem): path.read_bytes() for path in folder.glob("*.seg") if int(path.stem) >= position}
-    told = (folder / "end").read_bytes() if (folder / "end").exists() else b""
-    is_told = len(told) == 24 and struct.unpack_from("<I", told)[0] == crc32c(told[4:], seed)
-    end = struct.unpack_from("<Q", told, 8)[0] if is_told else newest_mark(segments[max(segments)], seed)
+    told = (folder / "end").read_bytes().ljust(24) if (folder / "end").exists() else bytes(24)
+    last = position if is_replicated else newest_mark(segments[max(segments)], seed)
+    end = struct.unpack_from("<Q", told, 8)[0] if struct.unpack_from("<I", told)[0] == crc32c(told[4:], seed) else last
     for base, data in sorted(segments.items()):
         at, (version, behind, size) = 12288, struct.unpack_from("<I52xQQ", data, 8)
         if position != base or version > 2:
             sys.exit(f"the segment of {position} is missing, or of another version")
         while at < 12288 + size if version == 2 else position < end and (position == base or position not in segments):
-            length, crc, lsn, _, _, flags, _, time_ns = struct.unpack_from("<IIQIBBHQ", data, at)
+            length, crc, lsn, _, kind, flags, _, time_ns = struct.unpack_from("<IIQIBBHQ", data, at)
             record = data[at : at + (32 + length + 7) // 8 * 8]
-            is_there = lsn >= position if version == 2 else lsn == position
-            if not is_there or crc != crc32c(record[8:], crc32c(record[:4], seed)):
+            if not position <= lsn <= (behind or position) or crc != crc32c(record[8:], crc32c(record[:4], seed)):
                 sys.exit(f"the record at {position} is damaged")
             labels = (8 + sum(struct.unpack_from("<HH", record, 34)) + 7) // 8 * 8 if flags & 1 else 0
-            yield lsn, time_ns, record[32 : 32 + labels], record[32 + labels : 32 + length]
+            if kind == 1:  # no fence
+                yield lsn, time_ns, record[32 : 32 + labels], record[32 + labels : 32 + length]
             position, at = lsn + len(record), at + len(record)
-        position = behind if version == 2 else position
+        position = behind or position
 
 
 if __name__ == "__main__":

@@ -65,7 +65,9 @@ static void open_new(struct writer *writer, const char *path)
     struct log_folder folder = {.io = &log_io_system, .folder = open(path, O_RDONLY | O_DIRECTORY), .uuid = "bench"};
     if (folder.folder < 0) exit(1);
     folder.seed = record_seed(folder.uuid);
-    if (log_create(&folder, FIRST_BYTES, "", 0, &fault) || writer_open(writer, &folder, &OPTIONS, &fault)) exit(1);
+    if (log_create(&folder, &(struct log_creation){.segment = FIRST_BYTES, .description = ""}, &fault) ||
+        writer_open(writer, &folder, &OPTIONS, &fault))
+        exit(1);
 }
 
 int main(int argc, char **argv)

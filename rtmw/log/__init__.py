@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from rtmw.log._log import (
     ENDS,
+    FENCED,
     FORMAT,
     HELD,
     NO_LIMIT,
@@ -36,12 +37,13 @@ from rtmw.log.check import Checked, Missing, Salvaged, bases, check, look_into, 
 from rtmw.log.cursor import BATCH_S, HeldCursor, cursor_names, delete_cursor, holder_of_cursor
 from rtmw.log.folder import KEEP_ALL, Folder, open_folder
 from rtmw.log.holder import Holder, holder_of
-from rtmw.log.labels import Label, pack_labels, unpack_labels
+from rtmw.log.labels import AutomaticId, Label, pack_labels, unpack_labels
 from rtmw.log.watch import Watch
 
 __all__ = [
     "BATCH_S",
     "ENDS",
+    "FENCED",
     "FORMAT",
     "HELD",
     "KEEP_ALL",
@@ -54,6 +56,7 @@ __all__ = [
     "SEGMENT_LEAST",
     "STARTED",
     "SYNCED",
+    "AutomaticId",
     "Checked",
     "Folder",
     "HeldCursor",

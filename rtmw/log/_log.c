@@ -1,7 +1,9 @@
 #include "_log.h"
 
+#include "epochs.h"
 #include "index.h"
 #include "spare.h"
+#include "truncate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -48,15 +50,20 @@ static PyObject *create(PyObject *module, PyObject *args)
     PyObject *subject;
     int descriptor, code = LOG_OK;
     Py_buffer uuid, description;
-    unsigned long long segment;
+    unsigned long long segment, base = 0;
+    int is_replicated = 0;
     struct log_folder folder;
     struct log_fault fault = {0};
     (void)module;
-    if (!PyArg_ParseTuple(args, "Oiy*Ky*", &subject, &descriptor, &uuid, &segment, &description)) return NULL;
+    if (!PyArg_ParseTuple(args, "Oiy*Ky*|pK", &subject, &descriptor, &uuid, &segment, &description, &is_replicated,
+                          &base))
+        return NULL;
     bool done = folder_of(&folder, descriptor, &uuid);
     if (done) {
+        struct log_creation creation = {segment, base, description.buf, (uint32_t)description.len};
+        folder.is_replicated = is_replicated;
         Py_BEGIN_ALLOW_THREADS
-        code = log_create(&folder, segment, description.buf, (uint32_t)description.len, &fault);
+        code = log_create(&folder, &creation, &fault);
         Py_END_ALLOW_THREADS
     }
     PyBuffer_Release(&uuid);
@@ -78,71 +85,103 @@ static PyObject *identify(PyObject *module, PyObject *args)
     int code = log_identify(&folder, &description, &size, &fault);
     if (code == LOG_NO_LOG) Py_RETURN_NONE;
     if (code) return fail(subject, code, &fault);
-    PyObject *found = Py_BuildValue("y#y#", folder.uuid, (Py_ssize_t)UUID_BYTES, description, (Py_ssize_t)size);
+    PyObject *found = Py_BuildValue("y#y#O", folder.uuid, (Py_ssize_t)UUID_BYTES, description, (Py_ssize_t)size,
+                                    folder.is_replicated ? Py_True : Py_False);
     free(description);
     return found;
 }
 
+bool asked_of(PyObject *args, const char *format, struct asked *asked)
+{
+    int descriptor;
+    Py_buffer uuid;
+    if (!PyArg_ParseTuple(args, format, &asked->subject, &descriptor, &uuid, &asked->number)) return false;
+    bool done = folder_of(&asked->folder, descriptor, &uuid);
+    PyBuffer_Release(&uuid);
+    return done;
+}
+
 static PyObject *recover(PyObject *module, PyObject *args)
 {
-    PyObject *subject;
-    int descriptor, code = LOG_OK;
-    Py_buffer uuid;
-    struct log_folder folder;
+    struct asked a = {0}; /* with a number that is not 0: of a replicated log */
     struct log_fault fault = {0};
     struct recovered found;
+    int code;
     (void)module;
-    if (!PyArg_ParseTuple(args, "Oiy*", &subject, &descriptor, &uuid)) return NULL;
-    bool done = folder_of(&folder, descriptor, &uuid);
-    PyBuffer_Release(&uuid);
-    if (!done) return NULL;
+    if (!asked_of(args, "Oiy*|K", &a)) return NULL;
+    a.folder.is_replicated = a.number;
     Py_BEGIN_ALLOW_THREADS
-    code = log_recover(&folder, false, &found, &fault);
-    if (code == LOG_OK) segment_close(&folder, &found.last);
+    code = log_recover(&a.folder, false, &found, &fault);
+    if (code == LOG_OK) segment_close(&a.folder, &found.last);
     Py_END_ALLOW_THREADS
-    if (code) return fail(subject, code, &fault);
+    if (code) return fail(a.subject, code, &fault);
     return PyLong_FromUnsignedLongLong(found.cut);
 }
 
 static PyObject *bounds(PyObject *module, PyObject *args)
 {
-    PyObject *subject;
-    int descriptor;
-    Py_buffer uuid;
-    struct log_folder folder;
+    struct asked a = {0}; /* as of recover */
     struct log_fault fault = {0};
     uint64_t earliest = 0, end = 0;
     (void)module;
-    if (!PyArg_ParseTuple(args, "Oiy*", &subject, &descriptor, &uuid)) return NULL;
-    bool done = folder_of(&folder, descriptor, &uuid);
-    PyBuffer_Release(&uuid);
-    if (!done) return NULL;
-    int code = log_bounds(&folder, &earliest, &end, &fault);
-    if (code) return fail(subject, code, &fault);
+    if (!asked_of(args, "Oiy*|K", &a)) return NULL;
+    a.folder.is_replicated = a.number;
+    int code = log_bounds(&a.folder, &earliest, &end, &fault);
+    if (code) return fail(a.subject, code, &fault);
     return Py_BuildValue("KK", (unsigned long long)earliest, (unsigned long long)end);
+}
+
+static PyObject *truncate_log(PyObject *module, PyObject *args)
+{
+    struct asked a = {0};
+    struct log_fault fault = {0};
+    int code;
+    (void)module;
+    if (!asked_of(args, "Oiy*K", &a)) return NULL;
+    a.folder.is_replicated = true;
+    Py_BEGIN_ALLOW_THREADS
+    code = log_truncate(&a.folder, a.number, &fault);
+    Py_END_ALLOW_THREADS
+    if (code) return fail(a.subject, code, &fault);
+    Py_RETURN_NONE;
+}
+
+static PyObject *epochs(PyObject *module, PyObject *args)
+{
+    struct asked a = {0};
+    struct log_fault fault = {0};
+    struct log_epoch *table;
+    size_t count;
+    int code;
+    (void)module;
+    if (!asked_of(args, "Oiy*K", &a)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    code = log_epochs(&a.folder, a.number, &table, &count, &fault);
+    Py_END_ALLOW_THREADS
+    PyObject *made = code ? fail(a.subject, code, &fault) : PyList_New(0);
+    for (size_t n = 0; made && n < count; n++) {
+        PyObject *entry = Py_BuildValue("IK", table[n].epoch, (unsigned long long)table[n].start);
+        if (!entry || PyList_Append(made, entry)) Py_CLEAR(made);
+        Py_XDECREF(entry);
+    }
+    free(table);
+    return made;
 }
 
 static PyObject *segment(PyObject *module, PyObject *args)
 {
-    PyObject *subject;
-    int descriptor;
-    Py_buffer uuid;
-    unsigned long long base;
-    struct log_folder folder;
+    struct asked a = {0};
     struct segment s;
     struct segment_mark mark;
     struct log_fault fault = {0};
     (void)module;
-    if (!PyArg_ParseTuple(args, "Oiy*K", &subject, &descriptor, &uuid, &base)) return NULL;
-    bool done = folder_of(&folder, descriptor, &uuid);
-    PyBuffer_Release(&uuid);
-    if (!done) return NULL;
-    int code = segment_open(&folder, base, 0, &s, &fault);
+    if (!asked_of(args, "Oiy*K", &a)) return NULL;
+    int code = segment_open(&a.folder, a.number, 0, &s, &fault);
     if (!code) {
-        code = segment_read_mark(&folder, &s, &mark, &fault);
-        segment_close(&folder, &s);
+        code = segment_read_mark(&a.folder, &s, &mark, &fault);
+        segment_close(&a.folder, &s);
     }
-    if (code) return fail(subject, code, &fault);
+    if (code) return fail(a.subject, code, &fault);
     unsigned long long removed = s.is_compacted ? s.end - s.base - s.bytes : 0;
     return Py_BuildValue("KKIKK", (unsigned long long)s.size, (unsigned long long)mark.durable, mark.flags,
                          (unsigned long long)mark.time_ns, removed);
@@ -150,18 +189,11 @@ static PyObject *segment(PyObject *module, PyObject *args)
 
 static PyObject *index_of(PyObject *module, PyObject *args)
 {
-    PyObject *subject;
-    int descriptor;
-    Py_buffer uuid;
-    unsigned long long base;
-    struct log_folder folder;
+    struct asked a = {0};
     struct index index;
     (void)module;
-    if (!PyArg_ParseTuple(args, "Oiy*K", &subject, &descriptor, &uuid, &base)) return NULL;
-    bool done = folder_of(&folder, descriptor, &uuid);
-    PyBuffer_Release(&uuid);
-    if (!done) return NULL;
-    if (!index_read(&folder, base, &index)) Py_RETURN_NONE;
+    if (!asked_of(args, "Oiy*K", &a)) return NULL;
+    if (!index_read(&a.folder, a.number, &index)) Py_RETURN_NONE;
     index_free(&index);
     return Py_BuildValue("KKK", (unsigned long long)index.head.records, (unsigned long long)index.head.earliest_ns,
                          (unsigned long long)index.head.latest_ns);
@@ -209,11 +241,14 @@ static int module_exec(PyObject *module)
                    {"NO_RECORD", LOG_NO_RECORD},
                    {"NO_LOG", LOG_NO_LOG},
                    {"ID_TAKEN", LOG_ID_TAKEN},
+                   {"REFUSED", LOG_REFUSED},
+                   {"FENCE", RECORD_FENCE},
                    {"FORMAT", LOG_VERSION},
                    {"SEGMENT_FIRST", SEGMENT_FIRST},
                    {"SEGMENT_LEAST", SEGMENT_LEAST},
                    {"SEGMENT_DATA", SEGMENT_DATA},
                    {"ENDS", ENDS},
+                   {"FENCED", FENCED},
                    {"HELD", HELD},
                    {"STARTED", STARTED},
                    {"SYNCED", SYNCED},
@@ -241,6 +276,8 @@ static PyMethodDef module_methods[] = {{"cursor_make", cursor_make, METH_VARARGS
                                        {"recover", recover, METH_VARARGS, NULL},
                                        {"bounds", bounds, METH_VARARGS, NULL},
                                        {"segment", segment, METH_VARARGS, NULL},
+                                       {"truncate", truncate_log, METH_VARARGS, NULL},
+                                       {"epochs", epochs, METH_VARARGS, NULL},
                                        {"index", index_of, METH_VARARGS, NULL},
                                        {"stretches", stretches, METH_VARARGS, NULL},
                                        {"watch", watch, METH_VARARGS, NULL},

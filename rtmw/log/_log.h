@@ -19,6 +19,13 @@ extern PyType_Spec Writer_spec, Reader_spec, Record_spec;
 PyObject *fail(PyObject *subject, int code, const struct log_fault *fault);
 /* The folder of a descriptor and a uuid; false: with a Python error. */
 bool folder_of(struct log_folder *folder, int descriptor, const Py_buffer *uuid);
+/* The arguments of a function of a folder: path of the log, descriptor, uuid, and a number. False: with a Python error. */
+struct asked {
+    PyObject *subject;
+    struct log_folder folder;
+    unsigned long long number;
+};
+bool asked_of(PyObject *args, const char *format, struct asked *asked);
 /* Seconds of a timeout, or None, as the end on the monotonic clock; false: with a Python error. */
 bool deadline_of(PyObject *timeout, uint64_t *deadline);
 
@@ -26,8 +33,8 @@ bool deadline_of(PyObject *timeout, uint64_t *deadline);
 struct reader *reader_core(PyObject *object, PyObject **subject);
 
 /* _writer.c: when what is appended goes to the disk: with the next that somebody waits for; now; and the call waits for it.
- * ENDS may be added: records that end work, for which a full disk leaves a reserve. */
-enum { HELD, STARTED, SYNCED, ENDS = 4 };
+ * ENDS may be added: records that end work, for which a full disk leaves a reserve. FENCED: the record is a fence. */
+enum { HELD, STARTED, SYNCED, ENDS = 4, FENCED = 8 };
 
 /* _record.c. The state of the module is a reference to Record. */
 PyObject *Reader_take(PyObject *object, PyObject *args);

@@ -11,12 +11,15 @@ FAILED: int
 FORMAT: int
 FULL: int
 ENDS: int
+FENCE: int
+FENCED: int
 HELD: int
 ID_TAKEN: int
 NO_LIMIT: int
 NO_LOG: int
 NO_MEMORY: int
 NO_RECORD: int
+REFUSED: int
 RUN_DATA: int
 RUN_IDS: int
 RUN_KEYS: int
@@ -30,17 +33,32 @@ TOO_LARGE: int
 TRIMMED: int
 VERSION: int
 
-def create(subject: str, folder: int, uuid: bytes, segment: int, description: bytes, /) -> None:
-    """A new log in a folder; the lock is held."""
+def create(
+    subject: str,
+    folder: int,
+    uuid: bytes,
+    segment: int,
+    description: bytes,
+    replicated: bool = False,
+    base: int = 0,
+    /,
+) -> None:
+    """A new log in a folder, which begins at `base`; the lock is held."""
 
-def identify(subject: str, folder: int, /) -> tuple[bytes, bytes] | None:
-    """uuid of the log, and the description of its type; None: there is no log."""
+def identify(subject: str, folder: int, /) -> tuple[bytes, bytes, bool] | None:
+    """uuid of the log, the description of its type, and whether it is replicated; None: there is no log."""
 
-def recover(subject: str, folder: int, uuid: bytes, /) -> int:
+def truncate(subject: str, folder: int, uuid: bytes, position: int, /) -> None:
+    """A replicated log ends at this position, at which a batch ends; the lock is held, and there is no writer."""
+
+def epochs(subject: str, folder: int, uuid: bytes, end: int, /) -> list[tuple[int, int]]:
+    """Each epoch of which there are records below `end`, and where the first one lies."""
+
+def recover(subject: str, folder: int, uuid: bytes, replicated: bool = False, /) -> int:
     """Makes durable what is there, cuts what is not whole, tells readers; the lock is held. Bytes that were cut."""
 
-def bounds(subject: str, folder: int, uuid: bytes, /) -> tuple[int, int]:
-    """The first position, and the one behind the last durable record."""
+def bounds(subject: str, folder: int, uuid: bytes, replicated: bool = False, /) -> tuple[int, int]:
+    """The first position, and the one behind the last record that readers may see."""
 
 def cursor_make(subject: str, folder: int, uuid: bytes, file: str, position: int, /) -> None:
     """A new cursor, durably; its lock is held, as for the next ones."""
@@ -86,11 +104,22 @@ class Writer:
     """Appends: group commit in a thread of its own. The lock is held."""
 
     def __new__(
-        cls, subject: str, folder: int, uuid: bytes, most: int, window: int, retention: tuple[int, int, int, int]
+        cls,
+        subject: str,
+        folder: int,
+        uuid: bytes,
+        most: int,
+        window: int,
+        retention: tuple[int, int, int, int],
+        replicated: bool = False,
     ) -> Writer: ...
     @property
     def durable(self) -> int:
         """All below this position is on the disk."""
+
+    @property
+    def next(self) -> int:
+        """Where the next record will lie."""
 
     @property
     def last_base(self) -> int:
@@ -112,11 +141,28 @@ class Writer:
         """Its position, and the one behind it; of the record with its id, if there is one.
         `how`: HELD begins no sync: it goes to the disk with what somebody waits for, or with `start`, or after a tenth
         of a second; STARTED: it is on its way; SYNCED: it is there; with ENDS, a record that ends work, for which
-        a full disk leaves a reserve. `time_ns`: what its time is; 0: now."""
+        a full disk leaves a reserve; with FENCED, a fence: `labels` have an id and no key, and there is no data.
+        `time_ns`: what its time is; 0: now."""
 
-    def append_many(self, data: list[Buffer], how: int, /) -> tuple[Sequence[int], int]:
+    def append_many(self, data: list[Buffer], how: int, labels: Buffer | None = None, /) -> tuple[Sequence[int], int]:
         """All of them, or none. Where each record begins, and where the last one ends; they lie one after the other. Of
-        records of one size a range."""
+        records of one size a range. `labels`: of the first record; their id is that of the batch."""
+
+    def append_raw(self, data: Buffer, epoch: int, timeout: float | None, /) -> int:
+        """Takes whole batches of another node of this log, as Reader.raw gives them; the position behind them.
+
+        `epoch`: of the master, which no record exceeds. LogError: they do not follow, or are no whole valid batches,
+        and nothing was taken. After another error `next` says how many were."""
+
+    def commit(self, position: int, /) -> None:
+        """All below this position is final: readers of the folder see what is final and durable."""
+
+    def find_id(self, labels: Buffer, /) -> tuple[tuple[int, int, int] | None, int]:
+        """Position, end and kind of the batch with the id of these labels, or None; and the floor: of all records from
+        there on the ids are known."""
+
+    def set_epoch(self, epoch: int, /) -> None:
+        """Of the records that are appended from now on. ValueError: there are records of a higher one."""
 
     def trim(self, before: int, /) -> int:
         """The log begins with the segment in which this position lies; gives where that is."""
@@ -184,7 +230,8 @@ class Reader:
     """Goes through the records from a position on."""
 
     def __new__(cls, subject: str, folder: int, uuid: bytes, position: int, begins: bool = False) -> Reader:
-        """`begins`: a file of the log says that a record begins there, so that it is damage if none does."""
+        """`begins`: a file of the log says that a record begins there, so that it is damage if none does.
+        `folder` -1: there are no files, and records come by `feed`."""
     @property
     def position(self) -> int:
         """Of the record that is next."""
@@ -204,6 +251,13 @@ class Reader:
         `wanted`: the sum of RUN_KEYS, RUN_IDS, RUN_DATA; what is not wanted is None. At most so many rows, and bytes of
         data, but at least one. The interpreter is kept, as by `next`. Raises as `next` does; what goes wrong behind the
         first record is raised by the next call."""
+
+    def raw(self, limit: int, size: int, /) -> bytes | None:
+        """The next whole batches below `limit`, as they lie in the log: no more than `size` bytes, or one batch. None:
+        there is none. The reader stands where a batch begins."""
+
+    def feed(self, data: Buffer, /) -> None:
+        """The bytes of the next records, as `raw` has given them in another process; they follow on those before."""
 
     def scan(self, base: int, start: int, /) -> tuple[int, int, int, int, int, bytes, bytes] | None:
         """The first valid record at or behind a position in the segment of this base, whatever lies before it."""

@@ -25,7 +25,8 @@ static PyObject *Reader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     Reader *self = done ? (Reader *)type->tp_alloc(type, 0) : NULL;
     if (!self) return NULL;
     self->subject = Py_NewRef(subject);
-    (begins ? reader_open_at : reader_open)(&self->core, &folder, position);
+    void (*open_so)(struct reader *, const struct log_folder *, uint64_t) = begins ? reader_open_at : reader_open;
+    (descriptor < 0 ? reader_open_fed : open_so)(&self->core, &folder, position);
     self->is_open = true;
     return (PyObject *)self;
 }
@@ -80,6 +81,48 @@ static PyObject *Reader_seek_time(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *Reader_feed(PyObject *object, PyObject *given)
+{
+    struct reader *core = open_core((Reader *)object);
+    Py_buffer bytes;
+    if (!core) return NULL;
+    if (!core->is_fed) return PyErr_SetString(PyExc_ValueError, "only a reader without a folder is fed"), NULL;
+    if (PyObject_GetBuffer(given, &bytes, PyBUF_SIMPLE)) return NULL;
+    bool done = reader_feed(core, bytes.buf, (size_t)bytes.len);
+    PyBuffer_Release(&bytes);
+    if (!done) return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+/* Whole batches as bytes, or None. */
+static PyObject *Reader_raw(PyObject *object, PyObject *args)
+{
+    Reader *self = (Reader *)object;
+    struct reader *core = open_core(self);
+    PyObject *made = NULL;
+    unsigned long long limit;
+    Py_ssize_t size;
+    struct raw_run run = {0};
+    struct log_fault fault = {0};
+    int code = LOG_OK;
+    if (!core || !PyArg_ParseTuple(args, "Kn", &limit, &size)) return NULL;
+    if (size < 1) return PyErr_SetString(PyExc_ValueError, "the size of raw bytes is 1 or more"), NULL;
+    for (run.needs = (size_t)size; run.needs && !code;) {
+        Py_XDECREF(made);
+        made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)run.needs);
+        if (!made) return NULL;
+        run.room = run.needs;
+        run.to = (uint8_t *)PyBytes_AS_STRING(made);
+        Py_BEGIN_ALLOW_THREADS
+        code = reader_raw(core, limit, &run, &fault);
+        Py_END_ALLOW_THREADS
+    }
+    if (!code && !_PyBytes_Resize(&made, (Py_ssize_t)run.size)) return made;
+    Py_XDECREF(made);
+    if (code == LOG_AT_END) Py_RETURN_NONE;
+    return code ? fail(self->subject, code, &fault) : NULL;
+}
+
 /* Long, where much is damaged: without the interpreter. */
 static PyObject *Reader_scan(PyObject *object, PyObject *args)
 {
@@ -130,6 +173,8 @@ static PyObject *Reader_is_whole(PyObject *object, void *unused)
 static PyMethodDef reader_methods[] = {{"next", Reader_next, METH_O, NULL},
                                        {"take", Reader_take, METH_VARARGS, NULL},
                                        {"run", Reader_run, METH_VARARGS, NULL},
+                                       {"raw", Reader_raw, METH_VARARGS, NULL},
+                                       {"feed", Reader_feed, METH_O, NULL},
                                        {"scan", Reader_scan, METH_VARARGS, NULL},
                                        {"seek_time", Reader_seek_time, METH_VARARGS, NULL},
                                        {"close", Reader_close, METH_NOARGS, NULL},

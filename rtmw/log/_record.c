@@ -75,6 +75,7 @@ PyObject *Reader_take(PyObject *object, PyObject *args)
     while (taken && !error && bytes >= 0 && PyList_GET_SIZE(taken) < TAKEN_MOST) {
         code = reader_next(core, limit, &r, &fault);
         if (code) break;
+        if (r.head.kind == RECORD_FENCE) continue;
         bool is_other = r.head.kind != RECORD_DATA;
         if (is_other && PyList_GET_SIZE(taken)) {
             reader_back(core, &r);

@@ -136,18 +136,11 @@ PyObject *Reader_run(PyObject *object, PyObject *args)
 /* Of the index of a segment: where its records end, how many there are, their earliest time, and its stretches. */
 PyObject *stretches(PyObject *module, PyObject *args)
 {
-    PyObject *subject;
-    int descriptor;
-    Py_buffer uuid;
-    unsigned long long base;
-    struct log_folder folder;
+    struct asked a = {0};
     struct index index;
     (void)module;
-    if (!PyArg_ParseTuple(args, "Oiy*K", &subject, &descriptor, &uuid, &base)) return NULL;
-    bool done = folder_of(&folder, descriptor, &uuid);
-    PyBuffer_Release(&uuid);
-    if (!done) return NULL;
-    if (!index_read(&folder, base, &index)) Py_RETURN_NONE;
+    if (!asked_of(args, "Oiy*K", &a)) return NULL;
+    if (!index_read(&a.folder, a.number, &index)) Py_RETURN_NONE;
     PyObject *made = Py_BuildValue("KKKy#", (unsigned long long)index.head.end, (unsigned long long)index.head.records,
                                    (unsigned long long)index.head.earliest_ns, (const char *)index.stretches,
                                    (Py_ssize_t)(index.head.count * sizeof *index.stretches));

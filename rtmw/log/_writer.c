@@ -17,22 +17,23 @@ typedef struct {
 
 static PyObject *Writer_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"subject", "folder", "uuid", "most", "window", "retention", NULL};
+    static char *names[] = {"subject", "folder", "uuid", "most", "window", "retention", "replicated", NULL};
     PyObject *subject;
-    int descriptor, code = LOG_OK;
+    int descriptor, is_replicated = 0, code = LOG_OK;
     Py_buffer uuid;
     unsigned long long most;
     unsigned int window, per_key;
     unsigned long long age_ns, bytes, cursors_ns;
     struct log_folder folder;
     struct log_fault fault = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Oiy*KI(KKKI)", names, &subject, &descriptor, &uuid, &most,
-                                     &window, &age_ns, &bytes, &cursors_ns, &per_key))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "Oiy*KI(KKKI)|p", names, &subject, &descriptor, &uuid, &most,
+                                     &window, &age_ns, &bytes, &cursors_ns, &per_key, &is_replicated))
         return NULL;
     bool done = folder_of(&folder, descriptor, &uuid);
     PyBuffer_Release(&uuid);
     Writer *self = done ? (Writer *)type->tp_alloc(type, 0) : NULL;
     if (!self) return NULL;
+    folder.is_replicated = is_replicated;
     self->subject = Py_NewRef(subject);
     self->owner = getpid();
     struct writer_options options = {most,         IDLE_NS, window, {age_ns, bytes, cursors_ns, per_key},
@@ -84,7 +85,7 @@ static bool is_usable(Writer *self)
 struct call {
     const struct record_parts *parts;
     size_t count;
-    int how; /* HELD, STARTED or SYNCED, perhaps with ENDS */
+    int how; /* HELD, STARTED or SYNCED, perhaps with ENDS or FENCED */
     uint64_t deadline;
     bool is_taken; /* the result: if not, nothing was appended */
     uint64_t first, end;
@@ -92,6 +93,7 @@ struct call {
 
 static int take(struct writer *core, struct call *call)
 {
+    if (call->how & FENCED) return writer_append_fence(core, call->parts, call->deadline, &call->first, &call->end);
     int (*append_so)(struct writer *, const struct record_parts *, size_t, uint64_t, uint64_t *, uint64_t *) =
         call->how & ENDS ? writer_append_end : writer_append;
     return append_so(core, call->parts, call->count, call->deadline, &call->first, &call->end);
@@ -101,7 +103,7 @@ static int take(struct writer *core, struct call *call)
  * once: of many threads each waits for it once more whenever it is released, and that is most of what an append costs. */
 static int append(Writer *self, struct call *call)
 {
-    int code, how = call->how & ~ENDS;
+    int code, how = call->how & ~(ENDS | FENCED);
     call->is_taken = false;
     do {
         Py_BEGIN_ALLOW_THREADS
@@ -159,14 +161,19 @@ static PyObject *Writer_append(PyObject *object, PyObject *const *args, Py_ssize
     return Py_BuildValue("KK", (unsigned long long)call.first, (unsigned long long)call.end);
 }
 
-/* Of records that lie one after the other: where each begins, and where the last one ends. */
-static PyObject *positions_of(const Py_buffer *buffers, size_t count, uint64_t position)
+static uint64_t size_of(const struct record_parts *parts)
 {
-    uint64_t first = position, size = record_size((uint64_t)buffers[0].len), end = first;
+    return record_size((uint64_t)parts->labels_size + parts->data_size);
+}
+
+/* Of records that lie one after the other: where each begins, and where the last one ends. */
+static PyObject *positions_of(const struct record_parts *parts, size_t count, uint64_t position)
+{
+    uint64_t first = position, size = size_of(&parts[0]), end = first;
     bool is_even = true;
     for (size_t n = 0; n < count; n++) {
-        is_even = is_even && record_size((uint64_t)buffers[n].len) == size;
-        end += record_size((uint64_t)buffers[n].len);
+        is_even = is_even && size_of(&parts[n]) == size;
+        end += size_of(&parts[n]);
     }
     if (is_even) {
         PyObject *range = PyObject_CallFunction((PyObject *)&PyRange_Type, "KKK", (unsigned long long)first,
@@ -176,7 +183,7 @@ static PyObject *positions_of(const Py_buffer *buffers, size_t count, uint64_t p
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t n = 0; list && n < count; n++) {
         PyObject *begin = PyLong_FromUnsignedLongLong(position);
-        position += record_size((uint64_t)buffers[n].len);
+        position += size_of(&parts[n]);
         if (begin)
             PyList_SET_ITEM(list, (Py_ssize_t)n, begin);
         else
@@ -189,8 +196,10 @@ static PyObject *Writer_append_many(PyObject *object, PyObject *args)
 {
     Writer *self = (Writer *)object;
     PyObject *list, *positions = NULL;
+    Py_buffer labels = {0};
     int how;
-    if (!PyArg_ParseTuple(args, "O!i", &PyList_Type, &list, &how) || !is_usable(self)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!i|z*", &PyList_Type, &list, &how, &labels)) return NULL;
+    if (!is_usable(self)) return PyBuffer_Release(&labels), NULL;
     size_t count = (size_t)PyList_GET_SIZE(list), held = 0;
     Py_buffer *buffers = PyMem_Calloc(count + 1, sizeof *buffers);
     struct record_parts *parts = PyMem_Calloc(count + 1, sizeof *parts);
@@ -201,15 +210,80 @@ static PyObject *Writer_append_many(PyObject *object, PyObject *args)
         if (!has_all) break;
         parts[held] = (struct record_parts){.data = buffers[held].buf, .data_size = (size_t)buffers[held].len};
     }
+    if (held) parts[0].labels = labels.buf, parts[0].labels_size = (size_t)labels.len;
     struct call call = {.parts = parts, .count = held, .how = how, .deadline = WRITER_FOREVER};
     int code = has_all && held ? append(self, &call) : LOG_OK;
     if (code && call.is_taken) unanswered(self, code, call.first, call.end);
     if (code && !call.is_taken) refused(self, code);
-    if (has_all && !code) positions = positions_of(buffers, held, call.first);
+    if (has_all && !code) positions = positions_of(parts, held, call.first);
+    PyBuffer_Release(&labels);
     for (size_t n = 0; n < held; n++) PyBuffer_Release(&buffers[n]);
     PyMem_Free(buffers);
     PyMem_Free(parts);
     return positions;
+}
+
+/* Whole batches of another node; the position behind them. */
+static PyObject *Writer_append_raw(PyObject *object, PyObject *args)
+{
+    Writer *self = (Writer *)object;
+    Py_buffer bytes;
+    unsigned int epoch;
+    PyObject *timeout;
+    uint64_t deadline, next;
+    struct log_fault fault = {0};
+    int code;
+    if (!PyArg_ParseTuple(args, "y*IO", &bytes, &epoch, &timeout)) return NULL;
+    bool done = deadline_of(timeout, &deadline) && is_usable(self);
+    struct writer_raw raw = {.bytes = bytes.buf, .size = (uint64_t)bytes.len, .epoch = epoch};
+    do {
+        if (!done) break;
+        Py_BEGIN_ALLOW_THREADS
+        code = writer_append_raw(&self->core, &raw, deadline, &fault);
+        Py_END_ALLOW_THREADS
+    } while (code == LOG_INTERRUPTED && !PyErr_CheckSignals());
+    PyBuffer_Release(&bytes);
+    if (!done) return NULL;
+    next = writer_next(&self->core);
+    if (code == LOG_REFUSED) return fail(self->subject, code, &fault);
+    if (code) return code == LOG_INTERRUPTED ? NULL : explain(self, code, next, next);
+    return PyLong_FromUnsignedLongLong(next);
+}
+
+static PyObject *Writer_commit(PyObject *object, PyObject *given)
+{
+    Writer *self = (Writer *)object;
+    uint64_t committed = PyLong_AsUnsignedLongLong(given), next;
+    if (PyErr_Occurred() || !is_usable(self)) return NULL;
+    next = load_acquire(&self->core.durable);
+    int code = writer_commit(&self->core, committed);
+    if (code) return explain(self, code, next, next);
+    Py_RETURN_NONE;
+}
+
+/* (position, end, kind) of the batch that has the id of these labels, or None; and the floor of the window. */
+static PyObject *Writer_find_id(PyObject *object, PyObject *given)
+{
+    Writer *self = (Writer *)object;
+    Py_buffer labels;
+    struct id_entry found;
+    uint64_t floor;
+    if (!is_usable(self) || PyObject_GetBuffer(given, &labels, PyBUF_SIMPLE)) return NULL;
+    bool is_there = writer_find_id(&self->core, labels.buf, (size_t)labels.len, &found, &floor);
+    PyBuffer_Release(&labels);
+    if (!is_there) return Py_BuildValue("OK", Py_None, (unsigned long long)floor);
+    return Py_BuildValue("(KKI)K", (unsigned long long)found.position, (unsigned long long)id_entry_end(&found),
+                         found.kind ? found.kind : RECORD_DATA, (unsigned long long)floor);
+}
+
+static PyObject *Writer_set_epoch(PyObject *object, PyObject *given)
+{
+    Writer *self = (Writer *)object;
+    unsigned long epoch = PyLong_AsUnsignedLong(given);
+    if (PyErr_Occurred() || !is_usable(self)) return NULL;
+    if (epoch > UINT32_MAX || !writer_set_epoch(&self->core, (uint32_t)epoch))
+        return PyErr_Format(PyExc_ValueError, "epoch %lu is not possible; the log has records of a higher one", epoch);
+    Py_RETURN_NONE;
 }
 
 /* What was taken goes to the disk now; of no effect where the writer is closed, or that of a parent. */
@@ -348,6 +422,13 @@ static PyObject *Writer_durable(PyObject *object, void *unused)
     return PyLong_FromUnsignedLongLong(load_acquire(&((Writer *)object)->core.durable));
 }
 
+static PyObject *Writer_next(PyObject *object, void *unused)
+{
+    (void)unused;
+    if (!is_usable((Writer *)object)) return NULL;
+    return PyLong_FromUnsignedLongLong(writer_next(&((Writer *)object)->core));
+}
+
 static PyObject *Writer_last_base(PyObject *object, void *unused)
 {
     (void)unused;
@@ -376,6 +457,10 @@ static PyObject *Writer_failed(PyObject *object, void *unused)
 
 static PyMethodDef writer_methods[] = {{"append", (PyCFunction)(void (*)(void))Writer_append, METH_FASTCALL, NULL},
                                        {"append_many", Writer_append_many, METH_VARARGS, NULL},
+                                       {"append_raw", Writer_append_raw, METH_VARARGS, NULL},
+                                       {"commit", Writer_commit, METH_O, NULL},
+                                       {"find_id", Writer_find_id, METH_O, NULL},
+                                       {"set_epoch", Writer_set_epoch, METH_O, NULL},
                                        {"start", Writer_start, METH_VARARGS, NULL},
                                        {"write_ahead", Writer_write_ahead, METH_NOARGS, NULL},
                                        {"try_flush", Writer_try_flush, METH_NOARGS, NULL},
@@ -388,6 +473,7 @@ static PyMethodDef writer_methods[] = {{"append", (PyCFunction)(void (*)(void))W
                                        {"close", Writer_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};
 static PyGetSetDef writer_members[] = {{"durable", Writer_durable, NULL, NULL, NULL},
+                                       {"next", Writer_next, NULL, NULL, NULL},
                                        {"last_base", Writer_last_base, NULL, NULL, NULL},
                                        {"last_size", Writer_last_size, NULL, NULL, NULL},
                                        {"cut", Writer_cut, NULL, NULL, NULL},

@@ -6,6 +6,7 @@
 
 #include "../shm/atomics.h"
 #include "../shm/futex.h"
+#include "reader.h"
 #include "spare.h"
 #include "writer.h"
 
@@ -57,9 +58,33 @@ static bool grow(struct writer_batch *batch, uint64_t needs)
     return true;
 }
 
-static void put(struct writer *w, struct writer_batch *batch, const struct record_parts *parts, size_t count)
+struct request {
+    const struct record_parts *parts;
+    size_t count;
+    enum record_kind kind;
+    bool ends;
+    const uint8_t *raw; /* a batch as it is, instead of parts */
+    uint64_t position;  /* of it */
+    uint32_t epoch;     /* of its last record */
+    uint64_t size, data_size;
+    const struct id_entry *id; /* NULL: it has none */
+};
+
+static void put_raw(struct writer *w, struct writer_batch *batch, const struct request *request)
 {
-    struct record_head head = {.epoch = LOG_EPOCH, .kind = RECORD_DATA};
+    memcpy(batch->bytes + batch->used, request->raw, request->size);
+    batch->used += request->size;
+    w->next += request->size;
+    w->last_epoch = request->epoch;
+    w->counters.bytes += request->data_size;
+}
+
+static void put_parts(struct writer *w, struct writer_batch *batch, const struct request *request)
+{
+    const struct record_parts *parts = request->parts;
+    size_t count = request->count;
+    struct record_head head = {.epoch = w->epoch, .kind = (uint8_t)request->kind};
+    w->last_epoch = w->epoch;
     uint64_t now = w->folder.io->now_ns(w->folder.io->disk, LOG_CLOCK_WALL);
     for (size_t n = 0; n < count; n++) {
         head.lsn = w->next;
@@ -71,27 +96,23 @@ static void put(struct writer *w, struct writer_batch *batch, const struct recor
         w->next += size;
         w->counters.bytes += parts[n].data_size;
     }
-    batch->records += count;
-    w->counters.records += count;
 }
 
-struct request {
-    const struct record_parts *parts;
-    size_t count;
-    uint64_t size;
-    bool ends;
-    bool has_id;
-    struct id_entry id;
-};
+static void put(struct writer *w, struct writer_batch *batch, const struct request *request)
+{
+    (request->raw ? put_raw : put_parts)(w, batch, request);
+    batch->records += request->count;
+    w->counters.records += request->count;
+}
 
-/* Lock held. Has a record this id already? LOG_OK: none; REPEATED, LOG_ID_TAKEN: with its positions. */
+/* Lock held. Has a batch this id already? LOG_OK: none; REPEATED, LOG_ID_TAKEN: with its positions. */
 static int find_id(struct writer *w, const struct request *request, uint64_t *first, uint64_t *end)
 {
-    const struct id_entry *there = request->has_id ? ids_find(&w->ids, &request->id) : NULL;
+    const struct id_entry *id = request->id, *there = id && !request->raw ? ids_find(&w->ids, id) : NULL;
     if (!there) return LOG_OK;
     *first = there->position;
     *end = id_entry_end(there);
-    if (there->content != request->id.content || there->length != request->id.length) return LOG_ID_TAKEN;
+    if (there->content != id->content || there->length != id->length || there->kind != id->kind) return LOG_ID_TAKEN;
     w->counters.repeated++;
     return REPEATED;
 }
@@ -103,19 +124,19 @@ static int try_append(struct writer *w, const struct request *request)
     struct writer_batch *batch = &w->batches[w->filling];
     if (load_relaxed(&w->failed)) return LOG_FAILED;
     if (load_relaxed(&w->stopping)) return LOG_CLOSED;
+    if (request->raw && request->position != w->next) return LOG_REFUSED;
     if (batch->used && batch->used + size > WRITER_BATCH) return WAIT;
     if (w->writes_ahead && batch->used + size > batch->room) return WAIT; /* to grow would move it */
-    if (!grow(batch, batch->used + size) || (request->has_id && ids_reserve(&w->ids))) return LOG_NO_MEMORY;
+    if (!grow(batch, batch->used + size) || (request->id && ids_reserve(&w->ids))) return LOG_NO_MEMORY;
     int code = find_place(w, size, request->ends);
     if (code) return code;
     if (!batch->used) {
         batch->first = w->next;
         batch->oldest_ns = writer_now(w);
     }
-    struct id_entry id = request->id;
-    id.position = w->next;
-    put(w, batch, request->parts, request->count);
-    if (request->has_id) ids_add(&w->ids, &id);
+    const uint64_t position = w->next;
+    put(w, batch, request);
+    if (request->id) ids_add(&w->ids, request->id, position);
     return LOG_OK;
 }
 
@@ -166,11 +187,10 @@ void writer_start(struct writer *w, uint64_t awaited)
     if (wakes) futex_wake(&w->work);
 }
 
-static int append(struct writer *w, struct request *request, uint64_t deadline, uint64_t *first, uint64_t *end)
+/* A request whose size and id are known. */
+static int take(struct writer *w, const struct request *request, uint64_t deadline, uint64_t *first, uint64_t *end)
 {
-    request->size = size_of(request->parts, request->count);
     if (!request->size || request->size > w->most - SEGMENT_DATA) return LOG_TOO_LARGE;
-    request->has_id = request->count == 1 && id_entry_of(request->parts, w->folder.uuid, &request->id);
     for (;;) {
         pthread_mutex_lock(&w->lock);
         bool was_empty = !w->batches[w->filling].used;
@@ -198,18 +218,128 @@ static int append(struct writer *w, struct request *request, uint64_t deadline, 
     }
 }
 
+static int append(struct writer *w, struct request *request, uint64_t deadline, uint64_t *first, uint64_t *end)
+{
+    request->size = size_of(request->parts, request->count);
+    struct record_head head = {.kind = (uint8_t)request->kind, .flags = RECORD_MORE};
+    struct id_batch id;
+    id.is_inside = false;
+    for (size_t n = 0; request->parts->labels_size && n < request->count; n++) {
+        if (n + 1 == request->count) head.flags = 0;
+        if (id_batch_pass(&id, &head, &request->parts[n], w->folder.uuid)) request->id = &id.entry;
+    }
+    int code = take(w, request, deadline, first, end);
+    request->id = NULL;
+    return code;
+}
+
 int writer_append(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first,
                   uint64_t *end)
 {
-    struct request request = {.parts = parts, .count = count};
+    struct request request = {.parts = parts, .count = count, .kind = RECORD_DATA};
     return append(w, &request, deadline, first, end);
 }
 
 int writer_append_end(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline,
                       uint64_t *first, uint64_t *end)
 {
-    struct request request = {.parts = parts, .count = count, .ends = true};
+    struct request request = {.parts = parts, .count = count, .kind = RECORD_DATA, .ends = true};
     return append(w, &request, deadline, first, end);
+}
+
+int writer_append_fence(struct writer *w, const struct record_parts *parts, uint64_t deadline, uint64_t *first,
+                        uint64_t *end)
+{
+    struct request request = {.parts = parts, .count = 1, .kind = RECORD_FENCE};
+    return append(w, &request, deadline, first, end);
+}
+
+/* All that is left of the raw bytes: NULL, or what is wrong with the record from `fault->from` to `fault->to`. */
+static const char *check_raw(const struct writer *w, const struct writer_raw *raw, uint32_t epoch, uint64_t next,
+                             struct log_fault *fault)
+{
+    struct reader_record record = {0};
+    for (uint64_t at = raw->taken, size, needs; at < raw->size; at += size, next += size) {
+        const uint8_t *bytes = raw->bytes + at;
+        uint64_t left = raw->size - at;
+        fault->from = fault->to = next;
+        size = record_check(bytes, left, left, RECORD_ANY, w->folder.seed, &needs);
+        if (!size) return "a record is not whole, or not as it was written";
+        if (reader_split(bytes, size, &record)) return "a key or an id is none";
+        fault->to = record.end;
+        if (record.head.lsn != next) return "they begin at another position than the next one";
+        if (record.head.epoch < epoch) return "an epoch is lower than the one before it";
+        if (record.head.epoch > raw->epoch) return "an epoch is higher than the master's";
+        epoch = record.head.epoch;
+    }
+    return record.head.flags & RECORD_MORE ? "the last batch is not whole" : NULL;
+}
+
+/* The next batch of raw bytes that were checked. */
+static struct request raw_request(const struct writer *w, const struct writer_raw *raw, struct id_batch *id)
+{
+    struct request request = {.raw = raw->bytes + raw->taken};
+    struct reader_record record;
+    do {
+        const uint8_t *bytes = request.raw + request.size;
+        memcpy(&record.head, bytes, sizeof record.head);
+        reader_split(bytes, record_size(record.head.length), &record);
+        struct record_parts parts = {record.labels, record.data, record.labels_size, record.data_size, 0};
+        if (id_batch_pass(id, &record.head, &parts, w->folder.uuid)) request.id = &id->entry;
+        request.epoch = record.head.epoch;
+        request.data_size += record.data_size;
+        request.size += record.end - record.head.lsn;
+        request.count++;
+    } while (record.head.flags & RECORD_MORE);
+    request.position = record.end - request.size;
+    return request;
+}
+
+int writer_append_raw(struct writer *w, struct writer_raw *raw, uint64_t deadline, struct log_fault *fault)
+{
+    pthread_mutex_lock(&w->lock);
+    uint64_t next = w->next, first, end;
+    uint32_t epoch = w->last_epoch;
+    pthread_mutex_unlock(&w->lock);
+    const char *wrong = check_raw(w, raw, epoch, next, fault);
+    int code = wrong ? log_fail(fault, LOG_REFUSED, wrong, "raw bytes", 0) : LOG_OK;
+    while (raw->taken < raw->size && !code) {
+        struct id_batch id = {0};
+        struct request request = raw_request(w, raw, &id);
+        code = take(w, &request, deadline, &first, &end);
+        if (code == LOG_REFUSED) log_fail(fault, code, "another append came between", "raw bytes", 0);
+        if (!code) raw->taken += request.size;
+    }
+    return code;
+}
+
+bool writer_set_epoch(struct writer *w, uint32_t epoch)
+{
+    pthread_mutex_lock(&w->lock);
+    bool rises = epoch >= w->last_epoch;
+    if (rises) w->epoch = epoch;
+    pthread_mutex_unlock(&w->lock);
+    return rises;
+}
+
+uint64_t writer_next(struct writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    uint64_t next = w->next;
+    pthread_mutex_unlock(&w->lock);
+    return next;
+}
+
+bool writer_find_id(struct writer *w, const void *labels, size_t size, struct id_entry *found, uint64_t *floor)
+{
+    struct id_entry id;
+    bool has_id = id_of_labels(labels, size, w->folder.uuid, &id);
+    pthread_mutex_lock(&w->lock);
+    const struct id_entry *there = has_id ? ids_find(&w->ids, &id) : NULL;
+    if (there) *found = *there;
+    *floor = w->ids.floor;
+    pthread_mutex_unlock(&w->lock);
+    return there;
 }
 
 /* Lock held, and given back. The appender does what the flusher would have to be woken for: that spares two switches of

@@ -141,7 +141,8 @@ def _each(folder: Folder, checked: Checked, progress: Progress) -> Iterator[tupl
                 checked.records += 1
                 if checked.records % _TURN == 0:
                     progress(position - checked.start, max(checked.end, last) - checked.start)
-                yield record[0], record[2], record[5], record[6]
+                if record[4] != core.FENCE:
+                    yield record[0], record[2], record[5], record[6]
             _count_gap(checked, reader, position, end)
         if following is None:
             checked.tail = sum(record[1] - record[0] for record in _records_behind(folder, base, position))

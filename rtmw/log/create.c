@@ -15,6 +15,7 @@
 #include "record.h"
 #include "spare.h"
 #include "start.h"
+#include "truncate.h"
 #include "window.h"
 
 static const char MAGIC[8] = "RTMWLOG", NAME[] = "log", UNNAMED[] = "log.new";
@@ -70,7 +71,7 @@ static int clear_unfinished(const struct log_folder *folder, struct log_fault *f
     uint64_t base = code || !count ? 0 : bases[count - 1];
     free(bases);
     if (code || !count) return code;
-    if (count > 1 || base) return log_damaged(fault, LOST, NAME, 0, base);
+    if (count > 1 || (base && !folder->is_replicated)) return log_damaged(fault, LOST, NAME, 0, base);
     segment_name(base, name);
     int64_t got = first_byte(folder, name);
     if (got > 0) return log_damaged(fault, LOST, NAME, base, base);
@@ -78,19 +79,19 @@ static int clear_unfinished(const struct log_folder *folder, struct log_fault *f
     return error ? log_fail(fault, LOG_FAILED, "unlink", name, -error) : LOG_OK;
 }
 
-static int first_segment(const struct log_folder *folder, uint64_t segment, struct log_fault *fault)
+static int first_segment(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
 {
-    struct segment first = {.file = -1};
-    int code = spare_make(folder, segment, &first.file, NULL, fault);
-    first.size = segment;
-    if (!code) code = spare_name(folder, &first, 0, fault);
+    struct segment first = {.file = -1, .size = creation->segment, .base = creation->base};
+    int code = spare_make(folder, first.size, &first.file, NULL, fault);
+    if (!code) code = spare_name(folder, &first, LOG_EPOCH, fault);
     if (!code || first.file >= 0) segment_close(folder, &first);
     return code;
 }
 
 static int write_identity(const struct log_folder *folder, int file, const void *description, uint32_t size)
 {
-    struct identity identity = {.version = LOG_VERSION, .epoch = LOG_EPOCH, .description = size};
+    uint32_t version = folder->is_replicated ? LOG_REPLICATED : LOG_VERSION;
+    struct identity identity = {.version = version, .epoch = LOG_EPOCH, .description = size};
     uint8_t *bytes = malloc(sizeof identity + size);
     if (!bytes) return -ENOMEM;
     memcpy(identity.magic, MAGIC, sizeof identity.magic);
@@ -105,13 +106,12 @@ static int write_identity(const struct log_folder *folder, int file, const void 
     return error;
 }
 
-static int make_identity(const struct log_folder *folder, const void *description, uint32_t size,
-                         struct log_fault *fault)
+static int make_identity(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
 {
     const struct log_io *io = folder->io;
     int file = io->open(io->disk, folder->folder, UNNAMED, O_RDWR | O_CREAT | O_TRUNC);
     if (file < 0) return log_fail(fault, LOG_FAILED, "open", UNNAMED, -file);
-    int error = write_identity(folder, file, description, size);
+    int error = write_identity(folder, file, creation->description, creation->size);
     if (!error) error = io->sync(io->disk, file);
     io->close(io->disk, file);
     if (!error) error = io->rename(io->disk, folder->folder, UNNAMED, NAME);
@@ -120,24 +120,25 @@ static int make_identity(const struct log_folder *folder, const void *descriptio
 }
 
 /* A full disk: the folder is as it was, without a log, and the fault says how much a new one needs. */
-static int give_up(const struct log_folder *folder, uint64_t segment, struct log_fault *fault)
+static int give_up(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
 {
     const struct log_io *io = folder->io;
     io->unlink(io->disk, folder->folder, UNNAMED);
     start_unmake(folder);
-    start_remove(folder, 0);
-    fault->from = segment + SEGMENT_DATA + 2 * SEGMENT_BLOCK; /* `start`; `log` and `end` */
+    truncate_unmake(folder);
+    start_remove(folder, creation->base);
+    fault->from = creation->segment + SEGMENT_DATA + 2 * SEGMENT_BLOCK; /* `start`; `log` and `end` */
     return log_fail(fault, LOG_FULL, "create", NAME, fault->error);
 }
 
-int log_create(const struct log_folder *folder, uint64_t segment, const void *description, uint32_t size,
-               struct log_fault *fault)
+int log_create(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
 {
     int code = clear_unfinished(folder, fault);
-    if (!code) code = first_segment(folder, segment, fault);
-    if (!code) code = start_make(folder, fault);
-    if (!code) code = make_identity(folder, description, size, fault);
-    return code == LOG_FULL ? give_up(folder, segment, fault) : code;
+    if (!code) code = first_segment(folder, creation, fault);
+    if (!code) code = start_make(folder, creation->base, fault);
+    if (!code && folder->is_replicated) code = truncate_make(folder, fault);
+    if (!code) code = make_identity(folder, creation, fault);
+    return code == LOG_FULL ? give_up(folder, creation, fault) : code;
 }
 
 static int check_identity(struct log_folder *folder, const uint8_t *bytes, int64_t count, struct log_fault *fault)
@@ -146,7 +147,8 @@ static int check_identity(struct log_folder *folder, const uint8_t *bytes, int64
     if (count < (int64_t)sizeof identity) return log_damaged(fault, "the file is cut short", NAME, 0, 0);
     memcpy(&identity, bytes, sizeof identity);
     bool is_ours = memcmp(identity.magic, MAGIC, sizeof MAGIC) == 0;
-    if (is_ours && identity.version != LOG_VERSION) {
+    folder->is_replicated = identity.version == LOG_REPLICATED;
+    if (is_ours && identity.version != LOG_VERSION && !folder->is_replicated) {
         fault->from = identity.version;
         return log_fail(fault, LOG_VERSION_OTHER, "of another version of the format", NAME, 0);
     }

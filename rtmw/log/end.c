@@ -4,7 +4,8 @@
  *   | crc | zero | end | time_ns |
  *
  * It is written behind each sync, and never synced itself: after a power cut it says less than was durable, or nothing,
- * but never more. So it is a lower bound for recovery, too, as a watermark is: where only the process has died, it is exact.
+ * but never more. So it is a lower bound for recovery, too, as a watermark is: where only the process of a plain log has died,
+ * it is exact.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -58,7 +59,9 @@ int log_bounds(const struct log_folder *folder, uint64_t *earliest, uint64_t *en
     int code = start_list(folder, &bases, fault);
     if (!code && bases.before == bases.count) code = log_damaged(fault, "there is no segment", ".", 0, 0);
     if (!code) *earliest = bases.start;
-    if (!code && !end_read(folder, end)) {
+    bool is_told = !code && end_read(folder, end);
+    if (!code && folder->is_replicated && (!is_told || *end < bases.start)) *end = bases.start;
+    if (!code && !is_told && !folder->is_replicated) {
         code = segment_open(folder, bases.of[bases.count - 1], O_RDONLY, &last, fault);
         if (!code) {
             code = segment_read_mark(folder, &last, &mark, fault);

@@ -53,6 +53,7 @@ _ID_TAKEN = (
     "{log}: the record at position {start} has this id, and other data or another key. Nothing was appended. An id "
     "means one record: append with a new one, or without"
 )
+_REFUSED = "{log}: {what}: {file}, positions {start} and {end}. Nothing was changed"
 _NO_RECORD = "{log}: no record begins at position {start}; the next one begins at {end}. Positions are those of records"
 
 
@@ -93,6 +94,8 @@ def failure(log: str, code: int, what: str, file: str, error: int, start: int, e
         return errors.LogError(_TRIMMED.format(**names))
     if code == core.ID_TAKEN:
         return errors.LogError(_ID_TAKEN.format(**names))
+    if code == core.REFUSED:
+        return errors.LogError(_REFUSED.format(**names))
     if code == core.NO_RECORD:
         return ValueError(_NO_RECORD.format(**names))
     if code == core.NO_MEMORY:

@@ -43,12 +43,13 @@ static int fail_with(struct writer *w, struct log_fault *fault, const char *what
     return log_fail(fault, LOG_FAILED, what, name, -error);
 }
 
-/* The spare becomes the segment that begins at `base`, and the last one is sealed. */
-static int roll(struct writer *w, uint64_t base, struct log_fault *fault)
+/* The spare becomes the segment that begins at `base`, with a record of this epoch, and the last one is sealed. */
+static int roll(struct writer *w, uint64_t base, uint32_t epoch, struct log_fault *fault)
 {
     const struct log_io *io = w->folder.io;
     struct segment next = w->spare;
-    int code = spare_name(&w->folder, &next, base, fault);
+    next.base = base;
+    int code = spare_name(&w->folder, &next, epoch, fault);
     if (code) return code;
     int error = segment_write_mark(&w->folder, &w->last, base, MARK_SEALED);
     if (!error) error = io->sync(io->disk, w->last.file);
@@ -78,8 +79,28 @@ static int roll(struct writer *w, uint64_t base, struct log_fault *fault)
 static int tell_readers(struct writer *w, uint64_t end, struct log_fault *fault)
 {
     store_release(&w->durable, end); /* pairs with writer_wait */
+    if (w->folder.is_replicated) return writer_show(w, 0, fault);
     int error = end_write(&w->folder, w->end_file, end);
     return error ? log_fail(fault, LOG_FAILED, "write", "end", -error) : LOG_OK;
+}
+
+int writer_show(struct writer *w, uint64_t committed, struct log_fault *fault)
+{
+    pthread_mutex_lock(&w->end_lock);
+    if (committed > w->committed) w->committed = committed;
+    uint64_t durable = load_acquire(&w->durable), end = durable < w->committed ? durable : w->committed;
+    int error = end > w->shown ? end_write(&w->folder, w->end_file, end) : 0;
+    if (!error && end > w->shown) w->shown = end;
+    pthread_mutex_unlock(&w->end_lock);
+    return error ? log_fail(fault, LOG_FAILED, "write", "end", -error) : LOG_OK;
+}
+
+int writer_commit(struct writer *w, uint64_t committed)
+{
+    struct log_fault fault = {0};
+    int code = writer_show(w, committed, &fault);
+    if (code) writer_fail(w, &fault);
+    return code;
 }
 
 /* Of a mark that goes with records up to this offset: so far that the next batch needs no mark of its own before it. */
@@ -145,7 +166,9 @@ static int flush_batch(struct writer *w, const struct writer_batch *batch, struc
         bool rolls_here;
         uint64_t stop = end_of_segment(w, lsn, end, &rolls_here);
         if (rolls_here) {
-            code = roll(w, lsn, fault);
+            struct record_head first;
+            memcpy(&first, batch->bytes + (lsn - batch->first), sizeof first);
+            code = roll(w, lsn, first.epoch, fault);
         } else {
             uint64_t written = lsn == batch->first ? batch->written : 0;
             code = commit(w, batch->bytes + (lsn - batch->first), lsn, stop - lsn, written, fault);

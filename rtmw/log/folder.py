@@ -22,7 +22,7 @@ __all__ = ["Folder", "open_folder"]
 LONGEST_NAME = 64
 OWN = frozenset(
     {LOCK, "spare", "log.new", "end", "log", "ids", "ids.new", "start", "start.new"}
-    | {"compact.new", "compacted", "compacted.new"}
+    | {"compact.new", "compacted", "compacted.new", "truncated", "truncated.new"}
 )
 CURSOR = ".cursor"
 """How the names of cursors' files end."""
@@ -51,6 +51,8 @@ class Folder(Closing):
     uuid: bytes
     description: bytes
     """Of the type, as it was given when the log was made."""
+    is_replicated: bool
+    """Only the service of the nodes that have it appends; readers see what is final."""
     cut: int = 0
     """Bytes of what was not whole, which were cut off when it was opened."""
 
@@ -65,7 +67,7 @@ class Folder(Closing):
         """
         try:
             with self.hold(to_write=False):
-                self.cut = core.recover(self.path, self.descriptor, self.uuid)
+                self.cut = core.recover(self.path, self.descriptor, self.uuid, self.is_replicated)
         except LogLocked:
             return
         except OSError as error:
@@ -73,15 +75,30 @@ class Folder(Closing):
                 raise
 
     def bounds(self) -> tuple[int, int]:
-        """The first position, and the one behind the last record that is durable."""
-        return core.bounds(self.path, self.descriptor, self.uuid)
+        """The first position, and the one behind the last record that is durable; in a replicated log, and final."""
+        return core.bounds(self.path, self.descriptor, self.uuid, self.is_replicated)
 
-    def writer(self, most: int, window: int, retention: tuple[int, int, int, int] = KEEP_ALL) -> core.Writer:
-        """The caller holds the lock.
+    def writer(
+        self, most: int, window: int, retention: tuple[int, int, int, int] = KEEP_ALL, *, is_service: bool = False
+    ) -> core.Writer:
+        """The caller holds the lock. LogError: the log is replicated, and the caller is not its service.
 
         `most`: bytes of a segment; `window`: ids that are remembered; `retention`: see struct retention.
         """
-        return core.Writer(self.path, self.descriptor, self.uuid, most, window, retention)
+        if self.is_replicated and not is_service:
+            raise LogError(
+                f"{self.path}: this is one node's copy of a replicated log, and only the nodes append to it; append "
+                "through them. Reading is free to all"
+            )
+        return core.Writer(self.path, self.descriptor, self.uuid, most, window, retention, self.is_replicated)
+
+    def truncate(self, position: int) -> None:
+        """The log ends there. The caller holds the lock, and there is no writer. Of a replicated log."""
+        core.truncate(self.path, self.descriptor, self.uuid, position)
+
+    def epochs(self, end: int) -> list[tuple[int, int]]:
+        """Each epoch of which there are records below `end`, and the position of the first one."""
+        return core.epochs(self.path, self.descriptor, self.uuid, end)
 
     def reader(self, position: int, *, begins: bool = False) -> core.Reader:
         """`begins`: a file of the log says that a record begins there, so that LogDamaged is raised if none does."""
@@ -93,7 +110,7 @@ class Folder(Closing):
 
     def copy(self) -> Folder:
         """For somebody who closes it at another time."""
-        return Folder(self.path, os.dup(self.descriptor), self.uuid, self.description, self.cut)
+        return Folder(self.path, os.dup(self.descriptor), self.uuid, self.description, self.is_replicated, self.cut)
 
     def segments(self) -> tuple[int, int]:
         """How many there are, and their bytes on the disk; the spare is one of them."""
@@ -142,7 +159,7 @@ def open_folder(path: Path, description: bytes | None, *, segment: int, disk: Di
         raise
 
 
-def _create(path: str, descriptor: int, description: bytes, segment: int) -> tuple[bytes, bytes]:
+def _create(path: str, descriptor: int, description: bytes, segment: int) -> tuple[bytes, bytes, bool]:
     until = CLOCK.monotonic() + CREATION_S
     while True:
         try:

@@ -10,20 +10,43 @@
 enum { ROOM_AT_FIRST = 64, LONGEST_ID = 4096 };
 static const uint32_t NONE = UINT32_MAX;
 
-bool id_entry_of(const struct record_parts *parts, const uint8_t uuid[16], struct id_entry *entry)
+bool id_of_labels(const void *labels, size_t size, const uint8_t uuid[16], struct id_entry *entry)
 {
     struct label_head head;
-    const uint8_t *labels = parts->labels;
     uint8_t text[1 + LONGEST_ID];
-    if (!label_head_of(labels, parts->labels_size, &head) || !head.id_kind || head.id_size > LONGEST_ID) return false;
+    if (!label_head_of(labels, size, &head) || !head.id_kind || head.id_size > LONGEST_ID) return false;
     text[0] = head.id_kind;
-    memcpy(text + 1, labels + LABEL_HEAD + head.key_size, head.id_size);
+    memcpy(text + 1, (const uint8_t *)labels + LABEL_HEAD + head.key_size, head.id_size);
     struct siphash id = siphash(uuid, text, 1 + (size_t)head.id_size);
-    struct siphash of_labels = siphash(uuid, labels, parts->labels_size);
-    struct siphash of_data = siphash((const uint8_t *)&of_labels, parts->data, parts->data_size);
-    *entry = (struct id_entry){.low = id.low, .high = id.high, .content = of_data.low};
-    entry->length = (uint32_t)(parts->labels_size + parts->data_size);
+    *entry = (struct id_entry){.low = id.low, .high = id.high};
     return true;
+}
+
+static void begin_batch(struct id_batch *b, const struct record_head *head, const struct record_parts *parts,
+                        const uint8_t uuid[16])
+{
+    b->has_id = id_of_labels(parts->labels, parts->labels_size, uuid, &b->entry);
+    if (!b->has_id) return;
+    b->entry.position = head->lsn;
+    b->entry.kind = head->kind == RECORD_DATA ? 0 : head->kind;
+    b->size = 0;
+    memcpy(&b->content, uuid, sizeof b->content);
+}
+
+bool id_batch_pass(struct id_batch *b, const struct record_head *head, const struct record_parts *parts,
+                   const uint8_t uuid[16])
+{
+    bool is_first = !b->is_inside;
+    b->is_inside = head->flags & RECORD_MORE;
+    if (is_first) begin_batch(b, head, parts, uuid);
+    if (!b->has_id) return false;
+    uint64_t length = parts->labels_size + parts->data_size;
+    b->content = siphash((const uint8_t *)&b->content, parts->labels, parts->labels_size);
+    b->content = siphash((const uint8_t *)&b->content, parts->data, parts->data_size);
+    b->size += record_size(length);
+    b->entry.content = b->content.low;
+    b->entry.length = (uint32_t)(is_first ? length : b->size - RECORD_HEAD);
+    return !b->is_inside;
 }
 
 void ids_begin(struct ids *ids, uint32_t window) { *ids = (struct ids){.window = window}; }
@@ -84,27 +107,29 @@ static void drop_oldest(struct ids *ids)
     uint32_t *at = bucket_of(ids, &ids->ring[ids->first]);
     while (*at != ids->first) at = &ids->older[*at];
     *at = ids->older[ids->first];
+    ids->floor = id_entry_end(&ids->ring[ids->first]);
     ids->first = ids->first + 1 == ids->room ? 0 : ids->first + 1;
     ids->count--;
 }
 
-void ids_add(struct ids *ids, const struct id_entry *entry)
+void ids_add(struct ids *ids, const struct id_entry *entry, uint64_t position)
 {
     if (ids->count == ids->window) drop_oldest(ids);
     uint32_t n = (uint32_t)(((uint64_t)ids->first + ids->count) % ids->room);
     ids->ring[n] = *entry;
+    ids->ring[n].position = position;
     ids->count++;
     link_entry(ids, n);
 }
 
-struct id_entry *ids_copy(const struct ids *ids, uint64_t upto, uint32_t *count)
+bool ids_copy(const struct ids *ids, uint64_t upto, struct ids_snapshot *snapshot)
 {
     struct id_entry *copy = malloc((ids->count + 1) * sizeof *copy);
-    *count = 0;
+    *snapshot = (struct ids_snapshot){.entries = copy, .upto = upto, .floor = ids->floor};
     for (uint32_t n = 0; copy && n < ids->count; n++) {
         const struct id_entry *entry = &ids->ring[((uint64_t)ids->first + n) % ids->room];
         if (entry->position >= upto) break;
-        copy[(*count)++] = *entry;
+        copy[snapshot->count++] = *entry;
     }
     return copy;
 }

@@ -7,18 +7,22 @@
  * memory, and follows from the records. Its snapshot, the file `ids`, spares a writer that begins to read all of them, and
  * keeps ids of records that were trimmed. A snapshot holds nothing that is not durable: a power cut would take the record,
  * and the append that is made again would be answered with its position.
+ *
+ * A batch of several records has one id at most, on its first record, and one entry.
  */
 #ifndef RTMW_LOG_IDS_H
 #define RTMW_LOG_IDS_H
 
 #include "record.h"
 #include "segment.h"
+#include "siphash.h"
 
 struct id_entry {
     uint64_t low, high; /* SipHash of the kind of the id and its bytes */
-    uint64_t content;   /* SipHash, its first half, of labels and data */
+    uint64_t content;   /* SipHash, its first half, of labels and data of all its records */
     uint64_t position;
-    uint32_t length, zero; /* length of the record, from which its end follows */
+    uint32_t length; /* of the record, from which its end follows; of several: bytes of all of them but for one head */
+    uint32_t kind;   /* 0: of records with data; else as the record has it */
 };
 _Static_assert(sizeof(struct id_entry) == 40, "as in docs/log-format.md");
 
@@ -29,10 +33,22 @@ struct ids {
     uint32_t room;   /* entries that fit into the ring; a power of two, or the window */
     uint32_t mask;   /* buckets less one */
     uint32_t first, count;
+    uint64_t floor; /* the ids of all records from this position on are here */
 };
 
-/* The entry of a record, but for its position; false: the record has no id. The labels are as pack_labels makes them. */
-bool id_entry_of(const struct record_parts *parts, const uint8_t uuid[16], struct id_entry *entry);
+/* The entry of a batch in the making: its records are passed one after the other. Begins with zeros. */
+struct id_batch {
+    struct id_entry entry;
+    struct siphash content; /* of the records so far; the key of what follows */
+    uint64_t size;
+    bool is_inside, has_id;
+};
+/* The next record; of its head, position, kind and RECORD_MORE count. True: the batch is whole and has an id, and `entry` is its
+ * entry. The labels are as pack_labels makes them. */
+bool id_batch_pass(struct id_batch *batch, const struct record_head *head, const struct record_parts *parts,
+                   const uint8_t uuid[16]);
+/* The entry of the id of these labels, but for position and content; false: they have none. */
+bool id_of_labels(const void *labels, size_t size, const uint8_t uuid[16], struct id_entry *entry);
 static inline uint64_t id_entry_end(const struct id_entry *entry)
 {
     return entry->position + record_size(entry->length);
@@ -44,18 +60,24 @@ void ids_free(struct ids *ids);
 const struct id_entry *ids_find(const struct ids *ids, const struct id_entry *id);
 /* Room for one more: 0, or -ENOMEM and nothing is changed. Idempotent. */
 int ids_reserve(struct ids *ids);
-/* ids_reserve has said 0. Positions ascend from call to call. */
-void ids_add(struct ids *ids, const struct id_entry *entry);
+/* ids_reserve has said 0. Positions, which replace that of the entry, ascend from call to call. */
+void ids_add(struct ids *ids, const struct id_entry *entry, uint64_t position);
 
 /* Fills the table from the snapshot, if it is whole, and from the records behind it up to `end`. `*upto`: what the
- * snapshot has covered, which is durable then. LOG_DAMAGED: a record in between is spoiled; LOG_FAILED, LOG_NO_MEMORY. */
+ * snapshot has covered, which is durable then. `floor` follows: in a plain log as if the window had been full. LOG_DAMAGED: a record in between is spoiled; LOG_FAILED, LOG_NO_MEMORY. */
 int ids_load(const struct log_folder *folder, struct ids *ids, uint64_t earliest, uint64_t end, uint64_t *upto,
              struct log_fault *fault);
-/* A copy of the entries below `upto`, oldest first, for ids_save; the caller frees it. NULL: no memory. */
-struct id_entry *ids_copy(const struct ids *ids, uint64_t upto, uint32_t *count);
-/* The snapshot: all ids below `upto`, which is durable. Written beside the old one, synced, put in its place, the folder
- * synced. LOG_FULL: the old one stays; LOG_FAILED, LOG_NO_MEMORY. */
-int ids_save(const struct log_folder *folder, const struct id_entry *entries, uint32_t count, uint64_t upto,
-             struct log_fault *fault);
+struct ids_snapshot {
+    struct id_entry *entries; /* of records below `upto`, oldest first; the owner frees it */
+    uint32_t count;
+    uint64_t upto, floor;
+};
+/* A copy of what lies below `upto`, for ids_save; false: no memory. */
+bool ids_copy(const struct ids *ids, uint64_t upto, struct ids_snapshot *snapshot);
+/* The snapshot, of what is durable. Written beside the old one, synced, put in its place, the folder synced. LOG_FULL: the
+ * old one stays; LOG_FAILED, LOG_NO_MEMORY. */
+int ids_save(const struct log_folder *folder, const struct ids_snapshot *snapshot, struct log_fault *fault);
+/* Of the snapshot, if there is one, only what lies below `end` stays. As ids_save. Idempotent. */
+int ids_truncate(const struct log_folder *folder, uint64_t end, struct log_fault *fault);
 
 #endif

@@ -15,8 +15,9 @@ struct label_head {
 };
 _Static_assert(sizeof(struct label_head) == LABEL_HEAD, "as in docs/log-format.md");
 
-enum label_kind { LABEL_NONE, LABEL_BYTES, LABEL_TEXT, LABEL_NUMBER };
-enum { LABEL_LONGEST = 4096 }; /* as labels.py has it */
+/* LABEL_AUTOMATIC: an id only, which a program has not given and does not see: producer, and sequence (u64). */
+enum label_kind { LABEL_NONE, LABEL_BYTES, LABEL_TEXT, LABEL_NUMBER, LABEL_AUTOMATIC };
+enum { LABEL_LONGEST = 4096, LABEL_PRODUCER = 16 }; /* as labels.py has them */
 
 static inline size_t labels_size_of(const struct label_head *head)
 {

@@ -8,16 +8,26 @@
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
-__all__ = ["LONGEST", "Label", "pack_labels", "unpack_labels"]
+__all__ = ["LONGEST", "AutomaticId", "Label", "pack_labels", "unpack_labels"]
 
 Label = str | bytes | int
 """The types of a key or an id."""
 
+
+class AutomaticId(NamedTuple):
+    """An id that a client gives an append of which its program has given none, to find it again. Nobody is shown it."""
+
+    producer: bytes
+    """16 random bytes."""
+    sequence: int
+
+
 LONGEST: Final = 4096
 _HEAD: Final = struct.Struct("<BBHHH")
-_NONE, _BYTES, _TEXT, _NUMBER = range(4)
+_SEQUENCE: Final = struct.Struct("<16sQ")
+_NONE, _BYTES, _TEXT, _NUMBER, _AUTOMATIC = range(5)
 
 
 def _pack(what: str, label: Label | None) -> tuple[int, bytes]:
@@ -39,11 +49,12 @@ def _pack(what: str, label: Label | None) -> tuple[int, bytes]:
     return kind, packed
 
 
-def pack_labels(key: Label | None, id: Label | None) -> bytes | None:
+def pack_labels(key: Label | None, id: Label | AutomaticId | None) -> bytes | None:
     """The bytes of both; None: there is neither. Raises TypeError, ValueError."""
     if key is None and id is None:
         return None
-    (key_kind, key_bytes), (id_kind, id_bytes) = _pack("key", key), _pack("id", id)
+    key_kind, key_bytes = _pack("key", key)
+    id_kind, id_bytes = (_AUTOMATIC, _SEQUENCE.pack(*id)) if isinstance(id, AutomaticId) else _pack("id", id)
     packed = _HEAD.pack(key_kind, id_kind, len(key_bytes), len(id_bytes), 0) + key_bytes + id_bytes
     return packed + bytes(-len(packed) % 8)
 
@@ -56,7 +67,7 @@ def _unpack(kind: int, packed: bytes) -> Label | None:
             return packed.decode()
         case 3:
             return int.from_bytes(packed, "little", signed=True)
-        case _:
+        case _:  # none, or an automatic id
             return None
 
 

@@ -11,7 +11,11 @@
 
 #include "io.h"
 
-enum { LOG_VERSION = 1, LOG_EPOCH = 1 };
+enum {
+    LOG_VERSION = 1,
+    LOG_REPLICATED = 2, /* version of the file `log` of a replicated log, and of its file `ids` */
+    LOG_EPOCH = 1,      /* the first one; a plain log has no other */
+};
 
 enum log_code {
     LOG_OK = 0,
@@ -29,6 +33,7 @@ enum log_code {
     LOG_NO_RECORD,     /* a reader: no record begins at this position */
     LOG_NO_LOG,        /* there is none in this folder */
     LOG_ID_TAKEN,      /* a record with this id and other content is there; nothing was appended */
+    LOG_REFUSED, /* raw bytes are no whole batches that follow, or no batch ends where it has to; nothing changed */
 };
 
 enum { LOG_FILE_NAME = 32 };
@@ -46,6 +51,9 @@ struct log_folder {
     int folder; /* descriptor of the folder */
     uint8_t uuid[16];
     uint32_t seed; /* record_seed(uuid) */
+    /* Records come from a master, and are not final before the master says so (writer_commit). The file `end` says up to
+     * where they are durable and final, and is raised by the writer alone. */
+    bool is_replicated;
 };
 
 /* Fills `fault` and gives `code`. */
@@ -54,17 +62,23 @@ int log_damaged(struct log_fault *fault, const char *what, const char *file, uin
 
 /* ---- create.c: the file `log`, made last: where it is, there is a log ---- */
 
-/* A new log in an empty folder, and its first segment. `description`: of the type, as bytes. The lock is held. */
-int log_create(const struct log_folder *folder, uint64_t segment, const void *description, uint32_t size,
-               struct log_fault *fault);
-/* uuid and description of the log; the caller frees the description. LOG_NO_LOG, LOG_VERSION_OTHER, LOG_DAMAGED. */
+struct log_creation {
+    uint64_t segment; /* bytes of the first segment's file */
+    uint64_t base;    /* where the log begins: 0, or where the log of which it becomes a replica does */
+    const void *description;
+    uint32_t size; /* of the description of the type, as bytes */
+};
+/* A new log in an empty folder, and its first segment. The lock is held. */
+int log_create(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault);
+/* uuid, kind and description of the log; the caller frees the description. LOG_NO_LOG, LOG_VERSION_OTHER, LOG_DAMAGED. */
 int log_identify(struct log_folder *folder, void **description, uint32_t *size, struct log_fault *fault);
 
 /* ---- end.c: the file `end` ---- */
 
 /* Not synced: after a power cut it says less than was durable, and never more. 0 or -errno. */
 int end_write(const struct log_folder *folder, int file, uint64_t end);
-/* Up to where records are durable, by the file or else by the watermark; `earliest`: the first position there is. */
+/* Up to where readers may read, by the file, or else: by the watermark in a plain log, nothing in a replicated one.
+ * `earliest`: the first position there is. */
 int log_bounds(const struct log_folder *folder, uint64_t *earliest, uint64_t *end, struct log_fault *fault);
 /* What the file says, if it is whole. */
 bool end_read(const struct log_folder *folder, uint64_t *end);

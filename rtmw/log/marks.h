@@ -4,7 +4,8 @@
  *   | zeros    | mark 0   | mark 1   |           the marks are those of a segment (segment.h), with a base that says of what
  *
  * Written in turn, so that a torn write spoils one of them at most. `start` says where the log begins, `<name>.cursor` up to
- * where a reader has come, `compacted` up to where, and to how many records a key (its flags).
+ * where a reader has come, `compacted` up to where, and to how many records a key (its flags), `truncated` up to where a
+ * replicated log is being truncated (flags 1).
  */
 #ifndef RTMW_LOG_MARKS_H
 #define RTMW_LOG_MARKS_H
@@ -14,6 +15,7 @@
 #define MARKS_START     UINT64_MAX
 #define MARKS_CURSOR    (UINT64_MAX - 1)
 #define MARKS_COMPACTED (UINT64_MAX - 2)
+#define MARKS_TRUNCATED (UINT64_MAX - 3)
 enum { MARKS_NAME = 256 };
 
 /* The file with this number; it is there after a power cut. Another file of this name is replaced. LOG_FULL, LOG_FAILED. */

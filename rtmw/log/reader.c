@@ -18,6 +18,17 @@ void reader_open_at(struct reader *r, const struct log_folder *folder, uint64_t 
     r->has_begun = true;
 }
 
+void reader_open_fed(struct reader *r, const struct log_folder *folder, uint64_t position)
+{
+    reader_open(r, folder, position);
+    r->is_fed = true;
+}
+
+bool reader_feed(struct reader *r, const void *bytes, size_t size)
+{
+    return window_feed(&r->window, r->position, bytes, size) == 0;
+}
+
 void reader_close(struct reader *r)
 {
     segment_close(&r->folder, &r->segment);
@@ -156,11 +167,38 @@ static int look(struct reader *r, uint64_t limit, const uint8_t **bytes, uint64_
 int reader_find(struct reader *r, uint64_t limit, struct reader_record *record, struct log_fault *fault)
 {
     const uint8_t *bytes;
-    uint64_t size;
-    if (r->position >= limit) return LOG_AT_END;
+    uint64_t size, fed = r->window.at + r->window.filled;
+    if (r->position >= limit || (r->is_fed && r->position >= fed)) return LOG_AT_END;
+    if (r->is_fed) return log_damaged(fault, "the bytes that came are no valid record", "memory", r->position, fed);
     int code = r->segment.file < 0 ? find_segment(r, fault) : LOG_OK;
     if (!code) code = look(r, limit, &bytes, &size, fault);
     return code ? code : reader_pass(r, bytes, size, record, fault);
+}
+
+int reader_raw(struct reader *r, uint64_t limit, struct raw_run *run, struct log_fault *fault)
+{
+    struct reader_record record;
+    const uint64_t begin = r->position;
+    size_t used = 0;
+    int code = LOG_AT_END;
+    run->size = run->needs = 0;
+    while (!run->needs && (used < run->room || !run->size)) {
+        code = reader_next(r, limit, &record, fault);
+        if (!code && record.head.lsn != begin + used)
+            code = log_fail(fault, LOG_REFUSED, "compaction has removed records", ".", 0);
+        if (code) break;
+        size_t at = used;
+        used += record.end - record.head.lsn;
+        if (used <= run->room) memcpy(run->to + at, record.labels - RECORD_HEAD, used - at);
+        if (record.head.flags & RECORD_MORE) continue;
+        if (used <= run->room)
+            run->size = used;
+        else if (!run->size)
+            run->needs = used;
+    }
+    r->position =
+        begin + run->size; /* a batch lies in one segment: so does this position, or the next one begins there */
+    return run->size || run->needs ? LOG_OK : code;
 }
 
 void reader_back(struct reader *r, const struct reader_record *record)
@@ -178,7 +216,8 @@ bool reader_knows(const struct label_head *head, const uint8_t *labels)
 {
     const uint8_t *key = labels + LABEL_HEAD;
     return is_known(head->key_kind, key, head->key_size) &&
-           is_known(head->id_kind, key + head->key_size, head->id_size);
+           (is_known(head->id_kind, key + head->key_size, head->id_size) ||
+            (head->id_kind == LABEL_AUTOMATIC && head->id_size == LABEL_PRODUCER + sizeof(uint64_t)));
 }
 
 int reader_damaged(const struct reader *r, uint64_t size, struct log_fault *fault)

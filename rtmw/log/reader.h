@@ -20,6 +20,7 @@ struct reader {
     uint64_t scanned;  /* reader_scan: behind which position `place` lies */
     bool is_whole;     /* reader_scan has passed nothing but whole records */
     bool has_begun;    /* a record was found: `position` is where one begins */
+    bool is_fed;       /* records come by reader_feed, and no file is read */
 };
 
 struct reader_record {
@@ -33,6 +34,11 @@ void reader_open(struct reader *r, const struct log_folder *folder, uint64_t pos
 /* At a position that a file of the log says: that no record begins there is damage, and nobody's mistake. */
 void reader_open_at(struct reader *r, const struct log_folder *folder, uint64_t position);
 void reader_close(struct reader *r);
+/* A reader of bytes that somebody else has read (reader_raw), from this position on; uuid and seed of `folder` count. */
+void reader_open_fed(struct reader *r, const struct log_folder *folder, uint64_t position);
+/* Copies the bytes of the next records, which follow on those of the call before; false: no memory. LOG_AT_END of reader_next
+ * then says, too, that more has to be fed. */
+bool reader_feed(struct reader *r, const void *bytes, size_t size);
 /* The record that was given last is the next one again. */
 void reader_back(struct reader *r, const struct reader_record *record);
 /* seek.c: goes to the first record, by position, below `limit` that was appended at this time or later, also where the clock
@@ -85,6 +91,17 @@ static inline int reader_next(struct reader *r, uint64_t limit, struct reader_re
     uint64_t size = r->segment.is_compacted ? 0 : window_look(&r->window, r->position, limit, r->folder.seed, &bytes);
     return size ? reader_pass(r, bytes, size, record, fault) : reader_find(r, limit, record, fault);
 }
+
+/* Whole batches as they lie in the log, for writer_append_raw or reader_feed. */
+struct raw_run {
+    uint8_t *to; /* the caller's memory, of `room` bytes */
+    size_t room;
+    size_t size;  /* the result: so many bytes, one batch at least */
+    size_t needs; /* or size is 0, and the next batch has so many bytes: the call is to be made again with more room */
+};
+/* From the position on, where a batch begins, up to `limit`; the reader stands behind them. LOG_AT_END: no whole batch lies
+ * below `limit`. LOG_REFUSED: compaction has removed records there. Else as reader_next. */
+int reader_raw(struct reader *r, uint64_t limit, struct raw_run *run, struct log_fault *fault);
 
 /* salvage.c: the first valid record at or behind `from` in the segment of this base, whatever lies before it, and whatever
  * its head and marks say; LOG_AT_END: none follows. `is_whole`: there is nothing between it, or the end of the segment, and

@@ -17,7 +17,10 @@
 
 enum { RECORD_HEAD = 32, RECORD_ALIGN = 8 };
 
-enum record_kind { RECORD_DATA = 1 };
+enum record_kind {
+    RECORD_DATA = 1,
+    RECORD_FENCE = 2, /* has an id and no data: no record with data will ever have this id. Readers pass over it */
+};
 enum record_flags {
     RECORD_LABELS = 1, /* the data begin with key and id */
     RECORD_MORE = 2,   /* the next record belongs to the same batch: all of a batch is there, or nothing */

@@ -8,15 +8,16 @@
 #include "record.h"
 #include "spare.h"
 #include "start.h"
+#include "truncate.h"
 #include "window.h"
 
 enum { STEP = 256 * 1024 };
 
-/* The end of the whole batches that begin at the segment's base. */
-static int scan(const struct log_folder *folder, const struct segment *s, uint64_t *end, struct log_fault *fault)
+int recover_scan(const struct log_folder *folder, const struct segment *s, uint64_t limit, uint64_t *end,
+                 struct log_fault *fault)
 {
     struct window window = {0};
-    uint64_t lsn = s->base, limit = s->base + segment_capacity(s), size;
+    uint64_t lsn = s->base, size;
     const uint8_t *record;
     char name[SEGMENT_NAME];
     int found;
@@ -46,7 +47,7 @@ static int check_inner(const struct log_folder *folder, uint64_t base, uint64_t 
     code = segment_read_mark(folder, &s, &mark, fault);
     *sealed = !code && mark.flags & MARK_SEALED;
     if (*sealed) end = mark.durable;
-    if (!code && !*sealed) code = scan(folder, &s, &end, fault);
+    if (!code && !*sealed) code = recover_scan(folder, &s, segment_last_place(&s), &end, fault);
     if (!code && end < next) code = log_damaged(fault, "records or segments are missing", name, end, next);
     if (!code && end > next) code = log_damaged(fault, "the next segment begins before this one ends", name, next, end);
     segment_close(folder, &s);
@@ -74,9 +75,7 @@ static bool is_zero(const uint8_t *bytes, size_t size)
     return !size || (!bytes[0] && !memcmp(bytes, bytes + 1, size - 1));
 }
 
-/* Zeros from `from` up to the offset `reach`. `*cut`: how many blocks' bytes had something else. 0 or -errno. */
-static int zero_behind(const struct log_folder *folder, const struct segment *s, uint64_t from, uint64_t reach,
-                       uint64_t *cut)
+int recover_zero(const struct log_folder *folder, const struct segment *s, uint64_t from, uint64_t reach, uint64_t *cut)
 {
     static const uint8_t zeros[STEP];
     uint8_t *there = malloc(STEP);
@@ -123,7 +122,7 @@ static int make_end_durable(const struct log_folder *folder, struct recovered *f
     int error = 0;
     if (is_clean && !to_write) return LOG_OK;
     if (!is_clean) {
-        error = zero_behind(folder, s, found->end, segment_reach(s, mark->flags), &found->cut);
+        error = recover_zero(folder, s, found->end, segment_reach(s, mark->flags), &found->cut);
         if (!error) error = write_again(folder, s, mark->durable, found->end);
         if (!error) error = io->sync_folder(io->disk, folder->folder);
         if (!error) error = io->sync(io->disk, s->file);
@@ -144,7 +143,7 @@ static int recover_last(const struct log_folder *folder, bool to_write, struct r
     if (code) return code;
     if (mark.flags & MARK_SEALED)
         return log_damaged(fault, "the segment behind it is missing", name, mark.durable, mark.durable);
-    code = scan(folder, &found->last, &found->end, fault);
+    code = recover_scan(folder, &found->last, segment_last_place(&found->last), &found->end, fault);
     if (code) return code;
     uint64_t least = mark.durable;
     if (end_read(folder, &told) && told > least) least = told;
@@ -153,13 +152,16 @@ static int recover_last(const struct log_folder *folder, bool to_write, struct r
     return make_end_durable(folder, found, &mark, to_write, fault);
 }
 
-static int tell_readers(const struct log_folder *folder, uint64_t end, struct log_fault *fault)
+static int tell_readers(const struct log_folder *folder, struct recovered *found, struct log_fault *fault)
 {
     const struct log_io *io = folder->io;
     uint64_t told;
-    if (end_read(folder, &told) && told == end) return LOG_OK;
+    bool is_told = end_read(folder, &told);
+    found->shown = found->end;
+    if (folder->is_replicated) found->shown = is_told && told > found->earliest ? told : found->earliest;
+    if (is_told && told == found->shown) return LOG_OK;
     int file = io->open(io->disk, folder->folder, "end", O_RDWR | O_CREAT);
-    int error = file < 0 ? file : end_write(folder, file, end);
+    int error = file < 0 ? file : end_write(folder, file, found->shown);
     if (file >= 0) io->close(io->disk, file);
     fault->from = SEGMENT_BLOCK; /* what a full disk lacks */
     return error ? log_fail(fault, io_is_full(error) ? LOG_FULL : LOG_FAILED, "write", "end", -error) : LOG_OK;
@@ -176,7 +178,7 @@ static int recover(const struct log_folder *folder, const uint64_t *bases, size_
     if (!code) code = recover_last(folder, to_write, found, fault);
     for (size_t n = 0; n + 1 < count && !code; n++)
         if (!sealed[n]) code = seal(folder, bases[n], bases[n + 1], fault);
-    if (!code) code = tell_readers(folder, found->end, fault);
+    if (!code) code = tell_readers(folder, found, fault);
     free(sealed);
     return code;
 }
@@ -199,7 +201,9 @@ int log_recover(const struct log_folder *folder, bool to_write, struct recovered
 {
     struct bases bases;
     *found = (struct recovered){.last.file = -1};
-    int code = start_list(folder, &bases, fault);
+    int code = folder->is_replicated ? truncate_complete(folder, fault) : LOG_OK;
+    if (code) return code;
+    code = start_list(folder, &bases, fault);
     const uint64_t *first = bases.of + bases.before;
     size_t count = bases.count - bases.before;
     if (!code && !count) code = log_damaged(fault, "there is no segment", ".", bases.start, bases.start);

@@ -11,7 +11,8 @@
  *   2. What lies between watermark and end is written once more: after a sync that failed, the system holds pages for
  *      clean that are not on the disk, and the next sync would not write them.
  *   3. Folder and file are synced; only then a mark says so, and is synced too; then segments that were not sealed are.
- *   4. Only then readers are told of the end.
+ *   4. Only then readers are told of the end. Not those of a replicated log: what is durable there need not be final.
+ * A truncation that was begun is completed first (truncate.h).
  * A death or a cut inside of it leaves a disk of which recovery makes the same. tests/log/recovery_model.py has tried it.
  */
 #ifndef RTMW_LOG_RECOVER_H
@@ -22,10 +23,19 @@
 struct recovered {
     struct segment last; /* open for writing; its newest mark says `end` */
     uint64_t earliest, end;
-    uint64_t cut; /* bytes behind the end that were not zero: what was not finished */
+    uint64_t shown; /* what the file `end` says: the end; in a replicated log no more than it said before */
+    uint64_t cut;   /* bytes behind the end that were not zero: what was not finished */
 };
 
 /* On LOG_OK the caller closes `last`. `to_write`: a writer follows, so the mark is not clean. */
 int log_recover(const struct log_folder *folder, bool to_write, struct recovered *found, struct log_fault *fault);
+
+/* The end of the whole batches of a segment, from its base on, that end at or below `limit`. */
+int recover_scan(const struct log_folder *folder, const struct segment *s, uint64_t limit, uint64_t *end,
+                 struct log_fault *fault);
+/* Zeros from the position `from` up to the offset `reach`, whatever a read shows there; not synced. `*cut`: bytes of the blocks
+ * that had something else. 0 or -errno. */
+int recover_zero(const struct log_folder *folder, const struct segment *s, uint64_t from, uint64_t reach,
+                 uint64_t *cut);
 
 #endif

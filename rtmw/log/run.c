@@ -66,6 +66,7 @@ int run_read(struct reader *r, uint64_t limit, struct run *run, struct log_fault
     struct reader_record record;
     int code;
     while ((code = reader_next(r, limit, &record, fault)) == LOG_OK) {
+        if (record.head.kind == RECORD_FENCE) continue;
         if (record.head.kind != RECORD_DATA && run->count) {
             reader_back(r, &record); /* it stands alone */
             return LOG_OK;

@@ -77,7 +77,7 @@ bool run_append_label(struct run_texts *texts, size_t row, unsigned kind, const 
     if (kind == LABEL_NUMBER) texts->size += put_number(label, size, to);
     if (kind == LABEL_TEXT) texts->size += size;
     if (kind == LABEL_TEXT) memcpy(to, label, size);
-    texts->is_there[row] = kind != LABEL_NONE;
+    texts->is_there[row] = kind != LABEL_NONE && kind != LABEL_AUTOMATIC;
     texts->ends[row] = (int32_t)texts->size;
     return true;
 }

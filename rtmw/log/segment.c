@@ -99,12 +99,12 @@ static int write_blocks(const struct log_folder *folder, int file, struct segmen
     return io_write_all(folder->io, file, blocks, sizeof blocks, 0);
 }
 
-int segment_begin(const struct log_folder *folder, int file, uint64_t base, uint64_t size)
+int segment_begin(const struct log_folder *folder, const struct segment *s, uint32_t epoch)
 {
-    struct segment_head head = {.version = LOG_VERSION, .base = base, .size = size, .epoch = LOG_EPOCH};
-    struct segment_mark mark = make_mark(folder, base, 0, base);
+    struct segment_head head = {.version = LOG_VERSION, .base = s->base, .size = s->size, .epoch = epoch};
+    struct segment_mark mark = make_mark(folder, s->base, 0, s->base);
     head.created_ns = mark.time_ns;
-    return write_blocks(folder, file, head, mark);
+    return write_blocks(folder, s->file, head, mark);
 }
 
 int segment_begin_compacted(const struct log_folder *folder, const struct segment *s, uint64_t sealed_ns)

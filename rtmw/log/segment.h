@@ -81,8 +81,9 @@ bool segment_base(const char *name, uint64_t *base); /* false: this is not the n
 /* The first positions of all segments, ascending; the caller frees them. LOG_FAILED, LOG_NO_MEMORY. */
 int segment_list(const struct log_folder *folder, uint64_t **bases, size_t *count, struct log_fault *fault);
 
-/* Head and both marks of a segment that has no name yet; not synced. 0 or -errno. */
-int segment_begin(const struct log_folder *folder, int file, uint64_t base, uint64_t size);
+/* Head and both marks of a segment that has no name yet: `segment` says file, base and size; `epoch` is that of its first
+ * record, if that is written. Not synced. 0 or -errno. */
+int segment_begin(const struct log_folder *folder, const struct segment *segment, uint32_t epoch);
 /* The same of one that is compacted and has all its records: `segment` says of which; sealed at `sealed_ns`. */
 int segment_begin_compacted(const struct log_folder *folder, const struct segment *segment, uint64_t sealed_ns);
 /* Opens the segment of this base and looks at its head; flags of open(2). A code, and `fault`. */

@@ -46,12 +46,12 @@ int spare_refill(const struct log_folder *folder, uint64_t size, int *file, cons
     return make(folder, size, file, stop, fault, false);
 }
 
-int spare_name(const struct log_folder *folder, struct segment *spare, uint64_t base, struct log_fault *fault)
+int spare_name(const struct log_folder *folder, struct segment *spare, uint32_t epoch, struct log_fault *fault)
 {
     const struct log_io *io = folder->io;
     char name[SEGMENT_NAME];
-    segment_name(base, name);
-    int error = segment_begin(folder, spare->file, base, spare->size);
+    segment_name(spare->base, name);
+    int error = segment_begin(folder, spare, epoch);
     if (error) return log_fail(fault, LOG_FAILED, "write", SPARE, -error);
     error = io->sync(io->disk, spare->file);
     if (error) return log_fail(fault, LOG_FAILED, "fdatasync", SPARE, -error);
@@ -59,7 +59,6 @@ int spare_name(const struct log_folder *folder, struct segment *spare, uint64_t 
     if (error) return log_fail(fault, LOG_FAILED, "rename", name, -error);
     error = io->sync_folder(io->disk, folder->folder);
     if (error) return log_fail(fault, LOG_FAILED, "fsync of the folder", name, -error);
-    spare->base = base;
     spare->reach = spare->size;
     spare->mark = 0;
     return LOG_OK;

@@ -16,8 +16,9 @@ int spare_make(const struct log_folder *folder, uint64_t size, int *file, const 
  * place. No LOG_FULL. Zeros and not what it held: a record's data may look like a record of a later position. */
 int spare_refill(const struct log_folder *folder, uint64_t size, int *file, const uint32_t *stop,
                  struct log_fault *fault);
-/* It becomes the segment that begins at `base`, durable with its name. `spare` has file and size, and gets the rest. */
-int spare_name(const struct log_folder *folder, struct segment *spare, uint64_t base, struct log_fault *fault);
+/* It becomes a segment, durable with its name. `spare` has file, size and base, and gets the rest; `epoch`: of its first
+ * record. */
+int spare_name(const struct log_folder *folder, struct segment *spare, uint32_t epoch, struct log_fault *fault);
 /* Away with it: it was not used. `file`: its descriptor, or -1. */
 void spare_discard(const struct log_folder *folder, int file);
 /* Bytes of the segment behind one of `size` bytes: twice as many, `most` at most; but `needs` fit in any case. */

@@ -8,9 +8,9 @@
 
 static const char NAME[] = "start";
 
-int start_make(const struct log_folder *folder, struct log_fault *fault)
+int start_make(const struct log_folder *folder, uint64_t start, struct log_fault *fault)
 {
-    return marks_make(folder, NAME, MARKS_START, 0, 0, fault);
+    return marks_make(folder, NAME, MARKS_START, start, 0, fault);
 }
 
 void start_unmake(const struct log_folder *folder) { folder->io->unlink(folder->io->disk, folder->folder, NAME); }

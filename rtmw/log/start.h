@@ -8,7 +8,7 @@
 
 #include "segment.h"
 
-int start_make(const struct log_folder *folder, struct log_fault *fault);
+int start_make(const struct log_folder *folder, uint64_t start, struct log_fault *fault);
 /* Away with it, of a log that did not come into being. */
 void start_unmake(const struct log_folder *folder);
 /* 0, where there is no such file. LOG_DAMAGED, LOG_FAILED. */

@@ -9,13 +9,12 @@
 static int take_snapshot(struct writer *w, struct log_fault *fault)
 {
     uint64_t upto = load_acquire(&w->durable); /* pairs with the flusher's: what is below is on the disk */
-    uint32_t count;
-    struct id_entry *entries = ids_copy(&w->ids, upto, &count);
+    struct ids_snapshot snapshot;
     w->snapshot_is_due = false;
-    if (!entries) return LOG_OK; /* the next one may find memory */
+    if (!ids_copy(&w->ids, upto, &snapshot)) return LOG_OK; /* the next one may find memory */
     pthread_mutex_unlock(&w->lock);
-    int code = ids_save(&w->folder, entries, count, upto, fault);
-    free(entries);
+    int code = ids_save(&w->folder, &snapshot, fault);
+    free(snapshot.entries);
     pthread_mutex_lock(&w->lock);
     if (code == LOG_OK) w->ids_upto = upto;
     return code == LOG_FULL ? LOG_OK : code;

@@ -56,6 +56,18 @@ int window_record(struct window *w, const struct log_folder *folder, const struc
     }
 }
 
+int window_feed(struct window *w, uint64_t from, const void *bytes, size_t size)
+{
+    uint64_t end = w->at + w->filled, left = w->filled && from < end ? end - from : 0;
+    int error = make_room(w, left + size);
+    if (error) return error;
+    memmove(w->bytes, w->bytes + (w->filled - left), left);
+    if (size) memcpy(w->bytes + left, bytes, size);
+    w->at = from;
+    w->filled = left + size;
+    return 0;
+}
+
 void window_free(struct window *w)
 {
     free(w->bytes);

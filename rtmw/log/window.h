@@ -33,6 +33,8 @@ static inline uint64_t window_look(const struct window *w, uint64_t lsn, uint64_
 }
 /* Forget what was read: it may have been written since. */
 static inline void window_clear(struct window *w) { w->filled = 0; }
+/* For a window without a file: bytes that follow on those that are in it; what lies before `from` goes. 0 or -ENOMEM. */
+int window_feed(struct window *w, uint64_t from, const void *bytes, size_t size);
 void window_free(struct window *w);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "../shm/atomics.h"
 #include "../shm/futex.h"
+#include "epochs.h"
 #include "spare.h"
 
 /* Signals are for Python's main thread. */
@@ -42,6 +43,7 @@ void writer_free(struct writer *w)
     for (int n = 0; n < 2; n++) free(w->batches[n].bytes);
     ids_free(&w->ids);
     pthread_mutex_destroy(&w->lock);
+    pthread_mutex_destroy(&w->end_lock);
 }
 
 static void adopt(struct writer *w, const struct recovered *found)
@@ -51,10 +53,23 @@ static void adopt(struct writer *w, const struct recovered *found)
     w->newest_size = found->last.size;
     w->boundary = found->last.base + segment_capacity(&found->last);
     w->next = w->durable = found->end;
+    w->committed = w->shown = found->shown;
+    w->epoch = w->last_epoch = LOG_EPOCH;
     w->earliest = w->indexed = found->earliest;
     w->last_base = found->last.base;
     w->cut = found->cut;
     w->mark_is_due = false;
+}
+
+/* By the records: a master may have had an epoch of which there is none. */
+static int find_last_epoch(struct writer *w, struct log_fault *fault)
+{
+    struct log_epoch *table;
+    size_t count;
+    int code = log_epochs(&w->folder, w->durable, &table, &count, fault);
+    if (!code && count) w->epoch = w->last_epoch = table[count - 1].epoch;
+    free(table);
+    return code;
 }
 
 int writer_open(struct writer *w, const struct log_folder *folder, const struct writer_options *options,
@@ -72,12 +87,16 @@ int writer_open(struct writer *w, const struct log_folder *folder, const struct 
     w->retention_is_due = retention_limits(&w->retention);
     w->compaction_is_due = w->retention.per_key;
     for (int n = 0; n < WRITER_EVENTFDS; n++) w->eventfds[n] = -1;
+    if (folder->is_replicated && w->retention.per_key)
+        return log_fail(fault, LOG_REFUSED, "a replicated log is not compacted: its bytes have no gaps", ".", 0);
     int code = log_recover(folder, true, &found, fault);
     if (code) return code;
     adopt(w, &found);
     pthread_mutex_init(&w->lock, NULL);
+    pthread_mutex_init(&w->end_lock, NULL);
     ids_begin(&w->ids, options->window);
     code = ids_load(folder, &w->ids, w->earliest, w->durable, &w->ids_upto, fault);
+    if (!code && folder->is_replicated) code = find_last_epoch(w, fault);
     w->end_file = code ? -1 : io->open(io->disk, folder->folder, "end", O_RDWR | O_CREAT);
     if (!code && w->end_file < 0) code = log_fail(fault, LOG_FAILED, "open", "end", -w->end_file);
     int error = code ? 0 : start_threads(w);
@@ -93,10 +112,9 @@ int writer_open(struct writer *w, const struct log_folder *folder, const struct 
 static void save_ids(struct writer *w)
 {
     struct log_fault fault;
-    uint32_t count;
-    struct id_entry *entries = ids_copy(&w->ids, w->durable, &count);
-    if (entries) ids_save(&w->folder, entries, count, w->durable, &fault);
-    free(entries);
+    struct ids_snapshot snapshot;
+    if (ids_copy(&w->ids, w->durable, &snapshot)) ids_save(&w->folder, &snapshot, &fault);
+    free(snapshot.entries);
 }
 
 int writer_close(struct writer *w, struct log_fault *fault)

@@ -64,6 +64,8 @@ struct writer {
     /* Under the lock. */
     struct writer_batch batches[2];
     uint32_t filling;        /* which of them is being filled */
+    uint32_t epoch;          /* of the records that are made here */
+    uint32_t last_epoch;     /* of the last record, which epochs never fall behind */
     uint64_t next, boundary; /* next - batches[filling].used is where that begins */
     bool rolls;              /* the spare is set aside: the segment ends at roll_at, and the spare begins there */
     uint64_t roll_at;
@@ -112,6 +114,11 @@ struct writer {
     uint32_t stopping;             /* writer_close sets it */
     int eventfds[WRITER_EVENTFDS]; /* eventfds, -1: none; under the lock */
 
+    /* Of a replicated log; under `end_lock`, under which the file `end` is written and nothing taken. */
+    pthread_mutex_t end_lock;
+    uint64_t committed; /* all below it is final: the master has said so */
+    uint64_t shown;     /* what the file says: the lower one of this and `durable` */
+
     /* Of whoever flushes. */
     struct segment last;
     uint64_t mark_from_ns; /* monotonic clock: a batch from then on takes a mark along */
@@ -139,9 +146,9 @@ void writer_free(struct writer *w); /* closed, and nobody is inside */
 /* append.c: any thread. `deadline`: of the monotonic clock of the seam. */
 
 /* Takes records, all of one batch, all or none of which will be durable. `*first`, `*end`: their positions. It waits for room
- * only, and begins no sync. Records of a batch of several have no ids. A record with an id that is in the dedupe window is
- * not taken again: the positions are those of the record that has it, which need not be durable yet; LOG_ID_TAKEN, with its
- * positions: its content is another one. LOG_TIMEOUT, LOG_INTERRUPTED, LOG_FULL, LOG_TOO_LARGE, LOG_FAILED, LOG_CLOSED,
+ * only, and begins no sync. A batch of several may have an id on its first record, and on no other. A batch with an id that is
+ * in the dedupe window is not taken again: the positions are those of the batch that has it, which need not be durable yet;
+ * LOG_ID_TAKEN, with its positions: its content is another one, or it is a fence. LOG_TIMEOUT, LOG_INTERRUPTED, LOG_FULL, LOG_TOO_LARGE, LOG_FAILED, LOG_CLOSED,
  * LOG_NO_MEMORY: nothing was taken. */
 int writer_append(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline, uint64_t *first,
                   uint64_t *end);
@@ -149,6 +156,32 @@ int writer_append(struct writer *w, const struct record_parts *parts, size_t cou
  * segment when the disk has no room for another one. LOG_FULL: the reserve has no room for them either. */
 int writer_append_end(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline,
                       uint64_t *first, uint64_t *end);
+/* A fence: a record that has an id, and data never. `parts`: labels without a key. LOG_ID_TAKEN: a record with data has it. */
+int writer_append_fence(struct writer *w, const struct record_parts *parts, uint64_t deadline, uint64_t *first,
+                        uint64_t *end);
+
+/* Whole batches as another writer of a log with this uuid has made them (reader_raw). */
+struct writer_raw {
+    const uint8_t *bytes;
+    uint64_t size;
+    uint32_t epoch; /* of the master that sent them: none of theirs is higher */
+    uint64_t
+        taken; /* the result: so many bytes of them, whole batches, were taken; the next call goes on behind them */
+};
+/* Takes them, as they are, at the position `next`, and notes their ids. All of them are looked at first: LOG_REFUSED, with the
+ * reason in `fault`: they are no whole valid batches with epochs that do not fall, or begin elsewhere, and nothing was taken.
+ * Else as writer_append. Of a replicated log; one thread at a time, and no other append meanwhile. */
+int writer_append_raw(struct writer *w, struct writer_raw *raw, uint64_t deadline, struct log_fault *fault);
+/* Records are made with this epoch from now on. False: there are records of a higher one, and nothing is changed. */
+bool writer_set_epoch(struct writer *w, uint32_t epoch);
+/* The position behind the last record that was taken. */
+uint64_t writer_next(struct writer *w);
+/* The entry with the id of these labels: false: none is in the window. `*floor`: of all records from there on, ids are known. */
+bool writer_find_id(struct writer *w, const void *labels, size_t size, struct id_entry *found, uint64_t *floor);
+/* flush.c. All below `committed` is final, also what is not durable here yet: readers are shown what is both. Of a replicated
+ * log. A write into the page cache, and no sync. A position that is lower than one before changes nothing. LOG_FAILED. */
+int writer_commit(struct writer *w, uint64_t committed);
+
 /* What was taken goes to the disk now, and not when somebody waits for it. Does not block; of no effect where it is on its way
  * already, or the writer ends. `awaited`: an event loop waits until all below it is durable; 0: none does. */
 void writer_start(struct writer *w, uint64_t awaited);
@@ -183,6 +216,8 @@ void *writer_flush(void *writer); /* flush.c */
 int writer_flush_batch(struct writer *w);
 /* The same of a write without its sync, of what the batch has by now; LOG_OK, too, where that is more than a write. */
 int writer_write_batch_ahead(struct writer *w);
+/* flush.c, as writer_commit, which is told of the fault. */
+int writer_show(struct writer *w, uint64_t committed, struct log_fault *fault);
 /* flush.c. Lock held. Has the flusher something to do, and sleeps? */
 bool writer_needs_flusher(const struct writer *w);
 void *writer_make(void *writer);          /* maker.c */

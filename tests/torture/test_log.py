@@ -44,6 +44,13 @@ def test_whichever_bit_is_turned_the_right_records_are_read_or_the_log_is_refuse
     assert min(right, refused, by_reader) > 0
 
 
+def test_whenever_a_replica_is_cut_also_while_it_is_truncated_it_has_what_was_answered_and_shows_what_is_final(
+    built: Path,
+) -> None:
+    numbers = counts(built, "PART=replica", "AMOUNT=1", "SEED=3")
+    assert min(numbers) > 10  # cuts, kills, lives, truncations that recovery has completed, and that failed
+
+
 @pytest.mark.parametrize(
     "mutant",
     [
@@ -56,6 +63,9 @@ def test_whichever_bit_is_turned_the_right_records_are_read_or_the_log_is_refuse
         "a compacted segment gets its name before it is synced",
         "compaction goes on to a segment that a roll seals meanwhile",
         "the name of the snapshot of ids is not synced before it is trusted",
+        "recovery trusts what is said of a truncation and not synced",
+        "a truncation leaves the ids of what goes",
+        "recovery of a replica shows all that is durable",
     ],
 )
 def test_the_rig_sees_when_a_precaution_is_missing(mutant: str, built: Path) -> None:

@@ -168,7 +168,7 @@ static void fill_up(uint64_t seed, long at)
     uint64_t first, end;
     if (!d || !h || !w) abort();
     disk_open(d, seed);
-    if (log_create(&folder, SEGMENT, "type", 4, &fault) || writer_open(w, &folder, &OPTIONS, &fault))
+    if (log_create(&folder, &CREATION, &fault) || writer_open(w, &folder, &OPTIONS, &fault))
         wrong("a full disk", "no log to begin with", &fault);
     while (pthread_mutex_lock(&w->lock), w->spare_state != SPARE_READY) pthread_mutex_unlock(&w->lock), usleep(100);
     pthread_mutex_unlock(&w->lock);

@@ -17,7 +17,7 @@ hangs="a full disk is told when the segment is full" # which is seen by that
 mutant() {
     name=$1 part=$2 amount=$3 file=$4 program=$5 source=$build/mutants/$4
     case $name in *"${ONLY:-}"*) ;; *) return ;; esac
-    case " ${PARTS:-cuts faults rot} " in *" $part "*) ;; *) return ;; esac
+    case " ${PARTS:-cuts faults rot replica} " in *" $part "*) ;; *) return ;; esac
     shift 5
     sed -E "$program" "$log/$file.c" >"$source.c"
     if cmp -s "$log/$file.c" "$source.c"; then
@@ -59,7 +59,7 @@ mutant "a segment gets its name before it is synced" cuts 3 spare '/^int spare_n
 mutant "no sync of the folder at a roll" cuts 3 spare '/^int spare_name/,/^}/ s/io->sync_folder\(io->disk, folder->folder\)/0/' "$@"
 mutant "no sync of the folder when a log is made" cuts 2 create '/^static int make_identity/,/^}/ s/io->sync_folder\(io->disk, folder->folder\)/0/' "$@"
 mutant "the identity gets its name before it is synced" cuts 2 create '/^static int make_identity/,/^}/ s/io->sync\(io->disk, file\)/0/' "$@"
-mutant "nothing is zeroed behind a cut" cuts 6 recover 's/error = zero_behind\(.*;/error = 0;/' "$@"
+mutant "nothing is zeroed behind a cut" cuts 6 recover 's/error = recover_zero\(folder, s, found.*;/error = 0;/' "$@"
 mutant "what lies behind is not zeroed after a failed sync" faults 1 recover 's/(count < 0 \? \(int\)count : )io_write_all\(folder->io, s->file, zeros/\1is_zero(there, (size_t)count) ? 0 : io_write_all(folder->io, s->file, zeros/' "$@"
 mutant "what was found is not written again" faults 1 recover 's/error = write_again\(folder, s, mark->durable, found->end\);/error = 0;/' "$@"
 mutant "what was found is not synced" cuts 3 recover '/^static int make_end_durable/,/^}/ s/error = io->sync\(io->disk, s->file\)/error = 0/' "$@"
@@ -81,7 +81,7 @@ mutant "a compacted segment gets its name before it is synced" cuts 4 compact '/
 mutant "compaction is said to be done before the folder is synced" cuts 4 compact '/^static int say_compacted/,/^}/ s/io->sync_folder\(io->disk, c->folder\.folder\)/0/' "$@"
 mutant "compaction leaves one record too few" cuts 4 compact 's/>= c->per_key;/>= c->per_key - 1;/' "$@"
 mutant "ids of what compaction removes are not kept" cuts 6 upkeep 's/int code = keep_ids\(w, kept, fault\);/int code = LOG_OK;/; s/if \(code \|\| \(w->ids\.count && w->ids_upto < kept\)\) return code;//' "$@"
-mutant "the name of the snapshot of ids is not synced before it is trusted" cuts 1 ids_file 's/int code = entries \? make_name_durable\(folder, fault\) : LOG_OK;/int code = LOG_OK;/' "$@"
+mutant "the name of the snapshot of ids is not synced before it is trusted" cuts 1 ids_file 's/int code = read_snapshot\(folder, end, \&there\) \? make_name_durable\(folder, fault\) : LOG_OK;/int code = (read_snapshot(folder, end, \&there), LOG_OK);/' "$@"
 mutant "compaction goes on to a segment that a roll seals meanwhile" cuts 1 upkeep 's/if \(limits\.floor > kept\) limits\.floor = kept;//' "$@"
 mutant "a gap is passed over wherever a record is spoiled" rot 97 reader 's/bool is_spoiled = .*/if (r->segment.is_compacted) r->position = r->segment.end; bool is_spoiled = false;/' "$@"
 mutant "a write into a compacted segment that failed counts" faults 1 compact 's/if \(error\) return failed\("write", error, fault\);/if (error) c->unsynced = 0;/' "$@"
@@ -90,6 +90,24 @@ mutant "a full disk is told when the segment is full" faults 1 append 's/if \(w-
 
 mutant "records lie behind the reach of each durable mark" cuts 12 flush 's/if \(offset \+ size > w->last\.reach && /if (0 \&\& /' "$@"
 mutant "an appender flushes beside another one" cuts 6 append 's/return w->flusher_sleeps && !w->flushes && /return w->flusher_sleeps \&\& /' "$@"
+
+mutant "a truncation begins before it is said" replica 1 truncate 's/if \(!code && to < found\.end\) code = say\(folder, to, IS_BEGUN, fault\);//' "$@"
+mutant "recovery does not complete a truncation" replica 1 recover 's/folder->is_replicated \? truncate_complete\(folder, fault\) : LOG_OK/LOG_OK/' "$@"
+mutant "recovery trusts what is said of a truncation and not synced" replica 1 truncate 's/if \(mark\.number > MADE\) code = say\(folder, mark\.durable, mark\.flags, fault\);//' "$@"
+mutant "a truncation is over before the folder is synced" replica 1 truncate '/^static int lower_end/,/^}/ s/io->sync_folder\(io->disk, folder->folder\)/0/' "$@"
+mutant "a truncation is over before the file end is durable" replica 1 truncate '/^static int lower_end/,/^}/ s/error = io->sync\(io->disk, file\)/error = 0/' "$@"
+mutant "a truncation zeroes nothing" replica 1 truncate 's/error = code \? 0 : recover_zero\(.*/error = 0;/' "$@"
+mutant "a truncation is over before its mark is durable" replica 1 truncate '/^static int cut_segment/,/^}/ s/error = io->sync\(io->disk, s\.file\)/error = 0/' "$@"
+mutant "a truncation leaves the ids of what goes" replica 1 truncate 's/code = ids_truncate\(folder, to, fault\)/code = LOG_OK/' "$@"
+mutant "a truncation loses the ids of what was trimmed" replica 2 ids_file 's/while \(there\.count && there\.entries\[there\.count - 1\]\.position >= end\) there\.count--;/there.count = 0;/' "$@"
+mutant "readers of a replica are shown what is durable" replica 1 flush 's/end = durable < w->committed \? durable : w->committed;/end = durable;/' "$@"
+mutant "readers of a replica are shown what is final and not durable" replica 1 flush 's/end = durable < w->committed \? durable : w->committed;/end = w->committed;/' "$@"
+mutant "recovery of a replica shows all that is durable" replica 1 recover 's/if \(folder->is_replicated\) found->shown = .*//' "$@"
+mutant "the ids of raw batches are not noted" replica 1 append 's/if \(id_batch_pass\(id, &record\.head.*//' "$@"
+mutant "a batch has the id of its last record" replica 1 ids 's/bool is_first = !b->is_inside;/bool is_first = true;/' "$@"
+mutant "half a raw batch is shipped" replica 1 reader '/^int reader_raw/,/^}/ s/if \(record\.head\.flags & RECORD_MORE\) continue;//' "$@"
+mutant "an epoch that changes within a segment is not seen" replica 1 epochs 's/bool changes = is_last \|\| next != first;/bool changes = is_last;/' "$@"
+mutant "a switch within the last segment is not seen" replica 1 epochs 's/bool changes = is_last \|\| next != first;/bool changes = !is_last \&\& next != first;/' "$@"
 
 mutant "on ext4 a batch is answered without a sync" power 500 flush '/^static int commit/,/^}/ s/io->sync\(io->disk, w->last\.file\)/0/' "$@"
 mutant "on ext4 the watermark is not looked at" power 500 recover 's/if \(found->end < least\)/if (0)/' "$@"

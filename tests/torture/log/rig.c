@@ -1,4 +1,4 @@
-/* Lives of a log on a disk in memory. `rig cuts|faults|rot|power SEED AMOUNT`. */
+/* Lives of a log on a disk in memory. `rig cuts|faults|rot|replica|power SEED AMOUNT`. */
 #include "rig.h"
 
 #include <signal.h>
@@ -226,7 +226,7 @@ int begin_log(struct life *life, struct log_folder *folder)
     if (load_relaxed(&life->history->is_created)) return LOG_NO_LOG;
     for (int n = 0; n < 16; n++) folder->uuid[n] = (uint8_t)disk_random(&life->seed);
     folder->seed = record_seed(folder->uuid);
-    code = log_create(folder, SEGMENT, "type", 4, &life->fault);
+    code = log_create(folder, &CREATION, &life->fault);
     if (!code) store_release(&life->history->is_created, 1u);
     return code;
 }
@@ -235,13 +235,14 @@ void check_ids(const struct life *life, const struct writer *w)
 {
     const struct history *h = life->history;
     uint8_t data[LARGEST], labels[LABELS];
-    struct id_entry id;
+    const struct record_head head = {.kind = RECORD_DATA};
     for (uint32_t n = 0; n < h->count + life->lost_count; n++) {
         const struct entry *entry = n < h->count ? &h->entries[n] : &life->lost[n - h->count];
         struct record_parts parts = {labels, data, labels_of(entry->tag, labels), data_of(entry->tag, data), 0};
-        if (!id_entry_of(&parts, w->folder.uuid, &id)) continue;
-        const struct id_entry *known = ids_find(&w->ids, &id);
-        if (n < h->count && (!known || known->position != entry->lsn || known->content != id.content))
+        struct id_batch id = {0};
+        if (!id_batch_pass(&id, &head, &parts, w->folder.uuid)) continue;
+        const struct id_entry *known = ids_find(&w->ids, &id.entry);
+        if (n < h->count && (!known || known->position != entry->lsn || known->content != id.entry.content))
             wrong("a new life", "the id of a record is not known, or of another one", NULL);
         if (n >= h->count && known) wrong("a new life", "the id of a record that a cut took is known", NULL);
     }
@@ -333,7 +334,9 @@ int main(int count, char **words)
     if (count > 1 && !strcmp(words[1], "cuts")) return try_cuts(seed, amount), 0;
     if (count > 1 && !strcmp(words[1], "faults")) return try_faults(seed, amount), 0;
     if (count > 1 && !strcmp(words[1], "rot")) return try_rot(seed, amount), 0;
+    if (count > 1 && !strcmp(words[1], "replica")) return try_replica(seed, amount), 0;
     if (count > 1 && !strcmp(words[1], "power")) return try_power(seed, amount), 0;
-    fprintf(stderr, "rig cuts SEED ROUNDS | faults SEED EVERY | rot SEED EVERY | power SEED CUTS\n");
+    fprintf(stderr,
+            "rig cuts SEED ROUNDS | faults SEED EVERY | rot SEED EVERY | replica SEED ROUNDS | power SEED CUTS\n");
     return 2;
 }

@@ -14,6 +14,8 @@ enum { ENTRIES = 256, SEGMENT = 64 * 1024, IDLE_NS = 1000000, LARGEST = 14000, L
 static const struct writer_options OPTIONS = {SEGMENT,       IDLE_NS, ENTRIES, {RETENTION_ALL, RETENTION_ALL, 0, 0},
                                               SEGMENT_BLOCK, 0};
 
+static const struct log_creation CREATION = {SEGMENT, 0, "type", 4};
+
 /* A record as it was handed to the log, before it was. */
 struct entry {
     uint64_t lsn, tag;
@@ -92,6 +94,7 @@ void try_overlap(uint64_t seed);  /* of try_cuts */
 void try_unsynced(uint64_t seed); /* likewise */
 void try_faults(uint64_t seed, long every);
 void try_rot(uint64_t seed, long every);
+void try_replica(uint64_t seed, long rounds);
 void try_power(uint64_t seed, long cuts); /* on ext4, as root: power.h */
 
 #endif
