@@ -23,13 +23,13 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Final
 
+from rtmw.control.store import Outcome
 from rtmw.replica import words as w
-from rtmw.replica.words import Control, Kind, Marks, Outcome, Peer, Reply, Role, Slice
+from rtmw.replica.words import Control, Kind, Marks, Peer, Reply, Role, Slice
 
 BEATS: Final = 5
 """Heartbeats in `suspect`."""
-RANK_S: Final = 0.05
-"""A candidate waits so long for each that is ahead of it."""
+RANK_S: Final = 0.05  # a candidate waits so long for each that is ahead of it
 CHECKPOINT_S: Final = 1.0
 """The checkpoint is raised in the store at most so often, unless the cache is in use (rule 10)."""
 AGAIN_S: Final = 0.2
@@ -60,7 +60,7 @@ class Replica:
         self._inherited: tuple[bytes, ...] = ()
         self._numbers = count(1)
         self._asked: tuple[int, Control | None] | None = None
-        self._is_stale, self._again = True, 0.0
+        self._is_stale, self._again, self._is_tight = True, 0.0, False
         self._operator: int | None = None
         self._orders = deque[w.Members]()
         self._peers = dict[str, Peer]()
@@ -192,7 +192,7 @@ class Replica:
     def _read(self, event: w.Read) -> None:
         if self._asked is None or self._asked[0] != event.number:
             return
-        self._asked = None
+        self._asked, self._is_tight = None, event.is_tight
         if event.control is None:
             self._again, self._is_stale = self._now + AGAIN_S, True
             self._fresh, self._asking = [*self._asking, *self._fresh], []
@@ -208,7 +208,7 @@ class Replica:
     def _changed(self, event: w.Changed) -> None:
         if self._asked is None or self._asked[0] != event.number:
             return
-        control, self._asked = self._asked[1], None
+        control, self._asked, self._is_tight = self._asked[1], None, event.is_tight
         if event.outcome is not Outcome.APPLIED:
             self._note(7 if self.role is Role.CANDIDATE else 2, f"a change of the store is {event.outcome.name}")
             self._is_stale = True
@@ -650,7 +650,7 @@ class Replica:
         used = start - control.slices[0].start if control.slices else 0
         size = min(settings.slice, settings.cache - used, self.wal.durable - start)
         end = self.wal.whole(start, size) if size > 0 else start
-        return Slice(start, end) if end > start else None
+        return Slice(start, end) if end > start and not self._is_tight else None
 
     def _lags(self, name: str, control: Control) -> str:
         peer, lag = self._peer(name), control.settings.lag

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
+from rtmw.control.store import Outcome
+
 MIB: Final = 1 << 20
 
 Table = tuple[tuple[int, int], ...]
@@ -224,18 +226,15 @@ class Read(NamedTuple):
     version: int
     control: Control | None
     slices: tuple[bytes, ...] = ()
-
-
-class Outcome(Enum):
-    APPLIED = 1
-    REFUSED = 2
-    UNKNOWN = 3
+    is_tight: bool = False
+    """The store should get no more slices."""
 
 
 class Changed(NamedTuple):
     number: int
     outcome: Outcome
     version: int
+    is_tight: bool = False
 
 
 class Append(NamedTuple):

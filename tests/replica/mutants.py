@@ -12,7 +12,7 @@ from typing import Final
 
 from tests.transfer.mutants import Mutant, hunt
 
-WORLDS: Final = 1000
+WORLDS: Final = 4000
 
 
 def rule(old: str, new: str) -> Mutant:

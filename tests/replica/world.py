@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
+from rtmw.control.store import Outcome
 from rtmw.replica import words as w
 from rtmw.replica.protocol import Replica
-from rtmw.replica.words import Control, Kind, Outcome, Reply, Role, Settings
+from rtmw.replica.words import Control, Kind, Reply, Role, Settings
 from tests.replica.disk import Disk, decode
 from tests.replica.history import check
 
@@ -41,8 +42,8 @@ TOLD: Final = {
 RULES: Final = range(1, 14)
 FAULTS: Final = frozenset((
     "message lost", "message late", "message twice", "cut", "cut one way", "disk torn", "disk full", "disk fails",
-    "disk slow", "tail lost", "rot", "store late", "store answer lost", "store away", "clock drifts", "killed",
-    "all killed", "stopped", "members changed", "moved",
+    "disk slow", "tail lost", "rot", "store late", "store answer lost", "store away", "store tight", "clock drifts",
+    "killed", "all killed", "stopped", "members changed", "moved",
 ))  # fmt: skip
 
 
@@ -104,6 +105,8 @@ class World:
         """A node that does not come back."""
         self.away = 0.0
         """The store is away until then."""
+        self.tight = 0.0
+        """The store should get no more slices until then."""
         self.cuts = dict[tuple[str, str], float]()
         self.ghost, self.ghost_base = bytearray(), 0
         """All that any master ever called committed."""
@@ -367,7 +370,7 @@ class World:
     def _read_store(self, node: Node, effect: w.ReadStore) -> None:
         def read() -> None:
             slices = tuple(self.slices[one] for one in self.control.slices)
-            answer = w.Read(effect.number, self.version, self.control, slices)
+            answer = w.Read(effect.number, self.version, self.control, slices, self.tight > self.now)
             self.after(0.001, lambda: self.alive(node, life, lambda: self.step(node, answer)))
 
         life, late = node.life, self._store_late()
@@ -385,7 +388,7 @@ class World:
             if self.loss and self.random.random() < self.loss:
                 self.fault("store answer lost", node.name)
                 return
-            told = w.Changed(effect.number, outcome, self.version)
+            told = w.Changed(effect.number, outcome, self.version, self.tight > self.now)
             self.after(0.001, lambda: self.alive(node, life, lambda: self.step(node, told)))
 
         late = self._store_late()
@@ -494,6 +497,11 @@ class World:
         self.fault("store away")
         self.away = self.now + self.random.choice([0.5, 3.0, 8.0])
 
+    def store_tight(self, node: Node) -> None:
+        self.fault("store tight")
+        self.tight = self.now + 8.0
+        self.isolate(node)
+
     def isolated_master_and_store(self, node: Node) -> None:
         self.isolate(node)
         self.store_away(node)
@@ -526,7 +534,7 @@ class World:
 
     def heal(self) -> None:
         self.tell("HEAL")
-        self.loss, self.away, self.cuts = 0.0, 0.0, {}
+        self.loss, self.away, self.tight, self.cuts = 0.0, 0.0, 0.0, {}
         able = [node for node in self.nodes.values() if self.may_lose(node)]
         if able and len(self.control.members) > self.control.settings.min_insync and self.random.random() < 0.2:
             self.gone = self.random.choice(able).name
@@ -693,7 +701,7 @@ _CARRIED: Final[dict[type, Callable[[World, Node, Any], None]]] = {
 _HARM: Final = (
     World.killed, World.killed, World.all_killed, World.stopped, World.stopped, World.cut, World.cut, World.isolate,
     World.isolate_with_store, World.full, World.fail, World.crawl, World.crawl, World.lose_tail, World.rot,
-    World.store_away, World.isolated_master_and_store,
+    World.store_away, World.store_tight, World.isolated_master_and_store,
 )  # fmt: skip
 
 
