@@ -17,7 +17,9 @@ from rtmw.errors import RtmwError
 __all__ = ["ERROR", "PERFORMATIVES", "SORRY", "SUBSCRIBE", "KqmlError", "Performative", "parse"]
 
 SUBSCRIBE: Final = "subscribe"
-"""To the relay itself: what comes to the subject in :content is to be pushed to :sender."""
+"""To a subject: what comes to it is pushed to the sender; of :from, with :command, as :about, if these are said."""
+UNSUBSCRIBE: Final = "unsubscribe"
+"""Ends that, with the same parameters; with none of them, all that the sender has of the subject."""
 SORRY: Final = "sorry"
 """The order is understood, and cannot be done."""
 ERROR: Final = "error"
@@ -26,7 +28,7 @@ PERFORMATIVES: Final = frozenset(
     f"""tell untell deny insert uninsert delete-one delete-all undelete achieve unachieve ask-if ask-one ask-all
     stream-all eos standby ready next rest discard advertise unadvertise forward broadcast transport-address
     broker-one broker-all recommend-one recommend-all recruit-one recruit-all register unregister evaluate reply
-    generator {SUBSCRIBE} {SORRY} {ERROR}""".split()
+    generator {SUBSCRIBE} {UNSUBSCRIBE} {SORRY} {ERROR}""".split()
 )
 """Of the standard; a community may have more, and all are read."""
 DEEPEST: Final = 64

@@ -23,7 +23,7 @@ from rtmw.net.security.names import AGENT
 from rtmw.relay import rows as r
 from rtmw.relay.frame import Frame, FrameError, readable
 from rtmw.relay.own import Hello, Kind, kind_of
-from rtmw.relay.policy import Judged, Policy, performative_in
+from rtmw.relay.policy import Judged, Policy, Wish, command_of, performative_in
 from rtmw.relay.rows import Row, frame_of, head_of
 from rtmw.relay.settings import Agent, Subject
 from rtmw.relay.state import Id, Leg, Order, State, Stream, digest_of, stream_name
@@ -375,7 +375,7 @@ class Machine:
             self._drop(agent, frame, f"a type {frame.type!r} that there is not")
         elif kind is Kind.RECEIPT:
             self._receipt(agent, frame)
-        elif kind in (Kind.ORDER, Kind.ANSWER):
+        elif kind in (Kind.ORDER, Kind.ANSWER, Kind.FOLLOW, Kind.UNFOLLOW):
             self._order(agent, event)
         else:
             self._drop(agent, frame, f"{'a' if kind is Kind.NOTICE else 'an'} {kind.name.lower()} from an agent")
@@ -463,10 +463,13 @@ class Machine:
             self._drop(agent, frame, "its stamp is older than those whose outcome is known")
             self._say(agent.name, head, f"{r.UNCONFIRMED}, its outcome is no longer known")
             return
+        if (wish := self.policy.wish(agent, frame, event.kind)) is not None:
+            self._follow(agent, frame, wish)
+            return
         judged = self.policy.judge(agent, frame, event.priority, event.lifetime)
         if judged.why and answered is not None and frame.source == agent.address and judged.to is not None:
             judged = Judged(None, judged.to, "", answered.order.priority)
-        recipients = self._recipients(judged, agent)
+        recipients = self._recipients(judged, agent, frame)
         if not judged.why and frame.command == self.policy.relay.form.alert:
             judged = Judged(judged.verdict, judged.to, "its command is that of alerts")
         if not judged.why and self.full:
@@ -498,11 +501,29 @@ class Machine:
             return f"{', '.join(whom)} takes frames of the paper alone: {error}"
         return ""
 
-    def _recipients(self, judged: Judged, agent: Agent) -> list[str]:
+    def _follow(self, agent: Agent, frame: Frame, wish: Wish) -> None:
+        judged = wish.judged
+        if judged.why or judged.to is None:
+            self._refuse(agent, frame, judged)
+            return
+        kind, told = r.UNFOLLOWED if wish.is_end else r.FOLLOWED, self._of(agent, frame, judged)
+        self._row(kind, source=agent.name, destination=judged.to.name, body=wish.filter.encode(), told=True, **told)
+        self._say(agent.name, head_of(frame))
+
+    def _recipients(self, judged: Judged, agent: Agent, frame: Frame) -> list[str]:
         to = judged.to
-        if isinstance(to, Subject):
-            return [one.name for one in self.policy.followers(to) if one.name != agent.name]
-        return [to.name] if to is not None else []
+        if not isinstance(to, Subject):
+            return [to.name] if to is not None else []
+        return [name for name in to.group or self._followers(to, agent, frame) if name != agent.name]
+
+    def _followers(self, to: Subject, agent: Agent, frame: Frame) -> list[str]:
+        """Whoever is subscribed to this subject, for such an order."""
+        names, command = (agent.name, readable(agent.address)), command_of(frame.command)
+        performative, follows = performative_in(agent, frame), self.state.follows.get(to.name, {})
+        fit = (
+            name for name, wanted in follows.items() if any(one.fits(names, command, performative) for one in wanted)
+        )
+        return self.policy.still_follow(to, fit)
 
     def _is_full(self, recipient: str) -> bool:
         return self.state.queue(recipient).waiting >= self.policy.relay.max_waiting

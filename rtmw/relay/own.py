@@ -81,6 +81,14 @@ class Filter(NamedTuple):
     command: str = "*"
     performative: str = "*"
 
+    def fits(self, source: tuple[str, ...], command: str, performative: str | None) -> bool:
+        """`source`: the names that an agent has. `performative`: None, if the body is no KQML."""
+        return (
+            self.source in ("*", *source)
+            and self.command in ("*", command)
+            and self.performative in ("*", performative)
+        )
+
     def encode(self) -> bytes:
         return "\0".join(self).encode()
 
@@ -91,6 +99,9 @@ class Filter(NamedTuple):
         if len(parts) > len(cls._fields) or "" in parts[: len(parts) if data else 0]:
             raise FrameError(f"{data[:80]!r} is no filter: it is a source, a command and a performative, * for any")
         return cls(*parts) if data else cls()
+
+
+ALL: Final = Filter()
 
 
 class Hello(NamedTuple):

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rtmw.net.security.names import AGENT, user_name
 from rtmw.net.security.rights import KEPT, Rights
 from rtmw.net.security.rules import Verdict
-from rtmw.relay.frame import Frame, readable
-from rtmw.relay.kqml import performative_of
+from rtmw.relay.frame import Frame, FrameError, readable
+from rtmw.relay.kqml import ERROR, SORRY, SUBSCRIBE, UNSUBSCRIBE, KqmlError, Performative, parse, performative_of
+from rtmw.relay.own import ALL, Filter, Kind
 from rtmw.relay.rows import REFUSED, Row, frame_of
 from rtmw.relay.settings import Agent, Relay, Subject
 
-__all__ = ["Judged", "Policy", "subject_of"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Judged", "Policy", "Wish", "command_of", "subject_of"]
 
 _PLAIN: Final = re.compile(rb"[!-)+-.0->@-Z\\^-z|~]")
 """A letter that neither a pattern nor a subject gives a meaning to: not * ? [ ] / { }."""
@@ -33,6 +37,15 @@ class Judged:
     priority: int = 0
     lifetime: float = 0.0
     """Seconds; 0: as the relay has it."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A subscription that an agent begins, or ends."""
+
+    judged: Judged
+    filter: Filter = ALL
+    is_end: bool = False
 
 
 def command_of(command: bytes) -> str:
@@ -93,6 +106,40 @@ class Policy:
             judged = replace(judged, priority=given, lifetime=_shorter(lifetime, judged.lifetime))
         return judged
 
+    def wish(self, agent: Agent, frame: Frame, kind: Kind | None) -> Wish | None:
+        """The subscription that a frame is about: FOLLOW and UNFOLLOW of agents of this package, KQML of others to a
+        subject. None: it is an order."""
+        subject = self.by_address.get(frame.destination)
+        if kind in (Kind.FOLLOW, Kind.UNFOLLOW):
+            try:
+                return self._wish(agent, frame, Filter.decode(frame.data), is_end=kind is Kind.UNFOLLOW)
+            except FrameError as error:
+                return Wish(Judged(None, subject, str(error)))
+        asked = performative_in(agent, frame) if isinstance(subject, Subject) and not subject.group else None
+        if asked not in (SUBSCRIBE, UNSUBSCRIBE):
+            return None
+        try:
+            said = parse(frame.data.decode(agent.charset, "replace").strip())
+        except KqmlError as error:
+            return Wish(Judged(None, subject, str(Performative(ERROR, {"content": str(error)}))))
+        filter = Filter(said.get("from", "*"), said.get("command", "*"), said.get("about", "*").lower())
+        wish = self._wish(agent, frame, filter, is_end=asked == UNSUBSCRIBE)
+        if not wish.judged.why:
+            return wish
+        named = {"in-reply-to": said.get("reply-with")} if said.get("reply-with") else {}
+        return Wish(replace(wish.judged, why=str(Performative(SORRY, {**named, "content": wish.judged.why}))))
+
+    def _wish(self, agent: Agent, frame: Frame, filter: Filter, *, is_end: bool) -> Wish:
+        subject = self.by_address.get(frame.destination)
+        if frame.source != agent.address:
+            why = f"its source is {readable(frame.source)}, and the connection is of {agent.name}"
+            return Wish(Judged(None, None, why))
+        if not isinstance(subject, Subject) or subject.group:
+            return Wish(Judged(None, subject, f"{readable(frame.destination)} is no subject that can be followed"))
+        verdict = None if is_end else self.follow(agent, subject)
+        why = "" if verdict is None or verdict.allowed else verdict.why
+        return Wish(Judged(verdict, subject, why), filter, is_end)
+
     def _judge(self, name: str, destination: bytes, command: bytes, performative: str | None) -> Judged:
         """Without a size, and a denial is not counted."""
         to, agent = self.by_address.get(destination), self.by_name[name]
@@ -123,6 +170,13 @@ class Policy:
     def follow(self, agent: Agent, subject: Subject) -> Verdict:
         """May this agent have what comes to a subject?"""
         return self.rights.verdict(AGENT + agent.name, "follow", subject.name)
+
+    def still_follow(self, subject: Subject, names: Iterable[str]) -> list[str]:
+        """Those of the settings that follow it, and of these agents, as far as the rules let them now."""
+        given = (one.name for one in self.relay.agents if subject.name in one.follows)
+        may = self.rights.may
+        return [name for name in dict.fromkeys((*given, *names)) if name in self.by_name
+                and may(AGENT + name, "follow", subject.name).allowed]  # fmt: skip
 
     def followers(self, subject: Subject) -> tuple[Agent, ...]:
         """The agents that may follow a subject; of a group, its members."""

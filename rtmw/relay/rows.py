@@ -14,6 +14,7 @@ A row says what was decided, and `State.apply` is the only code that changes the
 | LATE | it has confirmed it after its source was told otherwise; it holds its stream no more | the same |
 | DROPPED | a receipt for nothing, or a frame that no agent may send | head, cause |
 | CONNECTED, GONE | an agent has a connection, or none any more | source |
+| FOLLOWED, UNFOLLOWED | an agent is subscribed to a subject, or is no more | source; body: the filter; head, rule |
 | HELD | orders of a source to a destination wait behind one that this recipient has not confirmed | recipient |
 | ALARM | what people should look at | cause |
 | ACT | an operator has done something: `hold GATE`, `drop 7` | cause, uid; and the order that comes of it has both |
@@ -41,6 +42,8 @@ LATE: Final = "LATE"
 DROPPED: Final = "DROPPED"
 CONNECTED: Final = "CONNECTED"
 GONE: Final = "GONE"
+FOLLOWED: Final = "FOLLOWED"
+UNFOLLOWED: Final = "UNFOLLOWED"
 HELD: Final = "HELD"
 ALARM: Final = "ALARM"
 ACT: Final = "ACT"

@@ -1,7 +1,7 @@
 """The settings of a relay: `[relay]`, `[[agent]]` and `[[subject]]` of a node's file; `[[allow]]` is read with them.
 
 An agent has a name, by which rules and people mean it, and the four bytes of its address in frames. A subject is an
-address that no agent has: a group is a list of agents, and any other subject goes to whoever follows it.
+address that no agent has: a group is a list of agents, and any other subject goes to whoever is subscribed to it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from rtmw.addresses import UNIX, is_loopback, place_to_listen, place_to_reach
+from rtmw.net.security.names import AGENT as AGENT_PEER
 from rtmw.net.security.names import parse_name
 from rtmw.net.security.rules import NO_RULES, RuleTable
 from rtmw.net.security.tables import KEYS, NO_LINK, read_tables
@@ -326,6 +327,13 @@ def _check_names(relay: Relay, file: SettingsFile) -> None:
             raise SettingsError(
                 f"{subject.place}: there is no agent {unknown[0]}; there are {', '.join(sorted(names)) or 'none'}"
             )
+    followed = {one.name for one in relay.subjects if not one.group}
+    for agent in relay.agents:
+        if unknown := [name for name in agent.follows if name not in followed]:
+            raise SettingsError(
+                f"{agent.place}: follows: there is no subject {unknown[0]} without a group; there are "
+                f"{', '.join(sorted(followed)) or 'none'}"
+            )
 
 
 def _check_places(relay: Relay, file: SettingsFile) -> None:
@@ -363,6 +371,10 @@ def advice(relay: Relay) -> Mapping[str, str]:
             "still arrive; raise t1 or n1, or lower t2 or n2"
         )
     named = {one.name for one in relay.addressees}
+    for agent in relay.agents:
+        for subject in agent.follows:
+            if not relay.rules.judge(AGENT_PEER + agent.name, "follow", subject).allowed:
+                found[f"{agent.place}: {agent.name} follows {subject}"] = "no rule lets it follow that: it gets nothing"
     for rule in relay.rules.rules:
         for pattern in rule.allows.get("order", ()):
             to = pattern.partition("/")[0]

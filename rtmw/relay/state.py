@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from rtmw.relay import rows as r
 from rtmw.relay.frame import SUM, checksums, rests, total_of
+from rtmw.relay.own import ALL, Filter
 from rtmw.relay.rows import SUM_AT, Row
 
 KNOWN_LEAST: Final = 65_536
@@ -149,6 +150,8 @@ class State:
         """Agents, and names of streams, to which operators let nothing go."""
         self.numbers: dict[int, Order] = {}
         """Those of `known` that were stored, by their numbers."""
+        self.follows: dict[str, dict[str, set[Filter]]] = {}
+        """The subscriptions by subject and agent."""
         self.highest: dict[str, bytes] = {}
         """By source: the highest stamp of an order that was stored by its stamp alone."""
         self.forgotten: dict[str, bytes] = {}
@@ -182,6 +185,8 @@ class State:
             leg.tries = row.tries
         elif row.kind in r.ENDS and (leg := self._leg(row)) is not None:
             self._end(leg, row)
+        elif row.kind in (r.FOLLOWED, r.UNFOLLOWED):
+            self._follow(row, position)
         elif row.kind == r.HELD:
             self.queue(row.recipient).held[row.source, row.destination] = row.order
         elif row.kind == r.LATE and (order := self.numbers.get(row.order)) is not None:
@@ -223,6 +228,10 @@ class State:
         ]
         head = {name: getattr(self, name) for name in _PLAIN} | {"held": held, "holds": [*self.holds]}
         head |= {name: {key: text(one) for key, one in getattr(self, name).items()} for name in _STAMPS}
+        head["follows"] = {
+            subject: {name: sorted(filters) for name, filters in found.items()}
+            for subject, found in self.follows.items()
+        }
         orders = [_packed(one) if one.is_open else one for one in self.known.values()]
         return _lines(head, orders)
 
@@ -236,6 +245,10 @@ class State:
         for name in _STAMPS:
             setattr(state, name, {key: raw(one) for key, one in head[name].items()})
         state.holds = set(head["holds"])
+        state.follows = {
+            subject: {name: {Filter(*one) for one in filters} for name, filters in found.items()}
+            for subject, found in head["follows"].items()
+        }
         for line in found:
             state._keep(_unpacked(json.loads(line)))
         for order in sorted(state.open.values(), key=lambda one: one.number):
@@ -260,6 +273,17 @@ class State:
                 self.queue(leg.recipient).add(leg)
 
     # ---- rows ----
+
+    def _follow(self, row: Row, position: int) -> None:
+        """The end of the widest subscription of an agent ends each that it has."""
+        self._know(self._order(row, position))
+        found, filter = self.follows.setdefault(row.destination, {}), Filter.decode(row.body)
+        if row.kind == r.FOLLOWED:
+            found.setdefault(row.source, set()).add(filter)
+            return
+        left = found.pop(row.source, set()) - {filter}
+        if left and filter != ALL:
+            found[row.source] = left
 
     def _order(self, row: Row, position: int) -> Order:
         frame = r.frame_of(row.head, row.body)

@@ -71,6 +71,22 @@ MUTANTS: Final = {
         "        failed = [leg.recipient for leg in order.failed]\n",
         "        failed = list(order.legs) if order.failed else []\n",
     ),
+    "a receipt without a checksum finds its order": Mutant(
+        "state", "(NO_SUM,) if checksum == UNSUMMED else rests(checksum, header)", "rests(checksum, header)"
+    ),
+    "the filter of a subscription is asked": Mutant(
+        "machine", "if any(one.fits(names, command, performative) for one in wanted)", "if wanted"
+    ),
+    "a subscription ends": Mutant("state", "found.pop(row.source, set()) - {filter}", "found.pop(row.source, set())"),
+    "a subscription is on record": Mutant(
+        "state", "            self._follow(row, position)\n", "            self._know(self._order(row, position))\n"
+    ),
+    "an order that is kept is told to agents of this package": Mutant(
+        "machine", "source.notices or self._line(source.name).hello", "source.notices"
+    ),
+    "what fits no frame of its recipient ends": Mutant(
+        "machine", "r.UNCONFIRMED if leg.tries > 1 else r.UNDELIVERED, event.words", "r.DELIVERED"
+    ),
     "a lifetime ends": Mutant("machine", "        if order.lifetime:\n", "        if order.lifetime > 1e6:\n"),
 }
 

@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from rtmw.relay import Frame
-from rtmw.relay.own import LONGEST_DATA, Hello, Kind, encode
+from rtmw.relay.frame import Stamps
+from rtmw.relay.machine import Arrived, Connected, Machine, Say
+from rtmw.relay.own import LONGEST_DATA, Filter, Hello, Kind, encode
+from rtmw.relay.policy import Policy
+from rtmw.relay.state import State
+from tests.relay import world
 from tests.relay.servers import ALONE, PATIENCE, SETTINGS, OwnPeer, Peer, Relay, stamp
 
 RULED = SETTINGS.replace("deny =", 'max_priority = 5\npriority = 2\nlifetime = "300ms"\ndeny =')
@@ -253,3 +258,118 @@ def test_an_agent_with_frames_of_its_own_that_reads_nothing_is_ended(relay: Rela
         for _ in range(100):
             own.socket.sendall(raw)
     relay.until("it does not read what is sent to it")
+
+
+FOLLOWING = (
+    SETTINGS.replace('order = ["GATE/*"', 'order = ["FLTS/*", "GATE/*"')
+    + """
+[[subject]]
+address = "FLTS"
+
+[[allow]]
+peer = ["agent:GATE", "agent:KEEP"]
+follow = ["FLTS"]
+"""
+)
+
+
+@pytest.fixture
+def following(tmp_path: Path) -> Iterator[Relay]:
+    made = Relay(tmp_path, FOLLOWING)
+    made.start()
+    yield made
+    made.kill()
+
+
+def asked(peer: Peer, body: bytes) -> bytes:
+    """The words of the answer to this KQML; none: it is a receipt."""
+    peer.order("FLTS", body)
+    return peer.take().body
+
+
+def test_an_agent_has_what_comes_to_a_subject_from_its_subscription_to_its_end_over_a_kill(following: Relay) -> None:
+    keep = OwnPeer(following, "KEEP")
+    keep.send(keep.made(Kind.FOLLOW, "FLTS", Filter("AODB", "I").encode()))
+    assert keep.said() == (Kind.RECEIPT, "")
+    following.kill()
+    following.start()
+    source, keep = OwnPeer(following, "AODB"), OwnPeer(following, "KEEP")
+    source.send(source.made(Kind.ORDER, "FLTS", b"another command")._replace(frame=Frame(
+        "AODB", "FLTS", stamp(), "O", "U", b"another command")))  # fmt: skip
+    assert source.take().kind is Kind.RECEIPT, "a source has its receipt when the order is stored"
+    source.order("FLTS", b"CA981 gate 12")
+    assert source.take().kind is Kind.RECEIPT
+    came = keep.take()
+    assert (came.frame.destination, came.frame.data) == (b"FLTS", b"CA981 gate 12")
+    keep.confirm(came)
+    keep.send(keep.made(Kind.UNFOLLOW, "FLTS"))
+    assert keep.said() == (Kind.RECEIPT, "")
+    source.order("FLTS", b"nobody")
+    source.take()
+    following.end()
+    stored = [row.recipients for row in following.rows() if row.kind == "STORED"]
+    assert stored == [[], ["KEEP"], []]
+
+
+def test_agents_with_frames_of_the_paper_subscribe_by_kqml_and_are_told_sorry_or_error(following: Relay) -> None:
+    gate, source = Peer(following, "GATE"), Peer(following, "AODB")
+    assert asked(gate, b"(subscribe :from AODB :about tell)") == b""
+    assert asked(source, b"(subscribe :reply-with q1)") == (
+        b'(sorry :in-reply-to q1 :content "no rule allows this peer to follow it")'
+    )
+    assert asked(gate, b"(subscribe :from ").startswith(b'(error :content "')
+    for body in (b"(tell :content 12)", b"(deny :content 12)", b"12"):
+        assert asked(source, body) == b""
+    assert gate.take().data == b"(tell :content 12)"
+    assert asked(gate, b"(unsubscribe)") == b""
+    following.end()
+    assert [row.kind for row in following.rows() if row.body == b"AODB\0*\0tell"] == ["FOLLOWED"]
+
+
+def test_a_subscription_that_no_rule_allows_or_that_is_no_filter_is_told_by_an_alert(following: Relay) -> None:
+    source = OwnPeer(following, "AODB")
+    for to, data, words in (
+        ("FLTS", b"", "no rule allows this peer to follow it"),
+        ("ALL", b"", "ALL is no subject that can be followed"),
+        ("GATE", b"", "GATE is no subject that can be followed"),
+        ("FLTS", b"\0", "b'\\x00' is no filter: it is a source, a command and a performative, * for any"),
+    ):
+        source.send(source.made(Kind.FOLLOW, to, data))
+        assert source.said() == (Kind.ALERT, words)
+
+
+def test_an_agent_follows_what_its_settings_say_while_a_rule_lets_it(tmp_path: Path) -> None:
+    for rule, recipients in (('"agent:KEEP"', ["KEEP"]), ('"agent:GATE"', list[str]())):
+        folder = tmp_path / recipients[0] if recipients else tmp_path
+        folder.mkdir(exist_ok=True)
+        text = FOLLOWING.replace('absent = "keep"', 'absent = "keep"\nfollows = ["FLTS"]')
+        relay = Relay(folder, text.replace('["agent:GATE", "agent:KEEP"]', rule))
+        relay.start()
+        try:
+            source = OwnPeer(relay, "AODB")
+            source.order("FLTS", b"x")
+            source.take()
+            relay.end()
+            assert [row.recipients for row in relay.rows() if row.kind == "STORED"] == [recipients]
+        finally:
+            relay.kill()
+
+
+def test_a_stamp_older_than_what_is_known_is_unconfirmed_and_never_stored_again() -> None:
+    relay, state = world.relay(), State(known=1)
+    machine = Machine(Policy(relay), state, Stamps())
+    machine.step(Connected(1, "A3", Hello(b"A3  ", 10.0, 3)), 0.0, 0)
+    machine.step(Connected(2, "B4", Hello(b"B4  ", 10.0, 3)), 0.0, 0)
+    sent = [Frame("A3", "B4", b"%022d" % number, "O", "I", b"x", bytes(3)) for number in range(4)]
+    for at, frame in enumerate(sent[1:]):
+        machine.step(Arrived(1, frame), 0.0, at)
+        machine.step(Arrived(2, frame.receipt(b"9" * 22)), 0.0, at)
+    assert state.forgotten == {"A3": b"%022d" % 2}
+    for frame in sent[:3]:
+        rows, effects = machine.step(Arrived(1, frame), 1.0, 9)
+        assert [row.kind for row in rows] == ["DROPPED"]
+        assert [one.frame.body for one in effects if isinstance(one, Say)] == [
+            b"UNCONFIRMED, its outcome is no longer known"
+        ]
+    rows, effects = machine.step(Arrived(1, sent[3]), 1.0, 9)
+    assert (rows, [one.frame.body for one in effects if isinstance(one, Say)]) == ([], [b""])

@@ -14,7 +14,7 @@ import random
 import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -37,7 +37,9 @@ from rtmw.relay.machine import (
     Reply,
     Say,
     Tick,
+    Unsent,
 )
+from rtmw.relay.own import Filter, Hello, Kind
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Relay, Subject
@@ -47,22 +49,32 @@ T1, N1, T2, N2 = 10.0, 3, 2.0, 3
 LIFETIME: Final = 30.0
 HORIZON: Final = 2 * T1 * (N1 + 1)
 END: Final = 400.0
-SOURCES: Final = ("A1", "A2")
-RECIPIENTS: Final = ("B1", "B2", "B3")
+SOURCES: Final = ("A1", "A2", "A3")
+RECIPIENTS: Final = ("B1", "B2", "B3", "B4")
+OWN: Final = ("A3", "B4")
+"""They speak the second frame."""
+FILTERS: Final = (Filter(), Filter("A1"), Filter("A3", "I"))
 UID: Final = 1000
 
 
+def as_sent(name: str, frame: Frame) -> Frame:
+    """As it comes from this agent: with a sum, or with none."""
+    return replace(frame, checksum=bytes(3)) if name in OWN else Frame.decode(frame.encode())
+
+
 def relay() -> Relay:
-    """B2 keeps its orders, B3 stops a stream behind a failure and takes few at a time; OFF may order nothing."""
+    """B2 keeps its orders, B3 stops a stream behind a failure and takes few at a time, and follows FLTS unasked."""
     agents = [Agent(name, address_of(name), "127.0.0.1") for name in ("A1", "B1")]
     agents += [Agent("A2", address_of("A2"), "127.0.0.1", id="stamp", notices=True)]
     agents += [Agent("B2", address_of("B2"), "127.0.0.1", absent="keep")]
-    agents += [Agent("B3", address_of("B3"), "127.0.0.1", window=2, on_failure="hold")]
+    agents += [Agent("B3", address_of("B3"), "127.0.0.1", window=2, on_failure="hold", follows=("FLTS",))]
+    agents += [Agent(name, address_of(name), "127.0.0.1") for name in OWN]
     subjects = (Subject("GRP", address_of("GRP"), ("B1", "B3")), Subject("FLTS", address_of("FLTS")))
-    orders = ("B1/*", "B2/*", "B3/*", "GRP/*", "FLTS/*")
+    orders = ("B1/*", "B2/*", "B3/*", "B4/*", "GRP/*", "FLTS/*")
     rules = (
         Rule(("agent:A1",), {"order": orders}, priority=2),
         Rule(("agent:A2",), {"order": orders}, ("B1/D",), priority=6, lifetime=LIFETIME),
+        Rule(("agent:A3",), {"order": orders}, priority=2, max_priority=5),
         Rule(("agent:B?",), {"follow": ("FLTS",)}),
     )
     return Relay(t1=T1, n1=N1, t2=T2, n2=N2, max_waiting=12, agents=tuple(agents), subjects=subjects,
@@ -79,7 +91,12 @@ class Told:
 
     frame: Frame
     to: str
+    kind: Kind | None = None
     tries: int = 0
+    turn: int = 0
+    """Of its timers the last one counts."""
+    noticed: int = 0
+    """The connection on which a notice came."""
     outcome: str = ""
     """delivered, failed, refused, unanswered; empty: not known yet."""
     corrected: bool = False
@@ -127,11 +144,13 @@ class World:
         self.faults: Counter[str] = Counter()
         self.loss = self.random.choice([0.0, 0.05, 0.3, 0.7])
         self.died, self.connections = 0, count(1)
+        self.acted = False
+        """An operator has: a receipt may be for an order that another has taken the place of."""
         self.wires: dict[str, int] = {}
         """Of each agent that is connected: its connection."""
         self.last: dict[str, float] = {}
         """When what was sent last arrives, by place."""
-        self.orders: dict[str, dict[bytes, Told]] = {name: {} for name in SOURCES}
+        self.orders: dict[str, dict[bytes, Told]] = {name: {} for name in (*SOURCES, *RECIPIENTS)}
         self.got: dict[str, list[Frame]] = {name: [] for name in RECIPIENTS}
         self.held = set[str]()
         """Agents and streams, as the rows say."""
@@ -148,6 +167,8 @@ class World:
             self.after(begins, lambda name=name: self.connect(name))  # type: ignore[misc]
         for _ in range(self.random.randint(5, 40)):
             self.after(self.random.uniform(0, 60), self.order)
+        for _ in range(self.random.randint(0, 8)):
+            self.after(self.random.uniform(0, 60), self.follow)
         for _ in range(self.random.randint(0, 6)):
             self.after(self.random.uniform(0, 80), self.cut)
         for _ in range(self.random.choice([0, 0, 1, 4])):
@@ -232,16 +253,21 @@ class World:
     def connect(self, name: str) -> None:
         if name not in self.wires:
             self.wires[name] = next(self.connections)
-            self.step(Connected(self.wires[name], name))
+            hello = Hello(address_of(name), T1, N1) if name in OWN else None
+            self.step(Connected(self.wires[name], name, hello))
+            for told in self.orders[name].values() if hello is not None else ():
+                if told.tries:
+                    self.try_again(name, told)
 
     def lose(self, name: str) -> int:
         number = self.wires.pop(name)
         self.after(self.random.choice([0.1, 1, 5, 15, 50]), lambda: self.connect(name))
         return number
 
-    def cut(self) -> None:
-        if self.wires:
-            name = self.random.choice(sorted(self.wires))
+    def cut(self, name: str = "", number: int = 0) -> None:
+        """`number`: of a connection; 0: whichever it has now."""
+        name = name or self.random.choice(sorted(self.wires) or [""])
+        if name in self.wires and number in (0, self.wires[name]):
             self.step(Gone(self.lose(name)))
 
     def carry_out(self, effect: Effect) -> None:
@@ -257,7 +283,11 @@ class World:
         if isinstance(effect, Forward) and not self.server.machine.is_wanted(effect):
             return
         frame = effect.frame if isinstance(effect, Say) else self._frame(effect)
-        self.carry(f"to {name}", lambda: self.arrive(name, effect.connection, frame))
+        if isinstance(effect, Forward) and name not in OWN and b"\n" in frame.data and frame.type == b"O":
+            self.step(Unsent(effect.order, name, "it has a line feed"))
+            return
+        kind = effect.kind if isinstance(effect, Say) else None
+        self.carry(f"to {name}", lambda: self.arrive(name, effect.connection, frame, kind))
 
     def _frame(self, effect: Forward) -> Frame:
         order = self.server.machine.state.numbers[effect.order]
@@ -291,54 +321,79 @@ class World:
         """Over a connection: lost, late, or twice; those of one place stay in their order."""
         if self.random.random() < self.loss:
             self.faults[f"lost {place}"] += 1
+            name = place.split()[1]
+            if name in OWN:  # its connection does not lose one frame alone
+                self.after(0, lambda number=self.wires[name]: self.cut(name, number))  # type: ignore[misc]
             return
         late = 0.01 if self.random.random() > self.loss / 4 else self.random.choice([3.0, 9.0])
         self.last[place] = max(self.now + late, self.last.get(place, 0.0))
         for _ in range(1 + (self.random.random() < self.loss / 8)):
             self.after(self.last[place] - self.now, what)
 
-    def send(self, name: str, frame: Frame) -> None:
+    def send(self, name: str, frame: Frame, kind: Kind | None = None) -> None:
         number = self.wires.get(name)
         if number is not None:
-            raw = frame.encode()
-            self.carry(f"from {name}", lambda: self._hear(name, number, Frame.decode(raw)))
+            came = as_sent(name, frame)
+            self.carry(f"from {name}", lambda: self._hear(name, number, came, kind))
 
-    def _hear(self, name: str, number: int, frame: Frame) -> None:
+    def _hear(self, name: str, number: int, frame: Frame, kind: Kind | None) -> None:
         if self.wires.get(name) == number:
-            self.step(Arrived(number, frame))
+            priority = self.random.choice((None, 0, 5)) if name in OWN else None
+            self.step(Arrived(number, frame, kind, priority))
 
     # ---- agents ----
 
     def order(self) -> None:
         source = self.random.choice(SOURCES)
-        to = self.random.choice((*RECIPIENTS, "GRP", "FLTS", "B1", "none"))
+        to = self.random.choice((*RECIPIENTS, "GRP", "FLTS", "FLTS", "B1", "none"))
         stamp = b"%022d" % (self.random.randint(1, 3) if source == "A1" and self.random.random() < 0.2 else
                             10 + len(self.orders[source]) * 2 + (source == "A2"))  # fmt: skip
         command = "D" if to == "B1" and self.random.random() < 0.2 else "I"
         number = len(self.orders[source])
         body = b"%d of %s%s" % (number, source.encode(), b"!" * number)  # no two of one stamp have the same sum
-        frame = Frame(source, to, stamp, "O", command, body)
-        told = self.orders[source][frame.encode()] = Told(frame, to)
+        if source in OWN and self.random.random() < 0.3:
+            body += b"\n"
+        self._begin(source, Told(Frame(source, to, stamp, "O", command, body), to))
+
+    def follow(self) -> None:
+        name, filter = self.random.choice(("B1", "B4")), self.random.choice(FILTERS)
+        is_end, stamp = self.random.random() < 0.4, b"%022d" % next(self.stamps)
+        if name in OWN:
+            kind, body = Kind.UNFOLLOW if is_end else Kind.FOLLOW, filter.encode()
+        else:
+            parts = "".join(f" :{what} {value}" for what, value in zip(("from", "command"), filter, strict=False)
+                            if value != "*")  # fmt: skip
+            kind, body = None, f"({'un' * is_end}subscribe{parts})".encode()
+        self._begin(name, Told(Frame(name, "FLTS", stamp, "O", "I", body), "", kind))
+
+    def _begin(self, source: str, told: Told) -> None:
+        key = b"%d" % len(self.orders[source]) if source in OWN else told.frame.encode()
+        told = self.orders[source].setdefault(key, told)
         self.try_again(source, told)
 
-    def try_again(self, source: str, told: Told) -> None:
-        if told.outcome:
+    def try_again(self, source: str, told: Told, turn: int | None = None) -> None:
+        """`turn`: of the timer that has run out; None: there is another reason."""
+        if told.outcome or turn not in (None, told.turn):
+            return
+        told.turn += 1
+        turn = told.turn
+        self.after(T1, lambda: self.try_again(source, told, turn))
+        if told.noticed and told.noticed == self.wires.get(source):
             return
         if told.tries > N1:
             told.outcome = "unanswered"
             return
         told.tries += 1
-        self.send(source, told.frame)
-        self.after(T1, lambda: self.try_again(source, told))
+        self.send(source, told.frame, told.kind)
 
-    def arrive(self, name: str, number: int, frame: Frame) -> None:
+    def arrive(self, name: str, number: int, frame: Frame, kind: Kind | None) -> None:
         if self.wires.get(name) != number:
             return
         if frame.type == b"A":
-            self._answered(name, frame)
+            self._answered(name, frame, kind)
             return
         self.got[name].append(frame)
-        receipt = Frame.decode(frame.encode()).receipt(b"%022d" % next(self.stamps))
+        receipt = (frame if name in OWN else as_sent("", frame)).receipt(b"%022d" % next(self.stamps))
         if name == "B1" and self.random.random() < 0.1:  # it answers with content instead
             body = receipt.data + b"answer to %s" % frame.data
             receipt = Frame(receipt.source, receipt.destination, receipt.stamp, "A", "I", body)
@@ -346,15 +401,17 @@ class World:
             receipt = Frame(name, receipt.destination, receipt.stamp, receipt.type, receipt.command, receipt.data)
         self.send(name, receipt)
 
-    def _answered(self, source: str, frame: Frame) -> None:
+    def _answered(self, source: str, frame: Frame, kind: Kind | None) -> None:
         if frame.body and frame.command == b"I":  # an answer with content comes as an order does
-            self.send(source, Frame.decode(frame.encode()).receipt(b"%022d" % next(self.stamps)))
-            return
-        if source not in self.orders:  # it is told of its answer
+            came = frame if source in OWN else as_sent("", frame)
+            self.send(source, came.receipt(b"%022d" % next(self.stamps)))
             return
         for told in self.orders[source].values():
-            raw = Frame.decode(told.frame.encode())
+            raw = as_sent(source, told.frame)
             if (raw.stamp, raw.checksum) == frame.answers:
+                if kind is Kind.NOTICE and source in OWN:
+                    told.noticed, told.tries = self.wires[source], 1
+                    return
                 cause = frame.body.decode()
                 outcome = "delivered" if not cause else "kept" if cause.startswith("kept") else "failed"
                 told.corrected |= told.outcome == "failed" and outcome == "delivered"
@@ -362,7 +419,8 @@ class World:
                     raise Broken(f"{source} was told that {told.frame.data!r} has come, and then that it has not")
                 told.outcome = cause if outcome == "failed" else outcome
                 return
-        raise Broken(f"{source} is told of an order that it never sent: {frame}")
+        if source in SOURCES:  # a recipient is told of its answer
+            raise Broken(f"{source} is told of an order that it never sent: {frame}")
 
     # ---- promises ----
 
@@ -373,6 +431,7 @@ class World:
         if state.open:
             raise Broken(f"orders {sorted(state.open)} have no end")
         self._judge_rows()
+        self._judge_followers()
         for source, orders in self.orders.items():
             for told in orders.values():
                 self._judge_told(source, told)
@@ -423,6 +482,25 @@ class World:
                     raise Broken(f"order {row.order} is none that failed as order {before.order}")
         return again
 
+    def _judge_followers(self) -> None:
+        """What comes to FLTS goes to whoever was subscribed by then; a subscription that was told is on record."""
+        wanted: dict[str, set[Filter]] = {}
+        for row in self.record:
+            filter = Filter.decode(row.body) if row.kind in (r.FOLLOWED, r.UNFOLLOWED) else Filter()
+            if row.kind == r.FOLLOWED:
+                wanted.setdefault(row.source, set()).add(filter)
+            elif row.kind == r.UNFOLLOWED:
+                wanted[row.source] = wanted.get(row.source, set()) - {filter} if filter != Filter() else set()
+            elif row.kind == r.STORED and row.destination == "FLTS" and row.uid < 0:
+                fit = {name for name, filters in wanted.items() for one in filters if one.source in ("*", row.source)}
+                if fit | {"B3"} != set(row.recipients):
+                    raise Broken(f"order {row.order} goes to {row.recipients}, and {sorted(fit)} are subscribed")
+        heads = {row.head for row in self.record if row.kind in (r.FOLLOWED, r.UNFOLLOWED)}
+        for name in RECIPIENTS:
+            for told in self.orders[name].values():
+                if told.outcome == "delivered" and r.head_of(as_sent(name, told.frame)) not in heads:
+                    raise Broken(f"{name} was told that it is subscribed, and it is not")
+
     def _judge_time(self, stored: Row, end: Row) -> None:
         """After a crash the times run anew."""
         took = (end.at - stored.at) / 1e9
@@ -434,6 +512,10 @@ class World:
         """What is known is answered, what was said wrongly is corrected, and what may leave does."""
         machine, state = self.server.machine, self.server.machine.state
         said = any(isinstance(one, Say) for one in effects)
+        for row in rows:
+            self.acted |= row.kind == r.ACT
+            if row.kind == r.DROPPED and not self.acted:
+                raise Broken(f"a frame of {row.source} is dropped: {row.cause}")
         if isinstance(event, Arrived) and event.frame.type == b"O":
             came = r.head_of(event.frame)
             known = [
@@ -443,6 +525,9 @@ class World:
             ]
             if known and not known[0].is_open and not said:
                 raise Broken(f"an order that has ended came again, and its source hears nothing: {event.frame}")
+            is_kept = known and known[0].source == "A3" and known[0].destination == "B2" and "B2" not in self.wires
+            if is_kept and not said:
+                raise Broken(f"A3 hears nothing of an order that is kept: {event.frame}")
         for row in rows:
             names = {row.recipient, f"{row.source}:{row.destination}"}
             is_asked = isinstance(event, Act) and event.verb == "release"
@@ -467,14 +552,14 @@ class World:
     def _is_again(self, frame: Frame) -> bool:
         """An operator has had it sent once more: whatever was said of it before is over."""
         heads = {row.head for row in self.record if row.kind == r.STORED and row.cause}
-        return r.head_of(Frame.decode(frame.encode())) in heads
+        return r.head_of(as_sent(frame.source.decode().strip(), frame)) in heads
 
     def _came(self, told: Told, name: str) -> bool:
         return any((one.source, one.stamp, one.data) == (told.frame.source, told.frame.stamp, told.frame.data)
                    for one in self.got[name])  # fmt: skip
 
     def _judge_told(self, source: str, told: Told) -> None:
-        whom = {"GRP": ("B1", "B3"), "FLTS": (), "none": ()}.get(told.to, (told.to,))
+        whom = {"GRP": ("B1", "B3"), "FLTS": (), "none": (), "": ()}.get(told.to, (told.to,))
         came = [name for name in whom if self._came(told, name)]
         if told.outcome == "delivered" and len(came) < len(whom):
             raise Broken(f"{source} was told that {told.frame.data!r} has come to {whom}; it came to {came}")
