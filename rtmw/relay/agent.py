@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 from weakref import WeakSet, WeakValueDictionary
 
 import rtmw
@@ -31,7 +31,6 @@ from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, ForkedError, MessageTooLarge, RtmwError, TypeMismatch
 from rtmw.net.link.places import Listening
-from rtmw.net.security.identity import Identity
 from rtmw.qos import check_seconds
 from rtmw.relay.frame import ADDRESS, ANSWERED, STAMP, SUM, Frame, FrameError, Stamps, address_of, readable
 from rtmw.relay.line import Heard, Line, Way, words_of
@@ -40,6 +39,9 @@ from rtmw.relay.rows import frame_of, head_of
 from rtmw.relay.state import KNOWN_LEAST, digest_of
 from rtmw.types import int32, int64
 from rtmw.waiting import Signal
+
+if TYPE_CHECKING:
+    from rtmw.net.security.identity import Identity
 
 __all__ = ["Agent", "Dispatch", "DispatchState", "Order"]
 
@@ -209,6 +211,12 @@ def _address(given: Any, what: str) -> bytes:
     return given if isinstance(given, bytes) else address_of(given)
 
 
+def _identity(keys: Path) -> Identity:
+    from rtmw.net.security.identity import Identity  # a program without TLS needs no package for it
+
+    return Identity.load(keys)
+
+
 def _place(server: str) -> str:
     """Where the relay listens. A path of a Unix socket begins at the folder of this process. Raises ValueError."""
     if not isinstance(server, str):
@@ -271,7 +279,7 @@ class Agent(Closing):
         if type(n1) is not int or n1 < 0:
             raise ValueError(f"n1={n1!r} is not possible; it is a number from 0 on")
         place, self._t1, self._n1 = None if server is None else _place(server), t1, n1
-        identity = None if keys is None else Identity.load(Path(keys))
+        identity = None if keys is None else _identity(Path(keys))
         self._process, self._lock, self._closed = os.getpid(), threading.Lock(), False
         self._failure: Exception | None = None
         self._stamps, self._counts = Stamps(), Counter[str]()

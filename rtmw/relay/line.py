@@ -12,17 +12,19 @@ import os
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rtmw.addresses import is_loopback
 from rtmw.errors import RtmwError
 from rtmw.net.link.places import Listening
-from rtmw.net.security.identity import Identity
 from rtmw.net.session.backoff import LONGEST, Backoff
 from rtmw.net.session.sockets import reach, tune
 from rtmw.relay.frame import FrameError, readable
 from rtmw.relay.own import LONGEST_DATA, MAGIC, SIZE_OF_WELCOME, Hello, OwnSplitter, Packet, Welcome
 from rtmw.relay.own import encode as encoded
+
+if TYPE_CHECKING:
+    from rtmw.net.security.identity import Identity
 
 __all__ = ["Heard", "Line", "Way", "words_of"]
 

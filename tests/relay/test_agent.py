@@ -533,6 +533,28 @@ def test_a_child_of_fork_is_told_that_the_agent_is_not_its_own(patient: Relay, a
     assert sent.wait(PATIENCE) is DispatchState.DELIVERED
 
 
+WITHOUT_CERTIFICATES = """\
+import sys
+
+sys.modules["cryptography"] = None  # as Python has what cannot be imported
+import rtmw
+
+with rtmw.Agent("AODB", server=sys.argv[1]) as agent:
+    print(agent.send("KEEP", b"x", lifetime=0.2).wait(60).name)
+try:
+    rtmw.Agent("AODB", server=sys.argv[1], keys=".")
+except rtmw.NotInstalled as error:
+    print(error)
+"""
+
+
+def test_without_keys_an_agent_needs_no_package_of_certificates(relay: Relay) -> None:
+    command = [sys.executable, "-c", WITHOUT_CERTIFICATES, f"127.0.0.1:{relay.port}"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert ran.stdout.startswith("EXPIRED\n")
+    assert "pip install 'rtmw[link]'" in ran.stdout
+
+
 def test_the_program_of_the_page_runs(relay: Relay) -> None:
     page = Path(__file__).parents[2] / "docs" / "relay.md"
     (text,) = (text for text in programs(page) if "rtmw.Agent" in text)

@@ -170,6 +170,16 @@ def der(certificate: Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.DER)
 
 
+def from_der(der: bytes | None) -> Certificate:
+    """What a peer has shown in a handshake. Raises NotTrusted."""
+    if der is None:
+        raise NotTrusted("no certificate", "the peer has shown no certificate")
+    try:
+        return x509.load_der_x509_certificate(der)
+    except ValueError as error:
+        raise NotTrusted("no certificate", f"what the peer has shown is no certificate: {error}") from None
+
+
 def make_authority(site: str, key: Key, now: float | None = None, days: float = AUTHORITY_DAYS) -> Certificate:
     """Signed by itself; for names of this site only."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"rtmw authority of {site}")])

@@ -7,14 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cryptography import x509
-
 from rtmw.clock import CLOCK
 from rtmw.net.security.certificates import (
     Certificate,
     Facts,
     der,
     facts,
+    from_der,
     invalid_now,
     is_authority,
     issuer_of,
@@ -127,12 +126,7 @@ class Identity:
 
         Raises NotTrusted. It does not trust the handshake alone: signature, validity and revocation are looked at.
         """
-        if der is None:
-            raise NotTrusted("no certificate", "the peer has shown no certificate")
-        try:
-            certificate = x509.load_der_x509_certificate(der)
-        except ValueError as error:
-            raise NotTrusted("no certificate", f"what the peer has shown is no certificate: {error}") from None
+        certificate = from_der(der)
         found = facts(certificate)
         issuer = issuer_of(certificate, self.authorities)
         if issuer is None or is_authority(certificate):
