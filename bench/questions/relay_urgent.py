@@ -1,6 +1,6 @@
 """How long does an urgent order take to be delivered while others flood its recipient?
 
-From the moment when it is sent until its source has the receipt, one order each 10 ms: alone; beside eight agents that
+From the moment when it is sent until its source has the receipt, one order each 25 ms: alone; beside eight agents that
 send to the same recipient as fast as their connections take it, under rules that give the urgent ones a priority and
 each of the others `max_orders`; and beside the same agents without such rules. The recipient confirms four orders at a
 time. An order that has no receipt in the end counts with the time until then.
@@ -38,13 +38,13 @@ max_orders = 50
 """
 NO_CONTROL = '[[allow]]\npeer = "agent:*"\norder = ["*/*"]\n'
 BATCH = 64
-APART_S = 0.01
+APART_S = 0.025
 END = "end"
 
 
 def cases(quick: bool) -> Sequence[Case]:
     """`warm`: the burst that `max_orders` allows is over, then. `rest`: so long the last orders may take."""
-    seconds = {"warm": 1.5, "seconds": 2.0 if quick else 4.0, "rest": 1.0}
+    seconds = {"warm": 1.5, "seconds": 4.0 if quick else 8.0, "rest": 1.0}
     return [
         Case(IDLE, (RTMW,), seconds | {"rules": CONTROL, "flood": False}),
         Case(CONTROLLED, (RTMW,), seconds | {"rules": CONTROL, "flood": True}),
