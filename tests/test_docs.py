@@ -28,6 +28,13 @@ def test_the_guarantees_name_their_tests() -> None:
     assert [row for row in rows if not NAMED.search(row)] == []
 
 
+def test_each_sentence_of_the_paper_of_the_relay_has_its_test() -> None:
+    _, _, part = (ROOT / "docs" / "relay.md").read_text().partition("## The paper, sentence by sentence")
+    rows = [line for line in part.splitlines() if line.startswith("| R")]
+    assert {row.split()[1] for row in rows} == {f"R{number}" for number in range(1, 13)}
+    assert [row for row in rows if not NAMED.search(row)] == []
+
+
 @pytest.mark.parametrize(("file", "test"), named_tests())
 def test_a_test_that_a_document_names_exists(file: str, test: str) -> None:
     assert re.search(rf"^(async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE)
