@@ -51,8 +51,8 @@ WINDOW: Final = 1024
 """Orders to one destination that the relay has not answered; later ones wait here, so their T1 does not run yet."""
 AHEAD: Final = 1024
 """With a folder: orders that have come and were not taken. Beyond them nothing is confirmed, so senders notice."""
-TRIM_AFTER, ALERTS = 4096, 1024
-"""Rows; alerts that are kept."""
+TRIM_AFTER, SEGMENT, ALERTS = 4096, "8M", 1024
+"""Rows; of the log, whose segments go whole; alerts that are kept."""
 CLOSE_S: Final = 5.0
 _FAILED: Final = re.compile(r"(?:^|: )(UNCONFIRMED|UNDELIVERED|EXPIRED), ")
 Key = tuple[bytes, bytes, bytes]
@@ -304,7 +304,7 @@ class Agent(Closing):
         """With a folder: those that have come and are not over, by position."""
         self._log: rtmw.Log[Entry] | None = None
         self._appended, self._newest = 0, 0
-        """Rows since the last trim; the position of the last ORDER, which has the last stamp."""
+        """Rows since the last trim; the position of the last ORDER that has entered."""
         self._behind: asyncio.Queue[tuple[rtmw.Appended, Callable[[], None]]] = asyncio.Queue()
         """Calls that wait until a row is on the disk."""
         self._stopping = asyncio.Event()
@@ -364,7 +364,7 @@ class Agent(Closing):
             if row is None:
                 self._enqueue(partial(self._enter, dispatch))
             else:
-                dispatch._position = self._newest = row.position
+                dispatch._position = row.position
                 self._enqueue(partial(self._behind.put_nowait, (row, partial(self._enter, dispatch))))
         if row is not None:
             row.resolve()
@@ -406,6 +406,7 @@ class Agent(Closing):
             else:
                 yield order
                 self._call(self._over, order)
+        self._check_failure()
 
     async def __aiter__(self) -> AsyncGenerator[Order]:
         """As iteration, for a task."""
@@ -416,6 +417,11 @@ class Agent(Closing):
             else:
                 yield order
                 self._call(self._over, order)
+        self._check_failure()
+
+    def _check_failure(self) -> None:
+        if self._failure is not None:
+            raise ClosedError(f"{self!r} takes no more orders: {self._why_over()}") from self._failure
 
     def _has_come(self) -> bool:
         return bool(self._came) or self._is_over
@@ -532,17 +538,17 @@ class Agent(Closing):
         try:
             self._row(kind, frame, at=at)
             if self._appended >= TRIM_AFTER and self._log is not None:
-                needed = [next(iter(found), -1) for found in (self._known.values(), self._unhandled)]
-                needed += [one._position for one in self._open.values()][:1]
+                open = (one._position for one in self._open.values())
+                needed = [next(iter(found), self._newest) for found in (self._known.values(), self._unhandled, open)]
                 self._appended = 0
-                self._log.trim(min([self._newest, *(place for place in needed if place >= 0)]))
+                self._log.trim(max(0, min(self._newest, *needed)))
         except RtmwError as error:
             self._count(f"not logged: {error}")
 
     def _recover(self, folder: Path) -> None:
         """Before the thread begins. Raises LogError and its kind, and OSError."""
         folder.mkdir(parents=True, exist_ok=True)
-        self._log = rtmw.Log(folder, Entry, sync=False)
+        self._log = rtmw.Log(folder, Entry, sync=False, segment=SEGMENT)
         try:
             self._log.trim(0)  # takes the lock, and cuts what a killed program has left
             for record in self._log.read():
@@ -567,7 +573,7 @@ class Agent(Closing):
             dispatch = Dispatch(self, Packet(kind, frame, None if priority < 0 else priority, entry.lifetime))
             dispatch._expires -= (CLOCK.wall_ns() - entry.at) / 1e9
             dispatch._position, dispatch._is_recovered = position, True
-            self._open[frame.stamp], self._newest = dispatch, position
+            self._open[frame.stamp], self._newest = dispatch, position  # the newest has the last stamp, and stays
         elif entry.kind == "END":
             self._open.pop(frame.stamp, None)
         elif entry.kind == "CAME":
@@ -603,6 +609,7 @@ class Agent(Closing):
     def _enter(self, dispatch: Dispatch) -> None:
         frame = dispatch._packet.frame
         self._open[frame.stamp] = dispatch
+        self._newest = max(self._newest, dispatch._position)
         self._lane(dispatch).waiting.append(dispatch)
         if dispatch._expires < math.inf:
             self._loop.call_later(dispatch._expires - CLOCK.monotonic(), self._expire, frame.stamp)
@@ -647,9 +654,9 @@ class Agent(Closing):
             self._finish(dispatch, DispatchState.UNANSWERED, words)
 
     def _expire(self, stamp: bytes) -> None:
-        """Of one that was sent, the relay says what becomes of it."""
+        """Of one that was sent, also by an earlier process, the relay says what becomes of it."""
         dispatch = self._open.get(stamp)
-        if dispatch is not None and not dispatch._tries:
+        if dispatch is not None and not dispatch._tries and not dispatch._is_recovered:
             self._finish(dispatch, DispatchState.EXPIRED, "its lifetime was over before there was a relay")
 
     def _finish(self, dispatch: Dispatch, state: DispatchState, cause: str = "") -> None:
@@ -675,17 +682,17 @@ class Agent(Closing):
     # ---- what the relay says ----
 
     def _heard(self, packet: Packet) -> None:
-        kind, frame, words = packet.kind, packet.frame, words_of(packet)
+        kind, frame = packet.kind, packet.frame
         if kind in (Kind.ORDER, Kind.ANSWER):
             self._take_in(replace(frame, type=b"A" if kind is Kind.ANSWER else b"O"))
         elif kind is Kind.RECEIPT:
             self._correct(frame, DispatchState.DELIVERED, "")
         elif kind is Kind.ALERT:
-            self._correct(frame, _state_in(words), words)
+            self._correct(frame, _state_in(words_of(packet)), words_of(packet))
         elif kind is Kind.NOTICE:
             dispatch = self._open.get(frame.answers[0])
             if dispatch is not None and dispatch.state is DispatchState.WAITING:
-                dispatch._become(DispatchState.STORED, words)
+                dispatch._become(DispatchState.STORED, words_of(packet))
                 self._land(dispatch)
         elif kind is Kind.PING:
             self._line.say(packet._replace(kind=Kind.PONG))

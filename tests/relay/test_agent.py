@@ -20,14 +20,17 @@ import pytest
 
 import rtmw
 from rtmw import DispatchState
+from rtmw.relay.agent import Entry
 from rtmw.relay.frame import Frame, Stamps
 from rtmw.relay.own import SIZE_OF_HELLO, Hello, Kind, OwnSplitter, Packet, Welcome, encode
 from tests.net.hosts import wait_until
 from tests.page import programs
 from tests.relay.servers import PATIENCE, SETTINGS, Peer, Relay
+from tests.whole import IS_WHOLE
 
 AT_ONE_SOCKET = SETTINGS.replace('from = "127.0.0.1"', f"uid = {os.getuid()}")
 """So the place of the relay is the same over restarts."""
+KILLS = 12 if IS_WHOLE else 2
 PATIENT = AT_ONE_SOCKET.replace('t1 = "2s"', 't1 = "120s"').replace('t2 = "200ms"', 't2 = "20s"')
 
 
@@ -208,7 +211,7 @@ def test_a_thousand_orders_are_in_flight_and_come_once_and_in_their_order(patien
     assert time.monotonic() - began < PATIENCE, "no send waits"
 
     async def all_of_them() -> set[DispatchState]:
-        return set(await asyncio.gather(*(one._ended() for one in sent)))
+        return set(await asyncio.gather(*sent))
 
     with ThreadPoolExecutor(2) as pool:
         taken = [pool.submit(take, one, 500) for one in takers]
@@ -312,7 +315,8 @@ import sys
 import rtmw
 
 with rtmw.Agent("AODB", server=sys.argv[1], folder=sys.argv[2]) as agent:
-    for number in range(int(sys.argv[3])):
+    first = int(sys.argv[4])
+    for number in range(first, first + int(sys.argv[3])):
         agent.send("GATE", str(number).encode())
         print(number, flush=True)
     sys.stdin.read()
@@ -329,18 +333,38 @@ with rtmw.Agent("GATE", server=sys.argv[1], folder=sys.argv[2]) as agent:
 """
 
 
-def program(text: str, *arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", text, *map(str, arguments)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+class Program:
+    """A process that ends with its test; its lines as they come."""
+
+    def __init__(self, text: str, *arguments: object) -> None:
+        command = [sys.executable, "-c", text, *map(str, arguments)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self._lines = self._process.stdout
+
+    def lines(self, count: int) -> list[str]:
+        return [line.strip() for line in itertools.islice(self._lines, count)]
+
+    def kill(self) -> list[str]:
+        """The lines that are left."""
+        self._process.kill()
+        found = self._lines.read().splitlines()
+        self._process.communicate()
+        return found
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
 def test_orders_of_an_agent_that_was_killed_are_sent_by_the_next_one_once(mortal: Relay, agent: Make) -> None:
     place, folder = f"unix:{mortal.folder}/relay.sock", mortal.folder / "AODB"
-    killed = program(SENDING, place, folder, 30)  # before there is a relay
-    assert killed.stdout is not None
-    assert [int(line) for line in itertools.islice(killed.stdout, 20)] == list(range(20))
-    killed.kill()
-    told = 20 + len(killed.communicate()[0].splitlines())
+    with Program(SENDING, place, folder, 30, 0) as killed:  # before there is a relay
+        assert killed.lines(20) == [str(number) for number in range(20)]
+        told = 20 + len(killed.kill())
     mortal.start()
     gate = agent(mortal, "GATE")
     with rtmw.Agent("AODB", server=place, folder=folder) as source:
@@ -359,13 +383,10 @@ def test_orders_of_an_agent_that_was_killed_are_sent_by_the_next_one_once(mortal
 def test_orders_that_an_agent_has_not_handled_come_again_behind_a_kill_and_say_so(patient: Relay, agent: Make) -> None:
     place, folder = f"unix:{patient.folder}/relay.sock", patient.folder / "GATE"
     source = agent(patient, "AODB")
-    killed = program(TAKING, place, folder, 2)
-    sent = [source.send("GATE", b"%d" % number) for number in range(5)]
-    assert killed.stdout is not None
-    assert [line.split() for line in itertools.islice(killed.stdout, 3)] == [["0", "0"], ["1", "0"], ["2", "0"]]
-    assert [one.wait(PATIENCE) for one in sent] == [DispatchState.DELIVERED] * 5, "they are in the log of the agent"
-    killed.kill()
-    killed.communicate()
+    with Program(TAKING, place, folder, 2) as killed:
+        sent = [source.send("GATE", b"%d" % number) for number in range(5)]
+        assert killed.lines(3) == ["0 0", "1 0", "2 0"]
+        assert [one.wait(PATIENCE) for one in sent] == [DispatchState.DELIVERED] * 5, "they are in the log of the agent"
     with rtmw.Agent("GATE", server=place, folder=folder) as gate:
         orders = take(gate, 3)
         assert [order.body for order in orders] == [b"2", b"3", b"4"]
@@ -389,6 +410,54 @@ def test_what_becomes_of_an_order_of_an_earlier_process_is_an_alert(relay: Relay
     with rtmw.Agent("AODB", server=place, folder=folder) as source:
         assert source.send("GATE", b"x", command="D").wait(PATIENCE) is DispatchState.REFUSED
         assert source.stats()["frames"] == 1, "what has ended is not sent again"
+
+
+def test_an_order_of_an_earlier_process_whose_lifetime_is_over_is_asked_for(relay: Relay, tmp_path: Path) -> None:
+    """That process may have sent it, so nobody but the relay knows what became of it."""
+    with rtmw.Agent("AODB", server="127.0.0.1:1", folder=tmp_path / "AODB") as source:
+        lost = source.send("KEEP", b"x", lifetime=0.3)
+    with rtmw.Agent("AODB", server=f"unix:{relay.folder}/relay.sock", folder=tmp_path / "AODB") as source:
+        wait_until(lambda: "alerts" in source.stats(), "the relay says so")
+        assert source.alerts() == [f"{lost.id}: KEEP: EXPIRED, its lifetime is over"]
+
+
+def test_what_a_program_does_not_take_is_not_confirmed_without_end(
+    patient: Relay, agent: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rtmw.relay.agent.AHEAD", 2)
+    source, gate = agent(patient, "AODB"), agent(patient, "GATE", folder=tmp_path / "GATE")
+    sent = [source.send("GATE", b"%d" % number) for number in range(5)]
+    wait_until(lambda: len(gate._held) == 1, "the third one has come")
+    assert [one.state.name for one in sent] == ["DELIVERED"] * 2 + ["WAITING"] * 3
+    assert [order.body for order in take(gate, 5)] == [b"%d" % number for number in range(5)]
+    assert [one.wait(PATIENCE).name for one in sent] == ["DELIVERED"] * 5
+
+
+def test_what_nobody_needs_goes_from_the_log_and_what_is_open_stays(
+    patient: Relay, agent: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rtmw.relay.agent.TRIM_AFTER", 8)
+    monkeypatch.setattr("rtmw.relay.agent.SEGMENT", "64K")
+    gate, folder = agent(patient, "GATE"), tmp_path / "AODB"
+
+    def deliver(source: rtmw.Agent, count: int) -> None:
+        sent = [source.send("GATE", bytes(8192)) for _ in range(count)]
+        take(gate, count)
+        assert {one.wait(PATIENCE) for one in sent} == {DispatchState.DELIVERED}
+
+    place = f"unix:{patient.folder}/relay.sock"
+    with rtmw.Agent("AODB", server=place, folder=folder) as source:
+        deliver(source, 20)
+        kept = source.send("KEEP", b"kept")
+        deliver(source, 20)
+    with rtmw.Log(folder, Entry) as log:
+        rows = [(record.position, record.value) for record in log.read()]
+    assert rows[0][0] > 0
+    assert sum(row.kind == "ORDER" for _, row in rows) < 30
+    with rtmw.Agent("AODB", server=place, folder=folder) as source:
+        assert [dispatch.id for dispatch in source._open.values()] == [kept.id]
+        (order,) = take(agent(patient, "KEEP"), 1)
+        assert order.id == kept.id
 
 
 def test_a_folder_is_of_one_agent_and_of_one_process(tmp_path: Path) -> None:
@@ -562,3 +631,32 @@ def test_the_program_of_the_page_runs(relay: Relay) -> None:
         [sys.executable, "-c", text], cwd=relay.folder, capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert ran.stdout == "AODB b'CA981 to gate 12' DispatchState.DELIVERED b'done'\n"
+
+
+def test_kills_of_both_agents_lose_nothing_and_double_nothing_unsaid(mortal: Relay) -> None:
+    """Whatever was sent is handled; what is handled twice says the second time that it comes again."""
+    mortal.start()
+    place, ours, theirs = f"unix:{mortal.folder}/relay.sock", mortal.folder / "AODB", mortal.folder / "GATE"
+    sent, handled = list[str](), list[str]()
+    for kill in range(KILLS):
+        with (
+            Program(TAKING, place, theirs, "none") as taking,
+            Program(SENDING, place, ours, 100, 1000 * kill) as sending,
+        ):
+            sent += sending.lines(5 + 7 * kill)
+            handled += taking.lines(3 + 2 * kill)
+            sent += sending.kill()
+            handled += taking.kill()
+    with (
+        rtmw.Agent("AODB", server=place, folder=ours) as source,
+        rtmw.Agent("GATE", server=place, folder=theirs) as gate,
+    ):
+        last = source.send("GATE", b"last")
+        for order in gate:
+            handled.append(f"{order.body.decode()} {int(order.redelivered)}")
+            if order.body == b"last":
+                break
+        assert last.wait(PATIENCE) is DispatchState.DELIVERED
+    new = [line for line in handled if line.endswith(" 0")]
+    assert len(new) == len(set(new))
+    assert set(sent) <= {line.split()[0] for line in handled}
