@@ -51,6 +51,8 @@ WINDOW: Final = 1024
 """Orders to one destination that the relay has not answered; later ones wait here, so their T1 does not run yet."""
 AHEAD: Final = 1024
 """With a folder: orders that have come and were not taken. Beyond them nothing is confirmed, so senders notice."""
+KNOWN_BYTES: Final = 256 << 20
+"""With a folder: of its log, after which ids that have come are no longer known, but for the last AHEAD."""
 TRIM_AFTER, SEGMENT, ALERTS = 4096, "8M", 1024
 """Rows; of the log, whose segments go whole; alerts that are kept."""
 CLOSE_S: Final = 5.0
@@ -723,9 +725,10 @@ class Agent(Closing):
     # ---- orders for this agent ----
 
     def _know(self, order: Order, position: int) -> None:
-        self._known[order._key] = position
-        if len(self._known) > KNOWN_LEAST:
-            self._known.popitem(last=False)
+        known = self._known
+        known[order._key] = position
+        while len(known) > KNOWN_LEAST or (len(known) > AHEAD and position - next(iter(known.values())) > KNOWN_BYTES):
+            known.popitem(last=False)
 
     def _take_in(self, frame: Frame) -> None:
         """One that comes again was not confirmed, or its receipt was lost."""
@@ -752,7 +755,8 @@ class Agent(Closing):
             del self._known[order._key], self._unconfirmed[order._key]  # it comes again
             return
         assert row is not None, "this agent has a folder"
-        self._known[order._key] = order._position = row.position
+        order._position = row.position
+        self._know(order, row.position)
         self._unhandled[row.position] = order
         self._behind.put_nowait((row, partial(self._kept, order)))
 

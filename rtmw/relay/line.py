@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -18,6 +17,7 @@ from rtmw.addresses import is_loopback
 from rtmw.errors import RtmwError
 from rtmw.net.link.places import Listening
 from rtmw.net.session.backoff import LONGEST, Backoff
+from rtmw.net.session.errors import in_words
 from rtmw.net.session.sockets import reach, tune
 from rtmw.relay.frame import FrameError, readable
 from rtmw.relay.own import LONGEST_DATA, MAGIC, SIZE_OF_WELCOME, Hello, OwnSplitter, Packet, Welcome
@@ -137,7 +137,7 @@ class Line:
         try:
             async with asyncio.timeout(GREETING_S):
                 sock = await reach(to) if isinstance(to, str) else to
-                reader, writer, splitter = await self._greet(sock)
+                reader, writer, splitter = await self._greet(sock, is_dialler=isinstance(to, str))
             try:
                 while data := await reader.read(UNSENT):
                     for packet in splitter.feed(data):
@@ -145,24 +145,24 @@ class Line:
             finally:
                 self._part(writer)
         except (OSError, EOFError, RtmwError) as error:  # also of TLS, and TimeoutError
-            number = error.errno if isinstance(error, OSError) else None
-            words = os.strerror(number) if number else str(error) or "no answer"
+            words = "it has closed the connection" if isinstance(error, EOFError) else in_words(error, "")[1]
         self._heard.counted(f"connection ended: {words}")
         if self._said != (said := words):
             log.warning("agent %s has no relay now: %s", readable(self._hello.address), said)
             self._said = said
 
-    async def _greet(self, sock: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, OwnSplitter]:
+    async def _greet(
+        self, sock: socket.socket, *, is_dialler: bool
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, OwnSplitter]:
         """Up to the welcome. Raises OSError, EOFError, FrameError, KeysError."""
-        is_unix, writer = sock.family == socket.AF_UNIX, None
+        writer = None
         try:
             tune(sock, LEASE_S)
+            is_unix = sock.family == socket.AF_UNIX
             is_here = is_unix or is_loopback(sock.getpeername()[0])
-            # TLS begins here, also where the relay has connected to this agent
-            context = None if self._way.identity is None or is_unix else self._way.identity.client_context()
-            name = "" if context else None
-            reader, writer = await asyncio.open_connection(sock=sock, ssl=context, server_hostname=name)
-            writer.write(self._hello._replace(crc=not is_here and context is None).encode())
+            reader, writer = await _streams(sock, None if is_unix else self._way.identity, is_dialler)
+            is_plain = writer.get_extra_info("ssl_object") is None
+            writer.write(self._hello._replace(crc=is_plain and not is_here).encode())
             opening = await reader.readexactly(len(MAGIC))
             if opening != MAGIC:
                 refused = OwnSplitter().feed(opening + await reader.read(UNSENT))
@@ -191,6 +191,22 @@ class Line:
             self._lost.set()
         writer.close()
         asyncio.get_running_loop().call_later(LINGER_S, writer.transport.abort)
+
+
+async def _streams(
+    sock: socket.socket, identity: Identity | None, is_dialler: bool
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """With TLS, if there is an identity: whoever has connected begins it."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    if is_dialler:
+        context, name = (identity.client_context(), "") if identity else (None, None)
+        transport, _ = await loop.create_connection(lambda: protocol, sock=sock, ssl=context, server_hostname=name)
+    else:
+        context = identity.server_context() if identity else None
+        transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock, ssl=context)
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
 def words_of(packet: Packet) -> str:

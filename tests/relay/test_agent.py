@@ -24,6 +24,7 @@ from rtmw.relay.agent import Entry
 from rtmw.relay.frame import Frame, Stamps
 from rtmw.relay.own import SIZE_OF_HELLO, Hello, Kind, OwnSplitter, Packet, Welcome, encode
 from tests.net.hosts import wait_until
+from tests.net.security.site import Site
 from tests.page import programs
 from tests.relay.servers import PATIENCE, SETTINGS, Peer, Relay
 from tests.whole import IS_WHOLE
@@ -69,6 +70,11 @@ def mortal(tmp_path: Path) -> Iterator[Relay]:
     made = Relay(tmp_path, PATIENT)
     yield made
     made.kill()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
 
 
 Make = Callable[..., rtmw.Agent]
@@ -392,6 +398,7 @@ def test_orders_that_an_agent_has_not_handled_come_again_behind_a_kill_and_say_s
         assert [order.body for order in orders] == [b"2", b"3", b"4"]
         assert [order.redelivered for order in orders] == [True] * 3
         orders[-1].answer(b"done")
+        assert take(source, 1)[0].body == b"done"
     with rtmw.Agent("GATE", server=place, folder=folder) as gate:
         sent = [source.send("GATE", b"new")]
         assert [(order.body, order.redelivered) for order in take(gate, 1)] == [(b"new", False)]
@@ -479,8 +486,7 @@ def test_stamps_increase_though_the_clock_of_an_earlier_process_was_ahead() -> N
 
 
 def test_a_relay_connects_to_an_agent_that_listens(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    port = free_port()
     dialled = AT_ONE_SOCKET.replace(f'name = "GATE"\nuid = {os.getuid()}', f'name = "GATE"\ndial = "127.0.0.1:{port}"')
     relay = Relay(tmp_path, dialled.replace('t2 = "200ms"', 't2 = "5s"'))
     relay.start()
@@ -492,6 +498,83 @@ def test_a_relay_connects_to_an_agent_that_listens(tmp_path: Path) -> None:
             sent = source.send("GATE", b"a\nb")
             assert take(gate, 1)[0].body == b"a\nb"
             assert sent.wait(PATIENCE) is DispatchState.DELIVERED
+    finally:
+        relay.kill()
+
+
+def test_agents_with_certificates_connect_or_are_dialled_and_others_are_not_heard(tmp_path: Path) -> None:
+    site, port = Site(tmp_path / "site"), free_port()
+    (tmp_path / "relay").mkdir()
+    relay = Relay(
+        tmp_path / "relay",
+        f"""\
+[relay]
+keys = "{site.keys("rtmw://plant/hub")}"
+listen = ["127.0.0.1:0"]
+
+[[agent]]
+name = "AODB"
+peer = "rtmw://plant/aodb"
+
+[[agent]]
+name = "GATE"
+peer = "rtmw://plant/gate"
+dial = "127.0.0.1:{port}"
+
+[[allow]]
+peer = "agent:AODB"
+order = ["GATE/I"]
+""",
+    )
+    relay.start()
+    place = f"127.0.0.1:{relay.port}"
+    try:
+        with (
+            rtmw.Agent("GATE", listen=f"127.0.0.1:{port}", keys=site.keys("rtmw://plant/gate")) as gate,
+            rtmw.Agent("AODB", server=place, keys=site.keys("rtmw://plant/aodb")) as source,
+            rtmw.Agent("AODB", server=place) as stranger,
+            rtmw.Agent("AODB", server=place, keys=site.keys("rtmw://plant/other")) as other,
+        ):
+            sent = source.send("GATE", b"a\nb")
+            assert take(gate, 1)[0].body == b"a\nb"
+            assert sent.wait(PATIENCE) is DispatchState.DELIVERED
+            for one in (stranger, other):
+                wait_until(lambda one=one: any("ended" in what for what in one.stats()), "it is turned away")
+                assert "connected" not in one.stats()
+    finally:
+        relay.kill()
+
+
+def test_an_agent_follows_a_subject_until_it_says_otherwise_and_a_denial_is_an_alert(tmp_path: Path) -> None:
+    subject = """
+[[subject]]
+address = "FLTS"
+
+[[allow]]
+peer = "agent:AODB"
+order = ["FLTS/*"]
+
+[[allow]]
+peer = "agent:GATE"
+follow = ["FLTS"]
+"""
+    relay = Relay(tmp_path, PATIENT + subject)
+    relay.start()
+    try:
+        place = f"unix:{tmp_path}/relay.sock"
+        with rtmw.Agent("AODB", server=place) as source, rtmw.Agent("KEEP", server=place) as denied:
+            denied.subscribe("FLTS")
+            wait_until(lambda: "alerts" in denied.stats(), "it is told")
+            assert denied.alerts()[0].endswith(" to FLTS: no rule allows this peer to follow it")
+            with rtmw.Agent("GATE", server=place) as gate:
+                gate.subscribe("FLTS", command="U")
+                wait_until(lambda: any(row.kind == "FOLLOWED" for row in relay.rows()), "it follows")
+                for command, body in (("I", b"not this"), ("U", b"this")):
+                    assert source.send("FLTS", body, command=command).wait(PATIENCE) is DispatchState.DELIVERED
+                (order,) = take(gate, 1)
+                assert (order.sender, order.to, order.body) == ("AODB", "FLTS", b"this")
+                gate.unsubscribe("FLTS", command="U")
+                wait_until(lambda: any(row.kind == "UNFOLLOWED" for row in relay.rows()), "it follows no more")
     finally:
         relay.kill()
 
