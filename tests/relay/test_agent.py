@@ -562,7 +562,7 @@ follow = ["FLTS"]
     relay.start()
     try:
         place = f"unix:{tmp_path}/relay.sock"
-        with rtmw.Agent("AODB", server=place) as source, rtmw.Agent("KEEP", server=place) as denied:
+        with rtmw.Agent("AODB", server=place) as source, rtmw.Agent("KEEP", server=place, t1=60.0) as denied:
             denied.subscribe("FLTS")
             wait_until(lambda: "alerts" in denied.stats(), "it is told")
             assert denied.alerts()[0].endswith(" to FLTS: no rule allows this peer to follow it")
