@@ -11,7 +11,7 @@ from rtmw import observe, shm
 from rtmw.cli.common import look_at, open_to
 from rtmw.cli.environment import CHECK_COLUMNS, Check, checks, status_of, verdict
 from rtmw.cli.fitness import fitness
-from rtmw.cli.show import Cell, Table, counted, say, show, show_json, size
+from rtmw.cli.show import Cell, Table, counted, duration, say, show, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.domain import domain_for_tool
 from rtmw.errors import DomainNotFound
@@ -22,6 +22,9 @@ from rtmw.qos import Reliability
 MOST_HOLDINGS = 5
 """Topics that are named as those that hold most."""
 NEARLY_FULL = 0.9
+OLD_S = 600.0
+"""An order that waits for so long is told."""
+SKEW_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ def doctor(arguments: argparse.Namespace) -> int:
     full = [table for table in findings.tables if table.share_of_all >= NEARLY_FULL] if findings else []
     problems = findings.books.problems if findings else ()
     left = 0 if arguments.fix else len(leftovers)
-    told = verdict([*machine, *real_time], len(problems), left + len(full))
+    orders = _relay_checks(arguments.domain)
+    told = verdict([*machine, *real_time, *orders], len(problems), left + len(full))
     if arguments.json:
         found = {
             "books": findings.books if findings else None,
@@ -56,6 +60,7 @@ def doctor(arguments: argparse.Namespace) -> int:
             "holdings": [_record(holding) for holding in findings.holdings] if findings else [],
             "machine": machine,
             "real_time": real_time,
+            "relay": orders,
             "domains": shm.domains(),
             "leftovers": leftovers,
         }
@@ -63,6 +68,8 @@ def doctor(arguments: argparse.Namespace) -> int:
         return status_of(told, arguments.strict)
     show(_checks_table("This machine", machine))
     show(_checks_table("For real time", real_time))
+    if orders:
+        show(_checks_table("Relay", orders))
     say(f"Domains of this machine: {', '.join(str(number) for number in shm.domains()) or 'none'}")
     for name in leftovers:
         say(f"{name} was left by a program that died; {'removed' if arguments.fix else '--fix removes it'}.")
@@ -84,6 +91,31 @@ def _examine(number: int, fix: bool) -> _Findings | None:
             return _Findings(books, observe.tables(domain, books), held, domain.region.mapped_bytes, group)
     except DomainNotFound:
         return None
+
+
+def _relay_checks(number: int) -> list[Check]:
+    """Of a relay that serves this domain; none without one."""
+    from rtmw.observe.relay import relay
+
+    try:
+        with look_at(number) as domain:
+            said = relay(domain)
+    except DomainNotFound:
+        return []
+    if said is None:
+        return []
+    found = f"process {said.pid}, {counted(sum(one.waiting for one in said.agents), 'order')} waiting"
+    found += f", {counted(said.rows.get('ALARM', 0), 'alarm')}"
+    still = f"it has said nothing for {duration(said.silent)}: rtmw node doctor" if said.stands_still else ""
+    checks = [Check("relay", found, still), *([Check("its disk", "full", said.full)] if said.full else [])]
+    for one in said.agents:
+        if one.waiting and one.oldest > OLD_S:
+            advice = f"rtmw relay queue {one.name} says why"
+            checks.append(Check(f"orders for {one.name}", f"the oldest is {duration(one.oldest)} old", advice, True))
+        if one.skew is not None and abs(one.skew) > SKEW_S:
+            advice = "set the clock of one of the two: times on record do not fit"
+            checks.append(Check(f"stamps of {one.name}", f"{one.skew:+.0f} s from this host", advice, True))
+    return checks
 
 
 def _record(holding: Holding) -> dict[str, Any]:

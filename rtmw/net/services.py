@@ -15,21 +15,23 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from rtmw.clock import CLOCK
 from rtmw.daemon_log import BOUNDED
 from rtmw.domain import Domain
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.settings import Settings
+from rtmw.observe.relay import RelayActivity, relay
 from rtmw.observe.transfers import STILL, STILL_S, TransferActivity, transfers
 
 __all__ = ["Services"]
 
 log = logging.getLogger("rtmw.node")
 
+Activity: TypeAlias = TransferActivity | RelayActivity
 MODULES: Final = {"transfer": "rtmw.transfer.core", "relay": "rtmw.relay"}
-LOOKS: Final[dict[str, Callable[[Domain], TransferActivity | None]]] = {"transfer": transfers}
+LOOKS: Final[dict[str, Callable[[Domain], Activity | None]]] = {"transfer": transfers, "relay": relay}
 """What a service says of itself; None: it has said nothing."""
 _FIRST_S, _MOST_S = 0.1, 5.0
 """Between the end of a service and its next start (`Backoff`)."""
@@ -68,7 +70,7 @@ class Service:
         self.pid, self.starts, self.silent = pid, self.starts + 1, None
         self.works, self.full, self.begun = False, "", CLOCK.monotonic()
 
-    def hear(self, said: TransferActivity | None) -> None:
+    def hear(self, said: Activity | None) -> None:
         """`said`: what its process has said last; None: nothing. That it begins to stand still, and that it goes on, is
         logged."""
         self.works, self.full = said is not None, "" if said is None else said.full

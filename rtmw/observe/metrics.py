@@ -18,6 +18,7 @@ from rtmw.errors import RtmwError
 from rtmw.observe.activity import MISSES, REFUSALS
 from rtmw.observe.books import examine
 from rtmw.observe.programs import program
+from rtmw.observe.relay import RelayActivity, RelayAgent, relay
 from rtmw.observe.tables import TableUse, tables
 from rtmw.observe.transfers import TransferActivity, transfers
 from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics
@@ -65,6 +66,14 @@ _OF_TRANSFERS: Final[tuple[_Row, ...]] = (
     (COUNTER, "rtmw_transfers_redelivered", "Letters that were handed over once more", "redelivered"),
 )
 
+_OF_AGENTS: Final[tuple[tuple[str, str, Callable[[RelayAgent], float | None]], ...]] = (
+    ("connected", "1: the agent has a connection, else 0", lambda one: one.connected),
+    ("waiting_orders", "Orders for an agent that have not ended", lambda one: one.waiting),
+    ("sent_orders", "Of them, sent and not confirmed", lambda one: one.in_flight),
+    ("oldest_seconds", "Age of the oldest of them", lambda one: one.oldest),
+    ("stamp_skew_seconds", "How far its stamps are ahead of the relay's clock", lambda one: one.skew),
+)
+
 
 def collect(number: int) -> Iterator[Metric]:
     """Every metric of a domain, read from the region without taking part in it.
@@ -75,6 +84,7 @@ def collect(number: int) -> Iterator[Metric]:
     try:
         with Domain(number, observe=True) as domain:
             views, used, core = topics(domain), tables(domain, examine(domain)), transfers(domain)
+            orders = relay(domain)
     except RtmwError:
         up.add_metric([str(number)], 0)
         yield up
@@ -87,6 +97,26 @@ def collect(number: int) -> Iterator[Metric]:
     yield from _of_endpoints(str(number), views)
     if core is not None:
         yield from _of_core(str(number), core)
+    if orders is not None:
+        yield from _of_relay(str(number), orders)
+
+
+def _of_relay(domain: str, told: RelayActivity) -> Iterator[Metric]:
+    rows = COUNTER("rtmw_relay_rows", "Rows of its record since its process began", labels=("domain", "kind"))
+    for kind, number in told.rows.items():
+        rows.add_metric([domain, kind], number)
+    yield rows
+    silent = GAUGE("rtmw_relay_silent_seconds", "Since the relay has told this", labels=("domain",))
+    silent.add_metric([domain], told.silent)
+    full = GAUGE("rtmw_relay_disk_full", "1: the relay has no room for more orders, else 0", labels=("domain",))
+    full.add_metric([domain], 1 if told.full else 0)
+    yield from (silent, full)
+    for name, what, value in _OF_AGENTS:
+        found = GAUGE(f"rtmw_relay_{name}", what, labels=("domain", "agent"))
+        for one in told.agents:
+            if (number := value(one)) is not None:
+                found.add_metric([domain, one.name], number)
+        yield found
 
 
 def _of_core(domain: str, core: TransferActivity) -> Iterator[Metric]:

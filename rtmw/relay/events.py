@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from rtmw.relay.frame import Frame
 from rtmw.relay.own import Hello, Kind
+from rtmw.relay.rows import Row
 
 
 class Connected(NamedTuple):
@@ -104,5 +105,11 @@ class Reply(NamedTuple):
     is_done: bool
 
 
+class Alarm(NamedTuple):
+    """Tell those who look on; the row is durable."""
+
+    row: Row
+
+
 Event = Connected | Arrived | Gone | Unsent | Tick | Obeyed | Act
-Effect = Forward | Say | Dial | Close | Reply
+Effect = Forward | Say | Dial | Close | Reply | Alarm

@@ -71,6 +71,18 @@ def readable(address: bytes) -> str:
     return address.rstrip(b" ").decode() if _PLAIN.fullmatch(address) else f"hex:{address.hex()}"
 
 
+def skew_of(stamp: bytes, at: int) -> float | None:
+    """Seconds by which a stamp is ahead of a time, in nanoseconds since 1970; None: it is no date. Whole quarters of an
+    hour are left out: agents stamp in their time zones."""
+    digits = bytes(byte for byte in stamp if byte in b"0123456789").decode()
+    try:
+        found = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    ahead = found.timestamp() + float(f"0.{digits[14:]}") - at / 1e9
+    return ahead - 900 * round(ahead / 900)
+
+
 class Stamps:
     """Makes stamps of the times of this host, as `20261129134412.1234567`: each is later than the one before."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -23,6 +23,7 @@ from rtmw.net.security.names import AGENT
 from rtmw.relay import rows as r
 from rtmw.relay.events import (
     Act,
+    Alarm,
     Arrived,
     Close,
     Connected,
@@ -38,7 +39,7 @@ from rtmw.relay.events import (
     Tick,
     Unsent,
 )
-from rtmw.relay.frame import Frame, FrameError, readable
+from rtmw.relay.frame import Frame, FrameError, readable, skew_of
 from rtmw.relay.own import Hello, Kind, kind_of
 from rtmw.relay.policy import Judged, Policy, Wish, command_of, performative_in
 from rtmw.relay.rows import Row, frame_of, head_of
@@ -47,6 +48,7 @@ from rtmw.relay.state import Id, Leg, Order, State, Stream, digest_of, stream_na
 
 __all__ = [
     "Act",
+    "Alarm",
     "Arrived",
     "Close",
     "Connected",
@@ -102,6 +104,8 @@ class _Line:
     in_flight: int = 0
     """Bytes of their bodies."""
     takeovers: list[float] = field(default_factory=list[float])
+    stamped: tuple[bytes, int] = b"", 0
+    """The stamp of its last order, and when that came."""
     rows_until: float = 0.0
     """Until then `rows` rows about frames that were refused or dropped have been written, and `untold` were not."""
     rows: int = 0
@@ -136,6 +140,8 @@ class Machine:
         self._timers: list[_Timer] = []
         self._compact_at = COMPACT_LEAST
         self._serial = count(1)
+        self.rows: Counter[str] = Counter()
+        """That were made, by kind."""
         self._untold: set[str] = set()
         self._alarms: dict[tuple[str, str], tuple[float, int]] = {}
         """By agent and cause: when it may be raised again, and how often it was not."""
@@ -192,7 +198,8 @@ class Machine:
                 "waiting": queue.waiting, "in_flight": len(line.sent) if line.connection else 0,
                 "oldest": min((legs[0].order.at for legs in queue.streams.values()), default=None),
                 "tries": max((leg.tries for leg in line.sent.values()), default=0) if line.connection else 0,
-                "last_sent": line.last_sent or None, "held": sorted({*holds, *map(stream_name, queue.held)}),
+                "last_sent": line.last_sent or None, "skew": skew_of(*line.stamped),
+                "held": sorted({*holds, *map(stream_name, queue.held)}),
             }  # fmt: skip
 
     def queue(self, recipient: str) -> Iterator[dict[str, Any]]:
@@ -293,6 +300,7 @@ class Machine:
         elif kind is Kind.RECEIPT:
             self._receipt(agent, frame)
         elif kind in (Kind.ORDER, Kind.ANSWER, Kind.FOLLOW, Kind.UNFOLLOW):
+            self._line(agent.name).stamped = frame.stamp, self._at
             self._order(agent, event)
         else:
             self._drop(agent, frame, f"{'a' if kind is Kind.NOTICE else 'an'} {kind.name.lower()} from an agent")
@@ -331,7 +339,7 @@ class Machine:
             return
         self._alarms[agent, cause] = self._now + ALARM_S, 0
         since = f"; {more} more times since the last such alarm" if more else ""
-        self._row(r.ALARM, source=agent, head=head, cause=f"{cause}{since}")
+        self._effects.append(Alarm(self._row(r.ALARM, source=agent, head=head, cause=f"{cause}{since}")))
 
     def _receipt(self, agent: Agent, frame: Frame) -> None:
         """Of a recipient: the first one ends its wait, one that is late corrects what was said to the source."""
@@ -393,6 +401,8 @@ class Machine:
             judged = Judged(judged.verdict, judged.to, self.full)
         if not judged.why and (full := [one for one in recipients if self._is_full(one)]):
             judged = Judged(judged.verdict, judged.to, f"{', '.join(full)} has no room for more orders that wait")
+            for one in full:
+                self._alarm(one, "orders for it are refused: as many wait as max_waiting says")
         if not judged.why and (words := self._unfit(agent, frame, recipients)):
             judged = Judged(judged.verdict, judged.to, words)
         if judged.why or judged.to is None:
@@ -574,6 +584,8 @@ class Machine:
             self._finish(leg, r.UNCONFIRMED if leg.tries > 1 else r.UNDELIVERED, event.words)
 
     def _tick(self, _: Tick) -> None:
+        if self.full:
+            self._alarm("", "the disk has no room for more orders")
         for agent in [one for one in self._untold if self._line(one).rows_until <= self._now]:
             self._tell_untold(agent)
         recipients = dict[str, None]()
@@ -752,6 +764,7 @@ class Machine:
         row = Row(kind, self._at, **fields)
         self.state.apply(row)
         self._rows.append(row)
+        self.rows[kind] += 1
         return row
 
     def _of(self, agent: Agent, frame: Frame, judged: Judged) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Operators of a relay: what they ask and do at a Unix socket in its folder, where the kernel says who they are (R11).
+"""Operators of a relay: what they ask and do at a Unix socket in its folder, where the kernel says who they are (R11),
+and what the relay says of itself to the domain of its node.
 
 A question is one line of JSON, `{"verb": "hold", "whom": "GATE"}`, and so is its answer. The owner of the folder and
 root may ask. An act is answered when its rows are durable.
@@ -16,12 +17,15 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import rtmw
 from rtmw.addresses import UNIX
 from rtmw.errors import LogError, RtmwError
 from rtmw.net.claim import NodeError
 from rtmw.net.link.places import Listening
 from rtmw.net.session.sockets import uid_of
-from rtmw.relay.machine import ACTS, Act, Machine, Reply
+from rtmw.observe.relay import RELAY_EVENTS, RELAY_TOPIC, RelayAgent, pack_relay
+from rtmw.publisher import OwnPublisher
+from rtmw.relay.machine import ACTS, Act, Alarm, Machine, Reply
 from rtmw.strict_json import as_json
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rtmw.relay")
 
+NO_DOMAIN: Final = -1
 SOCKET: Final = "operator.sock"
 MOST: Final = 1000
 """Orders in one answer."""
@@ -65,8 +70,15 @@ def ask(folder: Path, verb: str, whom: str = "") -> dict[str, Any]:
 class Operation:
     """Not for several threads."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, domain: int) -> None:
         self._server = server
+        self._board: tuple[OwnPublisher, OwnPublisher] | None = None
+        if domain != NO_DOMAIN:
+            attached = rtmw.Domain(domain, create=False)  # it is the node's
+            self._board = (
+                OwnPublisher(RELAY_TOPIC, domain=attached, history=1, depth=1),
+                OwnPublisher(RELAY_EVENTS, domain=attached, history=64),
+            )
         self._listening: Listening | None = None
         self._serving: asyncio.Server | None = None
         self._asked: dict[int, asyncio.Future[Reply]] = {}
@@ -81,7 +93,28 @@ class Operation:
             return
         self._serving = await asyncio.start_unix_server(self._hear, sock=self._listening.socket)
 
+    def say(self) -> None:
+        """The relay is at work, and so much waits. Call it once a second."""
+        if self._board is not None:
+            machine = self._server.machine
+            agents = [
+                RelayAgent(
+                    one["agent"], one["connected"] == "yes", one["waiting"], one["in_flight"], one["oldest"] or 0,
+                    one["skew"],
+                )
+                for one in machine.agents()
+            ]  # fmt: skip
+            self._board[0].publish(pack_relay(agents, machine.rows, machine.full))
+
+    def tell(self, alarm: Alarm) -> None:
+        row = alarm.row
+        log.warning("alarm: %s%s", f"{row.source}: " if row.source else "", row.cause)
+        if self._board is not None:
+            self._board[1].publish(as_json({"agent": row.source, "cause": row.cause, "at": row.at}).encode())
+
     def close(self) -> None:
+        for publisher in self._board or ():
+            publisher.close()
         if self._serving is not None:
             self._serving.close()
         if self._listening is not None:

@@ -31,6 +31,7 @@ from rtmw.net.session.sockets import reach, tune
 from rtmw.relay.connection import BEHIND, HANDSHAKE_S, LEASE_S, SILENT_S, Connection, RelayGuest
 from rtmw.relay.frame import FrameError, Stamps
 from rtmw.relay.machine import (
+    Alarm,
     Arrived,
     Connected,
     Dial,
@@ -45,7 +46,7 @@ from rtmw.relay.machine import (
     Tick,
     Unsent,
 )
-from rtmw.relay.operation import Operation
+from rtmw.relay.operation import NO_DOMAIN, Operation
 from rtmw.relay.own import Hello, Kind, Packet, kind_of
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
@@ -70,7 +71,7 @@ _DIAL_FIRST_S, _DIAL_MOST_S = 0.2, 5.0
 class Server:
     """From `run` until `stopping` is set. Not for several threads."""
 
-    def __init__(self, folder: Path, relay: Relay) -> None:
+    def __init__(self, folder: Path, relay: Relay, domain: int = NO_DOMAIN) -> None:
         """Raises LogError and its kind, NodeError where it cannot listen, KeysError, OSError."""
         self.policy, self.stopping = Policy(relay), asyncio.Event()
         self.refused: Counter[str] = Counter()
@@ -80,7 +81,7 @@ class Server:
             self.store = Store(folder, 2 * relay.t1 * (relay.n1 + 1), relay.keep)
             self.machine = Machine(self.policy, self.store.state, Stamps())
             self.machine.begin(CLOCK.monotonic(), CLOCK.wall_ns())
-        self.operation = Operation(self)
+        self.operation = Operation(self, domain)
         self._failure: Exception | None = None
         self._connections: dict[int, Connection] = {}
         self._waiting: list[Effect] = []
@@ -220,6 +221,7 @@ class Server:
             if said != (said := self.machine.full):
                 log.warning("%s", said or "there is room again")
             self._look_at_peers()
+            self.operation.say()
             await asyncio.sleep(_LOOK_S)
 
     async def _check_point(self) -> None:
@@ -237,6 +239,9 @@ class Server:
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, Dial):
             self._dial(effect.agent)
+            return
+        if isinstance(effect, Alarm):
+            self.operation.tell(effect)
             return
         if isinstance(effect, Reply):
             self.operation.reply(effect)

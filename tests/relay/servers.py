@@ -74,9 +74,11 @@ class Relay:
         self.lines: list[str] = []
         self.process: subprocess.Popen[str] | None = None
         self.port = 0
+        self.domain: int | None = None
 
     def start(self) -> None:
         command = [sys.executable, "-m", "rtmw.relay", "--data", str(self.folder), "--config", str(self.file)]
+        command += [] if self.domain is None else ["--domain", str(self.domain)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         found = re.search(r"127\.0\.0\.1:(\d+)", self.until("relay at"))
         assert found is not None

@@ -11,9 +11,14 @@ from typing import Any
 
 import pytest
 
+import rtmw
+from rtmw.observe.relay import RELAY_EVENTS, RelayActivity
+from rtmw.observe.relay import relay as observe_relay
+from rtmw.relay import Frame
 from rtmw.relay.operation import NoAnswer, ask
 from tests.cli.command import Run
 from tests.cli.conftest import run
+from tests.net.hosts import wait_until
 from tests.relay.servers import SETTINGS, Peer, Relay
 
 __all__ = ["run"]
@@ -268,3 +273,45 @@ def test_check_lists_the_orders_of_a_record_that_other_rules_would_judge_otherwi
     relay.kill()
     assert run("relay", "check", str(relay.file), "--on", str(tmp_path))[0] == 0
     assert "has no record" in run("relay", "check", str(relay.file), "--on", str(tmp_path / "none"))[2]
+
+
+def test_a_relay_says_what_waits_and_its_alarms_on_the_bus_in_metrics_and_to_the_doctor(
+    domain_id: int, run: Run, tmp_path: Path
+) -> None:
+    relay = Relay(tmp_path, PATIENT.replace("[relay]\n", "[relay]\nmax_waiting = 2\n"))
+    relay.domain = domain_id
+    with rtmw.Domain(domain_id) as domain, rtmw.Subscriber(RELAY_EVENTS, domain=domain) as events:
+        relay.start()
+        try:
+            source = Peer(relay, "AODB", introduced=False)
+            source.send(Frame("AODB", "KEEP", b"2001-01-01 00:05:00.00", "O", "I", b"0"))
+            for number in range(2):
+                source.order("KEEP", b"%d" % number)
+            assert source.take().body == b"KEEP has no room for more orders that wait"
+            source.send(Frame("AODB", "KEEP", b"2001-01-01 00:05:00.00", "O", "I", b"1"))
+            assert source.take().body == b"KEEP has no room for more orders that wait"
+            event = json.loads(bytes(next(iter(events)).value))
+            assert (event["agent"], event["cause"]) == (
+                "KEEP", "orders for it are refused: as many wait as max_waiting says"
+            )  # fmt: skip
+            wait_until(lambda: (said := observed(domain_id)) is not None and "ALARM" in said.rows, "it says so")
+            told = observed(domain_id)
+            assert told is not None
+            assert (told.rows["STORED"], told.rows["REFUSED"], told.full, told.stands_still) == (2, 2, "", False)
+            agents = {one.name: one for one in told.agents}
+            assert (agents["KEEP"].waiting, agents["KEEP"].connected, agents["AODB"].connected) == (2, False, True)
+            assert agents["AODB"].skew is not None
+            assert -450 <= agents["AODB"].skew <= 450
+            status, out, _ = run("metrics")
+            assert status == 0
+            assert f'rtmw_relay_waiting_orders{{agent="KEEP",domain="{domain_id}"}} 2.0' in out
+            assert f'rtmw_relay_rows_total{{domain="{domain_id}",kind="ALARM"}} 1.0' in out
+            _, out, _ = run("doctor")
+            assert f"process {told.pid}, 2 orders waiting, 1 alarm" in out
+        finally:
+            relay.kill()
+
+
+def observed(number: int) -> RelayActivity | None:
+    with rtmw.Domain(number, observe=True) as domain:
+        return observe_relay(domain)
