@@ -114,8 +114,8 @@ def _of_relay(domain: str, told: RelayActivity) -> Iterator[Metric]:
     for name, what, value in _OF_AGENTS:
         found = GAUGE(f"rtmw_relay_{name}", what, labels=("domain", "agent"))
         for one in told.agents:
-            if (number := value(one)) is not None:
-                found.add_metric([domain, one.name], number)
+            if (seen := value(one)) is not None:
+                found.add_metric([domain, one.name], seen)
         yield found
 
 
