@@ -244,7 +244,7 @@ static PyObject *Writer_append_raw(PyObject *object, PyObject *args)
     } while (code == LOG_INTERRUPTED && !PyErr_CheckSignals());
     PyBuffer_Release(&bytes);
     if (!done) return NULL;
-    next = writer_next(&self->core);
+    next = writer_look(&self->core, &self->core.next);
     if (code == LOG_REFUSED) return fail(self->subject, code, &fault);
     if (code) return code == LOG_INTERRUPTED ? NULL : explain(self, code, next, next);
     return PyLong_FromUnsignedLongLong(next);
@@ -422,25 +422,12 @@ static PyObject *Writer_durable(PyObject *object, void *unused)
     return PyLong_FromUnsignedLongLong(load_acquire(&((Writer *)object)->core.durable));
 }
 
-static PyObject *Writer_next(PyObject *object, void *unused)
+/* `where`: the number's place in struct writer. */
+static PyObject *Writer_number(PyObject *object, void *where)
 {
-    (void)unused;
+    struct writer *core = &((Writer *)object)->core;
     if (!is_usable((Writer *)object)) return NULL;
-    return PyLong_FromUnsignedLongLong(writer_next(&((Writer *)object)->core));
-}
-
-static PyObject *Writer_last_base(PyObject *object, void *unused)
-{
-    (void)unused;
-    if (!is_usable((Writer *)object)) return NULL;
-    return PyLong_FromUnsignedLongLong(writer_last_base(&((Writer *)object)->core));
-}
-
-static PyObject *Writer_last_size(PyObject *object, void *unused)
-{
-    (void)unused;
-    if (!is_usable((Writer *)object)) return NULL;
-    return PyLong_FromUnsignedLongLong(writer_last_size(&((Writer *)object)->core));
+    return PyLong_FromUnsignedLongLong(writer_look(core, (const uint64_t *)((char *)core + (size_t)where)));
 }
 
 static PyObject *Writer_cut(PyObject *object, void *unused)
@@ -473,9 +460,11 @@ static PyMethodDef writer_methods[] = {{"append", (PyCFunction)(void (*)(void))W
                                        {"close", Writer_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};
 static PyGetSetDef writer_members[] = {{"durable", Writer_durable, NULL, NULL, NULL},
-                                       {"next", Writer_next, NULL, NULL, NULL},
-                                       {"last_base", Writer_last_base, NULL, NULL, NULL},
-                                       {"last_size", Writer_last_size, NULL, NULL, NULL},
+                                       {"next", Writer_number, NULL, NULL, (void *)offsetof(struct writer, next)},
+                                       {"last_base", Writer_number, NULL, NULL,
+                                        (void *)offsetof(struct writer, last_base)},
+                                       {"last_size", Writer_number, NULL, NULL,
+                                        (void *)offsetof(struct writer, newest_size)},
                                        {"cut", Writer_cut, NULL, NULL, NULL},
                                        {"failed", Writer_failed, NULL, NULL, NULL},
                                        {NULL, NULL, NULL, NULL, NULL}};

@@ -322,12 +322,12 @@ bool writer_set_epoch(struct writer *w, uint32_t epoch)
     return rises;
 }
 
-uint64_t writer_next(struct writer *w)
+uint64_t writer_look(struct writer *w, const uint64_t *word)
 {
     pthread_mutex_lock(&w->lock);
-    uint64_t next = w->next;
+    uint64_t value = *word;
     pthread_mutex_unlock(&w->lock);
-    return next;
+    return value;
 }
 
 bool writer_find_id(struct writer *w, const void *labels, size_t size, struct id_entry *found, uint64_t *floor)
@@ -438,22 +438,6 @@ int writer_trim(struct writer *w, uint64_t before, uint64_t *start)
         pthread_mutex_unlock(&w->lock);
         if (code) return code;
     }
-}
-
-uint64_t writer_last_base(struct writer *w)
-{
-    pthread_mutex_lock(&w->lock);
-    uint64_t base = w->last_base;
-    pthread_mutex_unlock(&w->lock);
-    return base;
-}
-
-uint64_t writer_last_size(struct writer *w)
-{
-    pthread_mutex_lock(&w->lock);
-    uint64_t size = w->newest_size;
-    pthread_mutex_unlock(&w->lock);
-    return size;
 }
 
 void writer_counters(struct writer *w, struct writer_counters *counters, uint64_t *queued, uint64_t *queued_bytes,

@@ -14,27 +14,20 @@ enum { STEP = 1 << 20, BUFFER = 256 * 1024, BITS = 8 };
 
 uint64_t compacted_upto(const struct log_folder *folder, uint32_t per_key)
 {
-    struct segment file;
     struct segment_mark mark;
     struct log_fault fault;
-    if (marks_open(folder, MARKS, MARKS_COMPACTED, O_RDONLY, &file, &mark, &fault)) return 0;
-    segment_close(folder, &file);
+    if (marks_read(folder, MARKS, MARKS_COMPACTED, &mark, &fault)) return 0;
     return mark.flags && mark.flags <= per_key ? mark.durable : 0;
 }
 
 static int say_compacted(struct compaction *c, struct log_fault *fault)
 {
     const struct log_io *io = c->folder.io;
-    struct segment file;
-    struct segment_mark mark;
     int error = c->removed ? io->sync_folder(io->disk, c->folder.folder) : 0;
     if (error) return log_fail(fault, LOG_FAILED, "fsync of the folder", NAME, -error);
-    int code = marks_open(&c->folder, MARKS, MARKS_COMPACTED, O_RDWR, &file, &mark, fault);
+    int code = marks_change(&c->folder, MARKS, MARKS_COMPACTED, c->upto, c->per_key, fault);
     if (code == LOG_AT_END || code == LOG_DAMAGED)
         return marks_make(&c->folder, MARKS, MARKS_COMPACTED, c->upto, c->per_key, fault);
-    if (code) return code;
-    code = marks_write(&c->folder, &file, MARKS, c->upto, c->per_key, fault);
-    segment_close(&c->folder, &file);
     return code;
 }
 

@@ -1,16 +1,13 @@
 #include "cursor.h"
 
 #include <errno.h>
-#include <fcntl.h>
 
 int cursor_look(const struct log_folder *folder, const char *name, uint64_t *position, uint64_t *time_ns,
                 struct log_fault *fault)
 {
-    struct segment file;
     struct segment_mark mark;
-    int code = marks_open(folder, name, MARKS_CURSOR, O_RDONLY, &file, &mark, fault);
+    int code = marks_read(folder, name, MARKS_CURSOR, &mark, fault);
     if (code) return code;
-    segment_close(folder, &file);
     *position = mark.durable;
     *time_ns = mark.time_ns;
     return LOG_OK;
@@ -18,14 +15,8 @@ int cursor_look(const struct log_folder *folder, const char *name, uint64_t *pos
 
 int cursor_commit(const struct log_folder *folder, const char *name, uint64_t position, struct log_fault *fault)
 {
-    struct segment file;
-    struct segment_mark mark;
-    int code = marks_open(folder, name, MARKS_CURSOR, O_RDWR, &file, &mark, fault);
-    if (code == LOG_AT_END) return log_fail(fault, LOG_FAILED, "open", name, ENOENT);
-    if (code) return code;
-    code = marks_write(folder, &file, name, position, 0, fault);
-    segment_close(folder, &file);
-    return code;
+    int code = marks_change(folder, name, MARKS_CURSOR, position, 0, fault);
+    return code == LOG_AT_END ? log_fail(fault, LOG_FAILED, "open", name, ENOENT) : code;
 }
 
 int cursor_take(const struct log_folder *folder, const char *name, uint64_t position, struct log_fault *fault)

@@ -26,8 +26,8 @@ int marks_make(const struct log_folder *folder, const char *name, uint64_t base,
     return error ? log_fail(fault, io_is_full(error) ? LOG_FULL : LOG_FAILED, "write", name, -error) : LOG_OK;
 }
 
-int marks_open(const struct log_folder *folder, const char *name, uint64_t base, int flags, struct segment *file,
-               struct segment_mark *newest, struct log_fault *fault)
+static int open_marks(const struct log_folder *folder, const char *name, uint64_t base, int flags, struct segment *file,
+                      struct segment_mark *newest, struct log_fault *fault)
 {
     *file = (struct segment){.base = base, .file = folder->io->open(folder->io->disk, folder->folder, name, flags)};
     if (file->file == -ENOENT) return LOG_AT_END;
@@ -38,10 +38,24 @@ int marks_open(const struct log_folder *folder, const char *name, uint64_t base,
     return code;
 }
 
-int marks_write(const struct log_folder *folder, struct segment *file, const char *name, uint64_t number,
-                uint32_t flags, struct log_fault *fault)
+int marks_read(const struct log_folder *folder, const char *name, uint64_t base, struct segment_mark *newest,
+               struct log_fault *fault)
 {
-    int error = segment_write_mark(folder, file, number, flags);
-    if (!error) error = folder->io->sync(folder->io->disk, file->file);
+    struct segment file;
+    int code = open_marks(folder, name, base, O_RDONLY, &file, newest, fault);
+    if (!code) segment_close(folder, &file);
+    return code;
+}
+
+int marks_change(const struct log_folder *folder, const char *name, uint64_t base, uint64_t number, uint32_t flags,
+                 struct log_fault *fault)
+{
+    struct segment file;
+    struct segment_mark newest;
+    int code = open_marks(folder, name, base, O_RDWR, &file, &newest, fault);
+    if (code) return code;
+    int error = segment_write_mark(folder, &file, number, flags);
+    if (!error) error = folder->io->sync(folder->io->disk, file.file);
+    segment_close(folder, &file);
     return error ? log_fail(fault, LOG_FAILED, "write", name, -error) : LOG_OK;
 }

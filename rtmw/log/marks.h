@@ -21,12 +21,11 @@ enum { MARKS_NAME = 256 };
 /* The file with this number; it is there after a power cut. Another file of this name is replaced. LOG_FULL, LOG_FAILED. */
 int marks_make(const struct log_folder *folder, const char *name, uint64_t base, uint64_t number, uint32_t flags,
                struct log_fault *fault);
-/* Opens it, to write where `flags` of open(2) say so. LOG_AT_END: there is no such file. LOG_DAMAGED: neither mark is valid.
- * On LOG_OK the caller closes `file` with segment_close. */
-int marks_open(const struct log_folder *folder, const char *name, uint64_t base, int flags, struct segment *file,
-               struct segment_mark *newest, struct log_fault *fault);
-/* Another number; it is durable on LOG_OK. LOG_FAILED: one or the other is. */
-int marks_write(const struct log_folder *folder, struct segment *file, const char *name, uint64_t number,
-                uint32_t flags, struct log_fault *fault);
+/* The newest mark. LOG_AT_END: there is no such file. LOG_DAMAGED: neither mark is valid. LOG_FAILED. */
+int marks_read(const struct log_folder *folder, const char *name, uint64_t base, struct segment_mark *newest,
+               struct log_fault *fault);
+/* Another number; it is durable on LOG_OK. LOG_FAILED: one or the other is. Else as marks_read. */
+int marks_change(const struct log_folder *folder, const char *name, uint64_t base, uint64_t number, uint32_t flags,
+                 struct log_fault *fault);
 
 #endif

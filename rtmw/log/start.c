@@ -17,27 +17,16 @@ void start_unmake(const struct log_folder *folder) { folder->io->unlink(folder->
 
 int start_read(const struct log_folder *folder, uint64_t *start, struct log_fault *fault)
 {
-    struct segment file;
     struct segment_mark mark;
-    *start = 0;
-    int code = marks_open(folder, NAME, MARKS_START, O_RDONLY, &file, &mark, fault);
-    if (code == LOG_AT_END) return LOG_OK;
-    if (code) return code;
-    *start = mark.durable;
-    segment_close(folder, &file);
-    return LOG_OK;
+    int code = marks_read(folder, NAME, MARKS_START, &mark, fault);
+    *start = code ? 0 : mark.durable;
+    return code == LOG_AT_END ? LOG_OK : code;
 }
 
 int start_write(const struct log_folder *folder, uint64_t start, struct log_fault *fault)
 {
-    struct segment file;
-    struct segment_mark mark;
-    int code = marks_open(folder, NAME, MARKS_START, O_RDWR, &file, &mark, fault);
-    if (code == LOG_AT_END) return marks_make(folder, NAME, MARKS_START, start, 0, fault);
-    if (code) return code;
-    code = marks_write(folder, &file, NAME, start, 0, fault);
-    segment_close(folder, &file);
-    return code;
+    int code = marks_change(folder, NAME, MARKS_START, start, 0, fault);
+    return code == LOG_AT_END ? marks_make(folder, NAME, MARKS_START, start, 0, fault) : code;
 }
 
 int start_list(const struct log_folder *folder, struct bases *bases, struct log_fault *fault)

@@ -23,14 +23,8 @@ void truncate_unmake(const struct log_folder *folder) { folder->io->unlink(folde
 
 static int say(const struct log_folder *folder, uint64_t position, uint32_t flags, struct log_fault *fault)
 {
-    struct segment file;
-    struct segment_mark mark;
-    int code = marks_open(folder, NAME, MARKS_TRUNCATED, O_RDWR, &file, &mark, fault);
-    if (code == LOG_AT_END) return log_damaged(fault, "the file is missing", NAME, position, position);
-    if (code) return code;
-    code = marks_write(folder, &file, NAME, position, flags, fault);
-    segment_close(folder, &file);
-    return code;
+    int code = marks_change(folder, NAME, MARKS_TRUNCATED, position, flags, fault);
+    return code == LOG_AT_END ? log_damaged(fault, "the file is missing", NAME, position, position) : code;
 }
 
 /* Readers of other processes may have it open, and may have read up to `told` there: they meet zeros, and not what follows. */
@@ -102,12 +96,9 @@ static int complete(const struct log_folder *folder, uint64_t to, struct log_fau
  * Else a power cut would bring back a truncation that is over, below new records, or take one away that is half done. */
 int truncate_complete(const struct log_folder *folder, struct log_fault *fault)
 {
-    struct segment file;
     struct segment_mark mark;
-    int code = marks_open(folder, NAME, MARKS_TRUNCATED, O_RDONLY, &file, &mark, fault);
-    if (code == LOG_AT_END) return LOG_OK;
-    if (code) return code;
-    segment_close(folder, &file);
+    int code = marks_read(folder, NAME, MARKS_TRUNCATED, &mark, fault);
+    if (code) return code == LOG_AT_END ? LOG_OK : code;
     if (mark.number > MADE) code = say(folder, mark.durable, mark.flags, fault);
     return code || !(mark.flags & IS_BEGUN) ? code : complete(folder, mark.durable, fault);
 }

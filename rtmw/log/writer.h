@@ -174,8 +174,6 @@ struct writer_raw {
 int writer_append_raw(struct writer *w, struct writer_raw *raw, uint64_t deadline, struct log_fault *fault);
 /* Records are made with this epoch from now on. False: there are records of a higher one, and nothing is changed. */
 bool writer_set_epoch(struct writer *w, uint32_t epoch);
-/* The position behind the last record that was taken. */
-uint64_t writer_next(struct writer *w);
 /* The entry with the id of these labels: false: none is in the window. `*floor`: of all records from there on, ids are known. */
 bool writer_find_id(struct writer *w, const void *labels, size_t size, struct id_entry *found, uint64_t *floor);
 /* flush.c. All below `committed` is final, also what is not durable here yet: readers are shown what is both. Of a replicated
@@ -199,10 +197,8 @@ int writer_wait(struct writer *w, uint64_t end, uint64_t deadline);
 int writer_trim(struct writer *w, uint64_t before, uint64_t *start);
 /* The same soon, by the maker, which may have a spare to fill first. Does not block; if it fails, the writer has failed. */
 void writer_ask_trim(struct writer *w, uint64_t before);
-/* Where the last segment begins. */
-uint64_t writer_last_base(struct writer *w);
-/* Bytes of its file, or of that of the one to which the log rolls just now. */
-uint64_t writer_last_size(struct writer *w);
+/* A number of the writer that changes under the lock, as it is now: `next`, `last_base`, or `newest_size`. */
+uint64_t writer_look(struct writer *w, const uint64_t *word);
 void writer_counters(struct writer *w, struct writer_counters *counters, uint64_t *queued, uint64_t *queued_bytes,
                      uint64_t *oldest_ns);
 /* An eventfd that is written to when more is durable and an event loop waits for some of it (writer_start), when the writer has

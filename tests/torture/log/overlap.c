@@ -25,7 +25,7 @@ static void overtake(struct disk *d, enum call call, void *argument)
 {
     struct roll *roll = argument;
     (void)call;
-    if (roll->has_begun || !disk_has_segment(d) || writer_last_base(roll->writer)) return;
+    if (roll->has_begun || !disk_has_segment(d) || writer_look(roll->writer, &roll->writer->last_base)) return;
     roll->has_begun = true;
     pthread_mutex_unlock(&d->lock);
     compact_now(roll->writer);
@@ -42,7 +42,7 @@ static void append_until_roll(struct writer *w, struct history *h, uint64_t seed
         int code = append_one(w, &seed, &made, &end);
         if (!code) code = writer_wait(w, end, WRITER_FOREVER);
         if (code) wrong("a life without faults", "ended early", NULL);
-        if (writer_last_base(w)) return;
+        if (writer_look(w, &w->last_base)) return;
         h->entries[h->count++] = made;
     }
 }

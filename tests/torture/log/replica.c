@@ -214,12 +214,9 @@ static void check_window(const struct log_folder *folder, const struct replica *
 /* Is a truncation to be completed? */
 static bool is_pending(const struct log_folder *folder)
 {
-    struct segment file;
     struct segment_mark mark;
     struct log_fault fault;
-    if (marks_open(folder, "truncated", MARKS_TRUNCATED, 0, &file, &mark, &fault)) return false;
-    segment_close(folder, &file);
-    return mark.flags;
+    return !marks_read(folder, "truncated", MARKS_TRUNCATED, &mark, &fault) && mark.flags;
 }
 
 static void watch(struct replica *r, void (*act)(struct replica *));

@@ -80,7 +80,7 @@ static void trim_and_cut(struct life *life, struct disk *cut)
     static const bool forgotten[DISK_NAMES];
     struct writer *w = begin(life);
     uint64_t start = 0;
-    if (writer_trim(w, writer_last_base(w), &start) || !start) wrong("a trim", "nothing was trimmed", NULL);
+    if (writer_trim(w, writer_look(w, &w->last_base), &start) || !start) wrong("a trim", "nothing was trimmed", NULL);
     pthread_mutex_lock(&life->disk->lock);
     disk_cut(life->disk, lost, forgotten, life->seed, cut);
     pthread_mutex_unlock(&life->disk->lock);
