@@ -5,6 +5,8 @@ in a relay that runs, what became of an order, and what its operator does.
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import sys
 from datetime import datetime
 from functools import partial
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.quantities import count
+from rtmw.cli.quantities import argument, count
 from rtmw.cli.show import Cell, Table, counted, duration, say, show, show_json, size, warn
 from rtmw.clock import CLOCK
 
@@ -62,6 +64,25 @@ def add_commands(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> 
         "--on", metavar="FOLDER", type=Path, help="`data` of a node: list orders it would judge otherwise"
     )
     _add_operation(kinds, add)
+    _add_audit(kinds, add)
+
+
+def _add_audit(kinds: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+    audit = kinds.add_parser("audit", help="the record of a relay: show it, prove it, hand it out")
+    audit = audit.add_subparsers(metavar="COMMAND", required=True)
+    parser = add(audit, "verify", verify_command, "say whether the record is what was sealed; status 1 if it is not")
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="`data` of the node, or the record itself")
+    parser.add_argument("--keys", metavar="FOLDER", type=Path, help="with ca.pem: whose nodes may sign")
+    parser.add_argument("--heads", metavar="FILE", type=Path, help="a line for each order with a head that came")
+    for name, help in (("show", "show rows as a table"), ("export", "write rows with their data to standard output")):
+        parser = add(audit, name, audit_command, help)
+        parser.add_argument("folder", metavar="FOLDER", type=Path, help="`data` of the node, or the record itself")
+        parser.add_argument("--agent", metavar="NAME", help="rows that name this agent")
+        parser.add_argument("--order", metavar="ORDER", type=count, help="rows of this order")
+        for option, which in (("--since", "at this time or later"), ("--until", "before this time")):
+            parser.add_argument(option, metavar="TIME", type=argument(_time), help=f"rows {which}: 2026-11-29T13:44")
+        parser.add_argument("--file", metavar="FILE", type=Path, help="settings with [[agent]]: their charsets")
+    parser.add_argument("--format", choices=("jsonl", "csv"), default="jsonl", help="of the lines (default jsonl)")
 
 
 def _add_operation(kinds: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -436,3 +457,103 @@ def _when(at: int | str | None) -> str | None:
     if not isinstance(at, int):
         return at
     return datetime.fromtimestamp(at / 1e9).astimezone().isoformat(" ", "milliseconds")
+
+
+# ---- audit ----
+
+
+def _time(text: str) -> datetime:
+    """With this host's zone, if it has none. Raises ValueError."""
+    return datetime.fromisoformat(text).astimezone()
+
+
+def _record(folder: Path) -> Path:
+    found = next((one for one in (folder / "relay" / "record", folder / "record", folder) if one.is_dir()), folder)
+    if not (found / "log").exists():
+        raise CommandError(f"{folder} has no record of a relay; name `data` of its node")
+    return found
+
+
+def verify_command(arguments: argparse.Namespace) -> int:
+    """Status 1: something is not as it was sealed."""
+    from rtmw.relay.seals import verify
+
+    folder = _record(arguments.folder)
+    try:
+        text: str = arguments.heads.read_text() if arguments.heads else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{arguments.heads}: {getattr(error, 'strerror', None) or error}") from None
+    found = verify(folder, arguments.keys, text.splitlines())
+    if arguments.json:
+        show_json(found)
+        return int(bool(found.faults))
+    reach = f"up to position {found.sealed}" if found.seals else "nowhere"
+    say(f"{counted(found.seals, 'seal')}, {found.signed} with a right signature; rows are whole {reach}.")
+    if found.end > found.sealed:
+        say(f"{found.end - found.sealed} bytes behind that are not sealed, or not proved.")
+    for name in dict.fromkeys(found.signers):
+        say(f"Signed by {name}.")
+    if found.held:
+        say(f"Evidence reaches up to position {found.held}: the last head that somebody else has.")
+    else:
+        say("Evidence reaches as far as the last head that somebody else has; give those with --heads FILE.")
+    for note in found.notes:
+        say(f"{note[0].upper()}{note[1:]}.")
+    for position, words in found.faults:
+        warn(f"rtmw: position {position}: {words}")
+    return int(bool(found.faults))
+
+
+def audit_command(arguments: argparse.Namespace) -> int:
+    """`show` and `export`."""
+    rows = _audited(arguments)
+    if "format" in arguments:
+        _export(rows, arguments.format)
+    elif arguments.json:
+        show_json(list(rows))
+    else:
+        columns = ("position", "at", "kind", "order", "source", "destination", "recipient", "tries", "cause", "data")
+        cells = [tuple(_short(row[name]) or None for name in columns) for row in rows]
+        show(Table(counted(len(cells), "row"), columns, cells))
+    return 0
+
+
+def _audited(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    import rtmw
+    from rtmw.relay.rows import Row
+    from rtmw.relay.settings import read_relay
+
+    charsets = {one.name: one.charset for one in read_relay(arguments.file).agents} if arguments.file else {}
+    start = arguments.since or rtmw.Start.EARLIEST
+    with rtmw.Log(_record(arguments.folder), Row, create=False) as log, log.read(start) as records:
+        for record in records:
+            row = record.value
+            if arguments.until and row.at >= arguments.until.timestamp() * 1e9:
+                break
+            named = (row.source, row.destination, row.recipient, *row.recipients)
+            if arguments.order in (None, row.order) and arguments.agent in (None, *named):
+                yield _audit_row(record.position, row, charsets.get(row.source, "utf-8"))
+
+
+def _audit_row(position: int, row: Row, charset: str) -> dict[str, Any]:
+    from rtmw.relay.rows import OF_RECORD
+
+    found = {"position": position} | vars(row) | {"at": _when(row.at), "stamp": row.head[8:30].decode("latin-1")}
+    found |= {"head": row.head.hex(), "digest": row.digest.hex(), "recipients": ", ".join(row.recipients)}
+    return found | {"data": row.body.hex() if row.kind in OF_RECORD else row.body.decode(charset, "replace")}
+
+
+def _export(rows: Iterator[dict[str, Any]], form: str) -> None:
+    line = io.StringIO()
+    for number, row in enumerate(rows):
+        del row["body"]
+        if form == "jsonl":
+            show_json(row)
+            continue
+        writer = csv.DictWriter(line, list(row), lineterminator="")
+        if not number:
+            say(",".join(row))
+        writer.writerow(row)
+        say(line.getvalue())
+        line.seek(0)
+        line.truncate()

@@ -50,6 +50,14 @@ class Obeyed(NamedTuple):
     """The settings are other ones."""
 
 
+class Own(NamedTuple):
+    """The relay itself has an order for some agents; one that has no room, or is not in the settings, has none."""
+
+    to: tuple[str, ...]
+    command: bytes
+    data: bytes
+
+
 class Act(NamedTuple):
     """What an operator asks for."""
 
@@ -111,5 +119,5 @@ class Alarm(NamedTuple):
     row: Row
 
 
-Event = Connected | Arrived | Gone | Unsent | Tick | Obeyed | Act
+Event = Connected | Arrived | Gone | Unsent | Tick | Obeyed | Act | Own
 Effect = Forward | Say | Dial | Close | Reply | Alarm

@@ -34,6 +34,7 @@ from rtmw.relay.events import (
     Gone,
     NoAct,
     Obeyed,
+    Own,
     Reply,
     Say,
     Tick,
@@ -452,6 +453,11 @@ class Machine:
         )
         return self.policy.still_follow(to, fit)
 
+    def _own(self, event: Own) -> None:
+        for to in (one for one in map(self._agent, event.to) if one and not self._is_full(one.name)):
+            frame = self.policy.own_order(to, self._stamp(), event.command, event.data)
+            self._store(self.policy.own, frame, Judged(None, to, ""), [to.name])
+
     def _is_full(self, recipient: str) -> bool:
         return self.state.queue(recipient).waiting >= self.policy.relay.max_waiting
 
@@ -789,5 +795,6 @@ _STEPS: Final[dict[type, Callable[[Machine, Any], None]]] = {
     Unsent: Machine._unsent,
     Tick: Machine._tick,
     Obeyed: Machine._obeyed,
+    Own: Machine._own,
     Act: Machine._act,
 }

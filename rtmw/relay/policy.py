@@ -14,7 +14,7 @@ from rtmw.relay.frame import Frame, FrameError, readable
 from rtmw.relay.kqml import ERROR, SORRY, SUBSCRIBE, UNSUBSCRIBE, KqmlError, Performative, parse, performative_of
 from rtmw.relay.own import ALL, Filter, Kind
 from rtmw.relay.rows import REFUSED, Row, frame_of
-from rtmw.relay.settings import Agent, Relay, Subject
+from rtmw.relay.settings import OWN_NAME, Agent, Relay, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,7 +78,9 @@ class Policy:
     def _names(self, relay: Relay) -> None:
         self.relay = relay
         self.by_name = {one.name: one for one in relay.addressees}
-        self.by_address = {one.address: one for one in relay.addressees}
+        self.own = Agent(OWN_NAME, relay.address, id="stamp")
+        """The relay, as the source of its own orders."""
+        self.by_address = {one.address: one for one in (self.own, *relay.addressees)}
         self.places: dict[str, dict[bytes, Agent]] = {}
         """The agents that need no certificate, by the host that they connect from, or their user; then by address."""
         for one in relay.agents:
@@ -87,6 +89,12 @@ class Policy:
             if one.origin and not one.peer:
                 self.places.setdefault(one.origin, {})[one.address] = one
         self._kept = lru_cache(KEPT)(self._judge)
+
+    def own_order(self, to: Agent, stamp: bytes, command: bytes, data: bytes) -> Frame:
+        """An order of the relay itself, as it would have come."""
+        form = self.relay.form
+        frame = Frame(self.own.address, to.address, stamp, form.order, command, data)
+        return Frame.decode(frame.encode(form=form), form=form)
 
     def judge(self, agent: Agent, frame: Frame, priority: int | None = None, lifetime: float = 0.0) -> Judged:
         """May this agent send this order? It is who the connection says that it is; a frame with another source is

@@ -54,6 +54,8 @@ SUM_AT: Final = 2 * ADDRESS + STAMP
 CHECKPOINT: Final = "CHECKPOINT"
 SIGNER: Final = "SIGNER"
 SEAL: Final = "SEAL"
+OF_RECORD: Final = frozenset({CHECKPOINT, SIGNER, SEAL})
+"""Rows about the record itself."""
 ENDS: Final = frozenset({DELIVERED, UNDELIVERED, UNCONFIRMED, EXPIRED})
 """Of an order, for one recipient."""
 

@@ -29,6 +29,7 @@ from rtmw.net.session.door import PENDING, Door
 from rtmw.net.session.errors import in_words
 from rtmw.net.session.sockets import reach, tune
 from rtmw.relay.connection import BEHIND, HANDSHAKE_S, LEASE_S, SILENT_S, Connection, RelayGuest
+from rtmw.relay.events import Own
 from rtmw.relay.frame import FrameError, Stamps
 from rtmw.relay.machine import (
     Alarm,
@@ -50,6 +51,7 @@ from rtmw.relay.operation import NO_DOMAIN, Operation
 from rtmw.relay.own import Hello, Kind, Packet, kind_of
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
+from rtmw.relay.seals import HEAD_COMMAND, SEAL_ROWS, SEAL_S, Sealer, words
 from rtmw.relay.settings import Agent, Relay, advice
 from rtmw.relay.store import Store, starting
 from rtmw.units import counted
@@ -81,6 +83,7 @@ class Server:
             self.store = Store(folder, 2 * relay.t1 * (relay.n1 + 1), relay.keep)
             self.machine = Machine(self.policy, self.store.state, Stamps())
             self.machine.begin(CLOCK.monotonic(), CLOCK.wall_ns())
+        self._sealer = Sealer(relay.keys)
         self.operation = Operation(self, domain)
         self._failure: Exception | None = None
         self._connections: dict[int, Connection] = {}
@@ -102,7 +105,7 @@ class Server:
             await self.operation.begin()
             self._listen(loop)
             self.step(Tick(), Obeyed())  # what waits for agents that are dialled
-            work = (self._sync(), self._look(), self._check_point(), self.stopping.wait())
+            work = (self._sync(), self._look(), self._check_point(), self._seal(), self.stopping.wait())
             tasks = [loop.create_task(one) for one in work]
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -116,6 +119,7 @@ class Server:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
             if self.store.rows and self._failure is None:  # else the next start reads them again
+                self._try_seal()
                 await self._try_checkpoint()
         finally:
             self.close()
@@ -162,7 +166,7 @@ class Server:
         """Other settings; where it listens holds until it starts anew. Raises KeysError, and then nothing changes."""
         self._take(_identity(relay))
         self.policy.obey(relay)
-        self.store.keep = relay.keep
+        self.store.keep, self._sealer = relay.keep, Sealer(relay.keys)
         self._advise()
         self.step(Obeyed())
 
@@ -211,6 +215,8 @@ class Server:
             await self.store.sync()
             for effect in effects:
                 self._carry_out(effect)
+            if self.store.unsealed >= SEAL_ROWS:
+                self._try_seal()
 
     async def _look(self) -> None:
         said = ""
@@ -223,6 +229,23 @@ class Server:
             self._look_at_peers()
             self.operation.say()
             await asyncio.sleep(_LOOK_S)
+
+    async def _seal(self) -> None:
+        """A seal a second; its head is sent."""
+        while True:
+            await asyncio.sleep(SEAL_S)
+            await self.store.sync()
+            self._try_seal()
+            row, self.store.untold = self.store.untold, None
+            if row is not None and self.policy.relay.seal_to:
+                self.step(Own(self.policy.relay.seal_to, HEAD_COMMAND, words(row)))
+
+    def _try_seal(self) -> None:
+        try:
+            if self._failure is None:
+                self.store.seal(self._sealer)
+        except (rtmw.LogFull, rtmw.LogDamaged) as error:
+            log.warning("the record has no new seal: %s", error, extra=BOUNDED)
 
     async def _check_point(self) -> None:
         while True:

@@ -22,6 +22,8 @@ from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, val
 
 __all__ = ["AGENT", "RELAY", "SUBJECT", "Agent", "Relay", "Subject", "read_relay", "relay_of"]
 
+OWN_NAME: Final = "relay"
+"""The source of orders that a relay makes itself."""
 ABSENT: Final = ("alert", "keep")
 ON_FAILURE: Final = ("next", "hold")
 IDS: Final = ("content", "stamp")
@@ -92,6 +94,10 @@ class Relay:
     n2: int = 3
     keep: float = 400 * 86400.0
     """Rows of the record are kept for so long at least."""
+    address: bytes = b"RLAY"
+    """Its own, of orders that it makes itself."""
+    seal_to: tuple[str, ...] = ()
+    """Agents that get the heads of seals."""
     max_waiting: int = 10_000
     """Orders of one recipient."""
     insecure: bool = False
@@ -186,6 +192,8 @@ RELAY: Final = Declaration(
         Setting("t2", _times(0.001), "SECONDS"),
         Setting("n2", _within(0, 1000), "NUMBER"),
         Setting("keep", _times(1.0), "SECONDS"),
+        Setting("address", _address, "ADDRESS"),
+        Setting("seal_to", values.texts, "AGENT"),
         Setting("max_waiting", values.count, "NUMBER"),
         Setting("insecure", values.flag, ""),
         *KEYS,
@@ -315,13 +323,15 @@ def _subjects(file: SettingsFile) -> tuple[Subject, ...]:
 
 def _check_names(relay: Relay, file: SettingsFile) -> None:
     """No two have one name or one address, and whom another names is there. Raises SettingsError."""
-    seen: dict[str | bytes, str] = {}
+    seen: dict[str | bytes, str] = dict.fromkeys((OWN_NAME, relay.address), "[relay], as the relay's own")
     for one in relay.addressees:
         for what, key, words in (("name", one.name, one.name), ("address", one.address, readable(one.address))):
             if key in seen:
                 raise SettingsError(f"{one.place}: its {what} {words} has been given before, in {seen[key]}")
         seen[one.name] = seen[one.address] = one.place
     names = {one.name for one in relay.agents}
+    if unknown := [name for name in relay.seal_to if name not in names]:
+        raise SettingsError(f"{file.place('seal_to', 'relay')}: seal_to: there is no agent {unknown[0]}")
     for subject in relay.subjects:
         if unknown := [name for name in subject.group if name not in names]:
             raise SettingsError(

@@ -27,6 +27,8 @@ from rtmw.disk import DISK, Disk
 from rtmw.relay import rows as r
 from rtmw.relay.frame import Frame
 from rtmw.relay.rows import Row, frame_of
+from rtmw.relay.seals import Sealer
+from rtmw.relay.settings import OWN_NAME
 from rtmw.relay.state import Order, State
 from rtmw.units import size
 
@@ -67,6 +69,10 @@ class Store:
         self._log: rtmw.Log[Row] = rtmw.Log(folder / "record", Row, sync=False, segment=segment)
         self.rows = 0
         """Behind the last checkpoint."""
+        self.unsealed = 1
+        """Rows that are to be sealed: at least those that a killed relay has left."""
+        self.untold: Row | None = None
+        """The last seal, until its head is sent."""
         self._made, self._checkpoints = CLOCK.monotonic(), dict[str, int]()
         """Where the rows of each checkpoint begin, the newest last."""
         self._work: asyncio.Future[None] | None = None
@@ -182,6 +188,20 @@ class Store:
             with self._log.read(datetime.fromtimestamp(oldest, UTC)) as records:
                 self._log.trim(min(before, records.position))
 
+    # ---- seals ----
+
+    def seal(self, sealer: Sealer) -> None:
+        """Seals what is durable, unless all rows since the last seal are about the record. LogFull, LogDamaged."""
+        if not self.unsealed:
+            return
+        state = self.state
+        begin = state.sealed if state.seal else self._log.stats().earliest
+        rows = sealer.rows(self._log, begin, state.seal, state.signer, CLOCK.wall_ns())
+        self.append(rows)
+        for row in rows:
+            state.apply(row)
+        self.unsealed, self.untold = 0, rows[-1]
+
     # ---- rows ----
 
     def append(self, rows: list[Row]) -> None:
@@ -189,6 +209,7 @@ class Store:
         places = self._log.append_many(rows)
         self._last = places[-1]
         self.rows += len(rows)
+        self.unsealed += sum(row.kind not in r.OF_RECORD and row.source != OWN_NAME for row in rows)
         for row, place in zip(rows, places, strict=True):
             if row.kind == r.STORED:
                 self.state.numbers[row.order].position = place.position

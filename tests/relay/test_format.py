@@ -1,0 +1,87 @@
+"""docs/relay-format.md, golden bytes, and what the relay writes say the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zlib
+from pathlib import Path
+
+import rtmw
+from rtmw.relay import Frame
+from rtmw.relay import rows as r
+from rtmw.relay.own import Hello, Kind, Packet, Welcome, encode
+from rtmw.relay.rows import Row, head_of
+from tests.page import Page
+from tests.relay.test_seals import sealed
+from tests.relay.test_store import make
+
+PAGE = Page(Path(__file__).parents[2] / "docs" / "relay-format.md")
+FRAME = Frame("AODB", "GATE", b"2026-11-29 13:44:12.12", "O", "I", b"CA981 gate 12")
+GOLDEN = bytes.fromhex(
+    "02 414f4442 47415445 323032362d31312d32392031333a34343a31322e3132 000a8a 4f 49 43413938312067617465203132 0a"
+)
+
+
+def fields(heading: str, data: bytes) -> dict[str, bytes]:
+    """What the table of the page says to be where; the tables leave no gap."""
+    found, after = dict[str, bytes](), 0
+    for row in PAGE.table(heading):
+        assert row.at == after, f"{heading}: {row.what}"
+        after = len(data) if row.size is None else row.at + row.size
+        found[row.what.split(",")[0].split(":")[0].split(";")[0]] = data[row.at : after]
+    assert after == len(data)
+    return found
+
+
+def test_the_frame_of_the_paper_is_as_the_page_says() -> None:
+    assert FRAME.encode() == GOLDEN
+    found = fields("Frame of the paper", GOLDEN)
+    assert (found["source"], found["stamp"], found["command"]) == (b"AODB", FRAME.stamp, b"I")
+    assert int.from_bytes(found["checksum"], "big") == sum(GOLDEN) - sum(found["checksum"])
+    assert fields("Head of a frame", head_of(Frame.decode(GOLDEN)))["stamp"] == FRAME.stamp
+
+
+def test_hello_welcome_and_frame_of_this_package_are_as_the_page_says() -> None:
+    hello = fields("Hello", Hello(b"AODB", 10.0, 3).encode())
+    assert (hello["magic"], hello["address of the agent"]) == (b"RTMWRLY\0", b"AODB")
+    assert struct.unpack("<d", hello["T1 in seconds"]) == (10.0,)
+    welcome = fields("Welcome", Welcome(5.0, 3, 1 << 20, FRAME.stamp).encode())
+    assert int.from_bytes(welcome["longest data"], "little") == 1 << 20
+    frame = fields("Frame", encode(Packet(Kind.ORDER, FRAME, 5, 2.5)))
+    assert int.from_bytes(frame["lifetime in microseconds"], "little") == 2_500_000
+    assert (frame["priority"], frame["data"]) == (b"\5", FRAME.data)
+    raw = encode(Packet(Kind.ORDER, FRAME, 5, 2.5), crc=True)
+    assert int.from_bytes(raw[-4:], "little") == zlib.crc32(raw[:-4])
+
+
+def test_a_reader_made_of_the_page_alone_verifies_seals(tmp_path: Path) -> None:
+    sealed(tmp_path, None)
+    with rtmw.Log(tmp_path / "record", Row) as log:
+        records, before = list(log.read()), b""
+    for row in [record.value for record in records if record.value.kind == r.SEAL]:
+        said = fields("Seals", row.body)
+        upto, begin = (int.from_bytes(said[name], "little") for name in list(said)[:2])
+        head = hashlib.sha256(before)
+        for record in records:
+            if begin <= record.position < upto:
+                head.update(struct.pack("<QI", record.position, len(record.data)) + record.data)
+        assert row.digest == head.digest()
+        before = row.digest
+    assert before
+
+
+def test_a_reader_made_of_the_page_alone_reads_a_checkpoint(tmp_path: Path) -> None:
+    make(tmp_path)
+    data = (tmp_path / "checkpoint-0").read_bytes()
+    *lines, end = data.splitlines(keepends=True)
+    assert int(end, 16) == zlib.crc32(b"".join(lines))
+    first, state, *orders = map(json.loads, lines)
+    assert (first["version"], state["numbered"]) == (1, 9)
+    with rtmw.Log(tmp_path / "record", Row) as log, log.read(first["position"]) as records:
+        assert next(iter(records)).value.digest.hex() == first["token"]
+    assert [order[6] for order in orders] == list(range(1, 10))
+    assert {len(order[2].encode("latin-1")) for order in orders} == {35}
+    assert orders[0][5] == [["BAGS", 1, "DELIVERED", ""]]
+    assert orders[8][5] == [["GATE", 0, "", ""]]
