@@ -399,6 +399,8 @@ class Server:
         del self._connections[connection.number]
         if connection.agent and not self.stopping.is_set():
             self.step(Gone(connection.number))
+        elif connection.dialled and not self.stopping.is_set():  # who answered was another one
+            self._dial(connection.dialled)
 
     def refuse(self, connection: Connection, words: str) -> None:
         """End it; the log says why, once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from rtmw.errors import RtmwError
+from rtmw.net.security.identity import Identity
 from rtmw.relay import Frame
 from rtmw.relay.frame import Stamps
 from rtmw.relay.machine import Arrived, Connected, Machine, Say
 from rtmw.relay.own import LONGEST_DATA, Filter, Hello, Kind, encode
 from rtmw.relay.policy import Policy
+from rtmw.relay.settings import read_relay
 from rtmw.relay.state import State
+from tests.net.security.site import Site
 from tests.relay import world
 from tests.relay.servers import ALONE, PATIENCE, SETTINGS, OwnPeer, Peer, Relay, stamp
 
@@ -373,3 +378,111 @@ def test_a_stamp_older_than_what_is_known_is_unconfirmed_and_never_stored_again(
         ]
     rows, effects = machine.step(Arrived(1, sent[3]), 1.0, 9)
     assert (rows, [one.frame.body for one in effects if isinstance(one, Say)]) == ([], [b""])
+
+
+KEYED = """\
+[relay]
+listen = "127.0.0.1:0"
+keys = "KEYS"
+
+[[agent]]
+name = "AODB"
+peer = "rtmw://plant/aodb"
+
+[[agent]]
+name = "GATE"
+peer = "rtmw://plant/gate"
+
+[[allow]]
+peer = "agent:AODB"
+order = ["GATE/*"]
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "site")
+
+
+@pytest.fixture
+def keyed(tmp_path: Path, site: Site) -> Iterator[Relay]:
+    hub = site.node("rtmw://plant/hub")
+    made = Relay(tmp_path, KEYED.replace("KEYS", str(hub.folder)))
+    made.start()
+    yield made
+    made.kill()
+
+
+def secured(relay: Relay, identity: Identity) -> socket.socket:
+    plain = socket.create_connection(("127.0.0.1", relay.port))
+    return identity.client_context().wrap_socket(plain)
+
+
+def test_agents_with_certificates_are_who_these_say_with_either_frame(keyed: Relay, site: Site) -> None:
+    of_gate = site.node("rtmw://plant/gate")
+    gate = Peer(secured(keyed, of_gate), "GATE")
+    own = OwnPeer(secured(keyed, site.node("rtmw://plant/aodb")), "AODB")
+    assert not own.welcome.crc
+    gate.order("NONE", b"x")
+    gate.take()
+    own.order("GATE", b"gate 12")
+    came = gate.take()
+    assert came.data == b"gate 12"
+    gate.confirm(came)
+    assert own.take().kind is Kind.RECEIPT
+    assert OwnPeer(secured(keyed, of_gate), "AODB").refused == "its hello is of AODB, who is not there"
+
+
+def test_who_has_no_certificate_of_the_settings_gets_no_order(keyed: Relay, site: Site) -> None:
+    assert Peer(keyed, "GATE").is_closed()
+    keyed.until("no agent of the settings connects from there")
+    assert Peer(secured(keyed, site.node("rtmw://plant/other")), "GATE").is_closed()
+    keyed.until("rtmw://plant/other is closed: no agent of the settings")
+
+
+def test_a_certificate_that_is_revoked_while_it_is_used_ends_its_connection(keyed: Relay, site: Site) -> None:
+    gate = site.node("rtmw://plant/gate")
+    peer = Peer(secured(keyed, gate), "GATE")
+    peer.order("NONE", b"x")
+    peer.take()
+    assert keyed.process is not None
+    text = keyed.file.read_text()
+    keyed.file.write_text(text.replace("[[agent]]", f'revoked = ["{gate.own.serial}"]\n[[agent]]', 1))
+    keyed.process.send_signal(signal.SIGHUP)
+    assert peer.is_closed()
+    assert "is revoked by the settings" in keyed.until("is revoked")
+
+
+def test_a_relay_speaks_tls_to_an_agent_with_a_certificate_that_it_dials(tmp_path: Path, site: Site) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(PATIENCE)
+        place, hub = f"127.0.0.1:{listening.getsockname()[1]}", site.node("rtmw://plant/hub")
+        text = KEYED.replace("KEYS", str(hub.folder)).replace('gate"', f'gate"\ndial = "{place}"\nabsent = "keep"')
+        relay = Relay(tmp_path, text)
+        relay.start()
+        try:
+            OwnPeer(secured(relay, site.node("rtmw://plant/aodb")), "AODB").order("GATE", b"a\nb")
+            for name in ("other", "gate"):
+                context = site.node(f"rtmw://plant/{name}").server_context()
+                sock = context.wrap_socket(listening.accept()[0], server_side=True)
+                if name == "gate":
+                    assert OwnPeer(sock, "GATE").take().frame.data == b"a\nb"
+                else:
+                    assert Peer(sock, "GATE", introduced=False).is_closed()
+        finally:
+            relay.kill()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (KEYED.replace('keys = "KEYS"', ""), "is known by a certificate, and this relay has no keys"),
+        (KEYED.replace("rtmw://plant/gate", "plant/gate"), "is no name of a node"),
+        (KEYED.replace("keys", "header = 22\nkeys"), "header is 22, with which TLS begins"),
+        (SETTINGS.replace("127.0.0.1:0", "0.0.0.0:0"), "without TLS anybody on the way could read"),
+    ],
+)
+def test_settings_that_promise_what_no_key_can_keep_are_refused(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "node.toml").write_text(text)
+    with pytest.raises(RtmwError, match=words):
+        read_relay(tmp_path / "node.toml")
