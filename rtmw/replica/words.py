@@ -335,11 +335,14 @@ class Trim(NamedTuple):
 
 
 class ReadStore(NamedTuple):
+    """Read value and slices, then tell `Read`; if there is no answer in time, without a value."""
+
     number: int
 
 
 class ChangeStore(NamedTuple):
-    """Write `control` if the store has `version`; in one transaction the bytes of `put`, and without other slices."""
+    """Write `control` if the store has `version`, in one transaction with the bytes of `put`, and without slices that
+    `control` does not name. Then tell `Changed`, with UNKNOWN if there is no answer in time."""
 
     number: int
     version: int

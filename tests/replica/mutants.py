@@ -49,7 +49,7 @@ MUTANTS: Final = {
     ),
     "5: a slice continues the cache or the checkpoint": rule(
         "start, settings = control.cached, control.settings",
-        "start, settings = max(control.cached, self._queue[0][2].start if self._queue else 0), control.settings",
+        "start, settings = self.wal.whole(control.cached, 60), control.settings",
     ),
     "6: a candidate cuts what differs from the cache": rule(
         "            if same < part.end and same < cut:\n", "            if same < 0:\n"

@@ -27,6 +27,7 @@ from tests.replica.disk import Disk, decode
 from tests.replica.history import check
 
 END_S: Final = 9.0
+"""What fails is whole again."""
 LAST_S: Final = 40.0
 RECENT_S: Final = 3.0
 """A rule counts as applied under the faults of so many seconds before it."""
