@@ -503,6 +503,37 @@ class World:
         self.tight = self.now + 8.0
         self.isolate(node)
 
+    def slow_and_killed_with_master(self, node: Node) -> None:
+        """What the slave has not synced is gone, and it may be the first that stands."""
+        self.fault("disk slow", node.name)
+        node.slow = 1.0
+        self.after(3.0, lambda: setattr(node, "slow", 0.0))
+        self.after(0.5, lambda: self.die(node, 0.05))
+        self.after(0.5, self.kill_master)
+
+    def kill_master(self) -> None:
+        for node in self.nodes.values():
+            if node.role is Role.MASTER:
+                self.fault("killed", node.name)
+                self.die(node, 4.0)
+
+    def back_among_others_that_start(self, node: Node) -> None:
+        """A master that was deposed unheard is the first that the others hear when they start."""
+        self.isolate(node)
+        until = self.now + 2.5
+        for other in self.nodes.values():
+            self.cuts[other.name, node.name] = self.cuts[node.name, other.name] = until
+            if other is not node:
+                self.after(2.45, lambda other=other: self.die(other, 0.1))  # type: ignore[misc]
+
+    def back_and_master_killed(self, node: Node) -> None:
+        """A node that left the set comes back, slowly, and the master dies."""
+        self.fault("killed", node.name)
+        self.die(node, 3.0)
+        node.slow = 0.4
+        self.after(6.0, lambda: setattr(node, "slow", 0.0))
+        self.after(3.0 + self.random.uniform(0.1, 1.0), self.kill_master)
+
     def isolated_master_and_store(self, node: Node) -> None:
         self.isolate(node)
         self.store_away(node)
@@ -702,6 +733,7 @@ _CARRIED: Final[dict[type, Callable[[World, Node, Any], None]]] = {
 _HARM: Final = (
     World.killed, World.killed, World.all_killed, World.stopped, World.stopped, World.cut, World.cut, World.isolate,
     World.isolate_with_store, World.full, World.fail, World.crawl, World.crawl, World.lose_tail, World.rot,
+    World.slow_and_killed_with_master, World.back_among_others_that_start, World.back_and_master_killed,
     World.store_away, World.store_tight, World.isolated_master_and_store,
 )  # fmt: skip
 
