@@ -65,6 +65,10 @@ def stamp() -> bytes:
     return b"%022d" % next(_STAMPS)
 
 
+class Ended(AssertionError):
+    """The relay ended, and was to say something."""
+
+
 class Relay:
     """A server; `kill` and `start` as one likes."""
 
@@ -72,12 +76,23 @@ class Relay:
         self.folder, self.file = folder, folder / "node.toml"
         self.file.write_text(settings)
         self.lines: list[str] = []
+        self.before: list[str] = []
+        """What stands before its command."""
         self.process: subprocess.Popen[str] | None = None
         self.port = 0
         self.domain: int | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "rtmw.relay", "--data", str(self.folder), "--config", str(self.file)]
+        command = [
+            *self.before,
+            sys.executable,
+            "-m",
+            "rtmw.relay",
+            "--data",
+            str(self.folder),
+            "--config",
+            str(self.file),
+        ]
         command += [] if self.domain is None else ["--domain", str(self.domain)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         found = re.search(r"127\.0\.0\.1:(\d+)", self.until("relay at"))
@@ -102,7 +117,7 @@ class Relay:
             self.lines.append(line)
             if words in line:
                 return line
-        raise AssertionError(f"the relay ended, and never said {words!r}: {self.lines}")
+        raise Ended(f"the relay ended, and never said {words!r}: {self.lines}")
 
     def kill(self) -> None:
         if self.process is not None:

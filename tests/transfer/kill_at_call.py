@@ -1,5 +1,5 @@
 """A library that is preloaded into a process, and ends it by SIGKILL before one of its system calls that change files
-or folders, those of Python and of C alike."""
+or folders, or lets that call fail; those of Python and of C alike."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 CALLS = """
 #include <asm/fcntl.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,17 +25,22 @@ int kill(pid_t process, int signal);
 
 enum { SIGKILL = 9 };
 
-static long left;
+static long left, error;
 
 __attribute__((constructor)) static void begin(void)
 {
     const char *at = getenv("RTMW_KILL_AT_CALL");
     left = at ? atol(at) : 0;
+    at = getenv("RTMW_CALL_ERROR");
+    error = at ? atol(at) : 0;
 }
 
-static void changes_next(void)
+static int fails(void)
 {
-    if (__sync_sub_and_fetch(&left, 1) == 0) kill(getpid(), SIGKILL);
+    if (__sync_sub_and_fetch(&left, 1) != 0) return 0;
+    if (!error) kill(getpid(), SIGKILL);
+    errno = (int)error;
+    return 1;
 }
 
 static int is_file(int descriptor)
@@ -48,7 +54,7 @@ static int is_file(int descriptor)
     {                                                    \\
         static type (*next) parameters;                  \\
         if (!next) next = dlsym(RTLD_NEXT, #name);       \\
-        if (changes) changes_next();                     \\
+        if ((changes) && fails()) return -1;             \\
         return next(__VA_ARGS__);                        \\
     }
 #define BOTH(type, name, changes, parameters, ...)       \\
@@ -82,8 +88,9 @@ CALL(long, syscall, number == SYS_renameat2 || number == SYS_openat2,
 """
 
 
-def killed_at_call(folder: Path, number: int) -> list[str]:
-    """What to put before a command; the test is skipped where that cannot be."""
+def killed_at_call(folder: Path, number: int, error: int = 0) -> list[str]:
+    """What to put before a command; the test is skipped where that cannot be. `error`: the call has this one instead,
+    and the process lives."""
     if not shutil.which("gcc"):
         pytest.skip("needs gcc")
     if os.environ.get("LD_PRELOAD"):
@@ -91,4 +98,4 @@ def killed_at_call(folder: Path, number: int) -> list[str]:
     source, library = folder / "calls.c", folder / "calls.so"
     source.write_text(CALLS)
     subprocess.run(["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
-    return ["env", f"LD_PRELOAD={library}", f"RTMW_KILL_AT_CALL={number}"]
+    return ["env", f"LD_PRELOAD={library}", f"RTMW_KILL_AT_CALL={number}", f"RTMW_CALL_ERROR={error}"]

@@ -1,0 +1,71 @@
+"""A relay that is killed, or whose disk fails or is full, at any call that changes its files (R3, R4, R8)."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from rtmw.relay import Frame
+from rtmw.relay import rows as r
+from rtmw.relay.seals import verify
+from tests.relay.servers import Ended, Peer, Relay
+from tests.transfer.kill_at_call import killed_at_call
+from tests.whole import sample
+
+ORDERS = 8
+CALLS = range(1, 120)
+"""A start on an empty folder and ORDERS orders have some more than half of them."""
+CASES = [(call, error) for error in (0, errno.EIO, errno.ENOSPC) for call in CALLS]
+
+
+def exchange(relay: Relay, orders: dict[bytes, Frame], got: Counter[bytes], told: dict[bytes, bytes]) -> None:
+    """Each order in its turn, until the relay is gone. `told`: what the source hears of each, by stamp."""
+    source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+    gate.socket.settimeout(0.01)
+    source.socket.settimeout(0.01)
+    for stamp, frame in orders.items():
+        source.send(frame)
+        answer = None
+        while answer is None:
+            with suppress(TimeoutError):
+                came = gate.take()
+                got[came.stamp] += 1
+                gate.confirm(came)
+            with suppress(TimeoutError):
+                found = source.take()
+                answer = found.body if found.answers[0] == stamp else None
+        assert told.setdefault(stamp, answer) == answer, "an outcome that was told holds"
+
+
+@pytest.mark.parametrize(("call", "error"), sample(CASES, 5))
+def test_no_order_that_was_answered_is_lost_and_each_outcome_holds_whatever_call_dies_or_fails(
+    call: int, error: int, tmp_path: Path
+) -> None:
+    relay = Relay(tmp_path)
+    maker = Peer.__new__(Peer)
+    maker.address = "AODB"
+    orders = {frame.stamp: frame for frame in (maker.made("GATE", b"%d" % number) for number in range(ORDERS))}
+    got, told = Counter[bytes](), dict[bytes, bytes]()
+    relay.before = killed_at_call(tmp_path, call, error)
+    with suppress(OSError, StopIteration, Ended):
+        relay.start()
+        exchange(relay, orders, got, told)
+    relay.kill()
+    relay.before = []
+    relay.start()
+    try:
+        exchange(relay, orders, got, told)
+        assert relay.end() == 0
+    finally:
+        relay.kill()
+    rows = relay.rows()
+    stored = Counter(row.head[8:30] for row in rows if row.kind == r.STORED)
+    assert stored == dict.fromkeys(orders, 1), "one id, one effect"
+    delivered = {row.order for row in rows if row.kind == r.DELIVERED}
+    numbers = {row.head[8:30]: row.order for row in rows if row.kind == r.STORED}
+    assert all(numbers[stamp] in delivered and got[stamp] for stamp, cause in told.items() if not cause)
+    assert verify(tmp_path / "relay" / "record").faults == []
