@@ -567,7 +567,8 @@ class World:
     def heal(self) -> None:
         self.tell("HEAL")
         self.loss, self.away, self.tight, self.cuts = 0.0, 0.0, 0.0, {}
-        able = [node for node in self.nodes.values() if self.may_lose(node)]
+        is_known = not self.faults["members changed"]  # else a change may be on its way that leaves only the one gone
+        able = [node for node in self.nodes.values() if is_known and self.may_lose(node)]
         if able and len(self.control.members) > self.control.settings.min_insync and self.random.random() < 0.2:
             self.gone = self.random.choice(able).name
             self.kill(self.nodes[self.gone])
@@ -630,7 +631,11 @@ class World:
             self.ask(
                 self.whom(), lambda ticket: w.Append(ticket, op.id, op.since, op.data), lambda one: self.told(op, one)
             )
-        self.after(1.6, lambda: self.try_op(op) if op.number == number else None)
+        self.after(1.6, lambda: self.try_elsewhere(op) if op.number == number else None)
+
+    def try_elsewhere(self, op: Op) -> None:
+        self.hint = ""
+        self.try_op(op)
 
     def told(self, op: Op, answer: w.Answer) -> None:
         self.known[op.client] = max(self.known[op.client], answer.commit)
