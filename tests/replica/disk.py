@@ -63,6 +63,8 @@ class Disk:
     @property
     def floor(self) -> int:
         known = self.batches[-self.window :]
+        if not self.batches:
+            return self.end
         return known[0].start if len(self.batches) > self.window or self.base else 0
 
     def append(self, epoch: int, id: bytes, kind: Kind, data: bytes) -> tuple[int, int] | None:

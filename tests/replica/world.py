@@ -475,8 +475,9 @@ class World:
             self.after(self.random.choice([0.2, 0.6, 1.5]), lambda: self.killed(node))
 
     def may_lose(self, node: Node) -> bool:
-        """Durable data may go where all other members of I have theirs, and none of these lost some."""
-        in_sync = self.control.in_sync
+        """Durable data may go where all other members of I have theirs, and none of these lost some. With a min_insync
+        of 1 the node may just be leaving the set to itself."""
+        in_sync = self.control.in_sync if self.control.settings.min_insync > 1 else {}
         whole = [name for name, one in in_sync.items() if self.nodes[name].disk.marks.incarnation == one
                  and not self.nodes[name].disk.is_lost]  # fmt: skip
         return len(in_sync) == len(whole) > 1 and node.name in in_sync
