@@ -63,6 +63,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rtmw.relay")
 
+ALARM_COMMAND: Final = b"A"
+"""Of an order that tells an agent of an alarm."""
 _LOOK_S: Final = 1.0
 _REACH_S: Final = 3.0
 _REDIAL_S: Final = 1.0
@@ -265,6 +267,9 @@ class Server:
             return
         if isinstance(effect, Alarm):
             self.operation.tell(effect)
+            if to := self.policy.relay.alarms_to:
+                about = f"{effect.row.source}: " if effect.row.source else ""
+                self.step(Own(to, ALARM_COMMAND, f"alarm: {about}{effect.row.cause}".encode()))
             return
         if isinstance(effect, Reply):
             self.operation.reply(effect)

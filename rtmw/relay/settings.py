@@ -98,6 +98,8 @@ class Relay:
     """Its own, of orders that it makes itself."""
     seal_to: tuple[str, ...] = ()
     """Agents that get the heads of seals."""
+    alarms_to: tuple[str, ...] = ()
+    """Agents that get alarms."""
     max_waiting: int = 10_000
     """Orders of one recipient."""
     insecure: bool = False
@@ -194,6 +196,7 @@ RELAY: Final = Declaration(
         Setting("keep", _times(1.0), "SECONDS"),
         Setting("address", _address, "ADDRESS"),
         Setting("seal_to", values.texts, "AGENT"),
+        Setting("alarms_to", values.texts, "AGENT"),
         Setting("max_waiting", values.count, "NUMBER"),
         Setting("insecure", values.flag, ""),
         *KEYS,
@@ -330,8 +333,9 @@ def _check_names(relay: Relay, file: SettingsFile) -> None:
                 raise SettingsError(f"{one.place}: its {what} {words} has been given before, in {seen[key]}")
         seen[one.name] = seen[one.address] = one.place
     names = {one.name for one in relay.agents}
-    if unknown := [name for name in relay.seal_to if name not in names]:
-        raise SettingsError(f"{file.place('seal_to', 'relay')}: seal_to: there is no agent {unknown[0]}")
+    for setting, told in (("seal_to", relay.seal_to), ("alarms_to", relay.alarms_to)):
+        if unknown := [name for name in told if name not in names]:
+            raise SettingsError(f"{file.place(setting, 'relay')}: {setting}: there is no agent {unknown[0]}")
     for subject in relay.subjects:
         if unknown := [name for name in subject.group if name not in names]:
             raise SettingsError(

@@ -312,6 +312,24 @@ def test_a_relay_says_what_waits_and_its_alarms_on_the_bus_in_metrics_and_to_the
             relay.kill()
 
 
+def test_agents_named_by_the_settings_get_alarms_as_orders_of_the_relay(tmp_path: Path) -> None:
+    of_relay = '[relay]\nmax_waiting = 1\nalarms_to = ["KEEP", "GATE"]\n'
+    relay = Relay(tmp_path, PATIENT.replace("[relay]\n", of_relay))
+    relay.start()
+    try:
+        source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+        for number in range(2):
+            source.order("KEEP", b"%d" % number)
+        told = gate.take()
+        cause = "KEEP: orders for it are refused: as many wait as max_waiting says"
+        assert (told.source, told.command, told.data) == (b"RLAY", b"A", f"alarm: {cause}".encode())
+        gate.confirm(told)
+        wait_until(lambda: [row.kind for row in relay.rows()].count("DELIVERED") == 1, "it has its end")
+        assert [row.kind for row in relay.rows()].count("ALARM") == 1, "the order for KEEP, which is full, raises none"
+    finally:
+        relay.kill()
+
+
 def observed(number: int) -> RelayActivity | None:
     with rtmw.Domain(number, observe=True) as domain:
         return observe_relay(domain)
