@@ -31,7 +31,7 @@ from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, ForkedError, MessageTooLarge, RtmwError, TypeMismatch
 from rtmw.net.link.places import Listening
-from rtmw.qos import check_seconds
+from rtmw.qos import check_seconds, limited
 from rtmw.relay.frame import ADDRESS, ANSWERED, STAMP, SUM, Frame, FrameError, Stamps, address_of, readable
 from rtmw.relay.line import Heard, Line, Way, words_of
 from rtmw.relay.own import LONGEST_DATA, Filter, Hello, Kind, Packet, Welcome
@@ -352,7 +352,7 @@ class Agent(Closing):
             raise ValueError(f"command={command!r} is not possible; it is one ASCII character, such as 'I'")
         data = _bytes_of(body, LONGEST_DATA)
         frame = Frame(self._address, _address(to, "to"), bytes(STAMP), b"O", command.encode(), data)
-        return self._begin(Packet(Kind.ORDER, frame, priority, lifetime or 0.0))
+        return self._begin(Packet(Kind.ORDER, frame, priority, limited(lifetime) or 0.0))
 
     def _begin(self, packet: Packet) -> Dispatch:
         """Sends it with a stamp."""

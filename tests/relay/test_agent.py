@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import os
 import signal
 import socket
@@ -199,6 +200,15 @@ def test_an_order_that_never_left_expires_and_one_of_which_t1_is_short_is_an_ale
         silent.accept().close()
         wait_until(lambda: "alerts" in source.stats(), "the agent hears of it")
         assert source.alerts()[0].startswith("this agent gives up after T1·(N1+1) = 20 s, and its relay after")
+
+
+def test_a_lifetime_of_a_century_or_more_is_none(relay: Relay, agent: Make) -> None:
+    source = agent(relay, "AODB")
+    for lifetime in (math.inf, 1e14):
+        with agent(relay, "GATE") as gate:
+            sent = source.send("GATE", b"x", lifetime=lifetime)
+            take(gate, 1)
+            assert sent.wait(PATIENCE) is DispatchState.DELIVERED
 
 
 def test_a_body_that_the_relay_does_not_take_is_refused_by_the_agent(silent: Silent) -> None:
