@@ -15,7 +15,7 @@ import heapq
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -41,7 +41,7 @@ from rtmw.relay.events import (
     Unsent,
 )
 from rtmw.relay.frame import Frame, FrameError, readable, skew_of
-from rtmw.relay.own import Hello, Kind, kind_of
+from rtmw.relay.own import ALL, Hello, Kind, kind_of
 from rtmw.relay.policy import Judged, Policy, Wish, command_of, performative_in
 from rtmw.relay.rows import Row, frame_of, head_of
 from rtmw.relay.settings import Agent, Subject
@@ -74,6 +74,8 @@ TAKEOVERS: Final = 5
 TAKEOVERS_S: Final = 60.0
 LAST_PARTS: Final = 10
 """In the last such part of its last try an order is not sent for the first time: it is safely undelivered."""
+LEAST_S: Final = 0.001
+"""An order with less of its lifetime left is not sent for the first time: it is EXPIRED."""
 COMPACT_LEAST: Final = 1024
 """Entries of a heap, from which on those that are over are taken out."""
 IN_FLIGHT: Final = 512 << 10
@@ -82,6 +84,8 @@ ROWS_MOST: Final = 50
 """Rows of a second about frames of one agent that are refused or dropped. What comes beyond is counted in one row."""
 ALARM_S: Final = 60.0
 """For so long an alarm is not raised again, and what would have raised it is counted."""
+FILTERS_MOST, FILTER_LONGEST = 64, 256
+"""Subscriptions of one agent to one subject; bytes of each. All are asked with each order to it."""
 BURST_S: Final = 1.0
 """So much of a second's orders an agent may send at once."""
 
@@ -434,8 +438,17 @@ class Machine:
         if judged.why or judged.to is None:
             self._refuse(agent, frame, judged)
             return
-        kind, told = r.UNFOLLOWED if wish.is_end else r.FOLLOWED, self._of(agent, frame, judged)
-        self._row(kind, source=agent.name, destination=judged.to.name, body=wish.filter.encode(), told=True, **told)
+        followed = self.state.follows.get(judged.to.name, {}).get(agent.name, set())
+        is_new, body = wish.filter not in followed, wish.filter.encode()
+        if not wish.is_end and is_new and (len(followed) >= FILTERS_MOST or len(body) > FILTER_LONGEST):
+            words = f"more than {FILTERS_MOST} subscriptions to it, or one of more than {FILTER_LONGEST} bytes"
+            self._refuse(agent, frame, replace(judged, why=words))
+            return
+        self._pace(agent, judged)
+        changes = is_new != wish.is_end or bool(followed and wish.is_end and wish.filter == ALL)
+        if changes or self._has_row(agent.name):  # a flood of what is so already has few rows
+            kind, told = r.UNFOLLOWED if wish.is_end else r.FOLLOWED, self._of(agent, frame, judged)
+            self._row(kind, source=agent.name, destination=judged.to.name, body=body, told=True, **told)
         self._say(agent.name, head_of(frame))
 
     def _recipients(self, judged: Judged, agent: Agent, frame: Frame) -> list[str]:
@@ -571,6 +584,8 @@ class Machine:
         if leg.order.number != number or number in self._line(leg.recipient).sent:
             return False
         if self.state.is_held(leg.recipient, leg.stream):
+            return False
+        if leg.order.lifetime and (self._at - leg.order.at) / 1e9 + LEAST_S > leg.order.lifetime:
             return False
         relay = self.policy.relay
         return leg.attempt <= relay.n2 or leg.due - self._now > relay.t2 / LAST_PARTS

@@ -90,7 +90,7 @@ class Filter(NamedTuple):
         )
 
     def encode(self) -> bytes:
-        return "\0".join(self).encode()
+        return "\0".join(self).encode("utf-8", "replace")
 
     @classmethod
     def decode(cls, data: bytes) -> Self:

@@ -128,9 +128,10 @@ class Policy:
             return None
         try:
             said = parse(frame.data.decode(agent.charset, "replace").strip())
-        except KqmlError as error:
+            parts = said.get("from", "*"), said.get("command", "*"), said.get("about", "*").lower()
+            filter = Filter.decode(Filter(*parts).encode())  # which no text at all may be
+        except (KqmlError, FrameError) as error:
             return Wish(Judged(None, subject, str(Performative(ERROR, {"content": str(error)}))))
-        filter = Filter(said.get("from", "*"), said.get("command", "*"), said.get("about", "*").lower())
         wish = self._wish(agent, frame, filter, is_end=asked == UNSUBSCRIBE)
         if not wish.judged.why:
             return wish

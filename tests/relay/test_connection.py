@@ -14,7 +14,7 @@ from rtmw.errors import RtmwError
 from rtmw.net.security.identity import Identity
 from rtmw.relay import Frame
 from rtmw.relay.frame import Stamps
-from rtmw.relay.machine import Arrived, Connected, Machine, Say
+from rtmw.relay.machine import FILTER_LONGEST, FILTERS_MOST, ROWS_MOST, Arrived, Connected, Machine, Say
 from rtmw.relay.own import LONGEST_DATA, Filter, Hello, Kind, encode
 from rtmw.relay.policy import Policy
 from rtmw.relay.settings import read_relay
@@ -341,6 +341,38 @@ def test_a_subscription_that_no_rule_allows_or_that_is_no_filter_is_told_by_an_a
     ):
         source.send(source.made(Kind.FOLLOW, to, data))
         assert source.said() == (Kind.ALERT, words)
+
+
+def test_a_subscription_that_no_filter_can_be_is_told_by_an_error_and_harms_nobody(following: Relay) -> None:
+    gate = Peer(following, "GATE")
+    for body in (b'(unsubscribe :from "")', b'(subscribe :from "a\0b")', b'(subscribe :command "")'):
+        assert asked(gate, body).startswith(b'(error :content "')
+    assert asked(gate, b"(subscribe)") == b""
+
+
+def test_what_an_agent_follows_is_bounded_and_a_flood_of_what_is_so_already_has_few_rows(following: Relay) -> None:
+    keep, none = OwnPeer(following, "KEEP"), OwnPeer(following, "AODB")
+    words = f"more than {FILTERS_MOST} subscriptions to it, or one of more than {FILTER_LONGEST} bytes"
+    for source in (*(f"A{number}" for number in range(FILTERS_MOST)), "A" * FILTER_LONGEST, "more"):
+        keep.send(keep.made(Kind.FOLLOW, "FLTS", Filter(source).encode()))
+        assert keep.said() == ((Kind.ALERT, words) if source[1:2] in ("A", "o") else (Kind.RECEIPT, ""))
+    for _ in range(30 * ROWS_MOST):
+        none.send(none.made(Kind.UNFOLLOW, "FLTS"))
+        assert none.said() == (Kind.RECEIPT, "")
+    following.end()
+    rows = [row.kind for row in following.rows() if row.source == "AODB" or row.kind == "FOLLOWED"]
+    assert rows.count("FOLLOWED") == FILTERS_MOST
+    assert ROWS_MOST <= rows.count("UNFOLLOWED") < 30 * ROWS_MOST
+
+
+def test_an_order_whose_lifetime_is_all_but_over_is_not_sent(relay: Relay) -> None:
+    own, keep = OwnPeer(relay, "AODB"), OwnPeer(relay, "KEEP")
+    for number in range(20):
+        own.order("KEEP", b"%d" % number, lifetime=1e-6)
+        assert own.said() == (Kind.ALERT, "KEEP: EXPIRED, its lifetime is over")
+    relay.end()
+    assert "SENT" not in {row.kind for row in relay.rows()}
+    keep.close()
 
 
 def test_an_agent_follows_what_its_settings_say_while_a_rule_lets_it(tmp_path: Path) -> None:
