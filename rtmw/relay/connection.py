@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from rtmw.net.session.errors import in_words
 from rtmw.net.session.sockets import ready, tune, user_of
+from rtmw.relay.events import Arrived
 from rtmw.relay.frame import ADDRESS, ANSWERED, STAMP, SUM, Form, Frame, FrameError, Splitter, readable
-from rtmw.relay.machine import Arrived
 from rtmw.relay.own import (
     LONGEST_DATA,
     MAGIC,

@@ -47,26 +47,6 @@ from rtmw.relay.rows import Row, frame_of, head_of
 from rtmw.relay.settings import Agent, Subject
 from rtmw.relay.state import Id, Leg, Order, State, Stream, digest_of, stream_name
 
-__all__ = [
-    "Act",
-    "Alarm",
-    "Arrived",
-    "Close",
-    "Connected",
-    "Dial",
-    "Effect",
-    "Event",
-    "Forward",
-    "Gone",
-    "Machine",
-    "NoAct",
-    "Obeyed",
-    "Reply",
-    "Say",
-    "Tick",
-    "Unsent",
-]
-
 KEPT_S: Final = 86_400.0
 """The lifetime of an order for an agent that is absent, if neither rule nor frame says one."""
 TAKEOVERS: Final = 5

@@ -25,7 +25,8 @@ from rtmw.net.link.places import Listening
 from rtmw.net.session.sockets import uid_of
 from rtmw.observe.relay import RELAY_EVENTS, RELAY_TOPIC, RelayAgent, pack_relay
 from rtmw.publisher import OwnPublisher
-from rtmw.relay.machine import ACTS, Act, Alarm, Machine, Reply
+from rtmw.relay.events import Act, Alarm, Reply
+from rtmw.relay.machine import ACTS, Machine
 from rtmw.strict_json import as_json
 
 if TYPE_CHECKING:

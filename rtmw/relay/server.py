@@ -29,9 +29,7 @@ from rtmw.net.session.door import PENDING, Door
 from rtmw.net.session.errors import in_words
 from rtmw.net.session.sockets import reach, tune
 from rtmw.relay.connection import BEHIND, HANDSHAKE_S, LEASE_S, SILENT_S, Connection, RelayGuest
-from rtmw.relay.events import Own
-from rtmw.relay.frame import FrameError, Stamps
-from rtmw.relay.machine import (
+from rtmw.relay.events import (
     Alarm,
     Arrived,
     Connected,
@@ -40,13 +38,15 @@ from rtmw.relay.machine import (
     Event,
     Forward,
     Gone,
-    Machine,
     Obeyed,
+    Own,
     Reply,
     Say,
     Tick,
     Unsent,
 )
+from rtmw.relay.frame import FrameError, Stamps
+from rtmw.relay.machine import Machine
 from rtmw.relay.operation import NO_DOMAIN, Operation
 from rtmw.relay.own import Hello, Kind, Packet, kind_of
 from rtmw.relay.policy import Policy

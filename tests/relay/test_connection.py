@@ -13,8 +13,9 @@ import pytest
 from rtmw.errors import RtmwError
 from rtmw.net.security.identity import Identity
 from rtmw.relay import Frame
+from rtmw.relay.events import Arrived, Connected, Say
 from rtmw.relay.frame import Stamps
-from rtmw.relay.machine import FILTER_LONGEST, FILTERS_MOST, ROWS_MOST, Arrived, Connected, Machine, Say
+from rtmw.relay.machine import FILTER_LONGEST, FILTERS_MOST, ROWS_MOST, Machine
 from rtmw.relay.own import LONGEST_DATA, Filter, Hello, Kind, encode
 from rtmw.relay.policy import Policy
 from rtmw.relay.settings import read_relay

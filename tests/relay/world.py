@@ -21,9 +21,7 @@ from typing import Any, Final
 
 from rtmw.net.security.rules import Rule, RuleTable
 from rtmw.relay import rows as r
-from rtmw.relay.frame import Frame, address_of
-from rtmw.relay.machine import (
-    ACTS,
+from rtmw.relay.events import (
     Act,
     Arrived,
     Close,
@@ -33,12 +31,13 @@ from rtmw.relay.machine import (
     Event,
     Forward,
     Gone,
-    Machine,
     Reply,
     Say,
     Tick,
     Unsent,
 )
+from rtmw.relay.frame import Frame, address_of
+from rtmw.relay.machine import ACTS, Machine
 from rtmw.relay.own import Filter, Hello, Kind
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
