@@ -76,6 +76,8 @@ class Connection(asyncio.Protocol):
         """What has come, while it may be the beginning of a hello; None: it is none."""
         self._heard: list[Arrived] = []
         """Frames that have come, and were not heard."""
+        self._unwritten = bytearray()
+        """What one turn of the loop has for it, which is written at once."""
         self._transport: asyncio.Transport | None = None
 
     @property
@@ -86,7 +88,7 @@ class Connection(asyncio.Protocol):
     @property
     def unsent(self) -> int:
         """Bytes that its other end has not taken."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return len(self._unwritten) + (self._transport.get_write_buffer_size() if self._transport is not None else 0)
 
     @property
     def _form(self) -> Form:
@@ -173,6 +175,8 @@ class Connection(asyncio.Protocol):
             heard = self._heard[: 1 if wait is not None else TURN]
             del self._heard[: len(heard)]
             self._server.arrived(heard)
+            if wait is not None:  # its rate counts them
+                self._server.step()
             if len(heard) == TURN:  # the loop would go on to read while there is more
                 self._pause(0)
                 return
@@ -202,9 +206,16 @@ class Connection(asyncio.Protocol):
     def _write(self, raw: bytes) -> None:
         if self._transport is None or self.is_over:
             return
-        self._transport.write(raw)
+        if not self._unwritten:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unwritten += raw
         if self.unsent > UNSENT_MOST + (self._form.longest if self._own is None else LONGEST_DATA):
             self._server.refuse(self, "it does not read what is sent to it")
+
+    def _flush(self) -> None:
+        if self._transport is not None and self._unwritten:
+            self._transport.write(bytes(self._unwritten))
+        self._unwritten.clear()
 
     def refuse(self, words: str) -> None:
         """End it; an agent of this package is told why."""
@@ -227,6 +238,7 @@ class Connection(asyncio.Protocol):
         """What was to be sent is sent first, if the other end reads it soon."""
         self.is_over = True
         if self._transport is not None:
+            self._flush()
             self._transport.close()
             asyncio.get_running_loop().call_later(LINGER_S, self._abort)
 

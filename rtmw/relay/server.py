@@ -89,6 +89,8 @@ class Server:
         self.operation = Operation(self, domain)
         self._failure: Exception | None = None
         self._connections: dict[int, Connection] = {}
+        self._heard: list[Arrived] = []
+        """The frames of this turn of the loop, which share a step."""
         self._waiting: list[Effect] = []
         self._is_due = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -180,7 +182,8 @@ class Server:
             return
         rows, effects = list[Row](), list[Effect]()
         try:
-            for event in events:
+            heard, self._heard = self._heard, []
+            for event in (*heard, *events):
                 more, after = self.machine.step(event, CLOCK.monotonic(), CLOCK.wall_ns())
                 rows += more
                 effects += after
@@ -392,8 +395,11 @@ class Server:
             known.set_result(None)
 
     def arrived(self, heard: Iterable[Arrived]) -> None:
-        if not self.stopping.is_set():  # sources send again what was not answered
-            self.step(*heard)
+        if self.stopping.is_set():  # sources send again what was not answered
+            return
+        if not self._heard:
+            asyncio.get_running_loop().call_soon(self.step)
+        self._heard += heard
 
     def wait(self, connection: Connection) -> float | None:
         """Seconds until its next frame may be heard; None: all that have come may."""
