@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
+from zlib import adler32
 
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
@@ -88,11 +89,14 @@ class Stamps:
 
     def __init__(self) -> None:
         self._last = 0
+        self._second, self._written = 0, ""
 
     def __call__(self) -> bytes:
         self._last = max(CLOCK.wall_ns() // 100, self._last + 1)
-        seconds, part = divmod(self._last, 10_000_000)
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y%m%d%H%M%S}.{part:07}".encode()
+        second, part = divmod(self._last, 10_000_000)
+        if second != self._second:
+            self._second, self._written = second, f"{datetime.fromtimestamp(second, UTC):%Y%m%d%H%M%S}"
+        return f"{self._written}.{part:07}".encode()
 
     def follow(self, stamp: bytes) -> None:
         """The next ones are later than this one of an earlier process, whose clock may have gone ahead."""
@@ -116,6 +120,8 @@ class Form:
 
 
 FORM: Final = Form()
+_ADDED: Final = 256
+"""Bytes whose sum is below the modulus of Adler-32."""
 _SIZES: Final = [ADDRESS, ADDRESS, STAMP, 1, 1]
 _TYPES: Final = [bytes] * 6
 """Of the fields of a frame, with its data."""
@@ -137,7 +143,7 @@ class Frame:
     def __post_init__(self) -> None:
         fields = self.source, self.destination, self.stamp, self.type, self.command, self.data
         if [*map(type, fields)] == _TYPES and [*map(len, fields[:-1])] == _SIZES:
-            return  # as all that have come are: the server makes six an order
+            return
         for name, size in zip(("source", "destination", "stamp", "type", "command"), _SIZES, strict=True):
             value = getattr(self, name)
             if isinstance(value, str):
@@ -162,7 +168,7 @@ class Frame:
             raise FrameError(f"a frame of {HEAD + len(self.data) + 1} bytes; the longest has {form.longest}")
         addresses = bytes((form.header,)) + self.source + self.destination + self.stamp
         rest = self.type + self.command + self.data + bytes((END,))
-        return addresses + _packed(sum(addresses) + sum(rest), checksum) + rest
+        return addresses + _packed(sum_of(addresses) + sum_of(rest), checksum) + rest
 
     @classmethod
     def decode(cls, data: bytes, checksum: str = "auto", form: Form = FORM) -> Frame:
@@ -188,7 +194,7 @@ class Frame:
 
     def receipt(self, stamp: bytes, form: Form = FORM) -> Frame:
         """Of an order that came: the addresses swapped, and its stamp and checksum. `stamp`: when it came."""
-        return Frame(self.destination, self.source, stamp, form.answer, self.command, self.stamp + self.checksum)
+        return fitting(self.destination, self.source, stamp, form.answer, self.command, self.stamp + self.checksum)
 
     def alert(self, stamp: bytes, cause: str, form: Form = FORM) -> Frame:
         """To the source of an order that came, on behalf of its destination: what failed, in words."""
@@ -196,10 +202,21 @@ class Frame:
         return replace(self.receipt(stamp, form), command=form.alert, data=self.stamp + self.checksum + words)
 
 
-def total_of(frame: Frame) -> int:
-    """The sum of all bytes but header and checksum."""
-    parts = (frame.source, frame.destination, frame.stamp, frame.type, frame.command, frame.data)
-    return END + sum(map(sum, parts))
+def fitting(source: bytes, destination: bytes, stamp: bytes, type: bytes, command: bytes, data: bytes,
+            checksum: bytes = b"") -> Frame:  # fmt: skip
+    """A frame of fields that are known to fit, without a look at them: the server makes five an order."""
+    frame = object.__new__(Frame)
+    frame.__dict__.update(
+        source=source, destination=destination, stamp=stamp, type=type, command=command, data=data, checksum=checksum
+    )
+    return frame
+
+
+def sum_of(data: bytes) -> int:
+    """The sum of all bytes. Adler-32 has that of few in its lower half, ten times as fast as `sum`."""
+    if len(data) <= _ADDED:
+        return adler32(data, 0) & 0xFFFF
+    return sum(adler32(data[at : at + _ADDED], 0) & 0xFFFF for at in range(0, len(data), _ADDED))
 
 
 def checksums(total: int) -> tuple[bytes, ...]:
@@ -291,7 +308,7 @@ class Splitter:
     def _whole(self, raw: bytes) -> Frame | None:
         """None: its checksum is wrong. A CR before the line feed goes if the sum is right only without it."""
         said = raw[_SUM_AT : _SUM_AT + SUM]
-        total = sum(raw) - sum(said)
+        total = sum_of(raw) - sum_of(said)
         kinds = SUMS if self.checksum == "auto" else (self.checksum,)
         for sum_of_all, end in ((total, -1), (total - _CR, -2)):
             if end == -2 and (raw[-2] != _CR or len(raw) < HEAD + 2):
@@ -299,5 +316,5 @@ class Splitter:
             kind = next((one for one in kinds if _packed(sum_of_all, one) == said), None)
             if kind is not None:
                 self.checksum = kind
-                return Frame(raw[1:5], raw[5:9], raw[9:31], raw[34:35], raw[35:36], raw[HEAD:end], said)
+                return fitting(raw[1:5], raw[5:9], raw[9:31], raw[34:35], raw[35:36], raw[HEAD:end], said)
         return None

@@ -28,7 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from rtmw.relay.frame import ADDRESS, HEAD, STAMP, SUM, Frame
+from rtmw.relay.frame import ADDRESS, END, HEAD, STAMP, SUM, Frame, fitting, sum_of
 from rtmw.types import int32, int64, uint64
 
 STORED: Final = "STORED"
@@ -110,13 +110,18 @@ def head_of(frame: Frame) -> bytes:
     )
 
 
+def total_of(head: bytes, body: bytes) -> int:
+    """The sum of all bytes of a frame but header and checksum."""
+    return sum_of(head) - sum_of(head[SUM_AT : SUM_AT + SUM]) + sum_of(body) + END
+
+
 def stamp_of(head: bytes) -> bytes:
     return head[2 * ADDRESS : SUM_AT]
 
 
 def frame_of(head: bytes, body: bytes) -> Frame:
     """The frame that came."""
-    return Frame(
+    return fitting(
         head[:ADDRESS], head[ADDRESS : 2 * ADDRESS], head[2 * ADDRESS : SUM_AT], head[-2:-1], head[-1:], body,
         head[SUM_AT : SUM_AT + SUM],
     )  # fmt: skip

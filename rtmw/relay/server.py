@@ -183,8 +183,9 @@ class Server:
         rows, effects = list[Row](), list[Effect]()
         try:
             heard, self._heard = self._heard, []
+            now, at = CLOCK.monotonic(), CLOCK.wall_ns()
             for event in (*heard, *events):
-                more, after = self.machine.step(event, CLOCK.monotonic(), CLOCK.wall_ns())
+                more, after = self.machine.step(event, now, at)
                 rows += more
                 effects += after
             if rows:

@@ -17,7 +17,7 @@ from sys import intern
 from typing import Any, Final, NamedTuple, Self
 
 from rtmw.relay import rows as r
-from rtmw.relay.frame import SUM, checksums, rests, total_of
+from rtmw.relay.frame import SUM, checksums, rests
 from rtmw.relay.own import ALL, Filter
 from rtmw.relay.rows import SUM_AT, Row
 
@@ -105,7 +105,7 @@ class Order:
 
     @property
     def is_open(self) -> bool:
-        return any(not leg.end for leg in self.legs.values())
+        return "" in [leg.end for leg in self.legs.values()]
 
     @property
     def failed(self) -> list[Leg]:
@@ -286,13 +286,14 @@ class State:
             found[row.source] = left
 
     def _order(self, row: Row, position: int) -> Order:
-        frame = r.frame_of(row.head, row.body)
+        if len(row.head) != r.HEAD_ROW:
+            raise ValueError(f"a head of {len(row.head)} bytes; it has {r.HEAD_ROW}")
         source, destination = intern(row.source), intern(row.destination)  # rows have copies, which take memory
-        id = Id(source, frame.stamp, row.digest if row.by_content else b"")
+        id = Id(source, r.stamp_of(row.head), row.digest if row.by_content else b"")
         found = Order(row.order, id, source, destination, row.head, row.digest)
         found.priority, found.at, found.lifetime = row.priority, row.at, row.lifetime
         found.refused, found.told = row.cause if row.kind == r.REFUSED else "", row.told
-        found.size, found.total, found.position = len(row.body), total_of(frame), position
+        found.size, found.total, found.position = len(row.body), r.total_of(row.head, row.body), position
         return found
 
     def _store(self, row: Row, position: int) -> None:
