@@ -33,7 +33,7 @@ from rtmw.cli import (
     rates,
     record_arguments,
     recording_arguments,
-    relay,
+    relay_arguments,
     replay_arguments,
     report_arguments,
     top,
@@ -107,7 +107,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_node(commands)
     files_arguments.add_commands(commands, _add)
     transfers_arguments.add_commands(commands, _add)
-    relay.add_commands(commands, _add)
+    relay_arguments.add_commands(commands)
     _add_recordings(commands)
     _add_upkeep(commands)
     return parser

@@ -77,7 +77,7 @@ def explain(arguments: argparse.Namespace) -> int:
     if arguments.json:
         told = {verb: as_row(verdict) for verb, verdict in verdicts.items()}
         known = {"file": str(source.path), "version": rules.version, "held": source.held, "warning": warning}
-        show_json({**known, "verdicts": told, "rules": _named(considered), "apart": _named(apart)})
+        show_json({**known, "verdicts": told, "rules": considered.named(), "apart": apart.named()})
         return 0
     rows = [(ways[verb], *_cells(verdict)) for verb, verdict in verdicts.items()]
     title = f"{arguments.topic} and {arguments.peer}, rules {rules.version}"
@@ -115,10 +115,6 @@ def _check_right(arguments: argparse.Namespace) -> int:
         columns = ("peer", "verb", "subject", "verdict", "why", "rule", "ceilings")
         show(Table("", columns, [(peer, verb, subject, *_cells(verdict))]))
     return 0 if verdict.allowed else 1
-
-
-def _named(table: Table) -> list[dict[str, Any]]:
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
 def as_row(verdict: Verdict) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""`rtmw relay`: frames of a capture in words, what the rules let an agent order, what is wrong with a file; what waits
-in a relay that runs, what became of an order, and what its operator does.
+"""Commands of `rtmw relay`: frames of a capture in words, what the rules let an agent order, what is wrong with a
+file; what waits in a relay that runs, what became of an order, and what its operator does.
 """
 
 from __future__ import annotations
@@ -8,35 +8,33 @@ import argparse
 import csv
 import io
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from typing import Any, cast
 
+import rtmw
 from rtmw.cli.common import CommandError
-from rtmw.cli.quantities import argument, count
+from rtmw.cli.node_explain import as_row
 from rtmw.cli.show import Cell, Table, counted, duration, say, show, show_json, size, warn
 from rtmw.clock import CLOCK
+from rtmw.net.security.names import AGENT
+from rtmw.net.security.rules import RuleTable
+from rtmw.relay.frame import Form, Frame, Splitter, readable
+from rtmw.relay.operation import ask
+from rtmw.relay.own import Kind, kind_of
+from rtmw.relay.policy import Judged, Policy, command_of, subject_of
+from rtmw.relay.rows import OF_RECORD, REFUSED, STORED, Row, frame_of, stamp_of
+from rtmw.relay.seals import verify
+from rtmw.relay.settings import Agent, Relay, Subject, advice, read_relay
+from rtmw.settings import SettingsFile
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+__all__ = [
+    "act_command", "agents_command", "audit_command", "check_command", "explain_command", "frame_command",
+    "queue_command", "show_command", "verify_command",
+]  # fmt: skip
 
-    from rtmw.net.security.rules import Verdict
-    from rtmw.relay.frame import Frame, Splitter
-    from rtmw.relay.policy import Judged, Policy
-    from rtmw.relay.rows import Row
-    from rtmw.relay.settings import Agent, Relay, Subject
-
-__all__ = ["add_commands"]
-
-ACTS = {
-    "hold": ("WHOM", "send nothing to an agent, or of a stream SOURCE:DESTINATION, until it is released"),
-    "release": ("WHOM", "send again to an agent, or of a stream, that was held, or stopped behind a failure"),
-    "requeue": ("ORDER", "send an order that failed once more, out of order, under a new number"),
-    "resend": ("ORDER", "send an order again now that is on its way and not confirmed"),
-    "drop": ("ORDER", "end an order that is open; its source is told"),
-}
 CHUNK = 1 << 16
 LEAST_TIME = 1 << 58
 """In nanoseconds since 1970; no other number of an answer is as large."""
@@ -44,83 +42,17 @@ MOST_SHOWN = 60
 """Characters of data in a table."""
 
 
-def add_commands(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
-    """`rtmw relay frame|explain|check|agents|queue|show`, and ACTS."""
-    kinds = commands.add_parser("relay", help="orders between agents: decode frames, explain and check the rules")
-    kinds = kinds.add_subparsers(metavar="COMMAND", required=True)
-    parser = add(kinds, "frame", partial(_run, "frame"), "show the frames of a capture of one direction")
-    parser.add_argument("file", metavar="FILE", help="bytes as one side sent them; - is standard input")
-    parser.add_argument("--config", metavar="FILE", help="settings with [relay]: header, types, commands, checksum")
-    parser.add_argument("--charset", default="utf-8", help="of the data, for showing (default utf-8)")
-    parser = add(kinds, "explain", partial(_run, "explain"), "say whether an agent may send an order, and why")
-    parser.add_argument("agent", metavar="FROM", help="its name in the settings")
-    parser.add_argument("to", metavar="TO", help="an agent or a subject")
-    parser.add_argument("command", metavar="COMMAND", help="one letter, such as I, U or D")
-    parser.add_argument("--performative", metavar="NAME", help="of a KQML body, such as tell")
-    parser.add_argument("--file", metavar="FILE", required=True, help="settings of the node with the relay")
-    parser = add(kinds, "check", partial(_run, "check"), "say what a relay would do with a file; status 1 for advice")
-    parser.add_argument("file", metavar="FILE", help="settings of the node with the relay")
-    parser.add_argument(
-        "--on", metavar="FOLDER", type=Path, help="`data` of a node: list orders it would judge otherwise"
-    )
-    _add_operation(kinds, add)
-    _add_audit(kinds, add)
-
-
-def _add_audit(kinds: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
-    audit = kinds.add_parser("audit", help="the record of a relay: show it, prove it, hand it out")
-    audit = audit.add_subparsers(metavar="COMMAND", required=True)
-    parser = add(audit, "verify", verify_command, "say whether the record is what was sealed; status 1 if it is not")
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="`data` of the node, or the record itself")
-    parser.add_argument("--keys", metavar="FOLDER", type=Path, help="with ca.pem: whose nodes may sign")
-    parser.add_argument("--heads", metavar="FILE", type=Path, help="a line for each order with a head that came")
-    for name, help in (("show", "show rows as a table"), ("export", "write rows with their data to standard output")):
-        parser = add(audit, name, audit_command, help)
-        parser.add_argument("folder", metavar="FOLDER", type=Path, help="`data` of the node, or the record itself")
-        parser.add_argument("--agent", metavar="NAME", help="rows that name this agent")
-        parser.add_argument("--order", metavar="ORDER", type=count, help="rows of this order")
-        for option, which in (("--since", "at this time or later"), ("--until", "before this time")):
-            parser.add_argument(option, metavar="TIME", type=argument(_time), help=f"rows {which}: 2026-11-29T13:44")
-        parser.add_argument("--file", metavar="FILE", type=Path, help="settings with [[agent]]: their charsets")
-    parser.add_argument("--format", choices=("jsonl", "csv"), default="jsonl", help="of the lines (default jsonl)")
-
-
-def _add_operation(kinds: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
-    parsers = [add(kinds, "agents", agents_command, "show who is connected to a relay that runs, and what waits")]
-    parsers += [add(kinds, "queue", queue_command, "show the orders that wait in a relay that runs, by priority")]
-    parsers[-1].add_argument("agent", metavar="AGENT", nargs="?", default="", help="for this one (default: for all)")
-    parsers += [add(kinds, "show", show_command, "show every row of an order, also where no relay runs")]
-    parsers[-1].add_argument("order", metavar="ORDER", type=count, help="its number")
-    for verb, (whom, what) in ACTS.items():
-        parsers += [add(kinds, verb, partial(act_command, verb), what)]
-        help = "the number of an order" if whom == "ORDER" else "the name of an agent, or SOURCE:DESTINATION"
-        parsers[-1].add_argument("whom", metavar=whom, type=count if whom == "ORDER" else str, help=help)
-    for parser in parsers:
-        place = parser.add_mutually_exclusive_group(required=True)
-        place.add_argument("--file", metavar="FILE", type=Path, help="settings of the node with the relay")
-        place.add_argument("--data", metavar="FOLDER", type=Path, help="`data` of that node")
-
-
-def _run(name: str, arguments: argparse.Namespace) -> int:
-    status: int = getattr(import_module("rtmw.cli.relay"), f"{name}_command")(arguments)
-    return status
-
-
 def frame_command(arguments: argparse.Namespace) -> int:
     """Status 1: some bytes are no frame; they are counted by cause."""
-    from rtmw.relay.frame import FORM, Splitter
-    from rtmw.relay.settings import read_relay
-
-    relay = read_relay(Path(arguments.config)) if arguments.config else None
-    splitter = Splitter(relay.checksum, relay.form) if relay else Splitter()
-    form = relay.form if relay else FORM
+    relay = read_relay(arguments.config) if arguments.config else Relay()
+    splitter = Splitter(relay.checksum, relay.form)
     try:
         "".encode(arguments.charset)
         with open(sys.stdin.fileno() if arguments.file == "-" else arguments.file, "rb", buffering=0) as file:
             frames = [frame for chunk in iter(partial(file.read, CHUNK), b"") for frame in splitter.feed(chunk)]
     except (OSError, LookupError) as error:
         raise CommandError(f"{arguments.file}: {getattr(error, 'strerror', None) or error}") from None
-    rows = [_frame_row(one, form.answer, form.alert, arguments.charset) for one in frames]
+    rows = [_frame_row(one, relay.form, arguments.charset) for one in frames]
     bad = dict(splitter.bad)
     if arguments.json:
         show_json({"frames": rows, "checksum": splitter.checksum, "bad": bad, "cut": splitter.waiting})
@@ -143,42 +75,45 @@ def _short(cell: Any) -> Any:
     return f"{cell[: MOST_SHOWN - 1]}…" if isinstance(cell, str) and len(cell) > MOST_SHOWN else cell
 
 
-def _frame_row(frame: Frame, answer: bytes, alert: bytes, charset: str) -> dict[str, Any]:
-    from rtmw.relay.frame import readable
-    from rtmw.relay.policy import command_of
+def _frame_row(frame: Frame, form: Form, charset: str) -> dict[str, Any]:
+    kind = kind_of(frame, form) or Kind.ORDER
+    answered, data = (None, frame.data) if kind is Kind.ORDER else (_latin(frame.answers[0]), frame.body)
+    return {
+        "from": readable(frame.source),
+        "to": readable(frame.destination),
+        "stamp": _latin(frame.stamp),
+        "what": kind.name.lower(),
+        "command": command_of(frame.command),
+        "answers": answered,
+        "bytes": len(frame.data),
+        "data": data.decode(charset, "replace"),
+    }
 
-    row: dict[str, Any] = {"from": readable(frame.source), "to": readable(frame.destination)}
-    row |= {"stamp": frame.stamp.decode("latin-1"), "what": "order", "command": command_of(frame.command)}
-    row["answers"] = None
-    data = frame.data
-    if frame.type == answer:
-        stamp, data = frame.answers[0], frame.body
-        what = "alert" if frame.command == alert else "answer" if data else "receipt"
-        row |= {"what": what, "answers": stamp.decode("latin-1")}
-    return row | {"bytes": len(frame.data), "data": data.decode(charset, "replace")}
+
+def _latin(stamp: bytes) -> str:
+    return stamp.decode("latin-1")
 
 
 def explain_command(arguments: argparse.Namespace) -> int:
     """Status 0, also where it is denied: that is an answer."""
-    policy = _policy(Path(arguments.file))
+    policy = Policy(read_relay(arguments.file))
     agent = _named(policy.relay.agents, arguments.agent, "agent")
     to = _named(policy.relay.addressees, arguments.to, "agent or subject")
     command = _command(arguments.command)
     if len(command) != 1:
         raise CommandError(f"{arguments.command!r} is no command: a frame has one letter there, such as I")
-    performative = (arguments.performative or "").lower() or None
+    performative = arguments.performative.lower() if arguments.performative else None
     judged = policy.order(agent, to, command, performative)
-    followers = [one.name for one in policy.followers(to) if one is not agent] if _is_subject(to) else []
+    followers = [one.name for one in policy.followers(to) if one is not agent] if isinstance(to, Subject) else []
     rules = _considered(policy, agent, to, command, performative)
     if arguments.json:
         told = {"from": agent.name, "to": to.name, "command": arguments.command, "performative": arguments.performative}
-        show_json({**told, **_as_row(judged), "recipients": followers, "rules": _named_rows(rules)})
+        show_json({**told, **_as_row(judged), "recipients": followers, "rules": rules.named()})
         return 0
-    found, why = ("allowed", "") if not judged.why else ("denied", judged.why)
-    place = judged.verdict.place if judged.verdict else None
+    found, place = "denied" if judged.why else "allowed", judged.verdict.place if judged.verdict else None
     title = f"{agent.name} to {to.name}, command {arguments.command}, rules {policy.relay.rules.version}"
     columns = ("verdict", "why", "rule", "terms", "recipients")
-    show(Table(title, columns, [(found, why or None, place, _terms(judged), ", ".join(followers) or None)]))
+    show(Table(title, columns, [(found, judged.why or None, place, _terms(judged), ", ".join(followers) or None)]))
     if rules.rows:
         show(rules)
     return 0
@@ -192,19 +127,6 @@ def _command(word: str) -> bytes:
         return b""
 
 
-def _policy(path: Path) -> Policy:
-    from rtmw.relay.policy import Policy
-    from rtmw.relay.settings import read_relay
-
-    return Policy(read_relay(path))
-
-
-def _is_subject(one: Agent | Subject) -> Any:
-    from rtmw.relay.settings import Subject
-
-    return isinstance(one, Subject)
-
-
 def _named(there: tuple[Any, ...], name: str, what: str) -> Any:
     found = next((one for one in there if one.name == name), None)
     if found is None:
@@ -214,8 +136,6 @@ def _named(there: tuple[Any, ...], name: str, what: str) -> Any:
 
 
 def _as_row(judged: Judged) -> dict[str, Any]:
-    from rtmw.cli.node_explain import as_row
-
     row = as_row(judged.verdict) if judged.verdict else {"allowed": False, "why": judged.why}
     return row | ({"priority": judged.priority, "lifetime": judged.lifetime or None} if not judged.why else {})
 
@@ -233,15 +153,11 @@ def _terms(judged: Judged) -> str | None:
 
 def _considered(policy: Policy, agent: Agent, to: Agent | Subject, command: bytes, performative: str | None) -> Table:
     """Each rule for the agent, with what it says by itself."""
-    from rtmw.net.security.names import AGENT
-    from rtmw.net.security.rules import RuleTable
-    from rtmw.relay.policy import subject_of
-
     peer, rows = AGENT + agent.name, list[tuple[str, str, str]]()
     subject = subject_of(to.name, command, performative)
     for rule in policy.relay.rules.rules:
         if rule.is_for(peer):
-            alone: Verdict = RuleTable((rule,)).judge(peer, "order", subject)
+            alone = RuleTable((rule,)).judge(peer, "order", subject)
             says = "allows it" if alone.allowed else "denies it" if alone.cause == "deny" else "-"
             rows.append((rule.place, ", ".join(rule.allows.get("order", ())) or "-", says))
     return Table(f"Rules for {agent.name}, in their order", ("rule", "order", "says of this"), rows)
@@ -249,85 +165,74 @@ def _considered(policy: Policy, agent: Agent, to: Agent | Subject, command: byte
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Status 1 where anything is most likely not meant; a mistake is an error with file and line."""
-    from rtmw.relay.settings import advice, read_relay
-
-    relay = read_relay(Path(arguments.file))
+    relay = read_relay(arguments.file)
     found, changed = advice(relay), _changed(relay, arguments.on) if arguments.on else None
-    agents, subjects = _agents_table(relay), _subjects_table(relay)
+    status = int(bool(found or (changed and changed.rows)))
+    tables = _agents_table(relay), _subjects_table(relay)
     if arguments.json:
-        named = {table.title.lower(): _named_rows(table) for table in (agents, subjects)}
-        told = {"file": arguments.file, "rules": relay.rules.version, **named, "advice": dict(found)}
-        show_json(told | ({} if changed is None else {"changed": _named_rows(changed)}))
-        return int(bool(found or (changed and changed.rows)))
-    for table in (agents, subjects):
+        named = {table.title.lower(): table.named() for table in tables}
+        told = {"file": str(arguments.file), "rules": relay.rules.version, **named, "advice": dict(found)}
+        show_json(told | ({} if changed is None else {"changed": changed.named()}))
+        return status
+    for table in tables:
         if table.rows:
             show(table)
     say(
         f"It listens at {', '.join(relay.listen)}; an agent gives up after {duration(relay.t1 * (relay.n1 + 1))}, the "
-        f"relay after {duration(relay.t2 * (relay.n2 + 1))}; rules {relay.rules.version}."
+        f"relay after {duration(relay.gives_up_after)}; rules {relay.rules.version}."
     )
     for what, mend in found.items():
         warn(f"rtmw: {what}: {mend}")
     if changed is not None:
         show(changed)
-    return int(bool(found or (changed and changed.rows)))
-
-
-def _named_rows(table: Table) -> list[dict[str, Cell]]:
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    return status
 
 
 def _changed(relay: Relay, data: Path) -> Table:
     """Orders of a record on which these rules say something else than the ones that judged them."""
-    from rtmw.relay.frame import readable
-    from rtmw.relay.policy import Policy, command_of
-    from rtmw.relay.rows import frame_of
-
     policy, cells, judged = Policy(relay), list[tuple[Cell, ...]](), 0
-    for row in _rows(data / "relay"):
-        if (row.kind == "STORED" and row.rule) or (row.kind == "REFUSED" and not row.is_allowed):
+    for _, row in _rows(data):
+        if (row.kind == STORED and row.rule) or (row.kind == REFUSED and not row.is_allowed):
             judged += 1
             frame, why = frame_of(row.head, row.body), policy.judge_again(row)
-            if bool(why) != (row.kind == "REFUSED"):
-                of = (
-                    row.order or None,
-                    _when(row.at),
-                    row.source,
-                    readable(frame.destination),
-                    command_of(frame.command),
-                )
-                cells.append((*of, row.cause or "allowed", why or "allowed", row.version or None))
+            if bool(why) != (row.kind == REFUSED):
+                to, command = readable(frame.destination), command_of(frame.command)
+                was = row.order or None, _when(row.at), row.source, to, command, row.cause or "allowed"
+                cells.append((*was, why or "allowed", row.version or None))
     columns = ("order", "at", "from", "to", "command", "was", "would be", "by rules")
     return Table(f"{counted(len(cells), 'verdict')} of {judged} would change", columns, cells)
 
 
-def _rows(folder: Path) -> Iterator[Row]:
-    """The record of a relay, whether that runs or not."""
-    import rtmw
-    from rtmw.relay.rows import Row
+def _record(folder: Path) -> Path:
+    """`folder`: `data` of the node, or the record itself."""
+    found = next((one for one in (folder / "relay" / "record", folder / "record", folder) if one.is_dir()), folder)
+    if not (found / "log").exists():
+        raise CommandError(f"{folder} has no record of a relay; name `data` of its node")
+    return found
 
-    try:
-        with rtmw.Log(folder / "record", Row, create=False) as log:
-            yield from (record.value for record in log.read())
-    except FileNotFoundError:
-        raise CommandError(f"{folder} has no record; is it in `data` of the node?") from None
+
+def _rows(folder: Path, start: rtmw.Start | datetime = rtmw.Start.EARLIEST) -> Iterator[tuple[int, Row]]:
+    """The rows of a relay with their positions, whether it runs or not."""
+    with rtmw.Log(_record(folder), Row, create=False) as log, log.read(start) as records:
+        for record in records:
+            yield record.position, record.value
+
+
+def _charsets(settings: Path | None) -> dict[str, str]:
+    """By the names of agents."""
+    return {one.name: one.charset for one in read_relay(settings).agents} if settings else {}
 
 
 def _agents_table(relay: Relay) -> Table:
-    from rtmw.relay.frame import readable
-
     def known(one: Agent) -> str:
-        uid = None if one.uid is None else f"uid {one.uid}"
-        dialled = f"dialled at {one.dial}" if one.dial else None
-        return ", ".join(filter(None, (f"from {one.origin}" if one.origin else None, uid, dialled)))
+        ways = {"from": one.origin, "uid": one.uid, "certificate": one.peer, "dialled at": one.dial}
+        return ", ".join(f"{way} {what}" for way, what in ways.items() if what not in (None, ""))
 
     rows = [(one.name, readable(one.address), known(one), one.absent, one.on_failure, one.id) for one in relay.agents]
     return Table("Agents", ("name", "address", "known by", "absent", "on_failure", "id"), rows)
 
 
 def _subjects_table(relay: Relay) -> Table:
-    from rtmw.relay.policy import Policy
-
     policy = Policy(relay)
     rows = [
         (one.name, "group" if one.group else "followed", ", ".join(each.name for each in policy.followers(one)) or None)
@@ -343,28 +248,20 @@ def _folder(arguments: argparse.Namespace) -> Path:
     """The relay's own, with its record."""
     if arguments.file is None:
         return Path(arguments.data) / "relay"
-    from rtmw.settings import SettingsFile
-
     data = SettingsFile.read(arguments.file).values.get("data")
     if not isinstance(data, str):
         raise CommandError(f"{arguments.file} says no data, the folder of the record; name it with --data FOLDER")
     return Path(arguments.file).parent / data / "relay"
 
 
-def _asked(arguments: argparse.Namespace, verb: str, whom: str = "") -> dict[str, Any]:
-    from rtmw.relay.operation import ask
-
-    return ask(_folder(arguments), verb, whom)
-
-
 def agents_command(arguments: argparse.Namespace) -> int:
     """Times are ages; of `held`, agents and streams."""
-    return _show_rows(arguments, _asked(arguments, "agents"), "agent", ())
+    return _show_rows(arguments, ask(_folder(arguments), "agents"), "agent", ())
 
 
 def queue_command(arguments: argparse.Namespace) -> int:
     """Below the title, the oldest order of each priority."""
-    found = _asked(arguments, "queue", arguments.agent)
+    found = ask(_folder(arguments), "queue", arguments.agent)
     oldest = {row["priority"]: row for row in sorted(found["rows"], key=lambda row: row["oldest"], reverse=True)}
     notes = [
         f"The oldest of priority {priority} is order {row['order']} for {row['to']}, {_cell(row['oldest'])} old"
@@ -389,17 +286,13 @@ def _cell(value: Any) -> Cell:
     """A time, in nanoseconds since 1970, as the age that it has."""
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, cast("list[Any]", value))) or None
-    found = cast("Cell", value)
-    return duration(max(0.0, (CLOCK.wall_ns() - found) / 1e9)) if _is_time(found) else found
+    is_time = isinstance(value, int) and value > LEAST_TIME
+    return duration(max(0.0, (CLOCK.wall_ns() - value) / 1e9)) if is_time else value
 
 
-def _is_time(value: Cell) -> TypeGuard[int]:
-    return isinstance(value, int) and value > LEAST_TIME
-
-
-def act_command(verb: str, arguments: argparse.Namespace) -> int:
+def act_command(arguments: argparse.Namespace) -> int:
     """Status 1: nothing was done, and the reason is said."""
-    found = _asked(arguments, verb, str(arguments.whom))
+    found = ask(_folder(arguments), arguments.verb, str(arguments.whom))
     if arguments.json:
         show_json(found)
     elif found["done"]:
@@ -411,22 +304,18 @@ def act_command(verb: str, arguments: argparse.Namespace) -> int:
 
 def show_command(arguments: argparse.Namespace) -> int:
     """Every row of an order, from the record itself."""
-    from rtmw.relay.rows import STORED, frame_of
-    from rtmw.relay.settings import read_relay
-
     folder, number = _folder(arguments), arguments.order
-    rows = [row for row in _rows(folder) if row.order == number]
+    rows = [row for _, row in _rows(folder) if row.order == number]
     stored = next((row for row in rows if row.kind == STORED), None)
     if stored is None:
         raise CommandError(f"the record in {folder} has no order {number}; rtmw relay queue shows those that wait")
-    charsets = {one.name: one.charset for one in read_relay(arguments.file).agents} if arguments.file else {}
     frame = frame_of(stored.head, stored.body)
-    text = frame.data.decode(charsets.get(stored.source, "utf-8"), "replace")
+    text = frame.data.decode(_charsets(arguments.file).get(stored.source, "utf-8"), "replace")
     parts = [_part(rows, stored, name) for name in stored.recipients]
     if arguments.json:
         show_json({"order": number, "stamp": frame.stamp, "text": text, "recipients": parts, "rows": rows})
         return 0
-    title = f"Order {number}: {stored.source} to {stored.destination}, stamp {frame.stamp.decode('latin-1')}"
+    title = f"Order {number}: {stored.source} to {stored.destination}, stamp {_latin(frame.stamp)}"
     terms = f"priority {stored.priority}, {stored.rule or 'no rule'}, rules {stored.version}"
     times = ("stored", "sent", "received", "answered")
     cells = [(part["recipient"], *(_when(part[name]) for name in times), part["state"]) for part in parts]
@@ -443,7 +332,7 @@ def _part(rows: list[Row], stored: Row, recipient: str) -> dict[str, Any]:
     came = next((row for row in mine if row.kind in ("DELIVERED", "LATE")), None)
     state = next((row.kind for row in reversed(mine) if row.kind not in ("SENT", "HELD")), None)
     state = state or ("SENT" if sent else "STORED")
-    received = came.head[8:30].decode("latin-1") if came and came.head else None
+    received = _latin(stamp_of(came.head)) if came and came.head else None
     times = {"stored": stored.at, "sent": sent, "received": received, "answered": came.at if came else None}
     return {"recipient": recipient, **times, "state": state}
 
@@ -462,22 +351,8 @@ def _when(at: int | str | None) -> str | None:
 # ---- audit ----
 
 
-def _time(text: str) -> datetime:
-    """With this host's zone, if it has none. Raises ValueError."""
-    return datetime.fromisoformat(text).astimezone()
-
-
-def _record(folder: Path) -> Path:
-    found = next((one for one in (folder / "relay" / "record", folder / "record", folder) if one.is_dir()), folder)
-    if not (found / "log").exists():
-        raise CommandError(f"{folder} has no record of a relay; name `data` of its node")
-    return found
-
-
 def verify_command(arguments: argparse.Namespace) -> int:
     """Status 1: something is not as it was sealed."""
-    from rtmw.relay.seals import verify
-
     folder = _record(arguments.folder)
     try:
         text: str = arguments.heads.read_text() if arguments.heads else ""
@@ -519,41 +394,33 @@ def audit_command(arguments: argparse.Namespace) -> int:
 
 
 def _audited(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    import rtmw
-    from rtmw.relay.rows import Row
-    from rtmw.relay.settings import read_relay
-
-    charsets = {one.name: one.charset for one in read_relay(arguments.file).agents} if arguments.file else {}
-    start = arguments.since or rtmw.Start.EARLIEST
-    with rtmw.Log(_record(arguments.folder), Row, create=False) as log, log.read(start) as records:
-        for record in records:
-            row = record.value
-            if arguments.until and row.at >= arguments.until.timestamp() * 1e9:
-                break
-            named = (row.source, row.destination, row.recipient, *row.recipients)
-            if arguments.order in (None, row.order) and arguments.agent in (None, *named):
-                yield _audit_row(record.position, row, charsets.get(row.source, "utf-8"))
+    charsets = _charsets(arguments.file)
+    for position, row in _rows(arguments.folder, arguments.since or rtmw.Start.EARLIEST):
+        if arguments.until and row.at >= arguments.until.timestamp() * 1e9:
+            break
+        named = (row.source, row.destination, row.recipient, *row.recipients)
+        if arguments.order in (None, row.order) and arguments.agent in (None, *named):
+            yield _audit_row(position, row, charsets.get(row.source, "utf-8"))
 
 
 def _audit_row(position: int, row: Row, charset: str) -> dict[str, Any]:
-    from rtmw.relay.rows import OF_RECORD
-
-    found = {"position": position} | vars(row) | {"at": _when(row.at), "stamp": row.head[8:30].decode("latin-1")}
+    found = {"position": position} | vars(row) | {"at": _when(row.at), "stamp": _latin(stamp_of(row.head))}
     found |= {"head": row.head.hex(), "digest": row.digest.hex(), "recipients": ", ".join(row.recipients)}
     return found | {"data": row.body.hex() if row.kind in OF_RECORD else row.body.decode(charset, "replace")}
 
 
 def _export(rows: Iterator[dict[str, Any]], form: str) -> None:
-    line = io.StringIO()
     for number, row in enumerate(rows):
         del row["body"]
         if form == "jsonl":
             show_json(row)
             continue
-        writer = csv.DictWriter(line, list(row), lineterminator="")
         if not number:
-            say(",".join(row))
-        writer.writerow(row)
-        say(line.getvalue())
-        line.seek(0)
-        line.truncate()
+            say(_csv(row))
+        say(_csv(row.values()))
+
+
+def _csv(cells: Iterable[Any]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(cells)
+    return line.getvalue()

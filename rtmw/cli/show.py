@@ -52,6 +52,10 @@ class Table:
         rows = [[*row[:at], *row[at + 1 :]] for row in self.rows]
         return Table(self.title, [*self.columns[:at], *self.columns[at + 1 :]], rows, self.notes)
 
+    def named(self) -> list[dict[str, Cell]]:
+        """The rows, each cell by the name of its column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
     def head(self) -> list[str]:
         """The title and the notes as they are shown: a line each."""
         return [visible(line) for line in (self.title, *self.notes) if line]

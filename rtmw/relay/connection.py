@@ -145,7 +145,7 @@ class Connection(asyncio.Protocol):
         if self.agent:
             raise FrameError("its hello came too late: it was taken for an agent with frames of the paper")
         self._crc = hello.crc or self._server.is_exposed(self)
-        self._own = OwnSplitter(LONGEST_DATA, self._crc)
+        self._own = OwnSplitter(self._crc)
         relay, highest = self._server.policy.relay, self._server.store.state.highest.get(agent.name, b"")
         self._write(Welcome(relay.t2, relay.n2, LONGEST_DATA, highest, self._crc).encode())
         self._server.is_of(self, agent.name, hello)

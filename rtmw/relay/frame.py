@@ -77,11 +77,15 @@ def skew_of(stamp: bytes, at: int) -> float | None:
     hour are left out: agents stamp in their time zones."""
     digits = bytes(byte for byte in stamp if byte in b"0123456789").decode()
     try:
-        found = datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        ahead = _seconds(digits[:14]) + float(f"0.{digits[14:]}") - at / 1e9
     except ValueError:
         return None
-    ahead = found.timestamp() + float(f"0.{digits[14:]}") - at / 1e9
     return ahead - 900 * round(ahead / 900)
+
+
+def _seconds(digits: str) -> int:
+    """Since 1970. Raises ValueError: it is no date."""
+    return int(datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp())
 
 
 class Stamps:
@@ -102,8 +106,7 @@ class Stamps:
         """The next ones are later than this one of an earlier process, whose clock may have gone ahead."""
         with suppress(ValueError):  # another program made it, in its own way
             seconds, part = stamp.decode().split(".")
-            moment = datetime.strptime(seconds, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-            self._last = max(self._last, int(moment.timestamp()) * 10_000_000 + int(part))
+            self._last = max(self._last, _seconds(seconds) * 10_000_000 + int(part))
 
 
 @dataclass(frozen=True)
@@ -279,12 +282,10 @@ class Splitter:
     def _next(self, at: int) -> tuple[Frame | None, int] | None:
         """A frame that begins here, or None for bytes that are none; and where to go on. None: more must come."""
         buffer, form = self._buffer, self._form
-        if self._is_lost:
-            end = buffer.find(END, at)
-            self._is_lost = end < 0
-            return (None, end + 1 if end >= 0 else len(buffer)) if at < len(buffer) else None
         if at == len(buffer):
             return None
+        if self._is_lost:
+            return self._skip(at)
         if buffer[at] != form.header:
             return self._lose("another header", at)
         if len(buffer) - at < HEAD:
@@ -299,11 +300,15 @@ class Splitter:
         return self._lose("wrong checksum", at) if frame is None else (frame, end + 1)
 
     def _lose(self, cause: str, at: int) -> tuple[None, int]:
-        """The frame that begins here is none: the next one may begin behind any line feed."""
+        """The frame that begins here is none."""
         self.bad[cause] += 1
+        return self._skip(at)
+
+    def _skip(self, at: int) -> tuple[None, int]:
+        """The next frame may begin behind any line feed."""
         end = self._buffer.find(END, at)
         self._is_lost = end < 0
-        return None, end + 1 if end >= 0 else len(self._buffer)
+        return None, len(self._buffer) if self._is_lost else end + 1
 
     def _whole(self, raw: bytes) -> Frame | None:
         """None: its checksum is wrong. A CR before the line feed goes if the sum is right only without it."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from rtmw.errors import RtmwError
 
-__all__ = ["ERROR", "PERFORMATIVES", "SORRY", "SUBSCRIBE", "KqmlError", "Performative", "parse"]
+__all__ = ["ERROR", "SORRY", "SUBSCRIBE", "KqmlError", "Performative", "parse"]
 
 SUBSCRIBE: Final = "subscribe"
 """To a subject: what comes to it is pushed to the sender; of :from, with :command, as :about, if these are said."""
@@ -24,21 +24,18 @@ SORRY: Final = "sorry"
 """The order is understood, and cannot be done."""
 ERROR: Final = "error"
 """The order is not understood."""
-PERFORMATIVES: Final = frozenset(
-    f"""tell untell deny insert uninsert delete-one delete-all undelete achieve unachieve ask-if ask-one ask-all
-    stream-all eos standby ready next rest discard advertise unadvertise forward broadcast transport-address
-    broker-one broker-all recommend-one recommend-all recruit-one recruit-all register unregister evaluate reply
-    generator {SUBSCRIBE} {UNSUBSCRIBE} {SORRY} {ERROR}""".split()
-)
-"""Of the standard; a community may have more, and all are read."""
 DEEPEST: Final = 64
 """Lists in one another."""
 _WORD: Final = re.compile(r"[^\s()\"'`,;|\\#:][^\s()\"'`,;|\\#]*")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
-_TOKEN: Final = re.compile(rf'\s*(?:(\()|(\))|(:{_WORD.pattern})|(["#])|(\'|`|,)|({_WORD.pattern}))')
+_TOKEN: Final = re.compile(
+    rf'\s*(?:(?P<open>\()|(?P<close>\))|:(?P<key>{_WORD.pattern})|(?P<text>["#])|(?P<sign>[\'`,])'
+    rf"|(?P<word>{_WORD.pattern}))"
+)
 _BEGINS: Final = re.compile(r"\s*\(\s*([A-Za-z][A-Za-z0-9-]{0,63})(?![A-Za-z0-9-])")
 _LENGTH: Final = re.compile(r'(\d{1,9})"')
-_STOP: Final = re.compile(r'["\\]')
+_QUOTED: Final = re.compile(r'((?:[^"\\]+|\\.)*+)"', re.DOTALL)
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _SPACE: Final = re.compile(r"\s*")
 
 
@@ -73,10 +70,10 @@ class Performative:
 def parse(text: str) -> Performative:
     """Raises KqmlError. Of a parameter that is there twice the last one counts, as in the drafts."""
     reader = _Reader(text)
-    reader.expect("(")
-    name = reader.word("a performative")
+    reader.take("'('", "open")
+    name = reader.take("a performative", "word")["word"]
     parameters = dict[str, str]()
-    while (key := reader.key()) is not None:
+    while key := reader.take("a parameter such as :content, or ')',", "key", "close")["key"]:
         parameters[key] = reader.value()
     reader.end()
     return Performative(name, parameters)
@@ -116,26 +113,13 @@ class _Reader:
         return KqmlError(f"at character {self.at}: {wanted} is expected, and {found!r} stands there" if found else
                          f"the text ends where {wanted} is expected")  # fmt: skip
 
-    def expect(self, sign: str) -> None:
+    def take(self, wanted: str, *kinds: str) -> re.Match[str]:
+        """The next token, which must be of one of these kinds."""
         found = _TOKEN.match(self.text, self.at)
-        if found is None or found[0].strip() != sign:
-            raise self._fail(f"'{sign}'")
+        if found is None or found.lastgroup not in kinds:
+            raise self._fail(wanted)
         self.at = found.end()
-
-    def word(self, what: str) -> str:
-        found = _TOKEN.match(self.text, self.at)
-        if found is None or found[6] is None:
-            raise self._fail(what)
-        self.at = found.end()
-        return found[6]
-
-    def key(self) -> str | None:
-        """The name of the next parameter; None: the list ends here."""
-        found = _TOKEN.match(self.text, self.at)
-        if found is None or not (found[2] or found[3]):
-            raise self._fail("a parameter such as :content, or ')',")
-        self.at = found.end()
-        return found[3][1:] if found[3] else None
+        return found
 
     def value(self) -> str:
         """A text without its quotes, or a word or list as it stands."""
@@ -156,29 +140,20 @@ class _Reader:
     def _tokens(self) -> Iterator[tuple[str, str]]:
         """The sign that a token begins with, and the text that it means."""
         while True:
-            found = _TOKEN.match(self.text, self.at)
-            if found is None:
-                raise self._fail("a value")
-            self.at = found.end()
-            if found[4]:
-                yield '"', self._quoted() if found[4] == '"' else self._counted()
+            found = self.take("a value", *_TOKEN.groupindex)
+            if found["text"]:
+                yield '"', self._quoted() if found["text"] == '"' else self._counted()
             else:
                 yield found[0].strip()[0], found[0].strip()
 
     def _quoted(self) -> str:
         """Behind a quote, to the next one that has no backslash before it."""
-        parts = list[str]()
-        while True:
-            stop = _STOP.search(self.text, self.at)
-            if stop is None or (stop[0] == "\\" and stop.end() == len(self.text)):
-                self.at = len(self.text)
-                raise self._fail("'\"'")
-            parts.append(self.text[self.at : stop.start()])
-            self.at = stop.end()
-            if stop[0] == '"':
-                return "".join(parts)
-            parts.append(self.text[self.at])
-            self.at += 1
+        found = _QUOTED.match(self.text, self.at)
+        if found is None:
+            self.at = len(self.text)
+            raise self._fail("'\"'")
+        self.at = found.end()
+        return _ESCAPED.sub(r"\1", found[1])
 
     def _counted(self) -> str:
         """Behind #: how many characters, a quote, and so many, whatever they are."""

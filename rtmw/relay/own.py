@@ -175,10 +175,8 @@ def encode(packet: Packet, crc: bool = False) -> bytes:
 class OwnSplitter:
     """Divides what a connection brings behind hello and welcome; however it was cut, the frames are the same."""
 
-    def __init__(self, longest: int = LONGEST_DATA, crc: bool = False) -> None:
-        """`longest`: bytes of data that are taken."""
-        self._least = _BARE + _LENGTH.size * crc
-        self._longest, self._crc = longest, crc
+    def __init__(self, crc: bool = False) -> None:
+        self._crc, self._least = crc, _BARE + _LENGTH.size * crc
         self._buffer = bytearray()
 
     @property
@@ -192,8 +190,8 @@ class OwnSplitter:
         packets, at = list[Packet](), 0
         while len(self._buffer) - at >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer, at)
-            if not self._least <= length <= self._least + self._longest:
-                raise FrameError(f"a frame of length {length}; this side takes data of at most {self._longest} bytes")
+            if not self._least <= length <= self._least + LONGEST_DATA:
+                raise FrameError(f"a frame of length {length}; this side takes data of at most {LONGEST_DATA} bytes")
             end = at + _LENGTH.size + length
             if end > len(self._buffer):
                 break

@@ -101,7 +101,7 @@ class Policy:
         refused. What is allowed is kept by addresses, command and performative, which makes this cheap. `priority` and
         `lifetime`: of a frame that has them; the rule's ceilings hold for both."""
         if frame.source != agent.address:
-            return Judged(None, None, f"its source is {readable(frame.source)}, and the connection is of {agent.name}")
+            return _of_another(agent, frame)
         performative = performative_in(agent, frame)
         judged = self._kept(agent.name, frame.destination, frame.command, performative)
         verdict, size = judged.verdict, len(frame.data)
@@ -135,17 +135,16 @@ class Policy:
         wish = self._wish(agent, frame, filter, is_end=asked == UNSUBSCRIBE)
         if not wish.judged.why:
             return wish
-        named = {"in-reply-to": said.get("reply-with")} if said.get("reply-with") else {}
+        named = {"in-reply-to": asked_as} if (asked_as := said.get("reply-with")) else {}
         return Wish(replace(wish.judged, why=str(Performative(SORRY, {**named, "content": wish.judged.why}))))
 
     def _wish(self, agent: Agent, frame: Frame, filter: Filter, *, is_end: bool) -> Wish:
         subject = self.by_address.get(frame.destination)
         if frame.source != agent.address:
-            why = f"its source is {readable(frame.source)}, and the connection is of {agent.name}"
-            return Wish(Judged(None, None, why))
+            return Wish(_of_another(agent, frame))
         if not isinstance(subject, Subject) or subject.group:
             return Wish(Judged(None, subject, f"{readable(frame.destination)} is no subject that can be followed"))
-        verdict = None if is_end else self.follow(agent, subject)
+        verdict = None if is_end else self.rights.verdict(AGENT + agent.name, "follow", subject.name)
         why = "" if verdict is None or verdict.allowed else verdict.why
         return Wish(Judged(verdict, subject, why), filter, is_end)
 
@@ -176,23 +175,26 @@ class Policy:
         verdict = self.rights.verdict(AGENT + agent.name, "order", subject, priority=priority or 0, size=size)
         return _given(verdict, to, priority)
 
-    def follow(self, agent: Agent, subject: Subject) -> Verdict:
+    def may_follow(self, subject: Subject, name: str) -> bool:
         """May this agent have what comes to a subject?"""
-        return self.rights.verdict(AGENT + agent.name, "follow", subject.name)
+        return self.rights.may(AGENT + name, "follow", subject.name).allowed
 
     def still_follow(self, subject: Subject, names: Iterable[str]) -> list[str]:
         """Those of the settings that follow it, and of these agents, as far as the rules let them now."""
         given = (one.name for one in self.relay.agents if subject.name in one.follows)
-        may = self.rights.may
-        return [name for name in dict.fromkeys((*given, *names)) if name in self.by_name
-                and may(AGENT + name, "follow", subject.name).allowed]  # fmt: skip
+        found = dict.fromkeys((*given, *names))
+        return [name for name in found if name in self.by_name and self.may_follow(subject, name)]
 
     def followers(self, subject: Subject) -> tuple[Agent, ...]:
         """The agents that may follow a subject; of a group, its members."""
+        agents = self.relay.agents
         if subject.group:
-            return tuple(one for one in self.relay.agents if one.name in subject.group)
-        may = self.rights.may
-        return tuple(one for one in self.relay.agents if may(AGENT + one.name, "follow", subject.name).allowed)
+            return tuple(one for one in agents if one.name in subject.group)
+        return tuple(one for one in agents if self.may_follow(subject, one.name))
+
+
+def _of_another(agent: Agent, frame: Frame) -> Judged:
+    return Judged(None, None, f"its source is {readable(frame.source)}, and the connection is of {agent.name}")
 
 
 def _shorter(asked: float, given: float) -> float:

@@ -38,15 +38,21 @@ _SEAL_AT: Final = 16
 def chained(log: rtmw.Log[Any], begin: int, end: int, before: bytes) -> bytes:
     """The head of the records from `begin` up to it."""
     head = sha256(before)
+    for position, data in _records(log, begin):
+        if position >= end:
+            break
+        head.update(_RECORD.pack(position, len(data)))
+        head.update(data)
+    return head.digest()
+
+
+def _records(log: rtmw.Log[Any], begin: int | rtmw.Start = rtmw.Start.EARLIEST) -> Iterator[tuple[int, bytes]]:
+    """Each with its position, as it lies in the log."""
     with log.read_batches(begin) as batches:
         for batch in batches:
             data, places = batch.data, batch.offsets.tolist()
             for position, (at, after) in zip(batch.position.tolist(), pairwise(places), strict=True):
-                if position >= end:
-                    return head.digest()
-                head.update(_RECORD.pack(position, after - at))
-                head.update(data[at:after])
-    return head.digest()
+                yield position, data[at:after]
 
 
 def words(row: Row) -> bytes:
@@ -131,12 +137,9 @@ def _seals(log: rtmw.Log[Row]) -> Iterator[tuple[int, Row]]:
     """Rows of kind SEAL and SIGNER. Only those are decoded."""
     decode = log.type.decode
     assert decode is not None, "rows have a type"
-    with log.read_batches() as batches:
-        for batch in batches:
-            data, places = batch.data, batch.offsets.tolist()
-            for position, (at, after) in zip(batch.position.tolist(), pairwise(places), strict=True):
-                if b"SEAL\0" in data[at : at + _SEAL_AT] or b"SIGNER\0" in data[at : at + _SEAL_AT]:
-                    yield position, decode(data[at:after])
+    for position, data in _records(log):
+        if b"SEAL\0" in data[:_SEAL_AT] or b"SIGNER\0" in data[:_SEAL_AT]:
+            yield position, decode(data)
 
 
 def _follow(log: rtmw.Log[Row], seals: list[tuple[int, Row]], found: Found) -> None:

@@ -7,7 +7,7 @@ address that no agent has: a group is a list of agents, and any other subject go
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -186,6 +186,12 @@ def _address(value: Any) -> bytes:
     return address_of(values.text(value))
 
 
+def _name_of_subject(value: Any) -> str:
+    """Its address, as it is written."""
+    address_of(values.text(value))
+    return str(value)
+
+
 RELAY: Final = Declaration(
     (
         Setting("listen", _places, "PLACE"),
@@ -230,7 +236,7 @@ AGENT: Final = Declaration(
 )
 SUBJECT: Final = Declaration(
     (
-        Setting("address", values.text, "ADDRESS"),
+        Setting("address", _name_of_subject, "ADDRESS"),
         Setting("group", values.texts, "AGENT"),
     ),
     "subject",
@@ -259,8 +265,13 @@ def relay_of(file: SettingsFile) -> Relay:
     if "keys" in checked:
         checked["keys"] = path.parent / checked["keys"]
     checked = {"keys": link.keys, "revoked": link.revoked} | checked
-    _check_form(form, file, has_keys=checked["keys"] is not None)
-    made = Relay(**checked, form=form, agents=_agents(file), subjects=_subjects(file), rules=rules)
+    agents = tuple(_agent(entry) for entry in _entries(file, AGENT, "name", "AODB"))
+    subjects = tuple(
+        Subject(entry["address"], address_of(entry["address"]), entry.get("group", ()), entry["place"])
+        for entry in _entries(file, SUBJECT, "address", "FLTS")
+    )
+    made = Relay(**checked, form=form, agents=agents, subjects=subjects, rules=rules)
+    _check_form(made, file)
     _check_names(made, file)
     _check_places(made, file)
     return made
@@ -271,57 +282,42 @@ def _from_folder(place: str, folder: Path) -> str:
     return f"{UNIX}{(folder / place.removeprefix(UNIX)).absolute()}" if place.startswith(UNIX) else place
 
 
-def _check_form(form: Form, file: SettingsFile, *, has_keys: bool) -> None:
+def _check_form(relay: Relay, file: SettingsFile) -> None:
+    form = relay.form
     if form.header == END:
         raise SettingsError(f"{file.place('header', 'relay')}: header is 0x0A, which ends frames")
-    if form.header == TLS_BEGINS and has_keys:
+    if form.header == TLS_BEGINS and relay.keys is not None:
         raise SettingsError(f"{file.place('header', 'relay')}: header is 22, with which TLS begins, and there are keys")
     if form.order == form.answer:
         raise SettingsError(f"{file.place('answer', 'relay')}: order and answer are both {form.order.decode()!r}")
 
 
-def _entries(file: SettingsFile, declared: Declaration) -> list[tuple[dict[str, Any], str]]:
-    """Each table of this name as it was checked, and where it stands."""
+def _entries(file: SettingsFile, declared: Declaration, need: str, example: str) -> Iterator[dict[str, Any]]:
+    """Each table of this name as it was checked, with its `place`. `need`: the key that it must have."""
 
     def checked(entry: dict[str, Any], at: int) -> dict[str, Any]:
         return declared.check(entry, lambda key: file.at(file.lines.key(at, key)))
 
-    return [(checked(entry, at), file.at(at)) for entry, at in file.entries(declared.table, f"{declared.table}s")]
+    for entry, at in file.entries(declared.table, f"{declared.table}s"):
+        if need not in entry:
+            raise SettingsError(f'{file.at(at)}: [[{declared.table}]] needs {need} = "{example}", or another')
+        yield checked(entry, at) | {"place": file.at(at)}
 
 
-def _agents(file: SettingsFile) -> tuple[Agent, ...]:
-    found = list[Agent]()
-    for entry, place in _entries(file, AGENT):
-        if "name" not in entry:
-            raise SettingsError(f'{place}: an agent needs a name, such as name = "AODB"')
-        try:
-            entry.setdefault("address", address_of(entry["name"]) if "address" not in entry else b"")
-        except FrameError as error:
-            raise SettingsError(f'{place}: agent {entry["name"]} needs an address = "…" of its own: {error}') from None
-        entry["origin"] = entry.pop("from", "")
-        known = [key for key in ("origin", "uid", "peer", "dial") if entry.get(key) not in ("", None)]
-        if not known:
-            raise SettingsError(
-                f"{place}: nothing says which connections are of agent {entry['name']}; it needs from, the address "
-                "that they come from, or uid, its user at a Unix socket, or peer, its name in its certificate, or "
-                "dial, where the relay connects to it"
-            )
-        found.append(Agent(**entry, place=place))
-    return tuple(found)
-
-
-def _subjects(file: SettingsFile) -> tuple[Subject, ...]:
-    found = list[Subject]()
-    for entry, place in _entries(file, SUBJECT):
-        if "address" not in entry:
-            raise SettingsError(f'{place}: a subject needs an address, such as address = "FLTS"')
-        name = entry["address"]
-        try:
-            address = address_of(name)
-        except FrameError as error:
-            raise SettingsError(f"{place}: {error}") from None
-        found.append(Subject(name, address, entry.get("group", ()), place))
-    return tuple(found)
+def _agent(entry: dict[str, Any]) -> Agent:
+    if entry.keys().isdisjoint(("from", "uid", "peer", "dial")):
+        raise SettingsError(
+            f"{entry['place']}: nothing says which connections are of agent {entry['name']}; it needs from, the "
+            "address that they come from, or uid, its user at a Unix socket, or peer, its name in its certificate, or "
+            "dial, where the relay connects to it"
+        )
+    try:
+        address = entry.pop("address", None) or address_of(entry["name"])
+    except FrameError as error:
+        raise SettingsError(
+            f'{entry["place"]}: agent {entry["name"]} needs an address = "…" of its own: {error}'
+        ) from None
+    return Agent(address=address, origin=entry.pop("from", ""), **entry)
 
 
 def _check_names(relay: Relay, file: SettingsFile) -> None:
@@ -334,20 +330,17 @@ def _check_names(relay: Relay, file: SettingsFile) -> None:
         seen[one.name] = seen[one.address] = one.place
     names = {one.name for one in relay.agents}
     for setting, told in (("seal_to", relay.seal_to), ("alarms_to", relay.alarms_to)):
-        if unknown := [name for name in told if name not in names]:
-            raise SettingsError(f"{file.place(setting, 'relay')}: {setting}: there is no agent {unknown[0]}")
+        _check_there(told, names, f"{file.place(setting, 'relay')}: {setting}: there is no agent")
     for subject in relay.subjects:
-        if unknown := [name for name in subject.group if name not in names]:
-            raise SettingsError(
-                f"{subject.place}: there is no agent {unknown[0]}; there are {', '.join(sorted(names)) or 'none'}"
-            )
+        _check_there(subject.group, names, f"{subject.place}: group: there is no agent")
     followed = {one.name for one in relay.subjects if not one.group}
     for agent in relay.agents:
-        if unknown := [name for name in agent.follows if name not in followed]:
-            raise SettingsError(
-                f"{agent.place}: follows: there is no subject {unknown[0]} without a group; there are "
-                f"{', '.join(sorted(followed)) or 'none'}"
-            )
+        _check_there(agent.follows, followed, f"{agent.place}: follows: there is no subject to follow,")
+
+
+def _check_there(named: tuple[str, ...], there: set[str], words: str) -> None:
+    if unknown := [name for name in named if name not in there]:
+        raise SettingsError(f"{words} {unknown[0]}; there are {', '.join(sorted(there)) or 'none'}")
 
 
 def _check_places(relay: Relay, file: SettingsFile) -> None:
@@ -359,20 +352,17 @@ def _check_places(relay: Relay, file: SettingsFile) -> None:
         )
     if relay.insecure:
         return
-    beyond = [
-        (file.place("listen", "relay"), f"listen: {one}")
-        for one in relay.listen
-        if relay.keys is None and not one.startswith(UNIX) and not is_loopback(place_to_listen(one)[0])
-    ]
-    beyond += [
-        (one.place, f"dial: {one.dial}") for one in relay.agents
-        if one.dial and not one.peer and not is_loopback(place_to_reach(one.dial)[0])
-    ]  # fmt: skip
-    for place, what in beyond:
-        raise SettingsError(
-            f"{place}: {what} is not on loopback, and without TLS anybody on the way could read and change orders: "
-            "name keys in [relay], and of an agent that is dialled its peer; or say insecure = true if all of them may"
-        )
+    listening = [] if relay.keys else [one for one in relay.listen if not one.startswith(UNIX)]
+    dialled = [one for one in relay.agents if one.dial and not one.peer]
+    places = [(file.place("listen", "relay"), "listen", one, place_to_listen(one)) for one in listening]
+    places += [(one.place, "dial", one.dial, place_to_reach(one.dial)) for one in dialled]
+    for place, key, said, (host, _) in places:
+        if not is_loopback(host):
+            raise SettingsError(
+                f"{place}: {key}: {said} is not on loopback, and without TLS anybody on the way could read and change "
+                "orders: name keys in [relay], and of an agent that is dialled its peer; or say insecure = true if all "
+                "of them may"
+            )
 
 
 def advice(relay: Relay) -> Mapping[str, str]:

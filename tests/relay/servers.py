@@ -211,7 +211,7 @@ class OwnPeer:
         self.refused, self._packets = "", list[Packet]()
         if raw.startswith(MAGIC):
             self.welcome = Welcome.decode(raw)
-            self._splitter = OwnSplitter(self.welcome.longest, self.welcome.crc)
+            self._splitter = OwnSplitter(self.welcome.crc)
         else:
             self._splitter = OwnSplitter()
             self._packets = self._splitter.feed(raw)

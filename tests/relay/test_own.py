@@ -83,7 +83,7 @@ def test_a_changed_byte_gives_no_other_frame_where_there_is_a_crc(sent: list[Pac
 
 @given(st.binary(max_size=300), st.booleans())
 def test_any_bytes_are_frames_or_are_refused_in_words(data: bytes, crc: bool) -> None:
-    splitter = OwnSplitter(1000, crc)
+    splitter = OwnSplitter(crc)
     try:
         found = splitter.feed(data)
     except FrameError:
