@@ -42,6 +42,7 @@ SECTIONS = {
         "Sender Inbox Transfer Transaction Letter Part File Delivery Level TransferState TransferId Progress Savepoint "
         "TransferEvent SenderStats InboxStats",
     ),
+    "Give orders through a relay": ("rtmw", "Agent Dispatch DispatchState Order"),
     "Real-time programs": ("rtmw", "realtime"),
     "Spark": ("rtmw", "spark"),
     "Look into a domain: `rtmw.observe`": ("rtmw.observe", ""),
