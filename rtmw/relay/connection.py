@@ -209,13 +209,13 @@ class Connection(asyncio.Protocol):
         if not self._unwritten:
             asyncio.get_running_loop().call_soon(self._flush)
         self._unwritten += raw
-        if self.unsent > UNSENT_MOST + (self._form.longest if self._own is None else LONGEST_DATA):
-            self._server.refuse(self, "it does not read what is sent to it")
 
     def _flush(self) -> None:
         if self._transport is not None and self._unwritten:
             self._transport.write(bytes(self._unwritten))
         self._unwritten.clear()
+        if self.unsent > UNSENT_MOST + (self._form.longest if self._own is None else LONGEST_DATA):
+            self._server.refuse(self, "it does not read what is sent to it")
 
     def refuse(self, words: str) -> None:
         """End it; an agent of this package is told why."""

@@ -126,8 +126,6 @@ FORM: Final = Form()
 _ADDED: Final = 256
 """Bytes whose sum is below the modulus of Adler-32."""
 _SIZES: Final = [ADDRESS, ADDRESS, STAMP, 1, 1]
-_TYPES: Final = [bytes] * 6
-"""Of the fields of a frame, with its data."""
 
 
 @dataclass(frozen=True)
@@ -144,9 +142,6 @@ class Frame:
     """The three bytes that came; empty: the frame was made here."""
 
     def __post_init__(self) -> None:
-        fields = self.source, self.destination, self.stamp, self.type, self.command, self.data
-        if [*map(type, fields)] == _TYPES and [*map(len, fields[:-1])] == _SIZES:
-            return
         for name, size in zip(("source", "destination", "stamp", "type", "command"), _SIZES, strict=True):
             value = getattr(self, name)
             if isinstance(value, str):

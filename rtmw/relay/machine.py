@@ -758,8 +758,10 @@ class Machine:
 
     def _leg_row(self, kind: str, leg: Leg, **fields: Any) -> None:
         order = leg.order
-        of = {"order": order.number, "source": order.source, "destination": order.destination}
-        self._row(kind, **of, recipient=leg.recipient, **fields)
+        self._row(
+            kind, order=order.number, source=order.source, destination=order.destination, recipient=leg.recipient,
+            **fields,
+        )  # fmt: skip
 
     def _row(self, kind: str, **fields: Any) -> Row:
         row = Row(kind, self._at, **fields)
