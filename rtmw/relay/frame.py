@@ -313,8 +313,8 @@ class Splitter:
         for sum_of_all, end in ((total, -1), (total - _CR, -2)):
             if end == -2 and (raw[-2] != _CR or len(raw) < HEAD + 2):
                 break
-            kind = next((one for one in kinds if _packed(sum_of_all, one) == said), None)
-            if kind is not None:
-                self.checksum = kind
-                return fitting(raw[1:5], raw[5:9], raw[9:31], raw[34:35], raw[35:36], raw[HEAD:end], said)
+            for kind in kinds:
+                if _packed(sum_of_all, kind) == said:
+                    self.checksum = kind
+                    return fitting(raw[1:5], raw[5:9], raw[9:31], raw[34:35], raw[35:36], raw[HEAD:end], said)
         return None
