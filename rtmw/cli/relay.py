@@ -262,7 +262,9 @@ def agents_command(arguments: argparse.Namespace) -> int:
 def queue_command(arguments: argparse.Namespace) -> int:
     """Below the title, the oldest order of each priority."""
     found = ask(_folder(arguments), "queue", arguments.agent)
-    oldest = {row["priority"]: row for row in sorted(found["rows"], key=lambda row: row["oldest"], reverse=True)}
+    oldest = dict[int, dict[str, Any]]()
+    for row in sorted(found["rows"], key=lambda row: (row["oldest"], row["order"])):
+        oldest.setdefault(row["priority"], row)
     notes = [
         f"The oldest of priority {priority} is order {row['order']} for {row['to']}, {_cell(row['oldest'])} old"
         for priority, row in sorted(oldest.items(), reverse=True)

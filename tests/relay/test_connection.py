@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -22,25 +22,66 @@ from rtmw.relay.settings import read_relay
 from rtmw.relay.state import State
 from tests.net.security.site import Site
 from tests.relay import world
-from tests.relay.servers import ALONE, PATIENCE, SETTINGS, OwnPeer, Peer, Relay, stamp
+from tests.relay.servers import ALONE, OPENED, PATIENCE, SETTINGS, OwnPeer, Peer, Relay, stamp
 
-RULED = SETTINGS.replace("deny =", 'max_priority = 5\npriority = 2\nlifetime = "300ms"\ndeny =')
+SHARED = (
+    SETTINGS.replace('order = ["GATE/*"', 'order = ["FLTS/*", "LATE/*", "GATE/*"')
+    + """
+[[subject]]
+address = "FLTS"
+
+[[agent]]
+name = "LATE"
+from = "127.0.0.1"
+absent = "keep"
+
+[[agent]]
+name = "RULE"
+from = "127.0.0.1"
+
+[[allow]]
+peer = ["agent:GATE", "agent:KEEP"]
+follow = ["FLTS"]
+
+[[allow]]
+peer = "agent:RULE"
+order = ["KEEP/*"]
+max_priority = 5
+priority = 2
+lifetime = "300ms"
+"""
+)
 
 
-@pytest.fixture
-def relay(tmp_path: Path) -> Iterator[Relay]:
-    made = Relay(tmp_path)
-    made.start()
-    yield made
-    made.kill()
+@contextmanager
+def started(folder: Path, text: str) -> Generator[Relay]:
+    made = Relay(folder, text)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.kill()
 
 
-@pytest.fixture
-def ruled(tmp_path: Path) -> Iterator[Relay]:
-    made = Relay(tmp_path, RULED)
-    made.start()
-    yield made
-    made.kill()
+@pytest.fixture(scope="module")
+def relay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Relay]:
+    """Tests leave it with nothing that waits, and nobody who follows."""
+    with started(tmp_path_factory.mktemp("relay"), SHARED) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Relay]:
+    with started(tmp_path_factory.mktemp("alone"), ALONE) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """A relay that is shared has no connection of an earlier test."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
 
 
 def known(peer: Peer) -> Peer:
@@ -77,16 +118,14 @@ def test_data_of_any_bytes_up_to_a_mebibyte_goes_between_agents_of_this_package(
 
 
 def test_many_large_orders_wait_for_room_and_none_is_lost(tmp_path: Path) -> None:
-    relay = Relay(tmp_path, SETTINGS.replace("200ms", "20s"))
-    relay.start()
-    own, keep = OwnPeer(relay, "AODB"), OwnPeer(relay, "KEEP")
-    sent = [own.order("KEEP" if number % 2 else "ALL", bytes((number,)) * LONGEST_DATA) for number in range(6)]
-    seen = dict[bytes, int]()
-    while len(seen) < len(sent):
-        came = keep.take()
-        seen[came.frame.stamp] = len(came.frame.data)
-        keep.confirm(came)
-    relay.kill()
+    with started(tmp_path, SETTINGS.replace("200ms", "20s")) as relay:
+        own, keep = OwnPeer(relay, "AODB"), OwnPeer(relay, "KEEP")
+        sent = [own.order("KEEP" if number % 2 else "ALL", bytes((number,)) * LONGEST_DATA) for number in range(6)]
+        seen = dict[bytes, int]()
+        while len(seen) < len(sent):
+            came = keep.take()
+            seen[came.frame.stamp] = len(came.frame.data)
+            keep.confirm(came)
     assert seen == {one.frame.stamp: LONGEST_DATA for one in sent}
 
 
@@ -103,18 +142,21 @@ def test_a_line_feed_for_an_agent_with_frames_of_the_paper_is_refused_in_words(r
 
 def test_an_order_that_fits_no_frame_of_a_recipient_that_comes_later_is_undelivered(relay: Relay) -> None:
     own = OwnPeer(relay, "AODB")
-    own.order("KEEP", b"a\nb")
+    own.order("LATE", b"a\nb")
     assert own.said()[0] is Kind.NOTICE
-    keep = Peer(relay, "KEEP")
+    late = Peer(relay, "LATE")
     kind, words = own.said()
     assert kind is Kind.ALERT
-    assert words.startswith("KEEP: UNDELIVERED, data has a line feed")
-    own.order("KEEP", b"c")
-    assert keep.take().data == b"c"
+    assert words.startswith("LATE: UNDELIVERED, data has a line feed")
+    own.order("LATE", b"c")
+    came = late.take()
+    assert came.data == b"c"
+    late.confirm(came)
+    assert own.said()[0] is Kind.RECEIPT
 
 
-def test_priority_and_lifetime_of_a_frame_hold_within_the_ceilings_of_its_rule(ruled: Relay) -> None:
-    own, keep = OwnPeer(ruled, "AODB"), OwnPeer(ruled, "KEEP")
+def test_priority_and_lifetime_of_a_frame_hold_within_the_ceilings_of_its_rule(relay: Relay) -> None:
+    own, keep = OwnPeer(relay, "RULE"), OwnPeer(relay, "KEEP")
     for asked, given in ((None, 2), (5, 5), (0, 0)):
         own.order("KEEP", b"x", asked)
         came = keep.take()
@@ -145,21 +187,22 @@ def test_an_order_that_is_kept_is_told_by_a_notice_and_again_to_who_asks_again(r
 
 def test_the_welcome_has_the_times_of_the_relay_and_the_highest_stamp_that_was_stored(relay: Relay) -> None:
     own = OwnPeer(relay, "AODB")
-    assert (own.welcome.t2, own.welcome.n2, own.welcome.highest) == (0.2, 2, b"")
-    first = own.order("KEEP", b"x")
+    assert (own.welcome.t2, own.welcome.n2) == (0.2, 2)
+    stored = own.order("GATE", b"x")
     own.take()
     own.order("NONE", b"x")
     own.take()
+    assert own.welcome.highest < stored.frame.stamp
     relay.kill()
     relay.start()
-    assert OwnPeer(relay, "AODB").welcome.highest == first.frame.stamp
+    assert OwnPeer(relay, "AODB").welcome.highest == stored.frame.stamp
 
 
 def test_an_agent_that_would_give_up_before_the_relay_is_an_alarm(relay: Relay) -> None:
     OwnPeer(relay, "AODB", hello=Hello(b"AODB", 0.15, 3))
     OwnPeer(relay, "GATE", hello=Hello(b"GATE", 0.151, 3))
-    relay.end()
-    (alarm,) = [row for row in relay.rows() if row.kind == "ALARM"]
+    known(Peer(relay, "KEEP"))  # what it was told is behind the rows of all before
+    (alarm,) = [row for row in relay.rows() if "T1·(N1+1)" in row.cause]
     assert alarm.source == "AODB"
     assert "T1·(N1+1) = 0.6 s, and the relay after T2·(N2+1) = 0.6 s" in alarm.cause
 
@@ -212,33 +255,32 @@ def test_answers_with_content_go_between_both_frames(relay: Relay) -> None:
     came_back = own.take().frame
     body = came_back.stamp + came_back.checksum + b"here"
     own.send(own.made(Kind.ANSWER, "KEEP", body))
-    assert {one.body for one in (keep.take(), keep.take())} == {b"", b"here"}
+    answers = {one.body: one for one in (keep.take(), keep.take())}
+    assert answers.keys() == {b"", b"here"}
+    keep.confirm(answers[b"here"])
     assert order.checksum == came_back.checksum
 
 
-def test_a_silent_agent_with_a_place_of_its_own_takes_frames_of_the_paper(tmp_path: Path) -> None:
-    relay = Relay(tmp_path, ALONE)
-    relay.start()
-    try:
-        keep = Peer(relay, "KEEP", introduced=False)
-        own = OwnPeer(relay.unix(), "AODB")
-        own.order("KEEP", b"x")
-        assert keep.take().data == b"x"
-    finally:
-        relay.kill()
+def test_a_silent_agent_with_a_place_of_its_own_takes_frames_of_the_paper(alone: Relay) -> None:
+    keep = Peer(alone, "KEEP", introduced=False)
+    own = OwnPeer(alone.unix(), "AODB")
+    own.order("KEEP", b"x")
+    came = keep.take()
+    assert came.data == b"x"
+    keep.confirm(came)
+    while own.take().kind is not Kind.RECEIPT:  # KEEP is known when it has been silent for a while
+        pass
 
 
-def test_a_hello_says_who_is_at_a_place_of_one_before_anything_is_sent(tmp_path: Path) -> None:
-    relay = Relay(tmp_path, ALONE)
-    relay.start()
-    try:
-        own = OwnPeer(relay.unix(), "AODB")
-        own.order("KEEP", b"a\nb")
-        own.take()
-        keep = OwnPeer(relay, "KEEP")
-        assert keep.take().frame.data == b"a\nb"
-    finally:
-        relay.kill()
+def test_a_hello_says_who_is_at_a_place_of_one_before_anything_is_sent(alone: Relay) -> None:
+    own = OwnPeer(alone.unix(), "AODB")
+    own.order("KEEP", b"x")
+    assert own.said()[0] is Kind.NOTICE
+    keep = OwnPeer(alone, "KEEP")
+    came = keep.take()
+    assert came.frame.data == b"x"
+    keep.confirm(came)
+    assert own.said()[0] is Kind.RECEIPT
 
 
 def test_a_relay_that_dials_hears_the_hello_of_an_agent_of_this_package(tmp_path: Path) -> None:
@@ -246,14 +288,10 @@ def test_a_relay_that_dials_hears_the_hello_of_an_agent_of_this_package(tmp_path
         listening.settimeout(PATIENCE)
         place = f"127.0.0.1:{listening.getsockname()[1]}"
         text = SETTINGS.replace('name = "KEEP"\nfrom = "127.0.0.1"', f'name = "KEEP"\ndial = "{place}"')
-        relay = Relay(tmp_path, text)
-        relay.start()
-        try:
+        with started(tmp_path, text) as relay:
             OwnPeer(relay, "AODB").order("KEEP", b"a\nb")
             keep = OwnPeer(listening.accept()[0], "KEEP")
             assert keep.take().frame.data == b"a\nb"
-        finally:
-            relay.kill()
 
 
 def test_an_agent_with_frames_of_its_own_that_reads_nothing_is_ended(relay: Relay) -> None:
@@ -266,40 +304,19 @@ def test_an_agent_with_frames_of_its_own_that_reads_nothing_is_ended(relay: Rela
     relay.until("it does not read what is sent to it")
 
 
-FOLLOWING = (
-    SETTINGS.replace('order = ["GATE/*"', 'order = ["FLTS/*", "GATE/*"')
-    + """
-[[subject]]
-address = "FLTS"
-
-[[allow]]
-peer = ["agent:GATE", "agent:KEEP"]
-follow = ["FLTS"]
-"""
-)
-
-
-@pytest.fixture
-def following(tmp_path: Path) -> Iterator[Relay]:
-    made = Relay(tmp_path, FOLLOWING)
-    made.start()
-    yield made
-    made.kill()
-
-
 def asked(peer: Peer, body: bytes) -> bytes:
     """The words of the answer to this KQML; none: it is a receipt."""
     peer.order("FLTS", body)
     return peer.take().body
 
 
-def test_an_agent_has_what_comes_to_a_subject_from_its_subscription_to_its_end_over_a_kill(following: Relay) -> None:
-    keep = OwnPeer(following, "KEEP")
+def test_an_agent_has_what_comes_to_a_subject_from_its_subscription_to_its_end_over_a_kill(relay: Relay) -> None:
+    keep = OwnPeer(relay, "KEEP")
     keep.send(keep.made(Kind.FOLLOW, "FLTS", Filter("AODB", "I").encode()))
     assert keep.said() == (Kind.RECEIPT, "")
-    following.kill()
-    following.start()
-    source, keep = OwnPeer(following, "AODB"), OwnPeer(following, "KEEP")
+    relay.kill()
+    relay.start()
+    source, keep = OwnPeer(relay, "AODB"), OwnPeer(relay, "KEEP")
     source.send(source.made(Kind.ORDER, "FLTS", b"another command")._replace(frame=Frame(
         "AODB", "FLTS", stamp(), "O", "U", b"another command")))  # fmt: skip
     assert source.take().kind is Kind.RECEIPT, "a source has its receipt when the order is stored"
@@ -312,13 +329,12 @@ def test_an_agent_has_what_comes_to_a_subject_from_its_subscription_to_its_end_o
     assert keep.said() == (Kind.RECEIPT, "")
     source.order("FLTS", b"nobody")
     source.take()
-    following.end()
-    stored = [row.recipients for row in following.rows() if row.kind == "STORED"]
-    assert stored == [[], ["KEEP"], []]
+    stored = [row.recipients for row in relay.rows() if row.kind == "STORED"]
+    assert stored[-3:] == [[], ["KEEP"], []]
 
 
-def test_agents_with_frames_of_the_paper_subscribe_by_kqml_and_are_told_sorry_or_error(following: Relay) -> None:
-    gate, source = Peer(following, "GATE"), Peer(following, "AODB")
+def test_agents_with_frames_of_the_paper_subscribe_by_kqml_and_are_told_sorry_or_error(relay: Relay) -> None:
+    gate, source = Peer(relay, "GATE"), Peer(relay, "AODB")
     assert asked(gate, b"(subscribe :from AODB :about tell)") == b""
     assert asked(source, b"(subscribe :reply-with q1)") == (
         b'(sorry :in-reply-to q1 :content "no rule allows this peer to follow it")'
@@ -326,14 +342,15 @@ def test_agents_with_frames_of_the_paper_subscribe_by_kqml_and_are_told_sorry_or
     assert asked(gate, b"(subscribe :from ").startswith(b'(error :content "')
     for body in (b"(tell :content 12)", b"(deny :content 12)", b"12"):
         assert asked(source, body) == b""
-    assert gate.take().data == b"(tell :content 12)"
+    came = gate.take()
+    assert came.data == b"(tell :content 12)"
+    gate.confirm(came)
     assert asked(gate, b"(unsubscribe)") == b""
-    following.end()
-    assert [row.kind for row in following.rows() if row.body == b"AODB\0*\0tell"] == ["FOLLOWED"]
+    assert [row.kind for row in relay.rows() if row.body == b"AODB\0*\0tell"] == ["FOLLOWED"]
 
 
-def test_a_subscription_that_no_rule_allows_or_that_is_no_filter_is_told_by_an_alert(following: Relay) -> None:
-    source = OwnPeer(following, "AODB")
+def test_a_subscription_that_no_rule_allows_or_that_is_no_filter_is_told_by_an_alert(relay: Relay) -> None:
+    source = OwnPeer(relay, "AODB")
     for to, data, words in (
         ("FLTS", b"", "no rule allows this peer to follow it"),
         ("ALL", b"", "ALL is no subject that can be followed"),
@@ -344,24 +361,25 @@ def test_a_subscription_that_no_rule_allows_or_that_is_no_filter_is_told_by_an_a
         assert source.said() == (Kind.ALERT, words)
 
 
-def test_a_subscription_that_no_filter_can_be_is_told_by_an_error_and_harms_nobody(following: Relay) -> None:
-    gate = Peer(following, "GATE")
+def test_a_subscription_that_no_filter_can_be_is_told_by_an_error_and_harms_nobody(relay: Relay) -> None:
+    gate = Peer(relay, "GATE")
     for body in (b'(unsubscribe :from "")', b'(subscribe :from "a\0b")', b'(subscribe :command "")'):
         assert asked(gate, body).startswith(b'(error :content "')
-    assert asked(gate, b"(subscribe)") == b""
+    assert asked(gate, b"(subscribe)") == asked(gate, b"(unsubscribe)") == b""
 
 
-def test_what_an_agent_follows_is_bounded_and_a_flood_of_what_is_so_already_has_few_rows(following: Relay) -> None:
-    keep, none = OwnPeer(following, "KEEP"), OwnPeer(following, "AODB")
+def test_what_an_agent_follows_is_bounded_and_a_flood_of_what_is_so_already_has_few_rows(tmp_path: Path) -> None:
     words = f"more than {FILTERS_MOST} subscriptions to it, or one of more than {FILTER_LONGEST} bytes"
-    for source in (*(f"A{number}" for number in range(FILTERS_MOST)), "A" * FILTER_LONGEST, "more"):
-        keep.send(keep.made(Kind.FOLLOW, "FLTS", Filter(source).encode()))
-        assert keep.said() == ((Kind.ALERT, words) if source[1:2] in ("A", "o") else (Kind.RECEIPT, ""))
-    for _ in range(30 * ROWS_MOST):
-        none.send(none.made(Kind.UNFOLLOW, "FLTS"))
-        assert none.said() == (Kind.RECEIPT, "")
-    following.end()
-    rows = [row.kind for row in following.rows() if row.source == "AODB" or row.kind == "FOLLOWED"]
+    with started(tmp_path, SHARED) as relay:
+        keep, none = OwnPeer(relay, "KEEP"), OwnPeer(relay, "AODB")
+        for source in (*(f"A{number}" for number in range(FILTERS_MOST)), "A" * FILTER_LONGEST, "more"):
+            keep.send(keep.made(Kind.FOLLOW, "FLTS", Filter(source).encode()))
+            assert keep.said() == ((Kind.ALERT, words) if source[1:2] in ("A", "o") else (Kind.RECEIPT, ""))
+        for _ in range(30 * ROWS_MOST):
+            none.send(none.made(Kind.UNFOLLOW, "FLTS"))
+            assert none.said() == (Kind.RECEIPT, "")
+        relay.end()
+        rows = [row.kind for row in relay.rows() if row.source == "AODB" or row.kind == "FOLLOWED"]
     assert rows.count("FOLLOWED") == FILTERS_MOST
     assert ROWS_MOST <= rows.count("UNFOLLOWED") < 30 * ROWS_MOST
 
@@ -371,26 +389,21 @@ def test_an_order_whose_lifetime_is_all_but_over_is_not_sent(relay: Relay) -> No
     for number in range(20):
         own.order("KEEP", b"%d" % number, lifetime=1e-6)
         assert own.said() == (Kind.ALERT, "KEEP: EXPIRED, its lifetime is over")
-    relay.end()
-    assert "SENT" not in {row.kind for row in relay.rows()}
     keep.close()
+    rows = relay.rows()
+    orders = {row.order for row in rows if row.kind == "STORED" and row.lifetime == 1e-6}
+    assert len(orders) == 20
+    assert not [row for row in rows if row.kind == "SENT" and row.order in orders]
 
 
 def test_an_agent_follows_what_its_settings_say_while_a_rule_lets_it(tmp_path: Path) -> None:
-    for rule, recipients in (('"agent:KEEP"', ["KEEP"]), ('"agent:GATE"', list[str]())):
-        folder = tmp_path / recipients[0] if recipients else tmp_path
-        folder.mkdir(exist_ok=True)
-        text = FOLLOWING.replace('absent = "keep"', 'absent = "keep"\nfollows = ["FLTS"]')
-        relay = Relay(folder, text.replace('["agent:GATE", "agent:KEEP"]', rule))
-        relay.start()
-        try:
-            source = OwnPeer(relay, "AODB")
-            source.order("FLTS", b"x")
-            source.take()
-            relay.end()
-            assert [row.recipients for row in relay.rows() if row.kind == "STORED"] == [recipients]
-        finally:
-            relay.kill()
+    text = SHARED.replace('name = "GATE"', 'name = "GATE"\nfollows = ["FLTS"]')
+    text = text.replace('absent = "keep"', 'absent = "keep"\nfollows = ["FLTS"]')
+    with started(tmp_path, text.replace('["agent:GATE", "agent:KEEP"]', '"agent:KEEP"')) as relay:
+        source = OwnPeer(relay, "AODB")
+        source.order("FLTS", b"x")
+        source.take()
+        assert [row.recipients for row in relay.rows() if row.kind == "STORED"] == [["KEEP"]]
 
 
 def test_a_stamp_older_than_what_is_known_is_unconfirmed_and_never_stored_again() -> None:
@@ -439,11 +452,8 @@ def site(tmp_path: Path) -> Site:
 
 @pytest.fixture
 def keyed(tmp_path: Path, site: Site) -> Iterator[Relay]:
-    hub = site.node("rtmw://plant/hub")
-    made = Relay(tmp_path, KEYED.replace("KEYS", str(hub.folder)))
-    made.start()
-    yield made
-    made.kill()
+    with started(tmp_path, KEYED.replace("KEYS", str(site.keys("rtmw://plant/hub")))) as made:
+        yield made
 
 
 def secured(relay: Relay, identity: Identity) -> socket.socket:
@@ -491,9 +501,7 @@ def test_a_relay_speaks_tls_to_an_agent_with_a_certificate_that_it_dials(tmp_pat
         listening.settimeout(PATIENCE)
         place, hub = f"127.0.0.1:{listening.getsockname()[1]}", site.node("rtmw://plant/hub")
         text = KEYED.replace("KEYS", str(hub.folder)).replace('gate"', f'gate"\ndial = "{place}"\nabsent = "keep"')
-        relay = Relay(tmp_path, text)
-        relay.start()
-        try:
+        with started(tmp_path, text) as relay:
             OwnPeer(secured(relay, site.node("rtmw://plant/aodb")), "AODB").order("GATE", b"a\nb")
             for name in ("other", "gate"):
                 context = site.node(f"rtmw://plant/{name}").server_context()
@@ -502,8 +510,6 @@ def test_a_relay_speaks_tls_to_an_agent_with_a_certificate_that_it_dials(tmp_pat
                     assert OwnPeer(sock, "GATE").take().frame.data == b"a\nb"
                 else:
                     assert Peer(sock, "GATE", introduced=False).is_closed()
-        finally:
-            relay.kill()
 
 
 @pytest.mark.parametrize(

@@ -225,18 +225,16 @@ def test_only_the_owner_of_the_folder_and_root_may_ask(relay: Relay, monkeypatch
     assert [row.uid for row in relay.rows() if row.kind == "ACT"] == [65534]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [b"", b"no json\n", b"[]\n", b'{"verb": "drop", "whom": "\xc2\xb2"}\n', b"[" * 60_000 + b"\n", b"[" * 100_000],
-)
-def test_what_is_no_question_harms_nobody(relay: Relay, operate: Operate, line: bytes) -> None:
-    with socket.socket(socket.AF_UNIX) as sock:
-        sock.connect(str(relay.folder / "relay" / "operator.sock"))
-        sock.sendall(line)
-        sock.shutdown(socket.SHUT_WR)
-        sock.settimeout(20)
-        sock.recv(65536)
-    assert operate("queue")["status"] == 0
+def test_what_is_no_question_harms_nobody(relay: Relay, operate: Operate) -> None:
+    lines = b"", b"no json\n", b"[]\n", b'{"verb": "drop", "whom": "\xc2\xb2"}\n', b"[" * 60_000 + b"\n", b"[" * 100_000
+    for line in lines:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(relay.folder / "relay" / "operator.sock"))
+            sock.sendall(line)
+            sock.shutdown(socket.SHUT_WR)
+            sock.settimeout(20)
+            sock.recv(65536)
+        assert operate("queue")["status"] == 0
 
 
 def test_check_lists_the_orders_of_a_record_that_other_rules_would_judge_otherwise(
