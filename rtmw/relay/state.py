@@ -100,8 +100,7 @@ class Order:
 
     def has(self, checksum: bytes, header: int) -> bool:
         """May an answer with this checksum be to this order?"""
-        is_unsummed = checksum == UNSUMMED == self.checksum
-        return is_unsummed or checksum in checksums(self.total + header)
+        return checksum == self.checksum or checksum in checksums(self.total + header)
 
     @property
     def is_open(self) -> bool:
