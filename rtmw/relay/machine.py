@@ -685,11 +685,12 @@ class Machine:
         if event.whom in self.state.holds:
             raise NoAct(f"{event.whom} is held already")
         self._act_row(event)
-        for line in self._lines.values():
-            for leg in [one for one in line.sent.values() if self.state.is_held(one.recipient, one.stream)]:
-                line.over(leg.order.number)
+        for leg in [one for line in self._lines.values() for one in line.sent.values()]:
+            if self.state.is_held(leg.recipient, leg.stream):
+                self._line(leg.recipient).over(leg.order.number)
                 if self._keeps(leg.recipient):
                     self._rest(leg)
+                self._pump(leg.recipient)  # its place in the window is another stream's
         return f"{event.whom} is held: nothing goes there until it is released; orders still end at their times"
 
     def _release(self, event: Act) -> str:

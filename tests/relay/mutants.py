@@ -22,8 +22,8 @@ MUTANTS: Final = {
     ),
     "an order that comes again gets its answer again": Mutant(
         "machine",
-        "        if known is not None:\n            self._answer(known)\n",
-        "        if known is not None:\n            pass\n",
+        "            self._pace(agent)\n            self._answer(known)\n",
+        "            self._pace(agent)\n",
     ),
     "content tells orders of one stamp apart": Mutant("machine", 'digest if by_content else b""', 'b""'),
     "the rules are asked": Mutant("machine", "if judged.why or judged.to is None:", "if judged.to is None:"),
@@ -54,7 +54,7 @@ MUTANTS: Final = {
         "machine", "        if self.state.is_held(leg.recipient, leg.stream):\n            return False\n", ""
     ),
     "what was on its way when it was held is not sent again": Mutant(
-        "machine", "                del line.sent[leg.order.number]\n", ""
+        "machine", "                self._line(leg.recipient).over(leg.order.number)\n", ""
     ),
     "what is released goes on": Mutant(
         "machine",

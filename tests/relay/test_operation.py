@@ -111,6 +111,23 @@ def test_a_stream_is_held_and_others_go_on(relay: Relay, operate: Operate) -> No
     assert "nothing of KEEP is held" in operate("release", "KEEP")["said"]["words"]
 
 
+def test_what_is_held_gives_its_place_in_the_window_to_another_stream(tmp_path: Path, run: Run) -> None:
+    relay = Relay(tmp_path, PATIENT.replace('name = "GATE"\n', 'name = "GATE"\nwindow = 1\n'))
+    relay.start()
+    try:
+        source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
+        gate.socket.settimeout(5.0)
+        source.order("GATE", b"1")
+        assert gate.take().data == b"1"
+        source.order("ALL", b"2")
+        operate = operator(run, relay)
+        assert operate("queue", "GATE")["said"]["rows"][1]["state"] == "waited behind others"
+        assert operate("hold", "AODB:GATE")["said"]["done"]
+        assert gate.take().data == b"2"
+    finally:
+        relay.kill()
+
+
 def test_an_order_that_is_dropped_ends_and_its_source_is_told(relay: Relay, operate: Operate) -> None:
     source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
     source.order("GATE", b"1")
