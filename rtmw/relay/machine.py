@@ -248,8 +248,7 @@ class Machine:
             if self._agent(name) is None:
                 self._effects.append(Close(connection, "its agent is no more in the settings"))
         for recipient in list(self.state.queues):
-            agent_is_there = self._agent(recipient) is not None
-            for leg in [] if agent_is_there else self._open_legs(recipient):
+            for leg in self._open_legs(recipient) if self._agent(recipient) is None else []:
                 self._finish(leg, r.UNCONFIRMED if leg.tries else r.UNDELIVERED, "the settings have no such agent")
             self._pump(recipient)
 
