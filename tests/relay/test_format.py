@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shutil
 import struct
 import zlib
+from dataclasses import fields as fields_of
 from pathlib import Path
 
 import rtmw
@@ -13,13 +16,18 @@ from rtmw.relay import Frame
 from rtmw.relay import rows as r
 from rtmw.relay.own import Hello, Kind, Packet, Welcome, encode
 from rtmw.relay.rows import Row, head_of
+from rtmw.relay.seals import verify
+from rtmw.relay.state import State
+from rtmw.relay.store import Store
 from tests.page import Page
+from tests.relay.make_golden import BEHIND, GOLDEN, write
 from tests.relay.test_seals import sealed
 from tests.relay.test_store import make
+from tests.relay.world import picture
 
 PAGE = Page(Path(__file__).parents[2] / "docs" / "relay-format.md")
 FRAME = Frame("AODB", "GATE", b"2026-11-29 13:44:12.12", "O", "I", b"CA981 gate 12")
-GOLDEN = bytes.fromhex(
+FRAME_A = bytes.fromhex(
     "02 414f4442 47415445 323032362d31312d32392031333a34343a31322e3132 000a8a 4f 49 43413938312067617465203132 0a"
 )
 
@@ -36,11 +44,11 @@ def fields(heading: str, data: bytes) -> dict[str, bytes]:
 
 
 def test_the_frame_of_the_paper_is_as_the_page_says() -> None:
-    assert FRAME.encode() == GOLDEN
-    found = fields("Frame of the paper", GOLDEN)
+    assert FRAME.encode() == FRAME_A
+    found = fields("Frame of the paper", FRAME_A)
     assert (found["source"], found["stamp"], found["command"]) == (b"AODB", FRAME.stamp, b"I")
-    assert int.from_bytes(found["checksum"], "big") == sum(GOLDEN) - sum(found["checksum"])
-    assert fields("Head of a frame", head_of(Frame.decode(GOLDEN)))["stamp"] == FRAME.stamp
+    assert int.from_bytes(found["checksum"], "big") == sum(FRAME_A) - sum(found["checksum"])
+    assert fields("Head of a frame", head_of(Frame.decode(FRAME_A)))["stamp"] == FRAME.stamp
 
 
 def test_hello_welcome_and_frame_of_this_package_are_as_the_page_says() -> None:
@@ -85,3 +93,88 @@ def test_a_reader_made_of_the_page_alone_reads_a_checkpoint(tmp_path: Path) -> N
     assert {len(order[2].encode("latin-1")) for order in orders} == {35}
     assert orders[0][5] == [["BAGS", 1, "DELIVERED", ""]]
     assert orders[8][5] == [["GATE", 0, "", ""]]
+
+
+# ---- golden files ----
+
+
+def test_the_golden_files_are_what_is_written_today(tmp_path: Path) -> None:
+    """The log has a random name, so of it the rows are compared, and their places."""
+    write(tmp_path / "made")
+    for name in ("frames.txt", "checkpoint-0"):
+        assert (tmp_path / "made" / name).read_bytes() == (GOLDEN / name).read_bytes()
+    assert rows_at(tmp_path / "made") == rows_at(Path(shutil.copytree(GOLDEN, tmp_path / "golden")))
+
+
+def rows_at(folder: Path) -> list[tuple[int, bytes, Row]]:
+    with rtmw.Log(folder / "record", Row, create=False) as log:
+        return [(record.position, bytes(record.data), record.value) for record in log.read()]
+
+
+def test_the_golden_record_has_each_kind_and_each_field_and_its_seals_hold(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(GOLDEN, tmp_path / "golden"))
+    rows = [row for _, _, row in rows_at(folder)]
+    kinds = {value for name, value in vars(r).items() if name.isupper() and value == name}
+    assert {row.kind for row in rows} == kinds
+    plain = Row("", 0)
+    unset = {
+        one.name for one in fields_of(Row) if all(getattr(row, one.name) == getattr(plain, one.name) for row in rows)
+    }
+    assert unset == set()
+    found = verify(folder / "record")
+    assert (found.seals, found.faults) == (2, [])
+
+
+def test_the_golden_checkpoint_and_the_rows_behind_it_are_the_golden_record(tmp_path: Path) -> None:
+    store = Store(Path(shutil.copytree(GOLDEN, tmp_path / "golden")), 10.0, segment="64K")
+    store.close()
+    state = State(10.0)
+    for position, _, row in rows_at(store.folder):
+        state.apply(row, position)
+    assert store.rows == len(BEHIND) + 1, "it begins with the checkpoint"
+    assert picture(store.state) == picture(state)
+
+
+def test_a_row_is_as_the_page_says(tmp_path: Path) -> None:
+    """Read by the table alone: each field begins where its alignment lets it."""
+    rows = rows_at(Path(shutil.copytree(GOLDEN, tmp_path / "golden")))
+    names = [one.name for one in fields_of(Row)]
+    assert [name for name, _ in PAGE_FIELDS] == names
+    for _, data, row in rows:
+        assert data[:4] == b"\0\1\0\0"
+        assert read_row(data[4:]) == {name: getattr(row, name) for name in names}
+
+
+ROWS = PAGE.path.read_text().partition("\n## Rows\n")[2].partition("\n## ")[0]
+PAGE_FIELDS = re.findall(r"^\| ([a-z_]+) \| (\w+) \|", ROWS, re.MULTILINE)[1:]
+"""Of the table of rows: each field and its type."""
+NUMBERS = {"bool": "?", "i32": "i", "i64": "q", "u64": "Q", "f64": "d"}
+
+
+def read_row(data: bytes) -> dict[str, object]:
+    at, found = 0, dict[str, object]()
+
+    def number(code: str) -> int | float:
+        nonlocal at
+        size = struct.calcsize(f"<{code}")
+        at += -at % size
+        at += size
+        (value,) = struct.unpack_from(f"<{code}", data, at - size)
+        assert isinstance(value, int | float)
+        return value
+
+    def some() -> bytes:
+        nonlocal at
+        size = int(number("I"))
+        at += size
+        return data[at - size : at]
+
+    for name, type in PAGE_FIELDS:
+        if type in NUMBERS:
+            found[name] = number(NUMBERS[type])
+        elif type == "strings":
+            found[name] = [some()[:-1].decode() for _ in range(int(number("I")))]
+        else:
+            found[name] = some() if type == "bytes" else some()[:-1].decode()
+    assert at == len(data)
+    return found
