@@ -53,6 +53,8 @@ def test_a_decoder_in_c_reads_inside_the_payload_only(part: str, tmp_path: Path)
         ("session_hello", "hellos of any length"),
         ("settings_texts", "any depth"),
         ("transfer_topics", "no barrier"),
+        ("relay_frames", "frames of the paper of any length"),
+        ("relay_frames", "frames of this package of any length"),
     ],
 )
 def test_an_attack_sees_when_a_bound_is_missing(part: str, mutant: str) -> None:

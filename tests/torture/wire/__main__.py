@@ -18,7 +18,7 @@ ROOT = HERE.parents[2]
 
 IN_PYTHON = [
     *("types_descriptions", "idl_texts", "columns_rows", "cdr_cyclone"),
-    *("schemas", "session_hello", "settings_texts", "transfer_topics"),
+    *("schemas", "session_hello", "settings_texts", "transfer_topics", "relay_frames"),
 ]
 """Modules with an `attack` and `MUTANTS`."""
 IN_C = ["cdr_decode", "columns_decode"]
