@@ -1,10 +1,12 @@
-"""A log on ext4 on a disk that loses what was not flushed. `make torture-power` goes on longer. See log/power.h."""
+"""A log, and a relay, on ext4 on a disk that loses what was not flushed. `make torture-power` goes on longer. See
+log/power.h."""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from tests.torture.makefile import Makefile
 
 UNAVAILABLE = 77
 PATIENCE_S = 400
+ROOT = Path(__file__).parents[2]
 RIG = Makefile(Path(__file__).parent / "log", patience=PATIENCE_S)
 
 pytestmark = pytest.mark.timeout(600)
@@ -67,6 +70,31 @@ def test_the_power_rig_sees_when_a_precaution_is_missing(mutant: str, built: Pat
     done = RIG.make(built, "mutants", "PARTS=power", f"ONLY={mutant}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"mutant {mutant}: found" in done.stdout
+
+
+def relay_power(out: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A relay on the disk of the rig, and a cut before each flush: see relay/power.py."""
+    command = [str(out / "rig"), "program", "1", "1", sys.executable, "-m", "tests.torture.relay.power", "3"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment
+    )  # fmt: skip
+
+
+def test_when_the_power_of_a_disk_is_cut_a_relay_has_each_order_that_it_answered_as_it_was_answered(
+    built: Path,
+) -> None:
+    done = relay_power(built)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cuts, lives, writes, flushes = map(int, re.findall(r"\b\d+", done.stdout))
+    assert cuts == flushes + lives
+    assert writes > 0
+
+
+def test_the_power_rig_sees_when_a_relay_answers_before_its_rows_are_on_the_disk(built: Path) -> None:
+    done = relay_power(built, RTMW_UNSYNCED="1")
+    assert done.returncode == 1, done.stdout
+    assert "is not on record" in done.stderr or "and on record is" in done.stderr, done.stderr
 
 
 def test_a_power_rig_that_is_killed_leaves_no_mount_and_no_loop_device(built: Path) -> None:

@@ -1,21 +1,25 @@
 """The rig of the log for minutes: power cuts, faults, turned bits, under the sanitizers, and each of its mutants.
 
-`python -m tests.torture.log power`: power cuts under a real file system, which need root (power.h).
+`python -m tests.torture.log power`: power cuts under a real file system, of a log and of a relay, which need root
+(power.h).
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
 ROUNDS = "60"
 POWER_CUTS = "2500"
 
 
 def make(*words: str) -> int:
-    return subprocess.run(["make", "-s", "-C", str(HERE), *words], check=False).returncode
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(["make", "-s", "-C", str(HERE), *words], check=False, env=environment).returncode
 
 
 IN_MEMORY = [
@@ -33,6 +37,7 @@ IN_MEMORY = [
 ]
 POWER = [
     ("rig", "PART=power", f"AMOUNT={POWER_CUTS}"),
+    ("rig", "PART=program", f"AMOUNT={POWER_CUTS}", f"PROGRAM={sys.executable} -m tests.torture.relay.power 12"),
     ("mutants", "PARTS=power"),
 ]
 

@@ -2,16 +2,19 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "../../../rtmw/shm/atomics.h"
 #include "disk.h"
 
 enum { ONE_IN_TORN = 3, SUPERBLOCK = BLOCK_PAGE };
 
-struct block_disk *block_new(void)
+struct block_disk *block_new(int *file)
 {
     size_t size = sizeof(struct block_disk) + BLOCK_ARENA;
-    void *disk = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    *file = memfd_create("disk", 0);
+    if (*file < 0 || ftruncate(*file, (off_t)size) < 0) return NULL;
+    void *disk = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, *file, 0);
     return disk == MAP_FAILED ? NULL : disk;
 }
 

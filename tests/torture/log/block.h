@@ -38,8 +38,8 @@ struct block_disk {
     uint8_t arena[];
 };
 
-/* Of memory that children of this process share; never given back. */
-struct block_disk *block_new(void);
+/* Of memory that children of this process share, and programs that it starts: a file in memory; never given back. */
+struct block_disk *block_new(int *file);
 /* Nobody writes to it: it shows `content`, and no event is left. */
 void block_begin(struct block_disk *disk, const uint8_t *content);
 /* What fuse_serve hands in. false: the trace is full. */
@@ -66,7 +66,7 @@ int fuse_mount(const char *path);
 int fuse_serve(struct block_disk *disk, int fuse);
 
 /* mounts.c: all of it lives in a mount namespace of this process, and goes when that does. -1: errno says why. */
-#define MOUNTS "/tmp"
+#define MOUNTS "/mnt"
 /* An empty folder in memory hides MOUNTS from this process and its children. */
 int mounts_begin(void);
 /* A loop device over this file; it is detached when its descriptor is closed and nothing of it is mounted. */

@@ -23,6 +23,8 @@ static const char MAKE_EXT4[] = "PATH=$PATH:/usr/sbin:/sbin mkfs.ext4 -q -F -b 4
 
 struct rig_of_power {
     struct block_disk *disk;
+    int disk_file;
+    struct program program;
     struct notes *notes;
     char live[32], look[32]; /* loop devices: over the device that loses, and over a plain file in memory */
     int live_device, look_device;
@@ -86,7 +88,7 @@ static void set_up(struct rig_of_power *rig)
 {
     if (mounts_begin() < 0) unavailable("mount");
     if (chdir(MOUNTS) < 0) broken(MOUNTS);
-    rig->disk = block_new();
+    rig->disk = block_new(&rig->disk_file);
     if (!rig->disk) broken("mmap");
     rig->notes = (struct notes *)memory(sizeof *rig->notes, -1);
     rig->stable = memory(BLOCK_BYTES, -1);
@@ -140,14 +142,12 @@ static void format(struct rig_of_power *rig)
     rig->before.is_created = false;
 }
 
-static void live_once(struct rig_of_power *rig, uint32_t number, uint64_t seed)
+static void live_in_child(struct rig_of_power *rig, uint32_t number, uint64_t seed)
 {
     int status;
     struct power_life life = {rig->disk, rig->notes, number, rig->per_key, seed};
     memset(rig->notes, 0, sizeof *rig->notes);
     rig->notes->created = POWER_NEVER;
-    block_begin(rig->disk, rig->base);
-    mount_ext4(rig->live, "mount of the disk that loses");
     pid_t child = fork();
     if (child < 0) broken("fork");
     if (!child) {
@@ -158,6 +158,16 @@ static void live_once(struct rig_of_power *rig, uint32_t number, uint64_t seed)
     if (waitpid(child, &status, 0) != child) broken("waitpid");
     if (status) exit(1); /* it has said why */
     rig->compacted += rig->notes->compacted;
+}
+
+static void live_once(struct rig_of_power *rig, uint32_t number, uint64_t seed)
+{
+    block_begin(rig->disk, rig->base);
+    mount_ext4(rig->live, "mount of the disk that loses");
+    if (rig->program.asked)
+        program_ask(&rig->program, "live", seed);
+    else
+        live_in_child(rig, number, seed);
     unmount(rig->live_device);
 }
 
@@ -201,6 +211,32 @@ static void cut_life(struct rig_of_power *rig, uint32_t life, uint64_t *seed)
     munmap(next, BLOCK_BYTES);
 }
 
+/* By a program. The next life begins with the disk of one of the cuts. */
+static void cut_at_flushes(struct rig_of_power *rig, uint64_t flushes, uint64_t *seed)
+{
+    struct block_cut cut;
+    uint64_t events = rig->disk->count, chosen = disk_random(seed) % (flushes + 1), n = 0, kept = 0;
+    uint8_t *next = memory(BLOCK_BYTES, -1);
+    memcpy(rig->stable, rig->base, BLOCK_BYTES);
+    block_cut_begin(&cut, rig->disk, rig->stable);
+    for (uint64_t event = 0; event <= events; event++) {
+        if (event < events && !rig->disk->events[event].is_flush) continue;
+        block_cut_move(&cut, event);
+        block_cut_take(&cut, seed, rig->image);
+        if (n++ == chosen) {
+            memcpy(next, rig->image, BLOCK_BYTES);
+            kept = event;
+        }
+        mount_ext4(rig->look, "mount after a power cut");
+        program_ask(&rig->program, "look", event);
+        unmount(rig->look_device);
+        rig->cuts++;
+    }
+    program_ask(&rig->program, "keep", kept);
+    memcpy(rig->base, next, BLOCK_BYTES);
+    munmap(next, BLOCK_BYTES);
+}
+
 static void count_events(struct rig_of_power *rig)
 {
     for (uint64_t n = 0; n < rig->disk->count; n++) rig->flushes += rig->disk->events[n].is_flush;
@@ -224,4 +260,27 @@ void try_power(uint64_t seed, long cuts)
            "%ld records read and %llu bytes compacted: all that was answered was there, and nothing else\n",
            rig.cuts, rig.rots, lives, (unsigned long long)(rig.events - rig.flushes), (unsigned long long)rig.flushes,
            rig.records, (unsigned long long)rig.compacted);
+}
+
+void try_program(uint64_t seed, long cuts, char **words)
+{
+    static struct rig_of_power rig;
+    set_up(&rig);
+    format(&rig);
+    if (!words[0]) broken("it needs a program to run");
+    program_start(&rig.program, words, rig.disk_file);
+    long lives = 0;
+    for (; rig.cuts < cuts; lives++) {
+        uint64_t before = rig.flushes;
+        if (lives && lives % LIVES_OF_A_DISK == 0) {
+            format(&rig);
+            program_ask(&rig.program, "format", (uint64_t)lives);
+        }
+        live_once(&rig, (uint32_t)lives, seed + (uint64_t)lives);
+        count_events(&rig);
+        cut_at_flushes(&rig, rig.flushes - before, &seed);
+    }
+    program_ask(&rig.program, "end", (uint64_t)lives);
+    printf("%ld power cuts on ext4 in %ld lives with %llu writes and %llu flushes\n", rig.cuts, lives,
+           (unsigned long long)(rig.events - rig.flushes), (unsigned long long)rig.flushes);
 }

@@ -9,11 +9,16 @@
  * All lives of a disk compact by key. A record with a key may be missing if and only if as many newer ones of its key are
  * there as compaction leaves.
  *
+ * Instead of the log's own threads a program may live on the file system, and look at it after each cut: then there is a cut
+ * before each flush, and one at the end.
+ *
  * The count of events orders notes and cuts without any clock: a record whose answer was noted at count n is on the disk
  * in every cut at event n or later; one whose append began at count n is in no cut at event n or earlier.
  */
 #ifndef TORTURE_POWER_H
 #define TORTURE_POWER_H
+
+#include <stdio.h>
 
 #include "block.h"
 
@@ -81,5 +86,15 @@ struct expected {
 void power_look(int folder, const struct expected *expected, bool to_write, struct state *found);
 /* Turns a byte of a record that must be below the watermark; the log has to say so. false: there is no such record. */
 bool power_rot(int folder, const struct expected *expected, uint64_t *seed);
+
+/* power_program.c: a program that does what a line asks for, and answers with one: `ok`, or what is wrong. */
+struct program {
+    FILE *asked, *said; /* NULL: there is none */
+};
+/* `words`: what to run, and its arguments; behind them it gets the descriptor of the disk, which begins with its count of
+ * events. */
+void program_start(struct program *program, char **words, int disk);
+/* Leaves with what the program has said, unless that is `ok`. */
+void program_ask(struct program *program, const char *what, uint64_t number);
 
 #endif

@@ -336,7 +336,9 @@ int main(int count, char **words)
     if (count > 1 && !strcmp(words[1], "rot")) return try_rot(seed, amount), 0;
     if (count > 1 && !strcmp(words[1], "replica")) return try_replica(seed, amount), 0;
     if (count > 1 && !strcmp(words[1], "power")) return try_power(seed, amount), 0;
+    if (count > 3 && !strcmp(words[1], "program")) return try_program(seed, amount, words + 4), 0;
     fprintf(stderr,
-            "rig cuts SEED ROUNDS | faults SEED EVERY | rot SEED EVERY | replica SEED ROUNDS | power SEED CUTS\n");
+            "rig cuts SEED ROUNDS | faults SEED EVERY | rot SEED EVERY | replica SEED ROUNDS | power SEED CUTS | "
+            "program SEED CUTS COMMAND...\n");
     return 2;
 }

@@ -95,6 +95,7 @@ void try_unsynced(uint64_t seed); /* likewise */
 void try_faults(uint64_t seed, long every);
 void try_rot(uint64_t seed, long every);
 void try_replica(uint64_t seed, long rounds);
-void try_power(uint64_t seed, long cuts); /* on ext4, as root: power.h */
+void try_power(uint64_t seed, long cuts);                 /* on ext4, as root: power.h */
+void try_program(uint64_t seed, long cuts, char **words); /* the same, by a program */
 
 #endif
