@@ -274,7 +274,7 @@ class RelayGuest:
         try:
             connection = await self._connected()
         except OSError as error:
-            self._server.turn_away(self._address, *in_words(error, "connection lost"))
+            self._server.turn_away(self._address, in_words(error, "")[1])
         else:
             if connection is not None:
                 await self._server.known(connection)
@@ -286,7 +286,7 @@ class RelayGuest:
         first = await _first_byte(self._socket, HUSH_S if self._is_of_one and is_open else SILENT_S)
         tls = server.tls[0] if server.tls is not None and first == bytes((TLS_BEGINS,)) else None
         if tls is None and not is_open:
-            server.turn_away(self._address, "no TLS", "from beyond this host TLS alone is taken, or insecure = true")
+            server.turn_away(self._address, "from beyond this host TLS alone is taken, or insecure = true")
             return None
         made = partial(Connection, server, self._address, dialled=self._dialled, is_silent=not first)
         loop, patience = asyncio.get_running_loop(), HANDSHAKE_S if tls else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -39,6 +40,7 @@ SOCKET: Final = "operator.sock"
 MOST: Final = 1000
 """Orders in one answer."""
 _PATIENCE_S: Final = 10.0
+_NUMBER: Final = re.compile(r"[0-9]{1,19}")
 
 
 class NoAnswer(RtmwError):
@@ -144,7 +146,7 @@ class Operation:
         if verb in LOOKS:
             rows = LOOKS[verb](self._server.machine, whom)
             return {"rows": list(islice(rows, MOST)), "more": sum(1 for _ in rows)}
-        if verb not in ACTS or (verb not in ("hold", "release") and not whom.isdecimal()):
+        if verb not in ACTS or (verb not in ("hold", "release") and not _NUMBER.fullmatch(whom)):
             return {"denied": f"the relay knows no {verb} {whom}: it is of another version"}
         return await self._do(uid, verb, whom)
 

@@ -78,7 +78,6 @@ class Server:
     def __init__(self, folder: Path, relay: Relay, domain: int = NO_DOMAIN) -> None:
         """Raises LogError and its kind, NodeError where it cannot listen, KeysError, OSError."""
         self.policy, self.stopping = Policy(relay), asyncio.Event()
-        self.refused: Counter[str] = Counter()
         self._entering: set[asyncio.Task[None]] = set()
         self._take(_identity(relay))
         with starting():
@@ -132,7 +131,7 @@ class Server:
         for place in self.policy.relay.listen:
             listening = Listening(place, "[relay] listen")
             self._listening.append(listening)
-            self._doors.append(Door(loop, listening.socket, self.refused, self._guest, PENDING))
+            self._doors.append(Door(loop, listening.socket, Counter(), self._guest, PENDING))
         open, orphans = len(self.store.state.open), self.store.state.orphans
         known = f"{counted(open, 'open order')}" if self.store.state.numbered else "empty"
         log.info("relay at %s, record in %s: %s", ", ".join(self.places), self.store.folder, known)
@@ -330,9 +329,8 @@ class Server:
         self._entering.add(task)
         task.add_done_callback(self._entering.discard)
 
-    def turn_away(self, address: str, cause: str, words: str) -> None:
+    def turn_away(self, address: str, words: str) -> None:
         """A connection that comes to nothing."""
-        self.refused[cause] += 1
         log.warning("a connection from %s is closed: %s", address, words, extra=BOUNDED)
 
     # ---- certificates ----
@@ -418,7 +416,6 @@ class Server:
         """End it; the log says why, once."""
         if connection.is_over:
             return
-        self.refused[words.partition(":")[0]] += 1
         whose = f"a connection {f'of {connection.agent}' if connection.agent else f'from {connection.place}'}"
         log.warning("%s is closed: %s", whose, words, extra=BOUNDED)
         connection.close()

@@ -320,7 +320,7 @@ class State:
 
     def _know(self, order: Order) -> None:
         if (before := self.known.get(order.id)) is not None:  # it was refused, or has failed: the newest counts
-            self._forget(before)
+            self._forget(before, is_replaced=True)
         self.known[order.id] = order
         for _ in range(2 * (len(self.known) > self._most)):
             oldest = next(iter(self.known.values()))
@@ -329,9 +329,9 @@ class State:
             elif oldest.at < order.at - self._horizon_ns:
                 self._forget(oldest)
 
-    def _forget(self, order: Order) -> None:
+    def _forget(self, order: Order, *, is_replaced: bool = False) -> None:
         del self.known[order.id]
-        if self.numbers.pop(order.number, None) is not None and not order.id.digest:
+        if self.numbers.pop(order.number, None) is not None and not (order.id.digest or is_replaced):
             self.forgotten[order.source] = max(order.id.stamp, self.forgotten.get(order.source, b""))
         for key in (key for leg in order.legs.values() for key in _answer_keys(leg)):
             left = self._answered.pop(key)

@@ -13,7 +13,7 @@ import pytest
 from rtmw.errors import RtmwError
 from rtmw.net.security.identity import Identity
 from rtmw.relay import Frame
-from rtmw.relay.events import Arrived, Connected, Say
+from rtmw.relay.events import Act, Arrived, Connected, Say
 from rtmw.relay.frame import Stamps
 from rtmw.relay.machine import FILTER_LONGEST, FILTERS_MOST, ROWS_MOST, Machine
 from rtmw.relay.own import LONGEST_DATA, Filter, Hello, Kind, encode
@@ -525,3 +525,14 @@ def test_settings_that_promise_what_no_key_can_keep_are_refused(tmp_path: Path, 
     (tmp_path / "node.toml").write_text(text)
     with pytest.raises(RtmwError, match=words):
         read_relay(tmp_path / "node.toml")
+
+
+def test_an_order_that_is_requeued_makes_no_older_stamp_one_whose_outcome_is_forgotten() -> None:
+    state = State()
+    machine = Machine(Policy(world.relay()), state, Stamps())
+    machine.step(Connected(1, "A3", Hello(b"A3  ", 10.0, 3)), 0.0, 0)
+    later, before = (Frame("A3", "B4", b"%022d" % number, "O", "I", b"x", bytes(3)) for number in (5, 4))
+    machine.step(Arrived(1, later), 0.0, 1)
+    machine.step(Act(1, 0, "drop", "1"), 0.0, 2)
+    machine.step(Act(2, 0, "requeue", "1", b"x"), 0.0, 3)
+    assert [row.kind for row in machine.step(Arrived(1, before), 0.0, 4)[0]] == ["STORED"]

@@ -140,6 +140,9 @@ def test_an_order_that_is_dropped_ends_and_its_source_is_told(relay: Relay, oper
     assert said == [f"GATE: UNCONFIRMED, dropped by uid {uid}", f"KEEP: UNDELIVERED, dropped by uid {uid}"]
     again = operate("drop", "1")
     assert (again["status"], again["said"]["words"]) == (1, "order 1 is not open: rtmw relay show 1 says how it ended")
+    with pytest.raises(NoAnswer, match="the relay knows no drop 999"):
+        ask(relay.folder / "relay", "drop", "9" * 5000)
+    assert operate("agents")["status"] == 0, "a number without end harms nobody"
 
 
 def test_an_order_is_sent_again_before_its_time(relay: Relay, operate: Operate) -> None:
