@@ -22,26 +22,22 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import Any, Final, Self, cast
 from weakref import WeakSet, WeakValueDictionary
 
 import rtmw
-from rtmw.addresses import UNIX, place_to_reach, unix_path
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, ForkedError, MessageTooLarge, RtmwError, TypeMismatch
 from rtmw.net.link.places import Listening
 from rtmw.qos import check_seconds, limited
-from rtmw.relay.frame import ADDRESS, ANSWERED, STAMP, SUM, Frame, FrameError, Stamps, address_of, readable
-from rtmw.relay.line import Heard, Line, Way, words_of
+from rtmw.relay.frame import ANSWERED, STAMP, SUM, Frame, Stamps, given_address, readable
+from rtmw.relay.line import Heard, Line, Way, identity_of, place_of, words_of
 from rtmw.relay.own import LONGEST_DATA, Filter, Hello, Kind, Packet, Welcome
 from rtmw.relay.rows import frame_of, head_of
 from rtmw.relay.state import KNOWN_LEAST, digest_of
 from rtmw.types import int32, int64
 from rtmw.waiting import Signal
-
-if TYPE_CHECKING:
-    from rtmw.net.security.identity import Identity
 
 __all__ = ["Agent", "Dispatch", "DispatchState", "Order"]
 
@@ -51,6 +47,8 @@ WINDOW: Final = 1024
 """Orders to one destination that the relay has not answered; later ones wait here, so their T1 does not run yet."""
 AHEAD: Final = 1024
 """With a folder: orders that have come and were not taken. Beyond them nothing is confirmed, so senders notice."""
+AHEAD_MOST: Final = 16_384
+"""Orders in memory that have come and were not taken. Beyond them no other one is known: it comes again."""
 KNOWN_BYTES: Final = 256 << 20
 """With a folder: of its log, after which ids that have come are no longer known, but for the last AHEAD."""
 TRIM_AFTER, SEGMENT, ALERTS = 4096, "8M", 1024
@@ -205,40 +203,13 @@ def _bytes_of(body: Any, most: int) -> bytes:
     return found
 
 
-def _address(given: Any, what: str) -> bytes:
-    if not isinstance(given, str | bytes):
-        raise TypeError(f"{what} is of {type(given).__name__}; it is text, such as 'AODB', or four bytes")
-    if isinstance(given, bytes) and len(given) != ADDRESS:
-        raise FrameError(f"{what}={given!r} is no address: it has four bytes")
-    return given if isinstance(given, bytes) else address_of(given)
-
-
-def _identity(keys: Path) -> Identity:
-    from rtmw.net.security.identity import Identity  # a program without TLS needs no package for it
-
-    return Identity.load(keys)
-
-
-def _place(server: str) -> str:
-    """Where the relay listens. A path of a Unix socket begins at the folder of this process. Raises ValueError."""
-    if not isinstance(server, str):
-        raise TypeError(f"server={server!r} is not possible; it is text, such as '127.0.0.1:7460' or 'unix:relay.sock'")
-    if server.startswith(UNIX) and server != UNIX:
-        server = f"{UNIX}{Path(server.removeprefix(UNIX)).absolute()}"
-    if unix_path(server) is None:
-        place_to_reach(server)
-    return server
-
-
 _agents: WeakSet[Agent] = WeakSet()
 
 
 def _after_fork() -> None:
-    """The child's copy of a connection would keep it open behind the end of the parent."""
     for agent in _agents:
         agent._lock = threading.Lock()  # a thread that is not in the child may hold the other one
-        if agent._line.socket is not None:
-            agent._line.socket.close()
+        agent._line.leave()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -249,6 +220,8 @@ class _Lane:
 
     def __init__(self) -> None:
         self.waiting: deque[Dispatch] = deque()
+        self.expired = 0
+        """About so many of them."""
         self.flying = 0
 
 
@@ -274,14 +247,14 @@ class Agent(Closing):
         t1: float = 10.0,
         n1: int = 3,
     ) -> None:
-        self._address = _address(address, "address")
+        self._address = given_address(address, "address")
         if server is None and listen is None:
             raise ValueError("neither server nor listen is given; an agent needs server='127.0.0.1:7460', or the like")
         check_seconds("t1", t1, "above 0")
         if type(n1) is not int or n1 < 0:
             raise ValueError(f"n1={n1!r} is not possible; it is a number from 0 on")
-        place, self._t1, self._n1 = None if server is None else _place(server), t1, n1
-        identity = None if keys is None else _identity(Path(keys))
+        place, self._t1, self._n1 = None if server is None else place_of(server), t1, n1
+        identity = None if keys is None else identity_of(Path(keys))
         self._process, self._lock, self._closed = os.getpid(), threading.Lock(), False
         self._failure: Exception | None = None
         self._stamps, self._counts = Stamps(), Counter[str]()
@@ -302,6 +275,8 @@ class Agent(Closing):
         self._unconfirmed: dict[Key, Order] = {}
         self._held: deque[Order] = deque()
         """Beyond AHEAD: not logged yet."""
+        self._ahead = 0
+        """With a folder: those that are in its log, and were not taken."""
         self._unhandled: dict[int, Order] = {}
         """With a folder: those that have come and are not over, by position."""
         self._log: rtmw.Log[Entry] | None = None
@@ -351,7 +326,7 @@ class Agent(Closing):
         if not isinstance(command, str) or len(command) != 1 or not command.isascii():
             raise ValueError(f"command={command!r} is not possible; it is one ASCII character, such as 'I'")
         data = _bytes_of(body, LONGEST_DATA)
-        frame = Frame(self._address, _address(to, "to"), bytes(STAMP), b"O", command.encode(), data)
+        frame = Frame(self._address, given_address(to, "to"), bytes(STAMP), b"O", command.encode(), data)
         return self._begin(Packet(Kind.ORDER, frame, priority, limited(lifetime) or 0.0))
 
     def _begin(self, packet: Packet) -> Dispatch:
@@ -382,7 +357,7 @@ class Agent(Closing):
         self._follow(Kind.UNFOLLOW, subject, Filter(source, command))
 
     def _follow(self, kind: Kind, subject: str | bytes, filter: Filter) -> None:
-        to = _address(subject, "subject")
+        to = given_address(subject, "subject")
         with self._lock:
             self._check_open()
             packet = Packet(kind, Frame(self._address, to, self._stamps(), b"O", b"I", filter.encode()))
@@ -483,8 +458,11 @@ class Agent(Closing):
     def _make_calls(self) -> None:
         with self._lock:
             calls, self._calls = self._calls, []
-        for call in calls:
-            call()
+        try:
+            for call in calls:
+                call()
+        except Exception as error:
+            self._fail(error)  # the loop would only log it, and the other calls are lost
 
     def __repr__(self) -> str:
         return f"<rtmw.Agent {readable(self._address)}>"
@@ -495,8 +473,7 @@ class Agent(Closing):
         try:
             self._loop.run_until_complete(self._work())
         except Exception as error:
-            self._failure = error
-            log.error("%r ends: %s", self, error)
+            self._fail(error)
         finally:
             self._loop.close()
             if self._log is not None:
@@ -506,6 +483,12 @@ class Agent(Closing):
             for dispatch in self._open.values():
                 dispatch._signal.notify(all=True)
             self._changed.notify(all=True)
+
+    def _fail(self, error: Exception) -> None:
+        """The agent ends, and whoever waits is told."""
+        self._failure = error
+        log.error("%r ends: %s", self, error)
+        self._stopping.set()
 
     async def _work(self) -> None:
         """Until `close`. Raises LogFailed: nothing more can be kept."""
@@ -545,7 +528,14 @@ class Agent(Closing):
                 self._appended = 0
                 self._log.trim(max(0, min(self._newest, *needed)))
         except RtmwError as error:
-            self._count(f"not logged: {error}")
+            self._not_logged(error)
+
+    def _not_logged(self, error: RtmwError) -> None:
+        """A disk that is full may have room again. Of one that has failed the log takes nothing more."""
+        if isinstance(error, rtmw.LogFull):
+            self._count("not logged: the disk is full")
+        else:
+            self._fail(error)
 
     def _recover(self, folder: Path) -> None:
         """Before the thread begins. Raises LogError and its kind, and OSError."""
@@ -559,6 +549,7 @@ class Agent(Closing):
             self._log.close()
             raise
         self._came.extend(self._unhandled.values())
+        self._ahead = len(self._came)
         for dispatch in list(self._open.values()):
             self._enter(dispatch)
 
@@ -628,7 +619,7 @@ class Agent(Closing):
                 if len(dispatch._packet.frame.data) > self._line.longest:
                     words = f"its relay takes {self._line.longest} bytes at most"
                     self._finish(dispatch, DispatchState.REFUSED, words)
-                elif dispatch.state is DispatchState.WAITING:  # and has not expired
+                elif dispatch.state is DispatchState.WAITING:  # else it has expired
                     lane.flying += 1
                     dispatch._is_flying = True
                     self._try(dispatch)
@@ -660,6 +651,11 @@ class Agent(Closing):
         dispatch = self._open.get(stamp)
         if dispatch is not None and not dispatch._tries and not dispatch._is_recovered:
             self._finish(dispatch, DispatchState.EXPIRED, "its lifetime was over before there was a relay")
+            lane = self._lane(dispatch)
+            lane.expired += 1
+            if 2 * lane.expired > len(lane.waiting):
+                lane.waiting = deque(one for one in lane.waiting if one.state is DispatchState.WAITING)
+                lane.expired = 0
 
     def _finish(self, dispatch: Dispatch, state: DispatchState, cause: str = "") -> None:
         frame = dispatch._packet.frame
@@ -738,24 +734,31 @@ class Agent(Closing):
             if order._key not in self._unconfirmed:
                 self._confirm(order)
             return
+        if len(self._came) + len(self._held) >= AHEAD_MOST:
+            self._count("not taken")
+            return
         self._know(order, -1)
         self._unconfirmed[order._key] = order
         if self._log is None:
             self._hand_over(order)
-        elif len(self._came) >= AHEAD:
-            self._held.append(order)
         else:
-            self._keep(order)
+            self._held.append(order)
+            self._fill()
+
+    def _fill(self) -> None:
+        while self._held and self._ahead < AHEAD:
+            self._keep(self._held.popleft())
 
     def _keep(self, order: Order) -> None:
         try:
             row = self._row("CAME", order._frame, body=order._frame.data)
         except RtmwError as error:
-            self._count(f"not logged: {error}")
+            self._not_logged(error)
             del self._known[order._key], self._unconfirmed[order._key]  # it comes again
             return
         assert row is not None, "this agent has a folder"
         order._position = row.position
+        self._ahead += 1
         self._know(order, row.position)
         self._unhandled[row.position] = order
         self._behind.put_nowait((row, partial(self._kept, order)))
@@ -774,16 +777,16 @@ class Agent(Closing):
         with self._lock:
             stamp = self._stamps()
         frame = order._frame
-        self._line.say(
-            Packet(Kind.RECEIPT, Frame(self._address, frame.source, stamp, b"A", frame.command, _named(frame)))
-        )
+        receipt = Frame(self._address, frame.source, stamp, b"A", frame.command, _named(frame))
+        self._line.say(Packet(Kind.RECEIPT, receipt))
 
     def _confirm_taken(self, order: Order) -> None:
         """The program has it."""
         if self._log is None:
             self._confirm(order)
-        elif self._held and len(self._came) < AHEAD:
-            self._keep(self._held.popleft())
+        else:
+            self._ahead -= 1
+            self._fill()
 
     def _over(self, order: Order) -> None:
         """A crash before its row is on the disk hands it out again."""

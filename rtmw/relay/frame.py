@@ -34,6 +34,7 @@ __all__ = [
     "Splitter",
     "Stamps",
     "address_of",
+    "given_address",
     "readable",
 ]
 
@@ -65,6 +66,15 @@ def address_of(text: str) -> bytes:
     if len(found) != ADDRESS or not text.strip():
         raise FrameError(f"{text!r} is no address: it has 1 to 4 ASCII characters, or is hex: and 8 digits")
     return found
+
+
+def given_address(given: object, what: str) -> bytes:
+    """What a program says: text, or four bytes. `what`: its argument. Raises TypeError, FrameError."""
+    if not isinstance(given, str | bytes):
+        raise TypeError(f"{what} is of {type(given).__name__}; it is text, such as 'AODB', or four bytes")
+    if isinstance(given, bytes) and len(given) != ADDRESS:
+        raise FrameError(f"{what}={given!r} is no address: it has four bytes")
+    return given if isinstance(given, bytes) else address_of(given)
 
 
 def readable(address: bytes) -> str:

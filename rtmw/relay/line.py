@@ -11,9 +11,10 @@ import logging
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rtmw.addresses import is_loopback
+from rtmw.addresses import UNIX, is_loopback, place_to_reach, unix_path
 from rtmw.errors import RtmwError
 from rtmw.net.link.places import Listening
 from rtmw.net.session.backoff import LONGEST, Backoff
@@ -26,7 +27,7 @@ from rtmw.relay.own import encode as encoded
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity
 
-__all__ = ["Heard", "Line", "Way", "words_of"]
+__all__ = ["Heard", "Line", "Way", "identity_of", "place_of", "words_of"]
 
 log = logging.getLogger("rtmw.relay")
 
@@ -40,6 +41,23 @@ LEASE_S: Final = 30.0
 """After half of it, a connection is ended whose other end acknowledges nothing."""
 LINGER_S: Final = 1.0
 """So long a connection that is closed may take to send what it has."""
+
+
+def identity_of(keys: Path) -> Identity:
+    from rtmw.net.security.identity import Identity  # a program without TLS needs no package for it
+
+    return Identity.load(keys)
+
+
+def place_of(server: str) -> str:
+    """Where the relay listens. A path of a Unix socket begins at the folder of this process. Raises ValueError."""
+    if not isinstance(server, str):
+        raise TypeError(f"server={server!r} is not possible; it is text, such as '127.0.0.1:7460' or 'unix:relay.sock'")
+    if server.startswith(UNIX) and server != UNIX:
+        server = f"{UNIX}{Path(server.removeprefix(UNIX)).absolute()}"
+    if unix_path(server) is None:
+        place_to_reach(server)
+    return server
 
 
 class Way(NamedTuple):
@@ -93,6 +111,13 @@ class Line:
         if writer is not None:
             with suppress(OSError):  # also TimeoutError
                 await asyncio.wait_for(writer.wait_closed(), LINGER_S)
+
+    def leave(self) -> None:
+        """In a child of fork(), whose copies would keep both open behind the end of the parent."""
+        listening = self._way.listening
+        for one in (self.socket, None if listening is None else listening.socket):
+            if one is not None:
+                one.close()
 
     @property
     def is_clear(self) -> bool:

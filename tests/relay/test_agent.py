@@ -450,6 +450,61 @@ def test_what_a_program_does_not_take_is_not_confirmed_without_end(
     assert [one.wait(PATIENCE).name for one in sent] == ["DELIVERED"] * 5
 
 
+def test_what_a_program_never_takes_is_bounded_in_memory(
+    relay: Relay, agent: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rtmw.relay.agent.AHEAD_MOST", 2)
+    source, gate = agent(relay, "AODB"), agent(relay, "GATE")
+    sent = list[rtmw.Dispatch]()
+    for number in range(3):
+        sent.append(source.send("GATE", b"%d" % number))
+        assert sent[-1].wait(PATIENCE) is DispatchState.UNCONFIRMED
+    assert (len(gate._came), gate.stats()["not taken"] > 0) == (2, True)
+    assert [order.body for order in take(gate, 2)] == [b"0", b"1"]
+    wait_until(lambda: [one.state.name for one in sent[:2]] == ["DELIVERED"] * 2, "they are confirmed late")
+    assert sent[2].state is DispatchState.UNCONFIRMED
+
+
+def test_orders_are_handed_out_as_they_came_however_slowly_they_are_taken(
+    tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rtmw.relay.agent.AHEAD", 2)
+    bodies = [b"%03d" % number for number in range(300)]
+    with rtmw.Agent("AODB", server=silent.place, folder=tmp_path / "AODB") as gate, silent.accept() as relay:
+        for body in bodies:
+            relay.sendall(encode(Packet(Kind.ORDER, Frame("GATE", "AODB", b"%022d" % int(body), "O", "I", body))))
+        assert [order.body for order in take(gate, len(bodies))] == bodies
+
+
+def test_an_agent_whose_log_has_failed_ends_and_one_whose_disk_is_full_goes_on(
+    mortal: Relay, agent: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors: list[Exception] = [rtmw.LogFull("3 bytes are free"), rtmw.LogFailed("the disk is gone", 0, 0)]
+
+    def fail(*_: object) -> None:
+        raise errors[0]
+
+    mortal.start()
+    source, gate = agent(mortal, "AODB"), agent(mortal, "GATE", folder=tmp_path / "GATE")
+    assert gate._log is not None
+    monkeypatch.setattr(gate._log, "append", fail)
+    source.send("GATE", b"x")
+    wait_until(lambda: "not logged: the disk is full" in gate.stats(), "it has no room")
+    errors.pop(0)
+    source.send("ALL", b"another stream")
+    with pytest.raises(rtmw.ClosedError, match="its agent has failed: the disk is gone"):
+        next(iter(gate))
+
+
+def test_what_has_expired_before_there_was_a_relay_takes_no_memory(tmp_path: Path) -> None:
+    with rtmw.Agent("AODB", server=f"unix:{tmp_path}/none.sock") as source:
+        kept = source.send("GATE", b"kept")
+        sent = [source.send("GATE", b"x", lifetime=0.01) for _ in range(100)]
+        assert {one.wait(PATIENCE) for one in sent} == {DispatchState.EXPIRED}
+        wait_until(lambda: len(source._lanes[b"GATE"].waiting) < 3, "they are forgotten")
+        assert kept.state is DispatchState.WAITING
+
+
 def test_what_nobody_needs_goes_from_the_log_and_what_is_open_stays(
     patient: Relay, agent: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -693,6 +748,24 @@ def test_a_child_of_fork_is_told_that_the_agent_is_not_its_own(patient: Relay, a
     assert os.waitpid(child, 0)[1] == 0
     assert take(gate, 1)[0].body == b"x"
     assert sent.wait(PATIENCE) is DispatchState.DELIVERED
+
+
+def test_a_child_of_fork_keeps_no_place_where_its_parent_listened(tmp_path: Path) -> None:
+    place = f"127.0.0.1:{free_port()}"
+    reading, writing = os.pipe()
+    agent = rtmw.Agent("AODB", listen=place)
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        os.read(reading, 1)  # up to the end of the test
+        os._exit(0)
+    try:
+        agent.close()
+        rtmw.Agent("AODB", listen=place).close()
+    finally:
+        os.close(writing)
+        os.close(reading)
+        os.waitpid(child, 0)
 
 
 WITHOUT_CERTIFICATES = """\
