@@ -17,7 +17,7 @@ from typing import Final
 import rtmw
 from rtmw.relay import Frame, Row, Splitter
 from rtmw.relay.frame import address_of
-from rtmw.relay.own import MAGIC, SIZE_OF_WELCOME, Hello, Kind, OwnSplitter, Packet, Welcome, encode
+from rtmw.relay.own import MAGIC, SIZE_OF_HELLO, SIZE_OF_WELCOME, Hello, Kind, OwnSplitter, Packet, Welcome, encode
 
 PATIENCE: Final = 60.0
 """Seconds after which a test has failed; nothing is judged by them."""
@@ -254,3 +254,29 @@ class OwnPeer:
 
     def close(self) -> None:
         self.socket.close()
+
+
+class Silent:
+    """A program that welcomes agents at a Unix socket, and says nothing by itself."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place = f"unix:{folder}/silent.sock"
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(f"{folder}/silent.sock")
+        self._socket.listen()
+        self.welcome = Welcome(0.001, 0, 1 << 20)
+
+    def accept(self) -> socket.socket:
+        found, _ = self._socket.accept()
+        found.settimeout(PATIENCE)
+        assert Hello.decode(found.recv(SIZE_OF_HELLO, socket.MSG_WAITALL)).address == b"AODB"
+        found.sendall(self.welcome.encode())
+        return found
+
+    def packets(self, connection: socket.socket) -> Iterator[Packet]:
+        splitter = OwnSplitter()
+        while data := connection.recv(65536):
+            yield from splitter.feed(data)
+
+    def close(self) -> None:
+        self._socket.close()
