@@ -724,20 +724,19 @@ def test_a_child_of_fork_is_told_that_the_agent_is_not_its_own(patient: Relay, a
 
 def test_a_child_of_fork_keeps_no_place_where_its_parent_listened(tmp_path: Path) -> None:
     place = f"127.0.0.1:{free_port()}"
-    reading, writing = os.pipe()
+    ours, its = socket.socketpair()
     agent = rtmw.Agent("AODB", listen=place)
     child = os.fork()
     if child == 0:
-        os.close(writing)
-        os.read(reading, 1)  # up to the end of the test
+        ours.close()
+        its.send(b"x")
+        its.recv(1)  # up to the end of the test
         os._exit(0)
-    try:
+    with ours, its:
+        ours.recv(1)
         agent.close()
         rtmw.Agent("AODB", listen=place).close()
-    finally:
-        os.close(writing)
-        os.close(reading)
-        os.waitpid(child, 0)
+    os.waitpid(child, 0)
 
 
 WITHOUT_CERTIFICATES = """\
