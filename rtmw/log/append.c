@@ -250,7 +250,7 @@ int writer_append_end(struct writer *w, const struct record_parts *parts, size_t
 int writer_append_fence(struct writer *w, const struct record_parts *parts, uint64_t deadline, uint64_t *first,
                         uint64_t *end)
 {
-    struct request request = {.parts = parts, .count = 1, .kind = RECORD_FENCE};
+    struct request request = {.parts = parts, .count = 1, .kind = RECORD_FENCE, .ends = true};
     return append(w, &request, deadline, first, end);
 }
 

@@ -156,7 +156,8 @@ int writer_append(struct writer *w, const struct record_parts *parts, size_t cou
  * segment when the disk has no room for another one. LOG_FULL: the reserve has no room for them either. */
 int writer_append_end(struct writer *w, const struct record_parts *parts, size_t count, uint64_t deadline,
                       uint64_t *first, uint64_t *end);
-/* A fence: a record that has an id, and data never. `parts`: labels without a key. LOG_ID_TAKEN: a record with data has it. */
+/* A fence: a record that has an id, and data never; it may use the reserve. `parts`: labels without a key. LOG_ID_TAKEN: a
+ * record with data has it. */
 int writer_append_fence(struct writer *w, const struct record_parts *parts, uint64_t deadline, uint64_t *first,
                         uint64_t *end);
 

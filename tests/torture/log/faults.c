@@ -193,6 +193,8 @@ static void fill_up(uint64_t seed, long at)
     if (code != LOG_FULL) wrong("a full disk", "is not told", &w->fault);
     uint64_t room = w->boundary - w->next;
     if (room < SEGMENT / 2) wrong("a full disk", "is told later than a segment early", NULL);
+    struct record_parts fence = {.labels = (const uint8_t[16]){[1] = 1, [4] = 8}, .labels_size = 16};
+    if (writer_append_fence(w, &fence, WRITER_FOREVER, &first, &end)) wrong("a full disk", "has no fence", &w->fault);
     pthread_mutex_lock(&d->lock);
     d->fail_at = 0;
     pthread_mutex_unlock(&d->lock);
