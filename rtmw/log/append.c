@@ -76,6 +76,7 @@ static void put_raw(struct writer *w, struct writer_batch *batch, const struct r
     batch->used += request->size;
     w->next += request->size;
     w->last_epoch = request->epoch;
+    if (w->epoch < w->last_epoch) w->epoch = w->last_epoch;
     w->counters.bytes += request->data_size;
 }
 
@@ -262,6 +263,7 @@ static const char *check_raw(const struct writer *w, const struct writer_raw *ra
     for (uint64_t at = raw->taken, size, needs; at < raw->size; at += size, next += size) {
         const uint8_t *bytes = raw->bytes + at;
         uint64_t left = raw->size - at;
+        bool is_inside = record.head.flags & RECORD_MORE;
         fault->from = fault->to = next;
         size = record_check(bytes, left, left, RECORD_ANY, w->folder.seed, &needs);
         if (!size) return "a record is not whole, or not as it was written";
@@ -270,6 +272,7 @@ static const char *check_raw(const struct writer *w, const struct writer_raw *ra
         if (record.head.lsn != next) return "they begin at another position than the next one";
         if (record.head.epoch < epoch) return "an epoch is lower than the one before it";
         if (record.head.epoch > raw->epoch) return "an epoch is higher than the master's";
+        if (is_inside && record.head.epoch > epoch) return "an epoch begins within a batch";
         epoch = record.head.epoch;
     }
     return record.head.flags & RECORD_MORE ? "the last batch is not whole" : NULL;

@@ -64,7 +64,7 @@ struct writer {
     /* Under the lock. */
     struct writer_batch batches[2];
     uint32_t filling;        /* which of them is being filled */
-    uint32_t epoch;          /* of the records that are made here */
+    uint32_t epoch;          /* of the records that are made here; not below the next one */
     uint32_t last_epoch;     /* of the last record, which epochs never fall behind */
     uint64_t next, boundary; /* next - batches[filling].used is where that begins */
     bool rolls;              /* the spare is set aside: the segment ends at roll_at, and the spare begins there */

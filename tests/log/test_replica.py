@@ -84,6 +84,7 @@ def test_raw_batches_are_given_whole_also_where_one_is_larger_than_what_was_aske
         ("another position", lambda raw: changed(raw, 8, struct.pack("<Q", BASE + 8)), 5),
         ("higher than the master's", lambda raw: raw, 4),
         ("lower than the one before", lambda raw: changed(raw, 16, struct.pack("<I", 9)), 9),
+        ("begins within a batch", lambda raw: changed(raw, 16, struct.pack("<IBB", 2, 1, 3)), 5),
         ("the last batch is not whole", lambda raw: changed(raw[:56], 21, b"\x03"), 5),
         ("a key or an id is none", lambda raw: changed(raw, 33, b"\x09"), 5),
     ],
@@ -100,6 +101,16 @@ def test_raw_bytes_that_do_not_follow_or_are_not_whole_are_refused_and_nothing_i
         writer.append_raw(raw, 5, None)
         with pytest.raises(LogError, match="another position"):
             writer.append_raw(raw, 5, None)
+
+
+def test_what_is_appended_behind_raw_batches_has_no_lower_epoch(tmp_path: Path) -> None:
+    raw, _ = master(tmp_path / "a")
+    with make_replica(tmp_path / "b", BASE) as folder, writer_of(folder) as writer:
+        writer.append_raw(raw, 5, None)
+        writer.append(b"its own", None, SYNCED, None)
+        assert [epoch for epoch, _ in folder.epochs(writer.next)] == [3, 5]
+        with pytest.raises(ValueError, match="higher"):
+            writer.set_epoch(4)
 
 
 def test_a_segment_begins_with_the_epoch_of_its_first_record(tmp_path: Path) -> None:
