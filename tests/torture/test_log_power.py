@@ -72,9 +72,9 @@ def test_the_power_rig_sees_when_a_precaution_is_missing(mutant: str, built: Pat
     assert f"mutant {mutant}: found" in done.stdout
 
 
-def relay_power(out: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def relay_power(out: Path, cuts: str = "1", **environment: str) -> subprocess.CompletedProcess[str]:
     """A relay on the disk of the rig, and a cut before each flush: see relay/power.py."""
-    command = [str(out / "rig"), "program", "1", "1", sys.executable, "-m", "tests.torture.relay.power", "3"]
+    command = [str(out / "rig"), "program", "1", cuts, sys.executable, "-m", "tests.torture.relay.power", "3"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(
         command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment
@@ -92,7 +92,7 @@ def test_when_the_power_of_a_disk_is_cut_a_relay_has_each_order_that_it_answered
 
 
 def test_the_power_rig_sees_when_a_relay_answers_before_its_rows_are_on_the_disk(built: Path) -> None:
-    done = relay_power(built, RTMW_UNSYNCED="1")
+    done = relay_power(built, "1000", RTMW_UNSYNCED="1")  # ends with the first harm
     assert done.returncode == 1, done.stdout
     assert "is not on record" in done.stderr or "and on record is" in done.stderr, done.stderr
 
