@@ -16,7 +16,7 @@ import os
 import zlib
 from collections import OrderedDict
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -40,6 +40,8 @@ CHECKPOINT_ROWS: Final = 1 << 17
 """Behind a checkpoint: then there is another; or twice as many as it has orders, if that is more."""
 CHECKPOINT_S: Final = 3600.0
 """After so long a checkpoint is made of any rows."""
+BEGUN: Final = "begun"
+"""The file that says that the record has had rows."""
 CHECKPOINTS: Final = ("checkpoint-0", "checkpoint-1")
 VERSION: Final = 1
 
@@ -56,6 +58,13 @@ def starting() -> Generator[None, None, None]:
         gc.enable()
 
 
+def _missing(folder: Path) -> rtmw.LogError:
+    return rtmw.LogError(
+        f"{folder / 'record'} is missing or empty, and a relay has kept orders here: move it back; to begin a new "
+        f"record without them, remove {folder / BEGUN}"
+    )
+
+
 class Store:
     """Of one relay, in the thread of its loop."""
 
@@ -65,6 +74,9 @@ class Store:
         """`horizon`: seconds for which each outcome is known. `keep`: seconds for which each row is kept. `segment`:
         bytes that are removed at once. Raises LogError and its kind, and OSError."""
         folder.mkdir(parents=True, exist_ok=True)
+        self._has_begun = (folder / BEGUN).exists()
+        if self._has_begun and not (folder / "record").is_dir():
+            raise _missing(folder)
         self.folder, self.keep, self._horizon, self._disk = folder, keep, horizon, disk
         self._log: rtmw.Log[Row] = rtmw.Log(folder / "record", Row, sync=False, segment=segment)
         self.rows = 0
@@ -81,6 +93,8 @@ class Store:
         self._last: rtmw.Appended | None = None
         try:
             self._log.trim(0)  # takes the lock, and cuts what a killed relay has left
+            if self._has_begun and not self._log.end:
+                raise _missing(folder)
             self._lies_at = self._place()
             self.state = self._recovered()
         except BaseException:
@@ -253,12 +267,17 @@ class Store:
         return found.st_dev, found.st_ino
 
     def check(self) -> None:
-        """Raises LogError where what is appended now is lost: somebody has removed the record, or moved it."""
+        """Raises LogError where what is appended now is lost: somebody has removed the record, or moved it. A record
+        with rows is noted beside it, so that no later relay begins another one in its place."""
         if self._place() != self._lies_at:
             raise rtmw.LogError(
                 f"{self.folder / 'record'} was removed or moved while the relay ran: what it has stored is not there "
-                "any more; move it back before the next start, or the relay begins a new record"
+                "any more; move it back, and the relay goes on with it"
             )
+        if not self._has_begun and self._log.end:
+            with suppress(OSError):  # again at the next look
+                self._disk.replace(self.folder / BEGUN, b"A relay has kept orders here, in the folder record.\n")
+                self._has_begun = True
 
     def lacks_room(self) -> str:
         """Why no more orders are stored; empty: there is room."""

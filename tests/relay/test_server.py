@@ -18,6 +18,7 @@ import pytest
 import rtmw
 from rtmw.relay import Form, Frame, Row, Splitter
 from rtmw.relay.connection import TURN
+from rtmw.relay.store import Store
 from tests.cli.command import Run
 from tests.cli.conftest import run
 from tests.conftest import free_number
@@ -242,6 +243,25 @@ def test_a_record_that_is_removed_while_the_relay_runs_ends_it_with_the_reason(r
     assert "record was removed or moved while the relay ran" in relay.until("was removed")
     assert relay.process is not None
     assert relay.process.wait(PATIENCE) == 1
+
+
+@pytest.mark.parametrize("is_whole", [False, True], ids=["the folder is there", "nothing is there"])
+def test_no_relay_begins_a_record_where_one_was_lost(relay: Relay, is_whole: bool) -> None:
+    Peer(relay, "AODB").order("KEEP", b"kept")
+    record, begun = relay.folder / "relay" / "record", relay.folder / "relay" / "begun"
+    wait_until(begun.exists, "it is noted that there is a record")
+    relay.kill()
+    elsewhere = relay.folder / "elsewhere"
+    shutil.move(record, elsewhere)
+    if not is_whole:
+        record.mkdir()
+    with pytest.raises(rtmw.LogError, match="is missing or empty, and a relay has kept orders here: move it back"):
+        Store(relay.folder / "relay", 60.0)
+    assert is_whole is not record.exists()
+    shutil.rmtree(record, ignore_errors=True)
+    shutil.move(elsewhere, record)
+    relay.start()
+    assert "STORED" in {row.kind for row in relay.rows()}
 
 
 def test_the_log_says_at_start_and_reload_what_is_most_likely_not_meant(tmp_path: Path) -> None:
