@@ -32,6 +32,10 @@ _TOKEN: Final = re.compile(
     rf'\s*(?:(?P<open>\()|(?P<close>\))|:(?P<key>{_WORD.pattern})|(?P<text>["#])|(?P<sign>[\'`,])'
     rf"|(?P<word>{_WORD.pattern}))"
 )
+BROKEN: Final = "("
+"""In the place of a performative: a list that is no single message of KQML."""
+_IS_LIST: Final = re.compile(r"[\s\x00-\x20\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufffd]*+\(")
+"""Also behind signs that nobody sees, which a reader may skip."""
 _BEGINS: Final = re.compile(r"\s*\(\s*([A-Za-z][A-Za-z0-9-]{0,63})(?![A-Za-z0-9-])")
 _LENGTH: Final = re.compile(r'(\d{1,9})"')
 _QUOTED: Final = re.compile(r'((?:[^"\\]+|\\.)*+)"', re.DOTALL)
@@ -80,10 +84,10 @@ def parse(text: str) -> Performative:
 
 
 def performative_of(text: str) -> str | None:
-    """The name of the performative that a body begins with, in lower case; None: it is no KQML. What follows need not
-    be right: who reads it may take it all the same."""
+    """The name of the performative that a body begins with, in lower case, whatever follows it; BROKEN: it begins as a
+    list without one; None: it is no list."""
     found = _BEGINS.match(text)
-    return found[1].lower() if found else None
+    return found[1].lower() if found else BROKEN if _IS_LIST.match(text) else None
 
 
 def _written(value: str) -> str:

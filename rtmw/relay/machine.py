@@ -457,7 +457,7 @@ class Machine:
         self._pace(agent, judged)
         if self._has_row(agent.name):
             to = judged.to.name if judged.to else readable(frame.destination)
-            told = {"performative": performative_in(agent, frame) or "", "size": len(frame.data)}
+            told = {"performative": self.policy.performative(agent, frame) or "", "size": len(frame.data)}
             told |= {"is_allowed": judged.verdict is not None and judged.verdict.allowed}
             told |= self._of(agent, frame, judged) | fields
             self._row(r.REFUSED, source=agent.name, destination=to, cause=judged.why, **told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -11,7 +12,17 @@ from rtmw.net.security.names import AGENT, user_name
 from rtmw.net.security.rights import KEPT, Rights
 from rtmw.net.security.rules import Verdict
 from rtmw.relay.frame import Frame, FrameError, readable
-from rtmw.relay.kqml import ERROR, SORRY, SUBSCRIBE, UNSUBSCRIBE, KqmlError, Performative, parse, performative_of
+from rtmw.relay.kqml import (
+    BROKEN,
+    ERROR,
+    SORRY,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    KqmlError,
+    Performative,
+    parse,
+    performative_of,
+)
 from rtmw.relay.own import ALL, Filter, Kind
 from rtmw.relay.rows import REFUSED, Row, frame_of
 from rtmw.relay.settings import OWN_NAME, Agent, Relay, Subject
@@ -54,9 +65,8 @@ def command_of(command: bytes) -> str:
 
 
 def performative_in(agent: Agent, frame: Frame) -> str | None:
-    """Of an order in KQML; None: it is in another form."""
-    is_list = frame.data.lstrip()[:1] == b"("
-    return performative_of(frame.data.decode(agent.charset, "replace")) if is_list else None
+    """The one that the data begins with; None: it is in another form than KQML."""
+    return performative_of(frame.data.removeprefix(BOM_UTF8).decode(agent.charset, "replace"))
 
 
 def subject_of(to: str, command: bytes, performative: str | None = None) -> str:
@@ -102,7 +112,7 @@ class Policy:
         `lifetime`: of a frame that has them; the rule's ceilings hold for both."""
         if frame.source != agent.address:
             return _of_another(agent, frame)
-        performative = performative_in(agent, frame)
+        performative = self.performative(agent, frame)
         judged = self._kept(agent.name, frame.destination, frame.command, performative)
         verdict, size = judged.verdict, len(frame.data)
         if judged.to is None or verdict is None:
@@ -113,6 +123,19 @@ class Policy:
             given = judged.priority if priority is None else priority
             judged = replace(judged, priority=given, lifetime=_shorter(lifetime, judged.lifetime))
         return judged
+
+    def performative(self, agent: Agent, frame: Frame) -> str | None:
+        """The one that rules are asked with; BROKEN where the data begins as a list and is no message of KQML. It is
+        read whole only where the rules would say something else then."""
+        found = performative_in(agent, frame)
+        if found not in (None, BROKEN):
+            asked, broken = (self._kept(agent.name, frame.destination, frame.command, one) for one in (found, BROKEN))
+            if asked != broken:
+                try:
+                    parse(frame.data.decode(agent.charset, "replace"))
+                except KqmlError:
+                    return BROKEN
+        return found
 
     def wish(self, agent: Agent, frame: Frame, kind: Kind | None) -> Wish | None:
         """The subscription that a frame is about: FOLLOW and UNFOLLOW of agents of this package, KQML of others to a
@@ -173,7 +196,9 @@ class Policy:
         """The same by names. `priority`: None, if the frame says none: the rule gives it one."""
         subject = subject_of(to.name, command, performative)
         verdict = self.rights.verdict(AGENT + agent.name, "order", subject, priority=priority or 0, size=size)
-        return _given(verdict, to, priority)
+        judged = _given(verdict, to, priority)
+        is_broken = judged.why and performative == BROKEN
+        return replace(judged, why=f"{judged.why}: it begins as a list and is no KQML") if is_broken else judged
 
     def may_follow(self, subject: Subject, name: str) -> bool:
         """May this agent have what comes to a subject?"""

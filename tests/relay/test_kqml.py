@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmw.relay.kqml import DEEPEST, KqmlError, Performative, parse, performative_of
+from rtmw.relay.kqml import BROKEN, DEEPEST, KqmlError, Performative, parse, performative_of
 
 OF_THE_DRAFT = """
 (ask-one
@@ -91,5 +91,5 @@ def test_a_body_that_is_none_is_refused_at_its_place(text: str, words: str) -> N
 def test_the_performative_of_a_body_is_known_and_other_bodies_have_none() -> None:
     assert performative_of(" (TELL :to x)") == "tell"
     assert performative_of("(not closed") == "not"
-    assert performative_of("(") is None
+    assert performative_of("(") == performative_of("\ufeff(tell)") == BROKEN
     assert performative_of("CA981 gate 12") is None

@@ -119,8 +119,11 @@ def test_the_rule_that_allows_an_order_gives_it_priority_and_lifetime(policy: Po
         ("U", b"(tell :content x)", True),
         ("U", b"(Tell :content x)", True),
         ("U", b"(deny :content x)", False),
-        ("U", b"(tell", True),
-        ("U", b" ( TELL", True),
+        ("U", b" ( TELL )", True),
+        ("U", b"(tell", False),
+        ("U", b"(tell :x 1) (achieve :content y)", False),
+        ("U", b"((tell))", False),
+        ("I", b"(tell", True),
         ("D", b"text", False),
         ("*", b"text", False),
         ("/", b"text", False),
@@ -136,6 +139,19 @@ def test_what_is_denied_is_denied_for_each_performative(policy: Policy) -> None:
     assert judged(policy, "GATE", "AODB", "I", b"(tell)").why == ""
     assert judged(policy, "GATE", "AODB", "D", b"text").why == "a rule denies it"
     assert judged(policy, "GATE", "AODB", "D", b"(tell)").why == "a rule denies it"
+
+
+@pytest.mark.parametrize(
+    "data", [b"((achieve))", b"\xef\xbb\xbf(achieve)", b"\0(achieve)", b"(tell :x 1) (achieve)", b"("]
+)
+@pytest.mark.parametrize("denied", ["AODB/U/achieve", "*/achieve", "*achieve"])
+def test_no_list_that_is_no_kqml_evades_the_denial_of_a_performative(path: Path, data: bytes, denied: str) -> None:
+    path.write_text(path.read_text().replace('deny = ["AODB/D"]', f'deny = ["{denied}"]'))
+    policy = Policy(read_relay(path))
+    assert judged(policy, "GATE", "AODB", "U", b"(tell :content x)").why == ""
+    assert judged(policy, "GATE", "AODB", "U", b"text (achieve)").why == ""
+    assert judged(policy, "GATE", "AODB", "U", b"(achieve)").why == "a rule denies it"
+    assert judged(policy, "GATE", "AODB", "U", data).why.startswith("a rule denies it")
 
 
 def test_an_agent_is_who_its_connection_says_and_not_who_its_frames_say(policy: Policy) -> None:

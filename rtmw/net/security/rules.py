@@ -55,6 +55,8 @@ CAUSES: Final = {
     "own": "topics of rtmw itself stay on their host",
 }
 """Why something is denied: labels of counters, and the same in words."""
+UNTOLD: Final = "/("
+"""Ends the subject of an order in a list that is no KQML: no right to one performative lets it through."""
 PEERS_KEPT: Final = 4096
 USUAL_PRIORITY: Final = 3
 """Of orders."""
@@ -97,11 +99,15 @@ class Rule:
 
     def allows_to(self, verb: str, subject: str, node: str | None) -> bool:
         """Apart from ceilings. `node`: of the peer's name; None: it has no such name, so `{node}` means nothing."""
-        return _fits(subject, self.allows.get(verb, ()), node)
+        return not subject.endswith(UNTOLD) and _fits(subject, self.allows.get(verb, ()), node)
 
     def denies(self, subject: str, node: str | None) -> bool:
-        """Also where other rules allow it."""
-        return _fits(subject, self.deny, node)
+        """Also where other rules allow it. Of an order whose performative nobody can tell: any of them may be meant,
+        so it is denied where a pattern can begin as its TO/COMMAND does."""
+        denied = self.deny
+        if subject.endswith(UNTOLD):
+            denied = tuple(one[: end + 1] for one in self.deny for end in range(len(one)))
+        return _fits(subject.removesuffix(UNTOLD), denied, node)
 
 
 @dataclass(frozen=True)
