@@ -13,6 +13,7 @@ three bytes of the checksum protect nothing here: an answer begins with the stam
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from enum import IntEnum
@@ -74,6 +75,11 @@ class Packet(NamedTuple):
     """Seconds; 0: as the rules say."""
 
 
+LETTER: Final = r"[!-)+-.0->@-Z\\^-z|~]"
+"""A command that neither a pattern nor a subject gives a meaning to: not * ? [ ] / { }."""
+_COMMAND: Final = re.compile(rf"\*|{LETTER}|0x[0-9a-f]{{2}}")
+
+
 class Filter(NamedTuple):
     """Which orders to a subject a subscription is for; `*` means any. The data of FOLLOW and UNFOLLOW."""
 
@@ -88,6 +94,11 @@ class Filter(NamedTuple):
             and self.command in ("*", command)
             and self.performative in ("*", performative)
         )
+
+    def check(self) -> None:
+        """Raises FrameError where no order can have such a command."""
+        if not _COMMAND.fullmatch(self.command):
+            raise FrameError(f"{self.command!r} is no command: it is one letter such as U, or 0x07; or * for any")
 
     def encode(self) -> bytes:
         return "\0".join(self).encode("utf-8", "replace")

@@ -23,7 +23,7 @@ from rtmw.relay.kqml import (
     parse,
     performative_of,
 )
-from rtmw.relay.own import ALL, Filter, Kind
+from rtmw.relay.own import ALL, LETTER, Filter, Kind
 from rtmw.relay.rows import REFUSED, Row, frame_of
 from rtmw.relay.settings import OWN_NAME, Agent, Relay, Subject
 
@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Judged", "Policy", "Wish", "command_of", "subject_of"]
 
-_PLAIN: Final = re.compile(rb"[!-)+-.0->@-Z\\^-z|~]")
-"""A letter that neither a pattern nor a subject gives a meaning to: not * ? [ ] / { }."""
+_PLAIN: Final = re.compile(LETTER.encode())
+_SAID: Final = frozenset(
+    {"from", "command", "about", "reply-with", "in-reply-to", "sender", "receiver", "language", "ontology"}
+)
+"""Parameters of a subscription; any other would narrow it, and is an error."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,10 @@ class Policy:
         subject = self.by_address.get(frame.destination)
         if kind in (Kind.FOLLOW, Kind.UNFOLLOW):
             try:
-                return self._wish(agent, frame, Filter.decode(frame.data), is_end=kind is Kind.UNFOLLOW)
+                filter = Filter.decode(frame.data)
+                if kind is Kind.FOLLOW:
+                    filter.check()
+                return self._wish(agent, frame, filter, is_end=kind is Kind.UNFOLLOW)
             except FrameError as error:
                 return Wish(Judged(None, subject, str(error)))
         asked = performative_in(agent, frame) if isinstance(subject, Subject) and not subject.group else None
@@ -151,8 +157,12 @@ class Policy:
             return None
         try:
             said = parse(frame.data.decode(agent.charset, "replace").strip())
+            if unknown := said.parameters.keys() - _SAID:
+                raise KqmlError(f":{min(unknown)} is no parameter of {asked}; there are :from, :command and :about")
             parts = said.get("from", "*"), said.get("command", "*"), said.get("about", "*").lower()
             filter = Filter.decode(Filter(*parts).encode())  # which no text at all may be
+            if asked == SUBSCRIBE:
+                filter.check()
         except (KqmlError, FrameError) as error:
             return Wish(Judged(None, subject, str(Performative(ERROR, {"content": str(error)}))))
         wish = self._wish(agent, frame, filter, is_end=asked == UNSUBSCRIBE)

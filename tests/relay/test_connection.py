@@ -340,6 +340,8 @@ def test_agents_with_frames_of_the_paper_subscribe_by_kqml_and_are_told_sorry_or
         b'(sorry :in-reply-to q1 :content "no rule allows this peer to follow it")'
     )
     assert asked(gate, b"(subscribe :from ").startswith(b'(error :content "')
+    assert asked(gate, b"(subscribe :foo U)").startswith(b'(error :content ":foo is no parameter of subscribe')
+    assert asked(gate, b"(subscribe :command UU)").startswith(b"(error :content \"'UU' is no command")
     for body in (b"(tell :content 12)", b"(deny :content 12)", b"12"):
         assert asked(source, body) == b""
     came = gate.take()
@@ -355,6 +357,7 @@ def test_a_subscription_that_no_rule_allows_or_that_is_no_filter_is_told_by_an_a
         ("FLTS", b"", "no rule allows this peer to follow it"),
         ("ALL", b"", "ALL is no subject that can be followed"),
         ("GATE", b"", "GATE is no subject that can be followed"),
+        ("FLTS", b"*\0UU", "'UU' is no command: it is one letter such as U, or 0x07; or * for any"),
         ("FLTS", b"\0", "b'\\x00' is no filter: it is a source, a command and a performative, * for any"),
     ):
         source.send(source.made(Kind.FOLLOW, to, data))
