@@ -349,11 +349,8 @@ class Agent(Closing):
 
     def subscribe(self, subject: str | bytes, *, source: str = "*", command: str = "*") -> None:
         """Follows a subject, for good: orders to it come to this agent, also those of times when it is away, if the
-        relay keeps them for it. `source`, `command`: only of these; `*`: of any. A relay that denies it alerts. Raises
-        FrameError for what is no command."""
-        filter = Filter(source, command)
-        filter.check()
-        self._follow(Kind.FOLLOW, subject, filter)
+        relay keeps them for it. `source`, `command`: only of these; `*`: of any. A relay that denies it alerts."""
+        self._follow(Kind.FOLLOW, subject, Filter(source, command).checked())
 
     def unsubscribe(self, subject: str | bytes, *, source: str = "*", command: str = "*") -> None:
         """Ends what `subscribe` with these arguments has begun, in this process or an earlier one."""

@@ -95,10 +95,11 @@ class Filter(NamedTuple):
             and self.performative in ("*", performative)
         )
 
-    def check(self) -> None:
+    def checked(self) -> Self:
         """Raises FrameError where no order can have such a command."""
         if not _COMMAND.fullmatch(self.command):
             raise FrameError(f"{self.command!r} is no command: it is one letter such as U, or 0x07; or * for any")
+        return self
 
     def encode(self) -> bytes:
         return "\0".join(self).encode("utf-8", "replace")

@@ -148,7 +148,7 @@ class Policy:
             try:
                 filter = Filter.decode(frame.data)
                 if kind is Kind.FOLLOW:
-                    filter.check()
+                    filter.checked()
                 return self._wish(agent, frame, filter, is_end=kind is Kind.UNFOLLOW)
             except FrameError as error:
                 return Wish(Judged(None, subject, str(error)))
@@ -162,7 +162,7 @@ class Policy:
             parts = said.get("from", "*"), said.get("command", "*"), said.get("about", "*").lower()
             filter = Filter.decode(Filter(*parts).encode())  # which no text at all may be
             if asked == SUBSCRIBE:
-                filter.check()
+                filter.checked()
         except (KqmlError, FrameError) as error:
             return Wish(Judged(None, subject, str(Performative(ERROR, {"content": str(error)}))))
         wish = self._wish(agent, frame, filter, is_end=asked == UNSUBSCRIBE)

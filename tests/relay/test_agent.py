@@ -761,11 +761,6 @@ def test_without_keys_an_agent_needs_no_package_of_certificates(relay: Relay) ->
     assert "pip install 'rtmw[link]'" in ran.stdout
 
 
-def test_an_agent_does_not_subscribe_to_a_command_that_no_order_can_have(relay: Relay, agent: Make) -> None:
-    with pytest.raises(ValueError, match="'UU' is no command: it is one letter such as U"):
-        agent(relay, "AODB").subscribe("FLTS", command="UU")
-
-
 def test_the_program_of_the_page_runs(relay: Relay) -> None:
     page = Path(__file__).parents[2] / "docs" / "relay.md"
     (text,) = (text for text in programs(page) if "rtmw.Agent" in text)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rtmw
 from rtmw.relay import Frame, FrameError
 from rtmw.relay.own import LONGEST_DATA, Filter, Hello, Kind, OwnSplitter, Packet, Welcome, encode
 
@@ -128,3 +129,11 @@ def test_a_filter_has_a_source_a_command_and_a_performative() -> None:
     for wrong in (b"\0", b"A\0\0B", b"A\0B\0C\0D"):
         with pytest.raises(FrameError, match="is no filter"):
             Filter.decode(wrong)
+
+
+def test_an_agent_does_not_subscribe_to_a_command_that_no_order_can_have() -> None:
+    with (
+        rtmw.Agent("AODB", server="127.0.0.1:1") as agent,
+        pytest.raises(ValueError, match="'UU' is no command: it is one letter such as U"),
+    ):
+        agent.subscribe("FLTS", command="UU")
