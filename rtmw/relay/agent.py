@@ -539,7 +539,7 @@ class Agent(Closing):
 
     def _recover(self, folder: Path) -> None:
         """Before the thread begins. Raises LogError and its kind, and OSError."""
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._log = rtmw.Log(folder, Entry, sync=False, segment=SEGMENT)
         try:
             self._log.trim(0)  # takes the lock, and cuts what a killed program has left

@@ -63,6 +63,8 @@ def ask(folder: Path, verb: str, whom: str = "") -> dict[str, Any]:
             f'no relay runs in {folder}: start its node, rtmw node --config FILE with serve = ["relay"]; rtmw relay '
             "show ORDER reads the record without it"
         ) from None
+    except PermissionError:
+        raise NoAnswer(f"{folder} lets in its owner and root; ask as one of them") from None
     except (OSError, ValueError) as error:
         raise NoAnswer(f"the relay in {folder} does not answer ({error or 'it ended'}); ask rtmw node doctor") from None
     if "denied" in found:

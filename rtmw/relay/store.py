@@ -73,7 +73,7 @@ class Store:
     ) -> None:
         """`horizon`: seconds for which each outcome is known. `keep`: seconds for which each row is kept. `segment`:
         bytes that are removed at once. Raises LogError and its kind, and OSError."""
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._has_begun = (folder / BEGUN).exists()
         if self._has_begun and not (folder / "record").is_dir():
             raise _missing(folder)

@@ -232,6 +232,11 @@ def test_only_the_owner_of_the_folder_and_root_may_ask(relay: Relay, monkeypatch
     monkeypatch.chdir(relay.folder / "relay")  # the folders above it may let nobody else in
     try:
         os.seteuid(65534)
+        with pytest.raises(NoAnswer, match="lets in its owner and root"):
+            ask(Path(), "agents")
+        os.seteuid(0)
+        (relay.folder / "relay").chmod(0o755)
+        os.seteuid(65534)
         for words in (("agents",), ("hold", "GATE")):
             with pytest.raises(NoAnswer, match="answers uid 0, who owns its folder, and root; uid 65534 is neither"):
                 ask(Path(), *words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -137,3 +138,8 @@ def test_an_agent_does_not_subscribe_to_a_command_that_no_order_can_have() -> No
         pytest.raises(ValueError, match="'UU' is no command: it is one letter such as U"),
     ):
         agent.subscribe("FLTS", command="UU")
+
+
+def test_an_agent_makes_its_folder_for_its_user_alone(tmp_path: Path) -> None:
+    rtmw.Agent("AODB", server="127.0.0.1:1", folder=tmp_path / "deep" / "aodb").close()
+    assert (tmp_path / "deep" / "aodb").stat().st_mode & 0o777 == 0o700

@@ -172,3 +172,11 @@ def test_a_relay_with_100000_waiting_orders_and_a_million_old_rows_starts_with_5
     started = start_in_process(tmp_path, waiting=100_000, old=1_000_000, behind=CHECKPOINT_ROWS)
     assert started.open == 100_000
     assert started.seconds <= 5.0
+
+
+def test_a_relay_makes_its_folder_for_its_user_alone_and_leaves_one_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old").chmod(0o755)
+    for name, mode in (("new", 0o700), ("old", 0o755)):
+        opened(tmp_path / name).close()
+        assert (tmp_path / name).stat().st_mode & 0o777 == mode
