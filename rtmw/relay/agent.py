@@ -286,7 +286,7 @@ class Agent(Closing):
         """Calls that wait until a row is on the disk."""
         self._stopping = asyncio.Event()
         listening = None if listen is None else Listening(listen, "listen")
-        hello, heard = Hello(self._address, t1, n1), Heard(self._welcomed, self._heard, self._count)
+        hello, heard = Hello(self._address, t1, n1), Heard(self._welcomed, self._heard, self._count, self._alert)
         self._line = Line(hello, Way(place, listening, identity), heard)
         self._loop = asyncio.new_event_loop()
         try:

@@ -49,6 +49,7 @@ UNSENT_MOST: Final = 1 << 20
 """Bytes that wait, beside one order, for an agent which does not read; it is closed beyond them."""
 BEHIND: Final = 768 << 10
 """Bytes that wait, from which on no order is sent once more."""
+STRANGE: Final = "no agent of the settings connects from there"
 TURN: Final = 64
 """Frames that are heard before other connections, timers and signals have their turn."""
 _NUMBERS: Final = count(1)
@@ -57,8 +58,9 @@ _NUMBERS: Final = count(1)
 class Connection(asyncio.Protocol):
     """Not for several threads."""
 
-    def __init__(self, server: Server, address: str, *, dialled: str = "", is_silent: bool = False) -> None:
-        """`address`: of the host, or the user. `dialled`: the agent it was made for. `is_silent`: nothing has come."""
+    def __init__(self, server: Server, address: str, *, dialled: str = "", first: bytes | None = None) -> None:
+        """`address`: of the host, or the user. `dialled`: the agent it was made for. `first`: the byte that it begins
+        with; empty: nothing has come; None: TLS hides it."""
         self.number = next(_NUMBERS)
         self.address, self.dialled = address, dialled
         self.peer: Peer | None = None
@@ -68,10 +70,12 @@ class Connection(asyncio.Protocol):
         self.splitter = Splitter()
         self.is_over = False
         """It is closed, or about to be: nothing more is heard."""
-        self._server, self._is_silent = server, is_silent
+        self._server, self._is_silent = server, first == b""
+        self._may_be_own = not dialled and first in (None, MAGIC[:1])
+        """So its hello is heard before it is refused: what is sent before is lost where unread bytes are left."""
         self._own: OwnSplitter | None = None
         """None: it speaks the frame of the paper, or is not known to do otherwise."""
-        self._crc = False
+        self._crc = self._is_own = False
         self._begun: bytes | None = b""
         """What has come, while it may be the beginning of a hello; None: it is none."""
         self._heard: list[Arrived] = []
@@ -106,8 +110,10 @@ class Connection(asyncio.Protocol):
         if not self._server.certified(self, transport.get_extra_info("ssl_object")):
             return
         agents = self._server.candidates(self)
-        if not agents:
-            self._server.refuse(self, "no agent of the settings connects from there")
+        if not agents and self._may_be_own:
+            asyncio.get_running_loop().call_later(HUSH_S, self._be_strange)
+        elif not agents:
+            self._be_strange()
         elif self._is_silent and len(agents) == 1:
             self._server.is_of(self, next(iter(agents.values())).name)
 
@@ -117,7 +123,7 @@ class Connection(asyncio.Protocol):
         try:
             self._heard += self._divided(data)
         except FrameError as error:
-            self.refuse(str(error))
+            self._server.refuse(self, str(error))
             return
         self._hear()
         if sum(self.splitter.bad.values()) > BAD_MOST:
@@ -129,6 +135,7 @@ class Connection(asyncio.Protocol):
         if self._begun is not None:
             data, self._begun = self._begun + data, None
             if MAGIC.startswith(data[: len(MAGIC)]):
+                self._is_own = len(data) >= len(MAGIC)
                 if len(data) < SIZE_OF_HELLO:
                     self._begun = data
                     return []
@@ -139,7 +146,10 @@ class Connection(asyncio.Protocol):
         return [Arrived(self.number, frame) for frame in self.splitter.feed(data)]
 
     def _welcome(self, hello: Hello) -> None:
-        agent = self._server.candidates(self).get(hello.address)
+        agents = self._server.candidates(self)
+        if not agents:
+            raise FrameError(STRANGE)
+        agent = agents.get(hello.address)
         if agent is None:
             raise FrameError(f"its hello is of {readable(hello.address)}, who is not there")
         if self.agent:
@@ -186,10 +196,15 @@ class Connection(asyncio.Protocol):
         agents = self._server.candidates(self)
         named = next(iter(agents.values())) if len(agents) == 1 else agents.get(frame.source)
         if named is None:
-            self._server.refuse(self, f"its first frame is of {readable(frame.source)}, who is not there")
+            whose = f"its first frame is of {readable(frame.source)}, who is not there"
+            self._server.refuse(self, whose if agents else STRANGE)
             return False
         self._server.is_of(self, named.name)
         return True
+
+    def _be_strange(self) -> None:
+        if self._transport is not None:
+            self._server.refuse(self, STRANGE)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -217,13 +232,6 @@ class Connection(asyncio.Protocol):
         if self.unsent > UNSENT_MOST + (self._form.longest if self._own is None else LONGEST_DATA):
             self._server.refuse(self, "it does not read what is sent to it")
 
-    def refuse(self, words: str) -> None:
-        """End it; an agent of this package is told why."""
-        form, none = self._form, bytes(ADDRESS)
-        nothing = Frame(none, none, bytes(STAMP), form.answer, form.alert, b"", bytes(SUM))
-        self._write(encode(Packet(Kind.ALERT, nothing.alert(bytes(STAMP), words, form)), self._crc))
-        self._server.refuse(self, words)
-
     def _pause(self, seconds: float) -> None:
         if self._transport is not None and self._transport.is_reading():
             self._transport.pause_reading()
@@ -234,8 +242,12 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
             self._hear()
 
-    def close(self) -> None:
-        """What was to be sent is sent first, if the other end reads it soon."""
+    def close(self, words: str = "") -> None:
+        """What was to be sent is sent first, if the other end reads it soon. An agent of this package is told why."""
+        if words and self._is_own:
+            form, none = self._form, bytes(ADDRESS)
+            nothing = Frame(none, none, bytes(STAMP), form.answer, form.alert, b"", bytes(SUM))
+            self._write(encode(Packet(Kind.ALERT, nothing.alert(bytes(STAMP), words, form)), self._crc))
         self.is_over = True
         if self._transport is not None:
             self._flush()
@@ -288,7 +300,7 @@ class RelayGuest:
         if tls is None and not is_open:
             server.turn_away(self._address, "from beyond this host TLS alone is taken, or insecure = true")
             return None
-        made = partial(Connection, server, self._address, dialled=self._dialled, is_silent=not first)
+        made = partial(Connection, server, self._address, dialled=self._dialled, first=None if tls else first)
         loop, patience = asyncio.get_running_loop(), HANDSHAKE_S if tls else None
         self._is_taken = True
         found = await loop.connect_accepted_socket(made, self._socket, ssl=tls, ssl_handshake_timeout=patience)

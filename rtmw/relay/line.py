@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from rtmw.net.session.backoff import LONGEST, Backoff
 from rtmw.net.session.errors import in_words
 from rtmw.net.session.sockets import reach, tune
 from rtmw.relay.frame import FrameError, readable
-from rtmw.relay.own import LONGEST_DATA, MAGIC, SIZE_OF_WELCOME, Hello, OwnSplitter, Packet, Welcome
+from rtmw.relay.own import LONGEST_DATA, MAGIC, SIZE_OF_WELCOME, Hello, Kind, OwnSplitter, Packet, Welcome
 from rtmw.relay.own import encode as encoded
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class Heard(NamedTuple):
     welcomed: Callable[[Welcome], None]
     packet: Callable[[Packet], None]
     counted: Callable[[str], None]
+    alert: Callable[[str], None]
+    """Why there is no relay, where that is no matter of the network."""
 
 
 class Line:
@@ -166,11 +169,15 @@ class Line:
             try:
                 while data := await reader.read(UNSENT):
                     for packet in splitter.feed(data):
+                        if packet.kind is Kind.ALERT and not any(packet.frame.answers[0]):  # it is about no order
+                            raise FrameError(f"the relay refuses: {words_of(packet)}")
                         self._heard.packet(packet)
             finally:
                 self._part(writer)
         except (OSError, EOFError, RtmwError) as error:  # also of TLS, and TimeoutError
             words = "it has closed the connection" if isinstance(error, EOFError) else in_words(error, "")[1]
+            if self._said != words and isinstance(error, RtmwError | ssl.SSLError):
+                self._heard.alert(f"no relay: {words}")
         self._heard.counted(f"connection ended: {words}")
         if self._said != (said := words):
             log.warning("agent %s has no relay now: %s", readable(self._hello.address), said)

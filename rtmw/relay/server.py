@@ -418,7 +418,7 @@ class Server:
             return
         whose = f"a connection {f'of {connection.agent}' if connection.agent else f'from {connection.place}'}"
         log.warning("%s is closed: %s", whose, words, extra=BOUNDED)
-        connection.close()
+        connection.close(words)
 
     def _dial(self, name: str) -> None:
         agent = self.policy.by_name.get(name)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import rtmw
 from rtmw.errors import RtmwError
 from rtmw.net.security.identity import Identity
 from rtmw.relay import Frame
@@ -20,6 +21,7 @@ from rtmw.relay.own import LONGEST_DATA, Filter, Hello, Kind, encode
 from rtmw.relay.policy import Policy
 from rtmw.relay.settings import read_relay
 from rtmw.relay.state import State
+from tests.net.hosts import wait_until
 from tests.net.security.site import Site
 from tests.relay import world
 from tests.relay.servers import ALONE, OPENED, PATIENCE, SETTINGS, OwnPeer, Peer, Relay, stamp
@@ -539,3 +541,20 @@ def test_an_order_that_is_requeued_makes_no_older_stamp_one_whose_outcome_is_for
     machine.step(Act(1, 0, "drop", "1"), 0.0, 2)
     machine.step(Act(2, 0, "requeue", "1", b"x"), 0.0, 3)
     assert [row.kind for row in machine.step(Arrived(1, before), 0.0, 4)[0]] == ["STORED"]
+
+
+def test_an_agent_that_is_not_let_in_or_is_closed_learns_why(alone: Relay) -> None:
+    said = list[str]()
+
+    def told(one: rtmw.Agent, words: str) -> bool:
+        said.extend(one.alerts())
+        return any(words in line for line in said)
+
+    with rtmw.Agent("AODB", server=f"127.0.0.1:{alone.port}") as strange:
+        wait_until(lambda: told(strange, "its hello is of AODB, who is not there"), "it is told that it is not there")
+    server = f"unix:{alone.folder}/relay.sock"
+    with rtmw.Agent("GATE", server=server) as first:
+        wait_until(lambda: first.stats().get("connected", 0) > 0, "it is let in")
+        with rtmw.Agent("GATE", server=server):
+            words = "no relay: the relay refuses: a newer connection of this agent takes over"
+            wait_until(lambda: told(first, words), "it is told that it was taken over")
