@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import math
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -723,7 +724,7 @@ def test_a_child_of_fork_is_told_that_the_agent_is_not_its_own(patient: Relay, a
 
 
 def test_a_child_of_fork_keeps_no_place_where_its_parent_listened(tmp_path: Path) -> None:
-    place = f"127.0.0.1:{free_port()}"
+    place = f"127.0.0.1:{random.randrange(20_000, 30_000)}"  # below those that the system hands out
     ours, its = socket.socketpair()
     agent = rtmw.Agent("AODB", listen=place)
     child = os.fork()
