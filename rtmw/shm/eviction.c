@@ -231,13 +231,6 @@ static bool band_gives_within(struct search *s, uint32_t topic, uint32_t band)
     return empty_within(s, &o);
 }
 
-/* The publisher's own queue has looks of its own. */
-static bool is_looked_at_in_turn(const struct search *s, uint32_t bands)
-{
-    const struct within *at = &s->publisher->region->within;
-    return (bands & (1u << at->band)) && (at->topic != s->publisher->topic_index || at->band != s->band);
-}
-
 /* From the band at the hand on; that stays where something gave way, and where the looks are used up. */
 static bool topic_gives_within(struct search *s)
 {
@@ -246,18 +239,21 @@ static bool topic_gives_within(struct search *s)
     uint32_t bands = load_seq(&r->topics[at->topic].bands);
     s->looks_within--;
     for (; at->band < BANDS; at->band++) {
-        if (is_looked_at_in_turn(s, bands) && band_gives_within(s, at->topic, at->band)) return true;
+        if ((bands & (1u << at->band)) && band_gives_within(s, at->topic, at->band)) return true;
         if (s->looks_within <= 0) return false;
     }
     return false;
 }
 
-static bool others_give_within(struct search *s)
+/* The publisher's own queue, in which the last call may have ended; then the others in turn. */
+static bool search_within(struct search *s)
 {
     struct rtmw_region *r = s->publisher->region;
     struct within *at = &r->within;
     uint32_t topics = load_seq(&r->hints->topics_top);
     if (topics > r->header->topics) topics = r->header->topics;
+    if (!r->short_of_pages || s->looks_within <= 0) return false;
+    if (band_gives_within(s, s->publisher->topic_index, s->band)) return true;
     for (uint32_t looked = 0; looked <= topics && s->looks_within > 0; looked++) {
         if (at->topic >= topics) at->topic = at->band = 0;
         if (topic_gives_within(s)) return true;
@@ -266,19 +262,6 @@ static bool others_give_within(struct search *s)
         at->band = 0;
     }
     return false;
-}
-
-/* The publisher's own queue has half of the looks, and those that the others leave: its traversal, which may begin anew in
- * each call of a publisher that tries now and then, leaves the others as many. */
-static bool search_within(struct search *s)
-{
-    uint32_t own = s->publisher->topic_index;
-    if (!s->publisher->region->short_of_pages || s->looks_within <= 0) return false;
-    int64_t aside = set_aside(&s->looks_within, s->looks_within / 2);
-    bool gave = band_gives_within(s, own, s->band);
-    s->looks_within += aside;
-    if (gave || others_give_within(s)) return true;
-    return s->looks_within > 0 && band_gives_within(s, own, s->band);
 }
 
 static uint64_t less_of(uint64_t a, uint64_t b) { return a < b ? a : b; }
