@@ -231,6 +231,13 @@ static bool band_gives_within(struct search *s, uint32_t topic, uint32_t band)
     return empty_within(s, &o);
 }
 
+/* The publisher's own queue is not among the others. */
+static bool is_others_turn(const struct search *s, uint32_t bands)
+{
+    const struct within *at = &s->publisher->region->within;
+    return (bands & (1u << at->band)) && (at->topic != s->publisher->topic_index || at->band != s->band);
+}
+
 /* From the band at the hand on; that stays where something gave way, and where the looks are used up. */
 static bool topic_gives_within(struct search *s)
 {
@@ -239,21 +246,19 @@ static bool topic_gives_within(struct search *s)
     uint32_t bands = load_seq(&r->topics[at->topic].bands);
     s->looks_within--;
     for (; at->band < BANDS; at->band++) {
-        if ((bands & (1u << at->band)) && band_gives_within(s, at->topic, at->band)) return true;
+        if (is_others_turn(s, bands) && band_gives_within(s, at->topic, at->band)) return true;
         if (s->looks_within <= 0) return false;
     }
     return false;
 }
 
-/* The publisher's own queue, in which the last call may have ended; then the others in turn. */
-static bool search_within(struct search *s)
+/* Those of the other queues in turn. */
+static bool others_give_within(struct search *s)
 {
     struct rtmw_region *r = s->publisher->region;
     struct within *at = &r->within;
     uint32_t topics = load_seq(&r->hints->topics_top);
     if (topics > r->header->topics) topics = r->header->topics;
-    if (!r->short_of_pages || s->looks_within <= 0) return false;
-    if (band_gives_within(s, s->publisher->topic_index, s->band)) return true;
     for (uint32_t looked = 0; looked <= topics && s->looks_within > 0; looked++) {
         if (at->topic >= topics) at->topic = at->band = 0;
         if (topic_gives_within(s)) return true;
@@ -262,6 +267,21 @@ static bool search_within(struct search *s)
         at->band = 0;
     }
     return false;
+}
+
+/* The publisher's own queue, in which the last call may have ended; then the others. Where the traversal of its own has come
+ * to the end and found nothing, the others are first in the next call: it would begin anew, and may use up all looks. */
+static bool search_within(struct search *s)
+{
+    struct within *at = &s->publisher->region->within;
+    bool others_first = at->others_first;
+    if (!s->publisher->region->short_of_pages || s->looks_within <= 0) return false;
+    at->others_first = false;
+    if (others_first && others_give_within(s)) return true;
+    at->came_to_end = false;
+    if (s->looks_within > 0 && band_gives_within(s, s->publisher->topic_index, s->band)) return true;
+    at->others_first = at->came_to_end;
+    return !others_first && others_give_within(s);
 }
 
 static uint64_t less_of(uint64_t a, uint64_t b) { return a < b ? a : b; }

@@ -209,6 +209,7 @@ static struct traversal *traverse_on(struct search *s, const struct outlook *o, 
     if (is_at_end(traversal, up_to)) {
         traversal->clogged = traversal->unneeded > traversal->seen / 2;
         traversal->end = up_to;
+        r->within.came_to_end = true;
     }
     return traversal;
 }

@@ -44,6 +44,8 @@ struct traversal {
 struct within {
     uint32_t topic, band; /* at which the next search begins */
     uint32_t turn;        /* the traversal that is given up next */
+    bool came_to_end;     /* the last traversal, of which another would begin anew */
+    bool others_first;    /* in the next search, before the publisher's own queue */
     struct traversal traversal[TRAVERSALS];
 };
 
