@@ -189,6 +189,8 @@ def relay(folder: Path, domain: int) -> Generator[str]:
             yield f"unix:{folder / 'relay.sock'}"
         finally:
             node.terminate()
+            node.wait()
+            rtmw.Domain.unlink(domain)
 
 
 def source(timetable: list[Flight]) -> dict[str, dict[str, int]]:
