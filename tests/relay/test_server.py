@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -401,40 +401,38 @@ def test_the_kernel_says_who_is_at_a_unix_socket(alone: Relay) -> None:
     assert Peer(alone.unix(), "KEEP").is_closed()
 
 
-def test_the_relay_dials_an_agent_when_something_waits_for_it(tmp_path: Path) -> None:
+@contextmanager
+def dialling(folder: Path) -> Iterator[tuple[Relay, socket.socket]]:
+    """A relay that connects to KEEP, and where it does so."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(PATIENCE)
         place = f"127.0.0.1:{listening.getsockname()[1]}"
-        text = SETTINGS.replace('name = "KEEP"\nfrom = "127.0.0.1"', f'name = "KEEP"\ndial = "{place}"')
-        relay = Relay(tmp_path, text)
+        relay = Relay(folder, SETTINGS.replace('name = "KEEP"\nfrom = "127.0.0.1"', f'name = "KEEP"\ndial = "{place}"'))
         relay.start()
         try:
-            source = Peer(relay, "AODB")
-            sent = source.order("KEEP", b"x")
-            keep = Peer(listening.accept()[0], "KEEP", introduced=False)
-            assert keep.take() == sent
-            keep.confirm(sent)
-            assert source.take().body == b""
+            yield relay, listening
         finally:
             relay.kill()
+
+
+def test_the_relay_dials_an_agent_when_something_waits_for_it(tmp_path: Path) -> None:
+    with dialling(tmp_path) as (relay, listening):
+        source = Peer(relay, "AODB")
+        sent = source.order("KEEP", b"x")
+        keep = Peer(listening.accept()[0], "KEEP", introduced=False)
+        assert keep.take() == sent
+        keep.confirm(sent)
+        assert source.take().body == b""
 
 
 def test_an_agent_that_keeps_its_orders_is_dialled_again_while_one_waits(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(PATIENCE)
-        place = f"127.0.0.1:{listening.getsockname()[1]}"
-        text = SETTINGS.replace('name = "KEEP"\nfrom = "127.0.0.1"', f'name = "KEEP"\ndial = "{place}"')
-        relay = Relay(tmp_path, text)
+    with dialling(tmp_path) as (relay, listening):
+        sent = Peer(relay, "AODB").order("KEEP", b"x")
+        listening.accept()[0].close()
+        relay.kill()
         relay.start()
-        try:
-            sent = Peer(relay, "AODB").order("KEEP", b"x")
-            listening.accept()[0].close()
-            relay.kill()
-            relay.start()
-            listening.accept()[0].close()
-            assert Peer(listening.accept()[0], "KEEP", introduced=False).take() == sent
-        finally:
-            relay.kill()
+        listening.accept()[0].close()
+        assert Peer(listening.accept()[0], "KEEP", introduced=False).take() == sent
 
 
 def test_values_of_frames_that_the_settings_choose_are_those_of_all_agents(tmp_path: Path) -> None:
