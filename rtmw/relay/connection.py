@@ -16,7 +16,19 @@ from typing import TYPE_CHECKING, Final, cast
 from rtmw.net.session.errors import in_words
 from rtmw.net.session.sockets import ready, tune, user_of
 from rtmw.relay.events import Arrived
-from rtmw.relay.frame import ADDRESS, ANSWERED, STAMP, SUM, Form, Frame, FrameError, Splitter, readable
+from rtmw.relay.frame import (
+    ADDRESS,
+    ANSWERED,
+    LEASE_S,
+    LINGER_S,
+    STAMP,
+    SUM,
+    Form,
+    Frame,
+    FrameError,
+    Splitter,
+    readable,
+)
 from rtmw.relay.own import (
     LONGEST_DATA,
     MAGIC,
@@ -36,10 +48,6 @@ if TYPE_CHECKING:
 
 BAD_MOST: Final = 16
 """Places with no frame, after which a connection is closed."""
-LEASE_S: Final = 30.0
-"""After half of it, a connection is ended whose other end acknowledges nothing."""
-LINGER_S: Final = 1.0
-"""So long a connection that is closed may take to send what it has."""
 SILENT_S: Final = 30.0
 """A connection that has not said whose it is, where that is not known by its place, is closed."""
 HUSH_S: Final = 0.25

@@ -50,6 +50,10 @@ LONGEST: Final = 65536
 END: Final = 0x0A
 _CR: Final = 0x0D
 SUMS: Final = ("A", "B")
+LEASE_S: Final = 30.0
+"""After half of it, a connection is ended whose other end acknowledges nothing."""
+LINGER_S: Final = 1.0
+"""So long a connection that is closed may take to send what it has."""
 _PLAIN: Final = re.compile(rb"[!-~][ -~]*")
 
 

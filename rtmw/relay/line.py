@@ -21,7 +21,7 @@ from rtmw.net.link.places import Listening
 from rtmw.net.session.backoff import LONGEST, Backoff
 from rtmw.net.session.errors import in_words
 from rtmw.net.session.sockets import reach, tune
-from rtmw.relay.frame import FrameError, readable
+from rtmw.relay.frame import LEASE_S, LINGER_S, FrameError, readable
 from rtmw.relay.own import LONGEST_DATA, MAGIC, SIZE_OF_WELCOME, Hello, Kind, OwnSplitter, Packet, Welcome
 from rtmw.relay.own import encode as encoded
 
@@ -38,10 +38,6 @@ GUESTS: Final = 8
 """Connections to an agent that listens, with those that prove to be of no relay."""
 GREETING_S: Final = 10.0
 """Up to the welcome."""
-LEASE_S: Final = 30.0
-"""After half of it, a connection is ended whose other end acknowledges nothing."""
-LINGER_S: Final = 1.0
-"""So long a connection that is closed may take to send what it has."""
 
 
 def identity_of(keys: Path) -> Identity:

@@ -28,7 +28,7 @@ from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import PENDING, Door
 from rtmw.net.session.errors import in_words
 from rtmw.net.session.sockets import reach, tune
-from rtmw.relay.connection import BEHIND, HANDSHAKE_S, LEASE_S, SILENT_S, Connection, RelayGuest
+from rtmw.relay.connection import BEHIND, HANDSHAKE_S, SILENT_S, Connection, RelayGuest
 from rtmw.relay.events import (
     Alarm,
     Arrived,
@@ -45,7 +45,7 @@ from rtmw.relay.events import (
     Tick,
     Unsent,
 )
-from rtmw.relay.frame import FrameError, Stamps
+from rtmw.relay.frame import LEASE_S, FrameError, Stamps
 from rtmw.relay.machine import Machine
 from rtmw.relay.operation import NO_DOMAIN, Operation
 from rtmw.relay.own import Hello, Kind, Packet, kind_of
