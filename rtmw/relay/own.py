@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import re
 import struct
-import zlib
 from enum import IntEnum
 from typing import Final, NamedTuple, Self
 
+from rtmw.checksum import crc32
 from rtmw.relay.frame import ADDRESS, STAMP, Form, Frame, FrameError
 from rtmw.relay.rows import HEAD_ROW, frame_of, head_of
 
@@ -181,7 +181,7 @@ def encode(packet: Packet, crc: bool = False) -> bytes:
     if len(packet.frame.data) > LONGEST_DATA:
         raise FrameError(f"data of {len(packet.frame.data)} bytes; a frame has at most {LONGEST_DATA}")
     raw = _FRAME.pack(length, packet.kind, priority, 0, lifetime) + head_of(packet.frame) + packet.frame.data
-    return raw + _LENGTH.pack(zlib.crc32(raw)) if crc else raw
+    return raw + _LENGTH.pack(crc32(raw)) if crc else raw
 
 
 class OwnSplitter:
@@ -215,7 +215,7 @@ class OwnSplitter:
     def _whole(self, raw: bytes) -> Packet:
         if self._crc:
             raw, found = raw[: -_LENGTH.size], raw[-_LENGTH.size :]
-            if _LENGTH.pack(zlib.crc32(raw)) != found:
+            if _LENGTH.pack(crc32(raw)) != found:
                 raise FrameError("a frame with a wrong CRC: it was changed on its way")
         _, kind, priority, zero, lifetime = _FRAME.unpack_from(raw)
         if zero or kind not in _KINDS:

@@ -13,7 +13,6 @@ import json
 import logging
 import math
 import os
-import zlib
 from collections import OrderedDict
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import rtmw
+from rtmw.checksum import crc32
 from rtmw.clock import CLOCK
 from rtmw.disk import DISK, Disk
 from rtmw.relay import rows as r
@@ -139,7 +139,7 @@ class Store:
             for following in file:
                 if crc:
                     yield line
-                crc, line = zlib.crc32(line, crc), following
+                crc, line = crc32(line, crc), following
         if int(line, 16) != crc:
             raise ValueError("its CRC is another")
 
@@ -184,7 +184,7 @@ class Store:
         data = bytearray(json.dumps(head).encode() + b"\n")
         for line in lines:
             data += line.encode() + b"\n"
-        data += b"%08x\n" % zlib.crc32(data)
+        data += b"%08x\n" % crc32(data)
         name = next((one for one in CHECKPOINTS if one not in self._checkpoints), next(iter(self._checkpoints), ""))
         self._disk.replace(self.folder / name, data)
         self._checkpoints.pop(name, None)
