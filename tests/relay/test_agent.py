@@ -26,6 +26,7 @@ from rtmw.relay.agent import Entry
 from rtmw.relay.frame import Frame, Stamps
 from rtmw.relay.own import Kind, Packet, Welcome, encode
 from tests.net.hosts import wait_until
+from tests.net.link.hosts import free_port
 from tests.net.security.site import Site
 from tests.page import programs
 from tests.relay.servers import PATIENCE, SETTINGS, Peer, Relay, Silent
@@ -72,11 +73,6 @@ def mortal(tmp_path: Path) -> Iterator[Relay]:
     made = Relay(tmp_path, PATIENT)
     yield made
     made.kill()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 Make = Callable[..., rtmw.Agent]
