@@ -269,8 +269,14 @@ static bool others_give_within(struct search *s)
     return false;
 }
 
-/* The publisher's own queue, in which the last call may have ended; then the others. Where the traversal of its own has come
- * to the end and found nothing, the others are first in the next call: it would begin anew, and may use up all looks. */
+static bool own_gives_within(struct search *s)
+{
+    return s->looks_within > 0 && band_gives_within(s, s->publisher->topic_index, s->band);
+}
+
+/* The publisher's own queue, in which the last call may have ended; then the others; then what has come to the own one since.
+ * Where the traversal of its own has come to the end and found nothing, the others are first in the next call: it would begin
+ * anew, and may use up all looks. */
 static bool search_within(struct search *s)
 {
     struct within *at = &s->publisher->region->within;
@@ -279,9 +285,9 @@ static bool search_within(struct search *s)
     at->others_first = false;
     if (others_first && others_give_within(s)) return true;
     at->came_to_end = false;
-    if (s->looks_within > 0 && band_gives_within(s, s->publisher->topic_index, s->band)) return true;
+    if (own_gives_within(s)) return true;
     at->others_first = at->came_to_end;
-    return !others_first && others_give_within(s);
+    return others_give_within(s) || own_gives_within(s);
 }
 
 static uint64_t less_of(uint64_t a, uint64_t b) { return a < b ? a : b; }
