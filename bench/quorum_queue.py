@@ -13,6 +13,7 @@ import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -73,25 +74,64 @@ async def _queue(channel: Any) -> Any:
 
 
 @asynccontextmanager
-async def publishing(place: str) -> AsyncGenerator[AppenderAsync]:
-    """For each task a function that returns when the queue has confirmed the message. All share one channel."""
+async def publishing(place: str, *, receipts: bool = False) -> AsyncGenerator[AppenderAsync]:
+    """For each task a function that returns when the queue has confirmed the message, with `receipts` when its consumer
+    has, too. All share one channel."""
     import aio_pika
 
     async with await aio_pika.connect(place) as connection:
         channel = await connection.channel(publisher_confirms=True)
         await _queue(channel)
         publish, persistent = channel.default_exchange.publish, aio_pika.DeliveryMode.PERSISTENT
+        returning = await _returning(channel) if receipts else None
+        names = count()
 
         @asynccontextmanager
         async def publisher() -> AsyncGenerator[AppendAsync]:
-            yield lambda body: publish(aio_pika.Message(body, delivery_mode=persistent), QUEUE)
+            me = str(next(names))
+
+            async def published(body: bytes) -> None:
+                about = returning.about(me) if returning else {}
+                await publish(aio_pika.Message(body, delivery_mode=persistent, **about), QUEUE)
+                if returning:
+                    await returning.receipt(me)
+
+            yield published
 
         yield publisher
 
 
+class _Returning:
+    """A queue to which the consumer says that it has a message. A publisher has one message on its way at a time."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+
+    def about(self, publisher: str) -> dict[str, str]:
+        """What its next message says."""
+        self._waiting[publisher] = asyncio.get_running_loop().create_future()
+        return {"reply_to": self._name, "correlation_id": publisher}
+
+    async def receipt(self, publisher: str) -> None:
+        """It has come."""
+        await self._waiting[publisher]
+
+    async def take(self, message: Any) -> None:
+        self._waiting[message.correlation_id].set_result(None)
+
+
+async def _returning(channel: Any) -> _Returning:
+    queue = await channel.declare_queue(exclusive=True)
+    made = _Returning(queue.name)
+    await queue.consume(made.take, no_ack=True)
+    return made
+
+
 async def consume(place: str, ready: Callable[[], object], warm_s: float, seconds: float) -> int:
     """How many messages were acknowledged within the seconds, which begin `warm_s` after the first one. `ready`: called
-    when they may come: what waits when the consumer begins would be counted as if it had been published meanwhile."""
+    when they may come: what waits when the consumer begins would be counted as if it had been published meanwhile.
+    A message that asks for a receipt gets it once it was acknowledged."""
     import aio_pika
 
     acknowledged, first = 0, asyncio.Event()
@@ -99,11 +139,14 @@ async def consume(place: str, ready: Callable[[], object], warm_s: float, second
     async def take(message: Any) -> None:
         nonlocal acknowledged
         await message.ack()
+        if message.reply_to:
+            await tell(aio_pika.Message(b"", correlation_id=message.correlation_id), message.reply_to)
         acknowledged += 1
         first.set()
 
     async with await aio_pika.connect(place) as connection:
         channel = await connection.channel()
+        tell = (await connection.channel(publisher_confirms=False)).default_exchange.publish
         await channel.set_qos(prefetch_count=PREFETCH)
         await (await _queue(channel)).consume(take)
         ready()

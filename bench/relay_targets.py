@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.questions.relay_rate import RABBITMQ, STREAMS
+from bench.questions.relay_rate import RABBITMQ, RECEIPTS, STREAMS
 from bench.questions.relay_start import WAITING
 from bench.questions.relay_urgent import CONTROLLED, IDLE, UNCONTROLLED
 from bench.questions.relay_verdict import LOOKUP, VERDICT
@@ -12,7 +12,7 @@ ONE_LOOP = (
     "one event loop in Python, some 80 µs of processor time an order: two frames come and two leave, three rows are "
     "written. RabbitMQ uses both processors"
 )
-BESIDE_RABBITMQ = (("relay_rate", STREAMS, RABBITMQ),)
+CONFIRMED, RECEIPTED = (("relay_rate", STREAMS, RABBITMQ),), (("relay_rate", STREAMS, RECEIPTS),)
 
 RELAY_TARGETS = (
     Target(
@@ -24,14 +24,18 @@ RELAY_TARGETS = (
     ),
     *(
         Target(
-            f"{what}: at least {factor:.0f} × a RabbitMQ quorum queue with confirms and acknowledgements",
+            f"{what}: at least {factor:.0f} × a RabbitMQ quorum queue {how}",
             ours("relay_rate", STREAMS),
             factor,
-            over=BESIDE_RABBITMQ,
+            over=over,
             at_least=True,
             limited_by=ONE_LOOP,
         )
-        for what, factor in (("the same", 2.0), ("a wish: the same", 4.0))
+        for what, factor, how, over in (
+            ("the same", 2.0, "whose publishers wait for the consumer, too", RECEIPTED),
+            ("the same", 2.0, "with confirms and acknowledgements", CONFIRMED),
+            ("a wish: the same", 4.0, "with confirms and acknowledgements", CONFIRMED),
+        )
     ),
     Target(
         "a verdict on an order: at most 20 × a dictionary lookup",

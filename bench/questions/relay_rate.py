@@ -6,19 +6,20 @@ and the end of each is on the disk, too. Sources are one program and recipients 
 paper. `at once`: the same without a recipient's half, as a message queue has it.
 
 Beside it a RabbitMQ quorum queue of one node: 64 tasks of one program publish, each its next message when the last one
-was confirmed, and another program consumes and acknowledges. Messages that were acknowledged count.
+was confirmed, and another program consumes and acknowledges. Messages that were acknowledged count. With receipts each
+task also waits for its consumer, as a source of a relay does: that one answers to a queue that the message names.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from itertools import product
 
 from bench import disk, quorum_queue, relays
 from bench.cases import RTMW, Case, Figures
-from bench.log_peers import AppendAsync
+from bench.log_peers import AppendAsync, AppenderAsync
 from bench.relays import Line, connected
 from bench.role import Role
 from bench.stage import Part, Stage
@@ -28,6 +29,7 @@ TITLE = "Orders of 200 B that a relay delivers, with both receipts"
 UNIT = "orders/s"
 ROUNDS = 5
 RABBITMQ = "RabbitMQ quorum queue"
+RECEIPTS = "RabbitMQ quorum queue, with receipts"
 STREAMS = "64 streams"
 SOURCES, RECIPIENTS = [f"S{number}" for number in range(8)], [f"R{number}" for number in range(8)]
 RULES = '[[allow]]\npeer = "agent:S*"\norder = ["R*/*"]\n'
@@ -37,15 +39,16 @@ END = "end"
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    return [Case(STREAMS, (RTMW, RABBITMQ), {"seconds": 1.0 if quick else 3.0})]
+    return [Case(STREAMS, (RTMW, RABBITMQ, RECEIPTS), {"seconds": 1.0 if quick else 3.0})]
 
 
 def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
     seconds = case.options["seconds"]
     with disk.new_folder() as folder:
-        if system == RABBITMQ:
+        if system != RTMW:
             with quorum_queue.serving(folder) as place:
-                parts = [Part("consumer", case.options | {"place": place}), Part("publisher", {"place": place})]
+                about = {"place": place, "receipts": system == RECEIPTS}
+                parts = [Part("consumer", case.options | about), Part("publisher", about)]
                 return {system: Figures(stage.play("relay_rate", system, parts)[0] / seconds)}
         with relays.serving(folder, (*SOURCES, *RECIPIENTS), RULES) as port:
             parts = [Part("sources", case.options | {"port": port}), Part("recipients", {"port": port})]
@@ -114,12 +117,16 @@ def consumer(role: Role) -> int:
     return count
 
 
+def _publishing(role: Role) -> AbstractAsyncContextManager[AppenderAsync]:
+    return quorum_queue.publishing(role.options["place"], receipts=role.options["receipts"])
+
+
 def publisher(role: Role) -> None:
     """Until the consumer has ended."""
     import uvloop
 
     async def publish() -> None:
-        async with quorum_queue.publishing(role.options["place"]) as opened, AsyncExitStack() as stack:
+        async with _publishing(role) as opened, AsyncExitStack() as stack:
             senders = [await stack.enter_async_context(opened()) for _ in range(64)]
             await asyncio.to_thread(role.hear)
             going = [asyncio.create_task(keep_on(sender)) for sender in senders]
