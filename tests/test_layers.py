@@ -193,20 +193,23 @@ def python_files(folder: str) -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", python_files("rtmw"), ids=module_name)
-def test_a_module_imports_only_from_its_layer_and_below(path: Path) -> None:
-    module = module_name(path)
-    assert part(module) in LEVELS, f"{module} has no layer: enter it in LAYERS of this file"
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    assert upward_imports(module, path.read_text(), package) == []
+def modules() -> Iterator[tuple[str, str, str]]:
+    """Name, source and package of each module of rtmw."""
+    for path in python_files("rtmw"):
+        module = module_name(path)
+        yield module, path.read_text(), module if path.name == "__init__.py" else module.rpartition(".")[0]
+
+
+def test_each_module_has_a_layer() -> None:
+    assert [module for module, *_ in modules() if part(module) not in LEVELS] == [], "enter these in LAYERS"
+
+
+def test_a_module_imports_only_from_its_layer_and_below() -> None:
+    assert [found for module, source, package in modules() for found in upward_imports(module, source, package)] == []
 
 
 def test_only_the_node_and_the_demonstration_need_cyclonedds_to_be_imported() -> None:
-    graph = dict[str, set[str]]()
-    for path in python_files("rtmw"):
-        module = module_name(path)
-        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        graph[module] = imports_at_once(path.read_text(), package)
+    graph = {module: imports_at_once(source, package) for module, source, package in modules()}
     assert {name for name, names in graph.items() if DDS in names} == WITH_DDS
     assert {part(name) for name in importing({DDS, "rtmw.demo.topics"}, graph)} == NEED_DDS
 
@@ -243,15 +246,15 @@ def test_the_architecture_has_the_same_table_of_layers() -> None:
     assert [set(row) for row in documented()] == [set(row) for row in LAYERS]
 
 
-@pytest.mark.parametrize("path", [p for folder in OUTSIDE for p in python_files(folder)], ids=module_name)
-def test_a_program_outside_the_package_uses_only_what_rtmw_exports(path: Path) -> None:
-    assert private_uses(path.read_text()) == []
+def test_a_program_outside_the_package_uses_only_what_rtmw_exports() -> None:
+    used = {path: private_uses(path.read_text()) for folder in OUTSIDE for path in python_files(folder)}
+    assert {module_name(path): found for path, found in used.items() if found} == {}
 
 
-@pytest.mark.parametrize("path", python_files("topics"), ids=module_name)
-def test_topics_know_nothing_of_the_programs_that_use_them(path: Path) -> None:
-    used = {name.split(".")[0] for _, name in imports(ast.parse(path.read_text()), "topics")}
-    assert used.isdisjoint({"examples", "bench", "tests"})
+def test_topics_know_nothing_of_the_programs_that_use_them() -> None:
+    for path in python_files("topics"):
+        used = {name.split(".")[0] for _, name in imports(ast.parse(path.read_text()), "topics")}
+        assert used.isdisjoint({"examples", "bench", "tests"}), module_name(path)
 
 
 @pytest.mark.parametrize(
