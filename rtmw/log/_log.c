@@ -50,17 +50,17 @@ static PyObject *create(PyObject *module, PyObject *args)
     PyObject *subject;
     int descriptor, code = LOG_OK;
     Py_buffer uuid, description;
-    unsigned long long segment, base = 0;
+    unsigned long long segment, base = 0, copied = 0;
     int is_replicated = 0;
     struct log_folder folder;
     struct log_fault fault = {0};
     (void)module;
-    if (!PyArg_ParseTuple(args, "Oiy*Ky*|pK", &subject, &descriptor, &uuid, &segment, &description, &is_replicated,
-                          &base))
+    if (!PyArg_ParseTuple(args, "Oiy*Ky*|pKK", &subject, &descriptor, &uuid, &segment, &description, &is_replicated,
+                          &base, &copied))
         return NULL;
     bool done = folder_of(&folder, descriptor, &uuid);
     if (done) {
-        struct log_creation creation = {segment, base, description.buf, (uint32_t)description.len};
+        struct log_creation creation = {segment, base, description.buf, (uint32_t)description.len, copied};
         folder.is_replicated = is_replicated;
         Py_BEGIN_ALLOW_THREADS
         code = log_create(&folder, &creation, &fault);

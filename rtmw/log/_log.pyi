@@ -41,9 +41,12 @@ def create(
     description: bytes,
     replicated: bool = False,
     base: int = 0,
+    copied: int = 0,
     /,
 ) -> None:
-    """A new log in a folder, which begins at `base`; the lock is held."""
+    """A new log in a folder, which begins at `base`; the lock is held. `copied`: so many bytes before it lie in sealed
+    segments of another copy of this replicated log, which are in the folder; the log begins with them. LogDamaged: they
+    are not whole, or do not follow each other."""
 
 def identify(subject: str, folder: int, /) -> tuple[bytes, bytes, bool] | None:
     """uuid of the log, the description of its type, and whether it is replicated; None: there is no log."""

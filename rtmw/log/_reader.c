@@ -27,6 +27,7 @@ static PyObject *Reader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     self->subject = Py_NewRef(subject);
     void (*open_so)(struct reader *, const struct log_folder *, uint64_t) = begins ? reader_open_at : reader_open;
     (descriptor < 0 ? reader_open_fed : open_so)(&self->core, &folder, position);
+    self->core.may_be_cut = descriptor >= 0;
     self->is_open = true;
     return (PyObject *)self;
 }
@@ -107,6 +108,7 @@ static PyObject *Reader_raw(PyObject *object, PyObject *args)
     int code = LOG_OK;
     if (!core || !PyArg_ParseTuple(args, "Kn", &limit, &size)) return NULL;
     if (size < 1) return PyErr_SetString(PyExc_ValueError, "the size of raw bytes is 1 or more"), NULL;
+    core->may_be_cut = false; /* nobody but the log's service asks for them, and it would know */
     for (run.needs = (size_t)size; run.needs && !code;) {
         Py_XDECREF(made);
         made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)run.needs);

@@ -12,7 +12,9 @@
 #include <string.h>
 
 #include "../shm/crc32c.h"
-#include "record.h"
+#include "epochs.h"
+#include "ids.h"
+#include "recover.h"
 #include "spare.h"
 #include "start.h"
 #include "truncate.h"
@@ -60,8 +62,9 @@ static int64_t first_byte(const struct log_folder *folder, const char *name)
     return count < 0 ? count : any != 0;
 }
 
-/* Nothing of what lies in the folder may be somebody's records: LOG_OK, and the empty segments are gone. */
-static int clear_unfinished(const struct log_folder *folder, struct log_fault *fault)
+/* Nothing of what lies in the folder may be somebody's records, but for copied segments: LOG_OK, and the empty ones are gone. */
+static int clear_unfinished(const struct log_folder *folder, const struct log_creation *creation,
+                            struct log_fault *fault)
 {
     const struct log_io *io = folder->io;
     uint64_t *bases;
@@ -69,6 +72,9 @@ static int clear_unfinished(const struct log_folder *folder, struct log_fault *f
     char name[SEGMENT_NAME];
     int code = segment_list(folder, &bases, &count, fault);
     uint64_t base = code || !count ? 0 : bases[count - 1];
+    size_t copied = 0;
+    while (!code && creation->copied && copied < count && bases[copied] < creation->base) copied++;
+    count -= copied;
     free(bases);
     if (code || !count) return code;
     if (count > 1 || (base && !folder->is_replicated)) return log_damaged(fault, LOST, NAME, 0, base);
@@ -77,6 +83,64 @@ static int clear_unfinished(const struct log_folder *folder, struct log_fault *f
     if (got > 0) return log_damaged(fault, LOST, NAME, base, base);
     int error = got < 0 ? (int)got : io->unlink(io->disk, folder->folder, name);
     return error ? log_fail(fault, LOG_FAILED, "unlink", name, -error) : LOG_OK;
+}
+
+/* A copied segment is sealed and whole, and durable from now on. `*end`: where it ends. */
+static int check_segment(const struct log_folder *folder, uint64_t base, uint64_t *end, struct log_fault *fault)
+{
+    struct segment s;
+    struct segment_mark mark;
+    char name[SEGMENT_NAME];
+    segment_name(base, name);
+    int code = segment_open(folder, base, O_RDWR, &s, fault);
+    if (code) return code;
+    code = segment_read_mark(folder, &s, &mark, fault);
+    if (!code && (!(mark.flags & MARK_SEALED) || s.is_compacted))
+        code = log_damaged(fault, "the copied segment is not sealed, or compacted", name, base, base);
+    if (!code) code = recover_scan(folder, &s, mark.durable, end, fault);
+    if (!code && *end != mark.durable)
+        code = log_damaged(fault, "no valid record is there in the copied segment", name, *end, mark.durable);
+    int error = code ? 0 : folder->io->sync(folder->io->disk, s.file);
+    segment_close(folder, &s);
+    return error ? log_fail(fault, LOG_FAILED, "sync", name, -error) : code;
+}
+
+/* The copied segments follow each other from the start up to the base. */
+static int check_segments(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
+{
+    uint64_t *bases, at = creation->base - creation->copied;
+    size_t count;
+    int code = segment_list(folder, &bases, &count, fault);
+    for (size_t n = 0; n < count && !code && at < creation->base; n++) {
+        if (bases[n] != at) break;
+        code = check_segment(folder, at, &at, fault);
+    }
+    free(bases);
+    if (code || at == creation->base) return code;
+    return log_damaged(fault, "copied segments are missing, or do not follow each other", ".", at, creation->base);
+}
+
+/* Epochs never fall. The start of the log is known. */
+static int check_epochs(const struct log_folder *folder, uint64_t end, struct log_fault *fault)
+{
+    struct log_epoch *table;
+    size_t count;
+    int code = log_epochs(folder, end, &table, &count, fault);
+    for (size_t n = 1; n < count && !code; n++)
+        if (table[n].epoch < table[n - 1].epoch)
+            code = log_damaged(fault, "an epoch is lower than the one before", ".", table[n].start, end);
+    free(table);
+    return code;
+}
+
+static int check_creation(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
+{
+    fault->from = fault->to = creation->base;
+    if (creation->base % RECORD_ALIGN || creation->copied > creation->base)
+        return log_fail(fault, LOG_REFUSED, "no log can begin there", NAME, 0);
+    if (creation->copied && !folder->is_replicated)
+        return log_fail(fault, LOG_REFUSED, "only a replicated log is made from copied segments", NAME, 0);
+    return creation->copied ? check_segments(folder, creation, fault) : LOG_OK;
 }
 
 static int first_segment(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
@@ -133,9 +197,12 @@ static int give_up(const struct log_folder *folder, const struct log_creation *c
 
 int log_create(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
 {
-    int code = clear_unfinished(folder, fault);
+    int code = check_creation(folder, creation, fault);
+    if (!code) code = clear_unfinished(folder, creation, fault);
     if (!code) code = first_segment(folder, creation, fault);
-    if (!code) code = start_make(folder, creation->base, fault);
+    if (!code) code = start_make(folder, creation->base - creation->copied, fault);
+    if (!code && creation->copied) code = check_epochs(folder, creation->base, fault);
+    if (!code && creation->copied) code = ids_truncate(folder, creation->base, fault);
     if (!code && folder->is_replicated) code = truncate_make(folder, fault);
     if (!code) code = make_identity(folder, creation, fault);
     return code == LOG_FULL ? give_up(folder, creation, fault) : code;

@@ -13,6 +13,7 @@
 
 #include "../shm/crc32c.h"
 #include "start.h"
+#include "truncate.h"
 
 static const char NAME[] = "end";
 enum { CRC_FROM = 4 };
@@ -60,6 +61,7 @@ int log_bounds(const struct log_folder *folder, uint64_t *earliest, uint64_t *en
     if (!code && bases.before == bases.count) code = log_damaged(fault, "there is no segment", ".", 0, 0);
     if (!code) *earliest = bases.start;
     bool is_told = !code && end_read(folder, end);
+    if (!code && folder->is_replicated && is_told) truncate_limit(folder, end);
     if (!code && folder->is_replicated && (!is_told || *end < bases.start)) *end = bases.start;
     if (!code && !is_told && !folder->is_replicated) {
         code = segment_open(folder, bases.of[bases.count - 1], O_RDONLY, &last, fault);

@@ -67,8 +67,12 @@ struct log_creation {
     uint64_t base;    /* where the log begins: 0, or where the log of which it becomes a replica does */
     const void *description;
     uint32_t size; /* of the description of the type, as bytes */
+    /* Sealed segments of another copy of this replicated log lie in the folder, from `base - copied` on, where the log begins then.
+     * The file `ids` of that copy may lie there, too. 0: none do. */
+    uint64_t copied;
 };
-/* A new log in an empty folder, and its first segment. The lock is held. */
+/* A new log in an empty folder, and its first segment. The lock is held. LOG_REFUSED: no record may lie at this base. Copied
+ * segments are read through, and synced; LOG_DAMAGED: they are not whole, or not of this log, and it does not come into being. */
 int log_create(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault);
 /* uuid, kind and description of the log; the caller frees the description. LOG_NO_LOG, LOG_VERSION_OTHER, LOG_DAMAGED. */
 int log_identify(struct log_folder *folder, void **description, uint32_t *size, struct log_fault *fault);

@@ -6,6 +6,7 @@
 
 #include "../shm/utf8.h"
 #include "start.h"
+#include "truncate.h"
 
 void reader_open(struct reader *r, const struct log_folder *folder, uint64_t position)
 {
@@ -35,6 +36,15 @@ void reader_close(struct reader *r)
     window_free(&r->window);
 }
 
+static bool is_cut(const struct reader *r) { return r->may_be_cut && truncate_took(&r->folder, r->position); }
+
+/* Then the files are looked at anew when records have come again. */
+static int again(struct reader *r)
+{
+    segment_close(&r->folder, &r->segment);
+    return LOG_AT_END;
+}
+
 /* The segment of the position is not there: from there up to the start all was removed, perhaps just now. Behind the start
  * nothing is. */
 static int trimmed(struct reader *r, struct log_fault *fault)
@@ -42,6 +52,7 @@ static int trimmed(struct reader *r, struct log_fault *fault)
     struct log_fault other;
     uint64_t start;
     int code = start_read(&r->folder, &start, &other);
+    if (is_cut(r)) return again(r);
     if (!code && start <= r->position)
         return log_damaged(fault, "the segment of this position is missing", ".", r->position, r->position);
     fault->from = r->position;
@@ -100,18 +111,22 @@ static int next_segment(struct reader *r, struct log_fault *fault)
     return check_end(r, fault);
 }
 
-/* No record begins at the position: which of the reasons is it? */
+/* No record begins at the position: which of the reasons is it? LOG_OK: it was truncated, and has come again meanwhile. */
 static int explain(struct reader *r, uint64_t limit, struct log_fault *fault)
 {
     char name[SEGMENT_NAME];
     uint64_t lsn = r->segment.base, size;
     const uint8_t *record;
-    struct segment again;
+    struct segment other;
     segment_name(r->segment.base, name);
-    if (segment_open(&r->folder, r->segment.base, O_RDONLY, &again, fault) == LOG_TRIMMED) return trimmed(r, fault);
-    segment_close(&r->folder, &again);
+    if (is_cut(r)) return again(r);
+    if (segment_open(&r->folder, r->segment.base, O_RDONLY, &other, fault) == LOG_TRIMMED) return trimmed(r, fault);
+    segment_close(&r->folder, &other);
     window_clear(&r->window);
     int found = 1;
+    if (r->has_begun && !r->segment.is_compacted &&
+        window_record(&r->window, &r->folder, &r->segment, r->position, limit, &record, &size) > 0)
+        return LOG_OK;
     while (!r->has_begun && !r->segment.is_compacted && lsn < r->position && found > 0) {
         found = window_record(&r->window, &r->folder, &r->segment, lsn, limit, &record, &size);
         if (found > 0) lsn += size;
@@ -159,7 +174,7 @@ static int look(struct reader *r, uint64_t limit, const uint8_t **bytes, uint64_
         if (r->position >= limit && !is_spoiled) return LOG_AT_END;
         if (found) return LOG_OK;
         code = is_spoiled ? LOG_TRIMMED : next_segment(r, fault);
-        if (code == LOG_TRIMMED) return explain(r, limit, fault);
+        if (code == LOG_TRIMMED) code = explain(r, limit, fault);
         if (code) return code;
     }
 }

@@ -20,7 +20,9 @@ struct reader {
     uint64_t scanned;  /* reader_scan: behind which position `place` lies */
     bool is_whole;     /* reader_scan has passed nothing but whole records */
     bool has_begun;    /* a record was found: `position` is where one begins */
-    bool is_fed;       /* records come by reader_feed, and no file is read */
+    bool
+        may_be_cut; /* by a truncation: there is nothing meanwhile, and that is no damage. Not of the log's own service */
+    bool is_fed;    /* records come by reader_feed, and no file is read */
 };
 
 struct reader_record {

@@ -103,6 +103,25 @@ int truncate_complete(const struct log_folder *folder, struct log_fault *fault)
     return code || !(mark.flags & IS_BEGUN) ? code : complete(folder, mark.durable, fault);
 }
 
+/* `end` is lowered before `truncated` says that nothing is to be done: so it is read behind it. */
+bool truncate_took(const struct log_folder *folder, uint64_t position)
+{
+    struct segment_mark mark;
+    struct log_fault fault;
+    uint64_t told;
+    if (marks_read(folder, NAME, MARKS_TRUNCATED, &mark, &fault)) return false;
+    if (mark.flags & IS_BEGUN) return mark.durable <= position;
+    return mark.number > MADE && end_read(folder, &told) && told <= position;
+}
+
+void truncate_limit(const struct log_folder *folder, uint64_t *end)
+{
+    struct segment_mark mark;
+    struct log_fault fault;
+    if (!marks_read(folder, NAME, MARKS_TRUNCATED, &mark, &fault) && mark.flags & IS_BEGUN && mark.durable < *end)
+        *end = mark.durable;
+}
+
 /* Does a batch end at `to`, or the log begin there? */
 static int check_bound(const struct log_folder *folder, uint64_t to, struct log_fault *fault)
 {

@@ -58,6 +58,7 @@ mutant "no watermark is written" rot 97 flush 's/segment_write_mark\(&w->folder,
 mutant "a segment gets its name before it is synced" cuts 3 spare '/^int spare_name/,/^}/ s/io->sync\(io->disk, spare->file\)/0/' "$@"
 mutant "no sync of the folder at a roll" cuts 3 spare '/^int spare_name/,/^}/ s/io->sync_folder\(io->disk, folder->folder\)/0/' "$@"
 mutant "no sync of the folder when a log is made" cuts 2 create '/^static int make_identity/,/^}/ s/io->sync_folder\(io->disk, folder->folder\)/0/' "$@"
+mutant "copied segments are not synced before the log comes into being" replica 3 create '/^static int check_segment\(/,/^}/ s/folder->io->sync\(folder->io->disk, s.file\)/0/' "$@"
 mutant "the identity gets its name before it is synced" cuts 2 create '/^static int make_identity/,/^}/ s/io->sync\(io->disk, file\)/0/' "$@"
 mutant "nothing is zeroed behind a cut" cuts 6 recover 's/error = recover_zero\(folder, s, found.*;/error = 0;/' "$@"
 mutant "what lies behind is not zeroed after a failed sync" faults 1 recover 's/(count < 0 \? \(int\)count : )io_write_all\(folder->io, s->file, zeros/\1is_zero(there, (size_t)count) ? 0 : io_write_all(folder->io, s->file, zeros/' "$@"

@@ -93,7 +93,7 @@ static void open_or_create(const struct log_folder *given, struct log_folder *fo
     if (code == LOG_NO_LOG) {
         for (size_t n = 0; n < sizeof folder->uuid; n++) folder->uuid[n] = (uint8_t)(n + 1);
         folder->seed = record_seed(folder->uuid);
-        code = log_create(folder, &(struct log_creation){POWER_SEGMENT, 0, "type", 4}, &fault);
+        code = log_create(folder, &(struct log_creation){POWER_SEGMENT, 0, "type", 4, 0}, &fault);
         if (!code) life->notes->created = load_acquire(&life->disk->count);
     }
     free(description);

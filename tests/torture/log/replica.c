@@ -5,6 +5,7 @@
  *   new   | batches up to the branch | of the second master, with a higher epoch |
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct image {
     uint8_t *bytes;
     uint64_t base, size;
     uint32_t count;
+    struct disk *disk; /* of its master */
     struct batch {
         uint64_t begin, end;
         uint32_t epoch;
@@ -45,9 +47,10 @@ struct replica {
     struct told told;
     struct recovered found; /* by the last recovery */
     int depth;
+    bool is_copied; /* it begins with the files of its master */
 };
 
-static long cuts, kills, completed, lives, faults;
+static long cuts, kills, completed, lives, faults, copied;
 
 static uint8_t UUID[16] = "a replicated log";
 
@@ -134,7 +137,7 @@ static void make_image(struct image *i, const struct image *before, uint64_t bra
     struct log_io io = disk_io(d);
     struct log_folder folder = folder_on(&io);
     struct log_fault fault = {0};
-    struct log_creation creation = {SEGMENT, i->base, "type", 4};
+    struct log_creation creation = {SEGMENT, i->base, "type", 4, 0};
     must(log_create(&folder, &creation, &fault), "a master has no log", &fault);
     must(writer_open(w, &folder, &OPTIONS, &fault), "a master cannot open its log", &fault);
     struct writer_raw raw = {.bytes = before ? before->bytes : NULL,
@@ -153,8 +156,7 @@ static void make_image(struct image *i, const struct image *before, uint64_t bra
     read_image(&folder, i, i->batches[i->count - 1].end);
     writer_free(w);
     free(w);
-    disk_close(d);
-    free(d);
+    i->disk = d;
 }
 
 /* ---- the look ---- */
@@ -315,12 +317,57 @@ static void trim_some(struct replica *r, struct writer *w)
     must(writer_trim(w, to, &start), "cannot be trimmed", &w->fault);
 }
 
+static void copy_file(const struct log_io *from, const struct log_io *to, const char *name)
+{
+    int there = from->open(from->disk, DISK_FOLDER, name, O_RDONLY);
+    int here = to->open(to->disk, DISK_FOLDER, name, O_RDWR | O_CREAT);
+    int64_t size = from->size(from->disk, there);
+    uint8_t *bytes = malloc((size_t)size);
+    if (!bytes || io_read_all(from, there, bytes, (size_t)size, 0) != size ||
+        io_write_all(to, here, bytes, (size_t)size, 0))
+        wrong("a replica", "a file of its master cannot be copied", NULL);
+    from->close(from->disk, there);
+    to->close(to->disk, here);
+    free(bytes);
+}
+
+/* The sealed segments of a master and its ids; what there is of an earlier try is written again. Gives where they end. */
+static uint64_t copy_files(const struct log_io *to, const struct image *i)
+{
+    struct log_io from = disk_io(i->disk);
+    struct log_folder folder = folder_on(&from);
+    struct log_fault fault = {0};
+    uint64_t *bases;
+    size_t count;
+    char name[SEGMENT_NAME];
+    must(segment_list(&folder, &bases, &count, &fault), "a master cannot be listed", &fault);
+    uint64_t end = bases[count - 1];
+    for (size_t n = 0; n + 1 < count; n++) {
+        segment_name(bases[n], name);
+        copy_file(&from, to, name);
+    }
+    if (count > 1) copy_file(&from, to, "ids");
+    free(bases);
+    return end;
+}
+
+static void make_log(const struct replica *r, const struct log_folder *folder, const struct image *i)
+{
+    struct log_fault fault = {0};
+    struct log_creation creation = {SEGMENT, i->base, "type", 4, 0};
+    if (r->is_copied) {
+        creation.base = copy_files(folder->io, i);
+        creation.copied = creation.base - i->base;
+        copied += creation.copied != 0;
+    }
+    must(log_create(folder, &creation, &fault), "cannot be made", &fault);
+}
+
 static void take_all(struct replica *r, const struct image *i)
 {
     struct log_io io = disk_io(r->disk);
     struct log_folder folder = folder_on(&io);
     struct log_fault fault = {0};
-    struct log_creation creation = {SEGMENT, i->base, "type", 4};
     struct writer *w = calloc(1, sizeof *w);
     void *description;
     uint32_t size, n = 0;
@@ -328,9 +375,10 @@ static void take_all(struct replica *r, const struct image *i)
     if (log_identify(&folder, &description, &size, &fault) == LOG_OK)
         free(description);
     else
-        must(log_create(&folder, &creation, &fault), "cannot be made", &fault);
+        make_log(r, &folder, i);
     store_release(&r->told.is_created, 1u);
     must(writer_open(w, &folder, &OPTIONS, &fault), "cannot be opened", &fault);
+    raise_word(&r->told.answered, w->durable);
     while (n < i->count && i->batches[n].begin < w->next) n++;
     while (n < i->count) {
         uint32_t more = 1 + (uint32_t)(disk_random(&r->seed) % 5);
@@ -390,6 +438,7 @@ static void go_on(struct disk *d, struct sight *s, const struct told *told, bool
 {
     const struct replica *r = s->replica; /* whose thread goes on */
     struct replica next = {.disk = d, .old = r->old, .new = r->new, .branch = r->branch, .told = *told};
+    next.is_copied = r->is_copied;
     if (!was_killed) next.told.shown = 0; /* the file `end` is not synced */
     next.depth = r->depth + 1;
     next.seed = disk_random(&s->seed);
@@ -487,19 +536,20 @@ void try_replica(uint64_t seed, long rounds)
         uint64_t branch = old->batches[disk_random(&random) % old->count].begin;
         make_image(new, old, branch, old->batches[old->count - 1].epoch + 1, ~seed);
         struct replica r = {.disk = d, .old = old, .new = new, .branch = branch, .seed = seed};
+        r.is_copied = seed % 3 == 0;
         disk_open(d, seed);
         watch(&r, live_as_replica);
         check_replica(&r, true);
         if (r.found.end != new->base + new->size) wrong("at the end of a life", "records are missing", NULL);
-        disk_close(d);
-        free(d);
+        struct disk *disks[] = {d, old->disk, new->disk};
+        for (int n = 0; n < 3; n++) disk_close(disks[n]), free(disks[n]);
         free(old->bytes);
         free(new->bytes);
         free(old);
         free(new);
     }
-    printf("%ld power cuts and %ld kills in %ld lives of a replica, %ld truncations completed by recovery, %ld that "
-           "failed: "
-           "all that was answered was there, and readers were shown what is final\n",
-           cuts, kills, lives, completed, faults);
+    printf("%ld power cuts and %ld kills in %ld lives of a replica, %ld of which began with a copy, %ld truncations "
+           "completed by recovery, %ld that failed: all that was answered was there, and readers were shown what is "
+           "final\n",
+           cuts, kills, lives, copied, completed, faults);
 }

@@ -14,7 +14,7 @@ enum { ENTRIES = 256, SEGMENT = 64 * 1024, IDLE_NS = 1000000, LARGEST = 14000, L
 static const struct writer_options OPTIONS = {SEGMENT,       IDLE_NS, ENTRIES, {RETENTION_ALL, RETENTION_ALL, 0, 0},
                                               SEGMENT_BLOCK, 0};
 
-static const struct log_creation CREATION = {SEGMENT, 0, "type", 4};
+static const struct log_creation CREATION = {SEGMENT, 0, "type", 4, 0};
 
 /* A record as it was handed to the log, before it was. */
 struct entry {
