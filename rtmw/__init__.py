@@ -90,8 +90,9 @@ if TYPE_CHECKING:
     from rtmw.log_records import LogRecord, LogRecords
     from rtmw.player import Replay, ReplayStats
     from rtmw.recorder import Recorder, RecorderStats
-    from rtmw.recording import Recording
+    from rtmw.recording import Recording, Recordings
     from rtmw.relay.agent import Agent, Dispatch, DispatchState, Order
+    from rtmw.sample_table import table
     from rtmw.transfer import (
         Delivery,
         File,
@@ -168,6 +169,7 @@ __all__ = [
     "RecordingDamaged",
     "RecordingError",
     "RecordingFailed",
+    "Recordings",
     "RegionDamaged",
     "Reliability",
     "RemoteFailed",
@@ -211,6 +213,7 @@ __all__ = [
     "profiles",
     "realtime",
     "spark",
+    "table",
     "uint8",
     "uint16",
     "uint32",
@@ -245,6 +248,7 @@ _LATE: Final = {
     "Recorder": "rtmw.recorder",
     "RecorderStats": "rtmw.recorder",
     "Recording": "rtmw.recording",
+    "Recordings": "rtmw.recording",
     "Replay": "rtmw.player",
     "ReplayStats": "rtmw.player",
     "Retention": "rtmw.log_options",
@@ -257,6 +261,7 @@ _LATE: Final = {
     "TransferEvent": "rtmw.transfer",
     "TransferId": "rtmw.transfer",
     "TransferState": "rtmw.transfer",
+    "table": "rtmw.sample_table",
 }
 """The modules of names that are imported on first use: many programs do without, and some need numpy and more."""
 

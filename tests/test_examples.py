@@ -42,6 +42,7 @@ TESTED = {
     "flights.py",
     "read_log.py",
     "river.py",
+    "notebook.py",
 }
 
 
@@ -115,6 +116,16 @@ def test_what_is_recorded_flows_again(domain_id: int) -> None:
         "speed 0, speed 1, speed 2, speed 3, speed 4",
         "speed 4",
     ]
+
+
+def test_the_cells_of_a_notebook_are_a_script(domain_id: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    lines = output("notebook.py")
+    assert [line.split() for line in lines[:4]] == [["pump"], ["0", "1148.5"], ["1", "1149.5"], ["2", "1150.5"]]
+    assert lines[5].startswith("<rtmw.Sample 'pump/speed' priority=0 sequence=300")
+    assert lines[6:8] == ["300 received, 0 missed", "<rtmw.Recordings 1 file, 300 messages>"]
+    assert [line.split()[-1] for line in lines[-3:]] == ["1297.0", "1298.0", "1299.0"]
 
 
 def test_a_log_is_read_without_rtmw(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ LAYERS = (
         "rtmw.log_answers",
         "rtmw.log_options",
         "rtmw.log_syncing",
+        "rtmw.sample_table",
     ),
     ("rtmw",),  # rtmw/__init__.py: what users import, and services too
     ("rtmw.net.security", "rtmw.net.session", "rtmw.net.service", "rtmw.control"),

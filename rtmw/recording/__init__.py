@@ -5,6 +5,7 @@ from __future__ import annotations
 from rtmw.recording.batch import Batch
 from rtmw.recording.contents import Attachment, Channel, Chunk, Message, Missed, Schema
 from rtmw.recording.recording import Recording
+from rtmw.recording.recordings import Recordings
 from rtmw.recording.writer import RecordingWriter
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "Missed",
     "Recording",
     "RecordingWriter",
+    "Recordings",
     "Schema",
 ]

@@ -14,8 +14,8 @@ from rtmw.errors import ClosedError, RecordingError
 from rtmw.recording.damage import damaged
 
 FOLDERS: Final = (
-    'A Recording is one of its .mcap files; rtmw.Replay("{0}"), rtmw.spark.read("{0}") and, in a shell, '
-    "`rtmw recording info {0}` read all of them"
+    'A Recording is one of its .mcap files; rtmw.Recordings("{0}"), rtmw.Replay("{0}"), rtmw.spark.read("{0}") and, '
+    "in a shell, `rtmw recording info {0}` read all of them"
 )
 
 

@@ -251,6 +251,9 @@ class Recording(Tabular):
 
     # ---- its messages ----
 
+    def _recordings(self) -> tuple[Recording]:
+        return (self,)
+
     def select(self, topics: Topics = None, start_ns: int | None = None, end_ns: int | None = None) -> list[Chunk]:
         """Chunks that may have messages of these topics with start_ns <= log time < end_ns. Reads nothing."""
         wanted = self._numbers(topics)

@@ -1,8 +1,8 @@
-"""The messages of a recording as tables of Arrow, pandas and Polars; neither Spark nor Java is needed."""
+"""The messages of recordings as tables of Arrow, pandas and Polars; neither Spark nor Java is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
 from rtmw.optional import needed
@@ -41,7 +41,15 @@ class TableKeywords(TypedDict, total=False):
 
 
 class Tabular:
-    """The methods of `Recording` that read it as a table."""
+    """The methods of `Recording` and `Recordings` that read them as a table."""
+
+    def _recordings(self) -> Sequence[Recording]:
+        """Those that the table is made of."""
+        raise NotImplementedError
+
+    def _rows(self, frame: Frame, query: Query) -> Iterator[pa.RecordBatch]:
+        """The rows in their order."""
+        return frame.read(query)
 
     def record_batches(self, topic: str | None = None, **wanted: Unpack[TableKeywords]) -> pa.RecordBatchReader:
         """The messages of a topic as a stream of record batches, a row a message, a column a member, a batch a chunk.
@@ -56,7 +64,7 @@ class Tabular:
         """
         arrow = needed("pyarrow", "PyArrow", "arrow", "a recording as a table")
         frame, query = self._asked(topic, wanted)
-        return arrow.RecordBatchReader.from_batches(frame.schema(query.columns), frame.read(query))
+        return arrow.RecordBatchReader.from_batches(frame.schema(query.columns), self._rows(frame, query))
 
     def to_arrow(self, topic: str | None = None, **wanted: Unpack[TableKeywords]) -> pa.Table:
         """The same as one table in memory.
@@ -94,7 +102,7 @@ class Tabular:
         query = Query((columns,) if isinstance(columns, str) else tuple(columns), selection, wanted.get("filter"))
         version = _version(wanted["type_version"]) if "type_version" in wanted else None
         mode = _one_of(MODES, wanted.get("mode", MODES[0]), "mode")
-        return Frame([cast("Recording", self)], topic, wanted.get("typed", True), version, mode), query
+        return Frame(self._recordings(), topic, wanted.get("typed", True), version, mode), query
 
 
 def _one_of(allowed: Sequence[str], given: str, name: str) -> str:

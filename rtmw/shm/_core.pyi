@@ -261,6 +261,8 @@ class Sample(Generic[_T]):
     @property
     def publisher(self) -> int: ...
     @property
+    def _description(self) -> bytes | None: ...
+    @property
     def _pid(self) -> int:
         """Process that published it; 0: of another host."""
 

@@ -119,15 +119,31 @@ static PyObject *Sample_value(PyObject *object, void *unused)
     return value;
 }
 
+/* The type of a sample that is not raw. */
+static bool sample_type(const Sample *self, rtmw_type_copy *copy)
+{
+    if (type_read(self->context->region->core, self->core.type, copy) == self->type) return true;
+    PyErr_SetString(PyExc_ValueError, "the sample was released, and nobody uses its type any more");
+    return false;
+}
+
+static PyObject *Sample_description(PyObject *object, void *unused)
+{
+    (void)unused;
+    const Sample *self = (const Sample *)object;
+    rtmw_type_copy copy;
+    if (self->type == TYPE_RAW) Py_RETURN_NONE;
+    if (!sample_type(self, &copy)) return NULL;
+    return PyBytes_FromStringAndSize((const char *)copy.description, (Py_ssize_t)copy.description_bytes);
+}
+
 static PyObject *Sample_type_name(PyObject *object, void *unused)
 {
     (void)unused;
     Sample *self = (Sample *)object;
-    struct rtmw_region *r = self->context->region->core;
     rtmw_type_copy copy;
     if (self->type == TYPE_RAW) return PyUnicode_FromString("bytes");
-    if (type_read(r, self->core.type, &copy) != self->type)
-        return PyErr_Format(PyExc_ValueError, "the sample was released, and nobody uses its type any more");
+    if (!sample_type(self, &copy)) return NULL;
     PyObject *name = name_at(copy.name, TYPE_NAME_BYTES);
     PyObject *dds = PyUnicode_FromString("::"), *dot = PyUnicode_FromString(".");
     PyObject *shown =
@@ -204,6 +220,7 @@ static PyGetSetDef Sample_getset[] = {
     {"data", Sample_data, NULL, "The payload where it lies, read-only.", NULL},
     {"topic", Sample_topic, NULL, "Name of the topic.", NULL},
     {"type_name", Sample_type_name, NULL, "Name of the message type, as its class was given it: ops.Flight.", NULL},
+    {"_description", Sample_description, NULL, "The description of its type; None: bytes.", NULL},
     {"publisher", Sample_publisher, NULL, "Identity of its publisher: 63 bits, the same on each host.", NULL},
     {"_pid", Sample_pid, NULL, "Process that published it; 0: of another host.", NULL},
     {"expires_ns", Sample_expires, NULL, "Wall clock in nanoseconds; None: never.", NULL},

@@ -88,9 +88,9 @@ class Scan:
     def read_run(self, recording: Recording, run: Run) -> Iterator[pa.RecordBatch]:
         """The rows of its chunks. Raises RecordingDamaged, ValueMismatch."""
         for chunk, first in run.chunks:
-            yield from self._rows(recording.read(chunk), first, run)
+            yield from self.rows(recording.read(chunk), first, run)
 
-    def _rows(self, batch: Batch, first: int, run: Run) -> Iterator[pa.RecordBatch]:
+    def rows(self, batch: Batch, first: int, run: Run) -> Iterator[pa.RecordBatch]:
         """Of a chunk whose first message has this number. Before the next is read, its memory is given back."""
         mask = self._mask(batch, run)
         wanted = batch if mask is None else batch.where(mask)

@@ -92,27 +92,32 @@ class RecordingInfo(_Totals):
 def info(path: Path) -> RecordingInfo:
     """Raises RecordingError, OSError."""
     with Recording(path) as recording:
-        about = recorder_of(recording)
-        missing, unknown = _missing(recording, about)
-        return RecordingInfo(
-            path,
-            recording._file.size,
-            recording.header.library,
-            recording.complete,
-            recording.incomplete_because,
-            recording.message_count,
-            recording.start_ns,
-            recording.end_ns,
-            len(recording.chunks),
-            ", ".join(sorted({chunk.compression or "none" for chunk in recording.chunks})) or "none",
-            recording.compresses_messages,
-            sum(chunk.uncompressed_size for chunk in recording.chunks),
-            tuple(_topics(recording, missing)),
-            len(recording.attachments),
-            about.get("host", ""),
-            about.get("failed", ""),
-            unknown,
-        )
+        return info_of(recording)
+
+
+def info_of(recording: Recording) -> RecordingInfo:
+    """Of an open recording. Raises RecordingError, OSError."""
+    about = recorder_of(recording)
+    missing, unknown = _missing(recording, about)
+    return RecordingInfo(
+        recording.path,
+        recording._file.size,
+        recording.header.library,
+        recording.complete,
+        recording.incomplete_because,
+        recording.message_count,
+        recording.start_ns,
+        recording.end_ns,
+        len(recording.chunks),
+        ", ".join(sorted({chunk.compression or "none" for chunk in recording.chunks})) or "none",
+        recording.compresses_messages,
+        sum(chunk.uncompressed_size for chunk in recording.chunks),
+        tuple(_topics(recording, missing)),
+        len(recording.attachments),
+        about.get("host", ""),
+        about.get("failed", ""),
+        unknown,
+    )
 
 
 @dataclass(frozen=True, slots=True)
