@@ -125,6 +125,10 @@ class Writer:
         """Where the next record will lie."""
 
     @property
+    def last_epoch(self) -> int:
+        """The epoch of the last record."""
+
+    @property
     def last_base(self) -> int:
         """Where the last segment begins."""
 
@@ -147,7 +151,9 @@ class Writer:
         a full disk leaves a reserve; with FENCED, a fence: `labels` have an id and no key, and there is no data.
         `time_ns`: what its time is; 0: now."""
 
-    def append_many(self, data: list[Buffer], how: int, labels: Buffer | None = None, /) -> tuple[Sequence[int], int]:
+    def append_many(
+        self, data: list[Buffer], how: int, labels: Buffer | None = None, timeout: float | None = None, /
+    ) -> tuple[Sequence[int], int]:
         """All of them, or none. Where each record begins, and where the last one ends; they lie one after the other. Of
         records of one size a range. `labels`: of the first record; their id is that of the batch."""
 
@@ -156,6 +162,10 @@ class Writer:
 
         `epoch`: of the master, which no record exceeds. LogError: they do not follow, or are no whole valid batches,
         and nothing was taken. After another error `next` says how many were."""
+
+    def tail(self, position: int, size: int, /) -> bytes | None:
+        """The next whole batches from a position on, as Reader.raw gives them, of what is not durable yet: it need not be
+        in a file. None: nothing of that lies there."""
 
     def commit(self, position: int, /) -> None:
         """All below this position is final: readers of the folder see what is final and durable."""

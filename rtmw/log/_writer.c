@@ -3,6 +3,7 @@
 
 #include "../shm/atomics.h"
 #include "_log.h"
+#include "reader.h"
 
 enum { IDLE_NS = 100000000, MARK_NS = 10000000 };
 
@@ -196,10 +197,12 @@ static PyObject *Writer_append_many(PyObject *object, PyObject *args)
 {
     Writer *self = (Writer *)object;
     PyObject *list, *positions = NULL;
+    PyObject *timeout = Py_None;
     Py_buffer labels = {0};
+    uint64_t deadline;
     int how;
-    if (!PyArg_ParseTuple(args, "O!i|z*", &PyList_Type, &list, &how, &labels)) return NULL;
-    if (!is_usable(self)) return PyBuffer_Release(&labels), NULL;
+    if (!PyArg_ParseTuple(args, "O!i|z*O", &PyList_Type, &list, &how, &labels, &timeout)) return NULL;
+    if (!deadline_of(timeout, &deadline) || !is_usable(self)) return PyBuffer_Release(&labels), NULL;
     size_t count = (size_t)PyList_GET_SIZE(list), held = 0;
     Py_buffer *buffers = PyMem_Calloc(count + 1, sizeof *buffers);
     struct record_parts *parts = PyMem_Calloc(count + 1, sizeof *parts);
@@ -211,7 +214,7 @@ static PyObject *Writer_append_many(PyObject *object, PyObject *args)
         parts[held] = (struct record_parts){.data = buffers[held].buf, .data_size = (size_t)buffers[held].len};
     }
     if (held) parts[0].labels = labels.buf, parts[0].labels_size = (size_t)labels.len;
-    struct call call = {.parts = parts, .count = held, .how = how, .deadline = WRITER_FOREVER};
+    struct call call = {.parts = parts, .count = held, .how = how, .deadline = deadline};
     int code = has_all && held ? append(self, &call) : LOG_OK;
     if (code && call.is_taken) unanswered(self, code, call.first, call.end);
     if (code && !call.is_taken) refused(self, code);
@@ -248,6 +251,30 @@ static PyObject *Writer_append_raw(PyObject *object, PyObject *args)
     if (code == LOG_REFUSED) return fail(self->subject, code, &fault);
     if (code) return code == LOG_INTERRUPTED ? NULL : explain(self, code, next, next);
     return PyLong_FromUnsignedLongLong(next);
+}
+
+/* Whole batches that are not durable yet, as bytes, or None. */
+static PyObject *Writer_tail(PyObject *object, PyObject *args)
+{
+    Writer *self = (Writer *)object;
+    PyObject *made = NULL;
+    unsigned long long position;
+    Py_ssize_t size;
+    struct raw_run run = {0};
+    int code = LOG_OK;
+    if (!PyArg_ParseTuple(args, "Kn", &position, &size) || !is_usable(self)) return NULL;
+    if (size < 1) return PyErr_SetString(PyExc_ValueError, "the size of raw bytes is 1 or more"), NULL;
+    for (run.needs = (size_t)size; run.needs && !code;) {
+        Py_XDECREF(made);
+        made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)run.needs);
+        if (!made) return NULL;
+        run.room = run.needs;
+        run.to = (uint8_t *)PyBytes_AS_STRING(made);
+        code = writer_tail(&self->core, position, &run);
+    }
+    if (!code) return _PyBytes_Resize(&made, (Py_ssize_t)run.size) ? NULL : made;
+    Py_DECREF(made);
+    Py_RETURN_NONE;
 }
 
 static PyObject *Writer_commit(PyObject *object, PyObject *given)
@@ -430,6 +457,14 @@ static PyObject *Writer_number(PyObject *object, void *where)
     return PyLong_FromUnsignedLongLong(writer_look(core, (const uint64_t *)((char *)core + (size_t)where)));
 }
 
+static PyObject *Writer_epoch(PyObject *object, void *unused)
+{
+    struct writer *core = &((Writer *)object)->core;
+    (void)unused;
+    if (!is_usable((Writer *)object)) return NULL;
+    return PyLong_FromUnsignedLong(writer_last_epoch(core));
+}
+
 static PyObject *Writer_cut(PyObject *object, void *unused)
 {
     (void)unused;
@@ -445,6 +480,7 @@ static PyObject *Writer_failed(PyObject *object, void *unused)
 static PyMethodDef writer_methods[] = {{"append", (PyCFunction)(void (*)(void))Writer_append, METH_FASTCALL, NULL},
                                        {"append_many", Writer_append_many, METH_VARARGS, NULL},
                                        {"append_raw", Writer_append_raw, METH_VARARGS, NULL},
+                                       {"tail", Writer_tail, METH_VARARGS, NULL},
                                        {"commit", Writer_commit, METH_O, NULL},
                                        {"find_id", Writer_find_id, METH_O, NULL},
                                        {"set_epoch", Writer_set_epoch, METH_O, NULL},
@@ -465,6 +501,7 @@ static PyGetSetDef writer_members[] = {{"durable", Writer_durable, NULL, NULL, N
                                         (void *)offsetof(struct writer, last_base)},
                                        {"last_size", Writer_number, NULL, NULL,
                                         (void *)offsetof(struct writer, newest_size)},
+                                       {"last_epoch", Writer_epoch, NULL, NULL, NULL},
                                        {"cut", Writer_cut, NULL, NULL, NULL},
                                        {"failed", Writer_failed, NULL, NULL, NULL},
                                        {NULL, NULL, NULL, NULL, NULL}};

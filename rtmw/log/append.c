@@ -325,6 +325,14 @@ bool writer_set_epoch(struct writer *w, uint32_t epoch)
     return rises;
 }
 
+uint32_t writer_last_epoch(struct writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    uint32_t epoch = w->last_epoch;
+    pthread_mutex_unlock(&w->lock);
+    return epoch;
+}
+
 uint64_t writer_look(struct writer *w, const uint64_t *word)
 {
     pthread_mutex_lock(&w->lock);
@@ -403,6 +411,38 @@ int writer_wait(struct writer *w, uint64_t end, uint64_t deadline)
         if (code) return load_acquire(&w->durable) >= end ? LOG_OK : code;
     }
     return LOG_OK;
+}
+
+/* Whole batches of these bytes, as far as they have room. */
+static int copy_tail(const uint8_t *bytes, size_t size, struct raw_run *run)
+{
+    struct record_head head;
+    if (size <= run->room) run->size = size;
+    for (size_t at = 0; run->size < size && at <= run->room;) {
+        memcpy(&head, bytes + at, sizeof head);
+        at += record_size(head.length);
+        if (head.flags & RECORD_MORE) continue;
+        if (at <= run->room)
+            run->size = at;
+        else if (!run->size)
+            run->needs = at;
+    }
+    memcpy(run->to, bytes, run->size);
+    return LOG_OK;
+}
+
+int writer_tail(struct writer *w, uint64_t position, struct raw_run *run)
+{
+    int code = LOG_AT_END;
+    run->size = run->needs = 0;
+    pthread_mutex_lock(&w->lock);
+    for (int n = 0; n < 2 && code; n++) {
+        const struct writer_batch *batch = &w->batches[n];
+        if (batch->used && position >= batch->first && position < batch->first + batch->used)
+            code = copy_tail(batch->bytes + (position - batch->first), batch->first + batch->used - position, run);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return code;
 }
 
 /* Lock held. Where the log is to begin: no later than with the last segment. */

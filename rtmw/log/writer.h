@@ -126,6 +126,8 @@ struct writer {
     uint64_t cut;
 };
 
+struct raw_run;
+
 struct writer_options {
     uint64_t most;    /* bytes of a segment's file at most */
     uint64_t idle_ns; /* see struct writer */
@@ -175,11 +177,15 @@ struct writer_raw {
 int writer_append_raw(struct writer *w, struct writer_raw *raw, uint64_t deadline, struct log_fault *fault);
 /* Records are made with this epoch from now on. False: there are records of a higher one, and nothing is changed. */
 bool writer_set_epoch(struct writer *w, uint32_t epoch);
+uint32_t writer_last_epoch(struct writer *w); /* of the last record */
 /* The entry with the id of these labels: false: none is in the window. `*floor`: of all records from there on, ids are known. */
 bool writer_find_id(struct writer *w, const void *labels, size_t size, struct id_entry *found, uint64_t *floor);
 /* flush.c. All below `committed` is final, also what is not durable here yet: readers are shown what is both. Of a replicated
  * log. A write into the page cache, and no sync. A position that is lower than one before changes nothing. LOG_FAILED. */
 int writer_commit(struct writer *w, uint64_t committed);
+
+/* The same bytes as reader_raw gives, of what is not durable yet and so is in memory. LOG_AT_END: nothing of it is there. */
+int writer_tail(struct writer *w, uint64_t position, struct raw_run *run);
 
 /* What was taken goes to the disk now, and not when somebody waits for it. Does not block; of no effect where it is on its way
  * already, or the writer ends. `awaited`: an event loop waits until all below it is durable; 0: none does. */
