@@ -289,6 +289,7 @@ def _add_recordings(commands: Commands) -> None:
     logs = commands.add_parser("log", help="look into durable logs, append, check, save, trim; keep topics in one")
     kinds = logs.add_subparsers(metavar="COMMAND", required=True)
     log_arguments.add_folder_commands(kinds)
+    log_arguments.add_node_commands(kinds)
     log_arguments.add_bus_commands(partial(_add, kinds))
 
 

@@ -6,11 +6,13 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from rtmw.cli.quantities import argument, count, moment, natural, seconds
 from rtmw.cli.replay_arguments import rate
 from rtmw.cli.subcommands import add_subcommand
+from rtmw.cli.values import load_type
 from rtmw.log_options import check_segment
 from rtmw.publisher import check_count
 
@@ -91,6 +93,35 @@ def add_folder_commands(kinds: Any) -> None:
     _one(parser)
     _from(parser)
     parser.add_argument("--jsonl", required=True, metavar="FILE", help="- for standard output")
+
+
+NODE = "127.0.0.1:7501"
+
+
+def add_node_commands(kinds: Any) -> None:
+    """`rtmw log create|status`: of a replicated log, by its name; a node is asked."""
+    parser = _of_nodes(kinds, "create", "make a log that several nodes keep")
+    parser.add_argument("--members", required=True, metavar="NODES", help="names of the nodes that keep it: a,b,c")
+    help = "class of its values, as package.module:Class, str or dict (default: bytes)"
+    parser.add_argument("--type", type=load_type, default=bytes, metavar="TYPE", help=help)
+    help = "members that have each record when it is answered, at least (default: [log] min_insync of the node)"
+    parser.add_argument("--min-insync", type=count, metavar="NUMBER", help=help)
+    for option, what in (
+        ("--sync-timeout", "after which a record that a member has not acknowledged goes to the control store"),
+        ("--lag", "after which a member that is behind leaves the in-sync set"),
+        ("--suspect", "of silence after which a master is replaced"),
+    ):
+        parser.add_argument(option, type=seconds, metavar="SECONDS", help=f"{what} (default: [log] of the node)")
+    _of_nodes(kinds, "status", "show the master of a log that nodes keep, who is in sync, and what is at risk")
+
+
+def _of_nodes(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:
+    parser = add_subcommand(kinds, name, help, ("rtmw.cli.log_replica", f"{name}_command"))
+    parser.add_argument("name", metavar="NAME", help="of the log")
+    help = f"HOST:PORT or unix:PATH, [log] listen of any of its nodes (default {NODE})"
+    parser.add_argument("--node", default=NODE, metavar="PLACE", help=help)
+    parser.add_argument("--keys", type=Path, metavar="FOLDER", help="keys of a node, where its nodes have some")
+    return parser
 
 
 def _add(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:

@@ -164,8 +164,8 @@ class Writer:
         and nothing was taken. After another error `next` says how many were."""
 
     def tail(self, position: int, size: int, /) -> bytes | None:
-        """The next whole batches from a position on, as Reader.raw gives them, of what is not durable yet: it need not be
-        in a file. None: nothing of that lies there."""
+        """The next whole batches from a position on, as Reader.raw gives them, of what is not durable, and may be in
+        no file. None: nothing of that lies there."""
 
     def commit(self, position: int, /) -> None:
         """All below this position is final: readers of the folder see what is final and durable."""

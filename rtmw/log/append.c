@@ -418,7 +418,7 @@ static int copy_tail(const uint8_t *bytes, size_t size, struct raw_run *run)
 {
     struct record_head head;
     if (size <= run->room) run->size = size;
-    for (size_t at = 0; run->size < size && at <= run->room;) {
+    for (size_t at = 0; run->size < size && !run->needs && (at < run->room || !run->size);) {
         memcpy(&head, bytes + at, sizeof head);
         at += record_size(head.length);
         if (head.flags & RECORD_MORE) continue;

@@ -30,7 +30,7 @@ __all__ = ["Services"]
 log = logging.getLogger("rtmw.node")
 
 Activity: TypeAlias = TransferActivity | RelayActivity
-MODULES: Final = {"transfer": "rtmw.transfer.core", "relay": "rtmw.relay"}
+MODULES: Final = {"transfer": "rtmw.transfer.core", "relay": "rtmw.relay", "log": "rtmw.replica"}
 LOOKS: Final[dict[str, Callable[[Domain], Activity | None]]] = {"transfer": transfers, "relay": relay}
 """What a service says of itself; None: it has said nothing."""
 _FIRST_S, _MOST_S = 0.1, 5.0

@@ -1,6 +1,7 @@
 """The settings of a node: NODE declares them (rtmw.settings), and docs/node.md has them as a table.
 
-The tables [link], [transfer] and [[allow]] of the file are read by rtmw.net.security (tables.py).
+The tables [link], [transfer] and [[allow]] of the file are read by rtmw.net.security (tables.py). What services read of
+the file is looked at, too, so that a mistake in it is said before they are started.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ __all__ = ["NODE", "STATUS_TOPIC", "Settings", "SettingsError", "check_reload", 
 LOOPBACK: Final = "lo"
 """Topics of rtmw itself: they stay where they are."""
 STATUS_TOPIC: Final = NODE_TOPIC
-SERVICES: Final = ("transfer", "relay")
+SERVICES: Final = ("transfer", "relay", "log")
 """The services that a node can host."""
 OF_RELAY: Final = ("relay", "agent", "subject")
 """Tables that a relay reads."""
+OF_LOGS: Final = ("log", "control")
+"""Tables that replicated logs read."""
 WITH_NODES: Final = "nodes"
 WITH_PLAIN: Final = "plain programs"
 """With whom a topic crosses: `with` in the rows of that document. Nodes that know no partitions (partitions.py) are
@@ -196,14 +199,14 @@ NODE: Final = Declaration(
         Setting("metrics_address", values.address, "ADDRESS",
             'where that listens; `"::"`: on all interfaces, without a password', "127.0.0.1"),
         Setting("serve", values.some_of(SERVICES, "service"), "SERVICE",
-            "services that it hosts, each a process of its own: `transfer`, `relay`", is_list=True),
+            "services that it hosts, each a process of its own: `transfer`, `relay`, `log`", is_list=True),
         Setting("data", values.folder, "FOLDER",
             "folder of what services keep; in a file, from the folder of that file on", "none; needed with `serve`"),
         Setting("name", values.name, "NAME", "of this node, in addresses such as `service@plant`",
             "the name of the host"),
     ),
     others=TABLES,
-    of_services=OF_RELAY,
+    of_services=(*OF_RELAY, *OF_LOGS),
 )
 # fmt: on
 
@@ -222,14 +225,22 @@ def _read_tables(file: SettingsFile) -> dict[str, Any]:
         from rtmw.transfer.limits import read_limits  # imports all of transfers, which few nodes need
 
         read_limits(file)
-    if "relay" in file.values.get("serve", ()):
+    serve = file.values.get("serve", ())
+    if "relay" in serve:
         from rtmw.relay.settings import relay_of
 
         relay_of(file)
-    elif (found_one := next((name for name in OF_RELAY if name in file.values), None)) is not None:
-        raise SettingsError(
-            f'{file.place(found_one)}: {found_one} is of a relay, and this node serves none; add serve = ["relay"]'
-        )
+    if "log" in serve:
+        from rtmw.control.settings import log_of
+
+        log_of(file)
+    for service, what, tables in (("relay", "a relay", OF_RELAY), ("log", "replicated logs", OF_LOGS)):
+        found_one = next((name for name in tables if name in file.values), None)
+        if found_one is not None and service not in serve:
+            raise SettingsError(
+                f"{file.place(found_one)}: {found_one} is of {what}, and this node serves none; add serve = "
+                f'["{service}"]'
+            )
     return found
 
 

@@ -55,22 +55,20 @@ class Replica:
         self._awaited: w.Event = w.Tick()
         """What goes on when the disk has done what it was told: no other step changes the log until then."""
         self._offsets = dict[str, int]()
-        self._patience, self._refused, self._is_full, self._is_called = 1, 0, False, False
-        self._is_rotten = False
-        self._inherited: tuple[bytes, ...] = ()
+        self._patience, self._refused, self.is_full, self._is_called = 1, 0, False, False
+        self._is_rotten, self._inherited = False, tuple[bytes, ...]()
         self._numbers = count(1)
         self._asked: tuple[int, Control | None] | None = None
         self._is_stale, self._again, self._is_tight = True, 0.0, False
         self._operator: int | None = None
         self._orders = deque[w.Members]()
-        self._peers = dict[str, Peer]()
+        self.peers = dict[str, Peer]()
         self._acked, self._raised = 0, 0.0
         self._queue = list[tuple[int, int, w.Waiting]]()
         self._ages = deque[w.Waiting]()
         self._fresh, self._asking, self._confirmed = list[int](), list[int](), list[int]()
         self._move: tuple[str, float, int] | None = None
-        self._told = 0.0
-        self.pending = self.switches = 0
+        self._told, self.pending, self.switches = 0.0, 0, 0
 
     def begin(self, now: float, was_lost: bool = False) -> list[w.Effect]:
         self._now = self._heard = self._beat_at = now
@@ -79,11 +77,12 @@ class Replica:
             self._be_another("records that were durable are gone")
         return self._out
 
-    def step(self, event: w.Event, now: float) -> list[w.Effect]:
+    def step(self, event: w.Event, now: float, *, leads: bool = True) -> list[w.Effect]:
+        """`leads`: false of requests of which more follow at once: what comes of them is decided with the last one."""
         self._now, self._out = now, list[w.Effect]()
         if self.role is not Role.FAILED:
             _STEPS[type(event)](self, event)
-            if self.role is Role.MASTER:
+            if self.role is Role.MASTER and leads:
                 self._lead()
         elif isinstance(event, w.Append | w.Resolve | w.Fresh | w.Move | w.Members):
             self._answer(event.ticket, Reply.MOVED)
@@ -169,7 +168,7 @@ class Replica:
             self._answer(self._operator, Reply.MOVED)
         if self._move is not None:
             self._answer(self._move[2], Reply.DONE if words == "succeeded" else Reply.MOVED)
-        for kept in (self._queue, self._ages, self._peers, self._fresh, self._asking, self._confirmed, self._orders):
+        for kept in (self._queue, self._ages, self.peers, self._fresh, self._asking, self._confirmed, self._orders):
             kept.clear()
         self._operator = self._move = None
         self._unalign()
@@ -250,7 +249,7 @@ class Replica:
         durable = min(self.wal.durable, self.wal.end) if self.epoch else 0
         end = self.wal.end if self.epoch else 0
         marks = self.marks
-        ack = w.Ack(self.epoch, durable, end, marks.incarnation, marks.promise, self._life, self._is_full, is_beat)
+        ack = w.Ack(self.epoch, durable, end, marks.incarnation, marks.promise, self._life, self.is_full, is_beat)
         self._out.append(w.Send(to, ack))
 
     def _received(self, event: w.Received) -> None:
@@ -353,8 +352,8 @@ class Replica:
             return
         self._heard = self._now
         if part.position == self.wal.end:
-            was_full, self._is_full = self._is_full, not self.wal.append_raw(part.data)
-            if self._is_full and not was_full:
+            was_full, self.is_full = self.is_full, not self.wal.append_raw(part.data)
+            if self.is_full and not was_full:
                 self._send_ack(peer)
         self._show(part.commit)
 
@@ -365,7 +364,7 @@ class Replica:
             self._done(w.Synced())
 
     def _room_came(self, _: w.Room) -> None:
-        self._is_full = False
+        self.is_full = False
         if self.role is not Role.MASTER:
             self._greet()
 
@@ -457,10 +456,10 @@ class Replica:
         self._patience = min(PATIENCE, 2 * self._patience)
         self._inherited, self._acked = (), control.checkpoint
         self._is_stale, self._raised, self._is_called = False, self._now, False
-        self._peers = {name: Peer(heard=self._now) for name in self._members()}
+        self.peers = {name: Peer(heard=self._now) for name in self._members()}
         self.commit = min(self.commit, self.wal.end)
         self._raise(control.cached)  # slices that were inherited count at once (rule 5)
-        for name in self._peers:
+        for name in self.peers:
             self._beat(name)
 
     # ---- master: towards slaves ----
@@ -468,18 +467,16 @@ class Replica:
     def _beat(self, to: str, with_table: bool = False) -> None:
         assert self.control is not None
         peer = self._peer(to)
-        offsets = {name: other.acked for name, other in self._peers.items() if name in self.control.in_sync}
+        offsets = {name: other.acked for name, other in self.peers.items() if name in self.control.in_sync}
         table = self.wal.epochs() if with_table else None
         beat = w.Beat(self.epoch, self.commit, self.wal.earliest, self.control, offsets, peer.life, table, self.wal.end)
         self._out.append(w.Send(to, beat))
 
     def _peer(self, name: str) -> Peer:
-        return self._peers.get(name) or self._peers.setdefault(name, Peer(heard=self._now))
+        return self.peers.get(name) or self.peers.setdefault(name, Peer(heard=self._now))
 
     def _hear_ack(self, name: str, ack: w.Ack) -> None:
-        if self.role is not Role.MASTER or self.control is None:
-            return
-        if name not in self.control.members:
+        if self.role is not Role.MASTER or self.control is None or name not in self.control.members:
             return
         if ack.promise > self.epoch:
             self._note(7, f"{name} promised {ack.promise}: another switch")
@@ -490,7 +487,7 @@ class Replica:
         if ack.incarnation < peer.incarnation or (ack.incarnation == peer.incarnation and ack.life < peer.life):
             return
         if ack.incarnation > peer.incarnation:  # what it had acknowledged may be gone (rule 13)
-            self._peers[name] = peer = Peer(incarnation=ack.incarnation)
+            self.peers[name] = peer = Peer(incarnation=ack.incarnation)
         peer.life, peer.heard, peer.is_full = ack.life, self._now, ack.is_full
         if ack.epoch != self.epoch:
             peer.is_aligned = False
@@ -612,6 +609,8 @@ class Replica:
     def _pend(self, control: Control) -> None:
         """S5: who has waited for `sync_timeout` and cannot be cached, or twice as long, is told PENDING."""
         timeout = control.settings.sync_timeout
+        if not self._ages or self._now - self._ages[0].at < timeout:
+            return
         can_wait = self._room(control) is not None or (self._asked is not None and self._asked[1] is not None)
         while self._ages and self._now - self._ages[0].at >= (2 if can_wait else 1) * timeout:
             one = self._ages.popleft()
@@ -728,7 +727,7 @@ class Replica:
         if why:
             self._answer(event.ticket, Reply.REFUSED, words=why)
             return None
-        self._peers.pop(event.remove, None)
+        self.peers.pop(event.remove, None)
         self._operator = event.ticket
         return replace(control, members=members, in_sync=in_sync, pending=control.pending - {event.remove})
 

@@ -1,7 +1,7 @@
 """The peers of a service: other nodes of the same service, dialled or accepted, each by its name and with one session.
 
 A peer is meant by the name that addresses have, `service@NAME`: the last part of the name in its certificate, or, where
-there are no keys, what it says of itself.
+there are no keys, what it says of itself. A service may have guests, too: programs, which say so in their hello.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from rtmw.addresses import place_to_listen, place_to_reach
+from rtmw.addresses import place_to_listen, place_to_reach, unix_path
 from rtmw.errors import SessionError
 from rtmw.net.security.errors import KeysError
-from rtmw.net.security.names import parse_name
+from rtmw.net.security.names import is_user, parse_name
 from rtmw.net.security.rights import Rights
 from rtmw.net.security.rules import NO_RULES, RuleTable
 from rtmw.net.security.tables import NO_LINK, Link
@@ -23,6 +24,7 @@ from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.carrier import Carrier
 from rtmw.net.session.hello import Hello
 from rtmw.net.session.session import Session
+from rtmw.net.session.sockets import reach
 from rtmw.net.session.terms import Terms
 from rtmw.settings import values
 
@@ -40,7 +42,9 @@ _SAYS_NODE: Final = "node="
 _LONGEST_S: Final = 0.5
 """Between two tries to begin a session, at most: what is parked for a node that is back waits for the next one."""
 MOST: Final = 1000
-"""Other nodes that a service knows, and reasons that its log has said."""
+"""Other nodes that a service knows, guests that it has, and reasons that its log has said."""
+GUEST: Final = "client"
+"""In the hello of a program."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,9 @@ class _Peer:
 class Peers:
     """From `begin` until `close`. Not for several threads."""
 
+    guest: Callable[[Session], Work] | None = None
+    """Work with the session of a program; None: this service has no guests."""
+
     def __init__(
         self, node: str, network: Network, hello: Hello, terms: Terms, run: Callable[[str, Session], Work]
     ) -> None:
@@ -98,6 +105,7 @@ class Peers:
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._dialled: dict[str, Session] = {}
         """By a place of `connect`: the session with it."""
+        self._guests = 0
         self._said: dict[str, str] = {}
         self.failing: dict[str, str] = {}
         """By a place of `connect`: why there is no session with it."""
@@ -111,6 +119,10 @@ class Peers:
         carrier = self._meet()
         how = "with TLS" if carrier.identity else "without TLS: anybody who reaches it may read, change and send"
         for place in self.network.link.listen:
+            if path := unix_path(place):
+                await carrier.listen_unix(Path(path))
+                log.info("programs of this host are accepted at %s", place)
+                continue
             port = await carrier.listen(*place_to_listen(place))
             log.info("other nodes are accepted at %s (port %d), %s", place, port, how)
 
@@ -172,7 +184,8 @@ class Peers:
         backoff = Backoff(longest=_LONGEST_S)
         async for _ in backoff:
             try:
-                session = await carrier.connect(*place_to_reach(place))
+                path = unix_path(place)
+                session = await (carrier.connect_unix(Path(path)) if path else carrier.connect(*place_to_reach(place)))
             except SessionError as error:
                 why = str(error).removeprefix(f"{place}: ")
             else:
@@ -194,6 +207,9 @@ class Peers:
 
     async def _accept(self, carrier: Carrier) -> None:
         async for session in carrier:
+            if self.guest is not None and GUEST in session.peer.capabilities:
+                self._welcome(session, self.guest)
+                continue
             try:
                 node = self._who(session)
             except SessionError as error:
@@ -206,11 +222,41 @@ class Peers:
             peer.certified, peer.session = session.name, session
             peer.running = self.start(self._carry(node, session, peer.running))
 
+    def _welcome(self, session: Session, guest: Callable[[Session], Work]) -> None:
+        if self._guests >= MOST:
+            session.close(f"{MOST} programs are connected already")
+            return
+        self._guests += 1
+        self.start(self._host(session, guest))
+
+    async def _host(self, session: Session, guest: Callable[[Session], Work]) -> None:
+        try:
+            await guest(session)
+        finally:
+            self._guests -= 1
+            session.close("the node has ended it")
+
+    async def is_refused(self, node: str) -> bool:
+        """Does the host of a peer, whose session has no connection, refuse one? So its process has ended."""
+        session = self._peers[node].session
+        place = next((place for place, one in self._dialled.items() if one is session), None)
+        if place is None:
+            return False
+        try:
+            (await reach(place)).close()
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            pass
+        return False
+
     def _who(self, session: Session) -> str:
         """The name of the peer. SessionError: addresses cannot mean it."""
         words = [word for word in session.peer.capabilities if word.startswith(_SAYS_NODE)]
         said = words[0].removeprefix(_SAYS_NODE) if words else ""
         identity = self.network.identity
+        if identity is not None and is_user(session.name):
+            raise SessionError(f"node {said!r} comes by a Unix socket, without a certificate; nodes with keys use TCP")
         if identity is not None:
             name, mine = parse_name(session.name), parse_name(identity.name)
             if name.site != mine.site:

@@ -1,0 +1,500 @@
+"""A member: one log on this node. It carries out what a `Replica` decides: disk, sessions, store, clock.
+
+    requests of guests ──┐                        ┌──► answers
+    messages of nodes ───┼─► Replica.step ─► effects ──► messages, batches, marks, the control store
+    disk, store, timer ──┘                        └──► commit: readers go on
+
+All that came in one turn of the loop is stepped first; what was appended then shares one sync.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from rtmw.clock import CLOCK
+from rtmw.control.store import Outcome, Store
+from rtmw.daemon_log import BOUNDED
+from rtmw.disk import DISK
+from rtmw.errors import LogDamaged, LogError, LogFailed, RtmwError
+from rtmw.log import Folder
+from rtmw.replica import words as w
+from rtmw.replica.protocol import Replica
+from rtmw.replica.wal import LogWal, MarksFile
+from rtmw.replica.wire import control_in, member_id, node_of, pack_control
+from rtmw.replica.words import Role
+
+__all__ = ["Identity", "Member", "Nodes"]
+
+log = logging.getLogger("rtmw.replica")
+
+PART: Final = 256 << 10
+"""Bytes of the log that are sent at once; a batch that is larger goes alone."""
+_ROOM_S: Final = 0.01
+"""An append that has to wait for room is tried again after so long, if nothing has said before that there is some."""
+_LOOK_S: Final = 1.0
+_HELD: Final = (w.Append, w.Resolve)
+
+
+class Nodes(Protocol):
+    """The sessions with other nodes, as a member uses them."""
+
+    def send(self, log: Member, to: str, message: w.Message) -> None:
+        """Lost, if there is no session with the node of that member."""
+        ...
+
+    def ship(self, log: Member, to: str) -> None:
+        """There is something for it: `Member.part` is called until it gives nothing more."""
+        ...
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a node knows for good of its copy of a log: `data/marks/NAME.json`."""
+
+    name: str
+    uuid: bytes
+    copy: bytes
+    """The uuid of the copy."""
+    description: bytes
+    """Of the type."""
+
+    @classmethod
+    def read(cls, path: Path) -> Identity:
+        """Raises LogError."""
+        try:
+            told = json.loads(path.read_bytes())
+            return cls(told["name"], *(bytes.fromhex(told[key]) for key in ("uuid", "copy", "description")))
+        except (ValueError, KeyError, TypeError) as error:
+            raise LogError(f"{path} is not as it was written ({error}); restore it from a copy") from None
+
+    def write(self, path: Path) -> None:
+        told = {"name": self.name} | {key: getattr(self, key).hex() for key in ("uuid", "copy", "description")}
+        DISK.make_folders(path.parent)
+        DISK.replace(path, json.dumps(told).encode() + b"\n", 0o600)
+
+
+@dataclass
+class _Shipping:
+    epoch: int
+    position: int
+    end: int
+
+
+class Member:
+    """From `begin` until `close`, in one event loop."""
+
+    def __init__(self, data: Path, node: str, identity: Identity, store: Store, nodes: Nodes) -> None:
+        """Recovers the log, in a thread that is not that of the loop. Raises LogError and its kind, OSError."""
+        self.name, self.uuid, self.description = identity.name, identity.uuid, identity.description
+        self.identity, self.node = identity, node
+        self.me = member_id(node, identity.copy)
+        self.path = data / "logs" / self.name
+        self._marks = MarksFile(data / "marks" / f"{self.name}.marks")
+        self.wal = LogWal(self.path, self.uuid, self.description)
+        self._was_lost = self.wal.is_new and self._marks.life > 0
+        self._marks.life += 1
+        self._marks.keep(self._marks.marks)
+        self.replica = Replica(self.me, self.wal, self._marks.marks, self._marks.life, self._marks.others)
+        self.committed = 0
+        """Readers may read to here."""
+        self.is_open = True
+        """The log may be read; not while it is cut, or copied anew."""
+        self.failed: Exception | None = None
+        """The process has to start again."""
+        self.trouble = ""
+        """Why the control store's value cannot be used; empty: it can."""
+        self.notes = Counter[int]()
+        self.copy: Callable[[Member, str], Awaitable[bool]] = _no_copy
+        """Copies the log of another member, in place of this one (copying.py)."""
+        self._store, self._nodes = store, nodes
+        self._version = 0
+        self._events, self._held = deque[w.Event](), deque[w.Event]()
+        self._is_busy = False
+        self._tickets = count(1)
+        self._asks = dict[int, tuple[Callable[[int, w.Answer], None], int]]()
+        self._shipping = dict[str, _Shipping]()
+        self._listeners = dict[int, Callable[[], None]]()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = math.inf
+        self._durable, self._role, self._full = 0, Role.SLAVE, False
+        self._work: asyncio.Task[None] | None = None
+        self._tasks = set[asyncio.Task[None]]()
+
+    @property
+    def folder(self) -> Folder:
+        return self.wal.folder
+
+    @property
+    def earliest(self) -> int:
+        return self.wal.earliest
+
+    def begin(self) -> None:
+        """It takes part from now on."""
+        self._durable = self.wal.durable
+        asyncio.get_running_loop().add_reader(self.wal.watch(), self._rung)
+        self._carry_out(self.replica.begin(CLOCK.monotonic(), self._was_lost))
+        self._start(self._look())
+        self._set_timer()
+
+    async def close(self) -> None:
+        """Who waits is told MOVED. LogFailed: the log had failed."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self.wal.watch())
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for ticket in list(self._asks):
+            self._answer(w.Answer(ticket, w.Reply.MOVED))
+        try:
+            await asyncio.to_thread(self.wal.close)
+        finally:
+            self.wal.forget()
+
+    # ---- what guests ask ----
+
+    def ask_many(self, events: Sequence[Callable[[int], w.Event]], heard: Callable[[int, w.Answer], None]) -> None:
+        """Steps all in this turn, each made of its ticket. `heard` gets the answer of each, with its place there."""
+        for place, event in enumerate(events):
+            ticket = next(self._tickets)
+            self._asks[ticket] = heard, place
+            self._events.append(event(ticket))
+        self._turn()
+
+    async def ask(self, event: Callable[[int], w.Event]) -> w.Answer:
+        """Waits for the answer."""
+        answer: asyncio.Future[w.Answer] = asyncio.get_running_loop().create_future()
+        self.ask_many([event], lambda _, told: None if answer.done() else answer.set_result(told))
+        return await answer
+
+    def read_raw(self, position: int, size: int) -> bytes | None:
+        """Whole batches of what is committed. None: none yet. LogError: they were trimmed; LogDamaged."""
+        if not self.is_open:
+            return None
+        try:
+            return self.wal.raw(position, self.committed, size)
+        except LogDamaged as error:
+            self.step(w.Rotten(str(error)))
+            raise
+
+    def on_commit(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Calls when more is committed, or less. Returns what ends that."""
+        key = next(self._tickets)
+        self._listeners[key] = call
+        return lambda: self._listeners.pop(key, None) and None
+
+    def status(self) -> w.Status:
+        """With the names of nodes."""
+        told = self.replica.status()
+        return replace(
+            told, master=node_of(told.master), in_sync=frozenset(map(node_of, told.in_sync)),
+            members=frozenset(map(node_of, told.members)),
+        )  # fmt: skip
+
+    def lags(self) -> dict[str, tuple[int, float]]:
+        """Bytes that each other member has not acknowledged, and for how many seconds, as a master knows it."""
+        now = CLOCK.monotonic()
+        return {
+            node_of(name): (self.wal.end - peer.acked, now - peer.wanted[1] if peer.wanted else 0.0)
+            for name, peer in self.replica.peers.items()
+        }
+
+    # ---- what other nodes say ----
+
+    def hear(self, node: str, copy: bytes, message: w.Message) -> None:
+        self.step(w.Received(member_id(node, copy), message))
+
+    def lost(self, node: str) -> None:
+        """There is no session with this node, or its host refuses one."""
+        for member in self._others(node):
+            self._shipping.pop(member, None)
+            self.step(w.Lost(member))
+
+    def _others(self, node: str) -> list[str]:
+        control = self.replica.control
+        return [one for one in (control.members if control else self._marks.others) if node_of(one) == node]
+
+    def part(self, to: str) -> w.Batches | None:
+        """The next batches for another member. None: there is nothing more for now."""
+        ship, replica = self._shipping.get(to), self.replica
+        if ship is None or not self.is_open or replica.role is not Role.MASTER or replica.epoch != ship.epoch:
+            return None
+        try:
+            data = self.wal.raw(ship.position, ship.end, PART)
+        except LogDamaged as error:
+            self.step(w.Rotten(str(error)))
+            return None
+        except LogError:  # trimmed meanwhile: heartbeats say from where on it is there
+            data = None
+        if data is None:
+            return None
+        begin, ship.position = ship.position, ship.position + len(data)
+        return w.Batches(ship.epoch, begin, data, replica.commit)
+
+    # ---- steps ----
+
+    def step(self, *events: w.Event) -> None:
+        self._events.extend(events)
+        self._turn()
+
+    def _turn(self) -> None:
+        if self._is_busy or self.failed is not None:
+            return
+        self._is_busy = True
+        try:
+            while self._events:
+                self._step(self._events.popleft())
+            if self.is_open and self.wal.end > self._durable:
+                self.wal.sync()
+        except Exception as error:  # the state may be ahead of the disk: the next process begins with what is there
+            self.failed = error
+            log.error("log %s: %r", self.name, error, exc_info=error)
+        finally:
+            self._is_busy = False
+        self._set_timer()
+
+    def _step(self, event: w.Event) -> None:
+        part = event.message if isinstance(event, w.Received) and isinstance(event.message, w.Batches) else None
+        needs_room = part is not None or isinstance(event, _HELD)
+        if needs_room and self._held:
+            self._held.append(event)
+            return
+        self.wal.may_wait = not needs_room
+        try:
+            more = isinstance(event, _HELD) and bool(self._events) and isinstance(self._events[0], _HELD)
+            self._carry_out(self.replica.step(event, CLOCK.monotonic(), leads=not more))
+        except TimeoutError:
+            if part is not None and part.position < self.wal.end:  # some of it had room
+                rest = part._replace(position=self.wal.end, data=part.data[self.wal.end - part.position :])
+                event = w.Received(event.peer, rest)  # type: ignore[union-attr]
+            self._held.append(event)
+            asyncio.get_running_loop().call_later(_ROOM_S, self._rung)
+        except LogFailed as error:
+            self._carry_out(self.replica.step(w.Failed(str(error)), CLOCK.monotonic()))
+            self.failed = error
+        except LogDamaged as error:
+            self._events.append(w.Rotten(str(error)))
+        except (ValueError, RtmwError) as error:  # of a peer or a guest that is not as it should be
+            if isinstance(event, _HELD):
+                self._answer(w.Answer(event.ticket, w.Reply.REFUSED, words=str(error)))
+            log.warning("log %s: a message is passed over: %s", self.name, error, extra=BOUNDED)
+
+    def _carry_out(self, effects: Sequence[w.Effect]) -> None:
+        for effect in effects:
+            _CARRIED[type(effect)](self, effect)
+        replica = self.replica
+        if replica.role is not self._role:
+            self._role = replica.role
+            log.info("log %s: %s is %s, epoch %d", self.name, self.node, self._role.value, replica.epoch)
+
+    def _set_timer(self) -> None:
+        """A timer that is set for earlier stays: it finds nothing to do."""
+        due = self.replica.due
+        if due >= self._timer_due or self.failed is not None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = asyncio.get_running_loop().call_later(max(0.0, due - CLOCK.monotonic()), self._tick)
+
+    def _tick(self) -> None:
+        self._timer, self._timer_due = None, math.inf
+        self.step(w.Tick())
+
+    def _rung(self) -> None:
+        """More is durable, or there is room, or the writer has failed."""
+        if not self.is_open:
+            return
+        try:
+            self.wal.check()
+        except LogFailed as error:
+            self.step(w.Failed(str(error)))
+            self.failed = error
+            return
+        held, self._held = self._held, deque[w.Event]()
+        if self.wal.durable > self._durable:
+            self._durable = self.wal.durable
+            self._events.append(w.Synced())
+        if held or self._events:
+            self.step(*held)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            if self.is_open:
+                self.wal.earliest = self.folder.bounds()[0]
+                if self.replica.is_full and self.wal.has_room():
+                    self.step(w.Room())
+
+    # ---- effects ----
+
+    def _send(self, effect: w.Send) -> None:
+        self._nodes.send(self, effect.peer, effect.message)
+
+    def _ship(self, effect: w.Ship) -> None:
+        ship = self._shipping.get(effect.peer)
+        if ship is not None and ship.epoch == effect.epoch and ship.end == effect.start:
+            ship.end = effect.end
+        else:
+            self._shipping[effect.peer] = _Shipping(effect.epoch, effect.start, effect.end)
+        self._nodes.ship(self, effect.peer)
+
+    def _commit(self, effect: w.Commit) -> None:
+        self.committed = effect.position
+        if self.is_open:
+            self.wal.commit(effect.position)
+        for call in list(self._listeners.values()):
+            call()
+
+    def _trim(self, effect: w.Trim) -> None:
+        self.wal.trim(effect.position)
+
+    def _answer(self, effect: w.Answer) -> None:
+        heard = self._asks.pop(effect.ticket, None)
+        if heard is not None:
+            if effect.reply is w.Reply.MOVED:
+                effect = effect._replace(words=node_of(effect.words) or effect.words)
+            heard[0](heard[1], effect)
+
+    def _note(self, effect: w.Note) -> None:
+        self.notes[effect.rule] += 1
+        if effect.rule in _TOLD:
+            log.info("log %s: %s", self.name, effect.words, extra=BOUNDED)
+
+    def _keep(self, effect: w.Keep) -> None:
+        control = self.replica.control
+        if control is not None:
+            self._marks.others = control.members
+        self._in_thread(partial(self._marks.keep, effect.marks), w.Kept(effect.marks))
+
+    def _truncate(self, effect: w.Truncate) -> None:
+        log.warning("log %s: what lies behind %d is cut, up to %d", self.name, effect.end, self.wal.end)
+        self._in_thread(partial(self.wal.truncate, effect.end), w.Truncated(), closes=True)
+
+    def _in_thread(self, work: Callable[[], None], then: w.Event, *, closes: bool = False) -> None:
+        """One after the other, so that marks are kept in their order."""
+        self.is_open = self.is_open and not closes
+        self._work = self._start(self._worked(self._work, work, then, closes))
+
+    async def _worked(
+        self, before: asyncio.Task[None] | None, work: Callable[[], None], then: w.Event, closes: bool
+    ) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        try:
+            await asyncio.to_thread(work)
+        except (OSError, LogError) as error:
+            self.step(w.Failed(str(error)))
+            self.failed = error
+            return
+        if closes:
+            self.opened()
+        self.step(then)
+
+    def opened(self) -> None:
+        """The log was cut, or copied anew: it is open again."""
+        self.is_open, self._durable = True, self.wal.durable
+        self._held.clear()
+
+    def _refetch(self, effect: w.Refetch) -> None:
+        self._start(self._copied(effect.peer))
+
+    async def _copied(self, peer: str) -> None:
+        try:
+            is_done = await self.copy(self, peer)
+        except (OSError, LogError) as error:
+            log.warning("log %s: it is not copied from %s: %s", self.name, node_of(peer), error, extra=BOUNDED)
+            is_done = False
+        self.step(w.Refetched(is_done))
+
+    # ---- the store ----
+
+    def _read_store(self, effect: w.ReadStore) -> None:
+        self._start(self._read(effect.number, with_slices=self.replica.role is Role.CANDIDATE))
+
+    async def _read(self, number: int, *, with_slices: bool) -> None:
+        value = await self._store.read(self.name, slices=with_slices)
+        answer = w.Read(number, 0, None)
+        if value is not None:
+            try:
+                control = self._control(value.version, value.state)
+                slices = tuple(value.slices[one.start] for one in control.slices) if with_slices else ()
+                if any(len(data) != one.end - one.start for one, data in zip(control.slices, slices, strict=False)):
+                    raise ValueError("a slice of the cache is not as long as the state says")
+                answer = w.Read(number, value.version, control, slices, bool(self._store.tight))
+                self.trouble = ""
+            except (ValueError, KeyError) as error:
+                self.trouble = f"{self._store.where}: log {self.name}: {error}"
+                log.warning("%s", self.trouble, extra=BOUNDED)
+        self.step(answer)
+
+    def _control(self, version: int, state: bytes) -> w.Control:
+        """Raises ValueError."""
+        if not version:
+            raise ValueError("there is no such log; if its creation was not finished, create it again")
+        uuid, control = control_in(state)
+        if uuid != self.uuid:
+            raise ValueError(
+                f"it is another one there, {uuid.hex()}; this node's copy in {self.path} is {self.uuid.hex()}"
+            )
+        return control
+
+    def _change_store(self, effect: w.ChangeStore) -> None:
+        slices: dict[int, bytes | None] = {one.start: None for one in effect.control.slices}
+        if effect.put is not None:
+            slices[effect.put.start] = self.wal.raw(*effect.put, effect.put.end - effect.put.start)
+        self._start(self._change(effect, slices))
+
+    async def _change(self, effect: w.ChangeStore, slices: dict[int, bytes | None]) -> None:
+        state = pack_control(self.uuid, effect.control)
+        done = await self._store.change(self.name, effect.version, state, slices)
+        if done.outcome is Outcome.UNKNOWN:
+            log.warning("log %s: %s", self.name, self._store.fault, extra=BOUNDED)
+        self.step(w.Changed(effect.number, done.outcome, done.version, bool(self._store.tight)))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failed = self.failed or (error if isinstance(error, Exception) else RuntimeError(str(error)))
+            log.error("log %s: %r", self.name, error, exc_info=error)
+
+
+async def _no_copy(member: Member, peer: str) -> bool:
+    log.warning("log %s lacks what its master %s has no more", member.name, node_of(peer), extra=BOUNDED)
+    await asyncio.sleep(_LOOK_S)
+    return False
+
+
+_TOLD: Final = frozenset({7, 8, 9, 13})
+"""Rules of which operators want to read: switches, and members that leave and come back."""
+_CARRIED: Final[dict[type, Callable[[Member, Any], None]]] = {
+    w.Send: Member._send,
+    w.Ship: Member._ship,
+    w.Keep: Member._keep,
+    w.Truncate: Member._truncate,
+    w.Refetch: Member._refetch,
+    w.Commit: Member._commit,
+    w.Trim: Member._trim,
+    w.ReadStore: Member._read_store,
+    w.ChangeStore: Member._change_store,
+    w.Answer: Member._answer,
+    w.Note: Member._note,
+}

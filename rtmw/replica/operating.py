@@ -1,0 +1,250 @@
+"""What operators do with logs, `rtmw log create|status`: a question and an answer, as JSON, on a stream of their own.
+
+Operators have a session with one node. A node asks others in the same way, in its sessions with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from uuid import uuid4
+
+from rtmw.addresses import place_to_reach, unix_path
+from rtmw.clock import CLOCK
+from rtmw.control.store import Outcome, Store
+from rtmw.errors import LogError, RtmwError, SessionError
+from rtmw.net.session import Carrier, Hello, Session, Stream
+from rtmw.replica import words as w
+from rtmw.replica.member import Identity, Member
+from rtmw.replica.requests import CAPABILITY
+from rtmw.replica.wire import check_settings, member_id, node_of, pack_control
+from rtmw.replica.words import Role
+from rtmw.settings import values
+from rtmw.units import duration, size
+
+if TYPE_CHECKING:
+    from rtmw.net.security.identity import Identity as Keys
+
+__all__ = ["OPERATOR", "QUESTION", "Desk", "Operating", "answer", "ask", "ask_node"]
+
+log = logging.getLogger("rtmw.replica")
+
+OPERATOR: Final = "operator"
+"""In the hello of an operator, beside that of a program."""
+QUESTION: Final = "log question"
+"""The purpose of such a stream."""
+_MOST: Final = 1 << 20
+_ANSWER_S: Final = 20.0
+_LONGEST_DESCRIPTION: Final = 1 << 16
+
+
+async def ask(session: Session, **question: Any) -> dict[str, Any]:
+    """Asks the node of a session. LogError: it says why not; SessionError."""
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            stream = session.open(QUESTION, priority=5)
+            await stream.write(json.dumps(question).encode())
+            stream.end()
+            told: dict[str, Any] = json.loads(await _whole(stream))
+    except TimeoutError:
+        raise SessionError(f"no answer within {duration(_ANSWER_S)}") from None
+    if "error" in told:
+        raise LogError(told["error"])
+    return told
+
+
+async def answer(stream: Stream, desk: Operating, *, is_node: bool) -> None:
+    """One question. What is wrong with it is the answer. SessionError: who has asked is gone."""
+    try:
+        told = await desk.obey(json.loads(await _whole(stream)), is_node=is_node)
+    except SessionError:
+        raise
+    except (RtmwError, ValueError, TypeError, KeyError, OSError, RecursionError) as error:
+        known = isinstance(error, RtmwError | OSError) or type(error) is ValueError
+        told = {"error": str(error) if known else f"this is no question that node {desk.node} knows: {error!r:.200}"}
+    await stream.write(json.dumps(told).encode())
+    stream.end()
+
+
+async def _whole(stream: Stream) -> bytes:
+    data = b""
+    while part := await stream.read():
+        data += part
+        if len(data) > _MOST:
+            raise ValueError(f"more than {size(_MOST)} is no question, and no answer")
+    return data
+
+
+def ask_node(place: str, keys: Keys | None = None, **question: Any) -> dict[str, Any]:
+    """Asks the node at `HOST:PORT`, or `unix:PATH`, from a program without a loop. LogError, SessionError."""
+
+    async def asked() -> dict[str, Any]:
+        hello = Hello(uuid4(), CLOCK.wall_ns(), capabilities=frozenset({CAPABILITY, OPERATOR}))
+        async with Carrier(hello.node, identity=keys, insecure=keys is None, hello=hello) as carrier:
+            path = unix_path(place)
+            session = await (carrier.connect_unix(Path(path)) if path else carrier.connect(*place_to_reach(place)))
+            return await ask(session, **question)
+
+    return asyncio.run(asked())
+
+
+class Desk(Protocol):
+    """The node, as far as operators need it (server.py)."""
+
+    node: str
+    data: Path
+    store: Store
+    members: dict[str, Member]
+    troubles: dict[str, str]
+    """Logs of this node that are not served, and why."""
+
+    @property
+    def settings(self) -> w.Settings:
+        """Of logs for which no others are given."""
+        ...
+
+    def session(self, node: str) -> Session | None: ...
+    async def open(self, identity: Identity) -> Member: ...
+    async def discard(self, name: str) -> None: ...
+
+
+class Operating:
+    """Answers the questions of operators and of other nodes."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk, self.node = desk, desk.node
+
+    async def obey(self, question: Mapping[str, Any], *, is_node: bool) -> dict[str, Any]:
+        """Raises LogError, ValueError and other errors: it cannot be done."""
+        match question["ask"]:
+            case "create":
+                return await self._create(**{key: value for key, value in question.items() if key != "ask"})
+            case "status":
+                return await self._status(question["name"], is_here=is_node or bool(question.get("here")))
+            case "prepare" if is_node:
+                return await self._prepare(question)
+            case other:
+                raise ValueError(f"node {self.node} does not know how to {other!r:.40}; use the same rtmw on both")
+
+    # ---- create ----
+
+    async def _create(
+        self, name: str, members: list[str], description: str, settings: dict[str, Any]
+    ) -> dict[str, Any]:
+        values.name(name)
+        nodes = [*map(values.name, members)]
+        given = replace(self._desk.settings, **settings)
+        if len({*nodes}) != len(nodes) or not nodes:
+            raise ValueError(f"members are {', '.join(nodes)}; name each node once")
+        check_settings(given, len(nodes))
+        held = await self._held(name)
+        if held.version:
+            raise LogError(f"there is a log {name} already; `rtmw log status {name}` shows it, or give another name")
+        identity = {"name": name, "uuid": os.urandom(16).hex(), "description": description}
+        copies = dict(zip(nodes, await asyncio.gather(*(self._ask(one, **identity) for one in nodes)), strict=True))
+        ids = [member_id(one, bytes.fromhex(told["copy"])) for one, told in copies.items()]
+        control = w.Control(0, "", frozenset(ids), dict.fromkeys(ids, 1), settings=given)
+        state = pack_control(bytes.fromhex(identity["uuid"]), control)
+        done = await self._desk.store.change(name, 0, state, {})
+        if done.outcome is not Outcome.APPLIED and (await self._held(name)).state != state:
+            raise LogError(f"log {name} is not made: {self._desk.store.fault or 'another one has come before it'}")
+        log.info("log %s is made, with members %s", name, ", ".join(nodes))
+        return {"name": name, "uuid": identity["uuid"], "members": nodes}
+
+    async def _held(self, name: str) -> Any:
+        held = await self._desk.store.read(name)
+        if held is None:
+            raise LogError(self._desk.store.fault)
+        return held
+
+    async def _ask(self, node: str, **identity: Any) -> dict[str, Any]:
+        if node == self.node:
+            return await self._prepare(identity)
+        session = self._desk.session(node)
+        if session is None:
+            raise LogError(
+                f"node {self.node} has no session with node {node}: start that one, and see that [log] connect of one "
+                "of both has the place of the other"
+            )
+        return await ask(session, ask="prepare", **identity)
+
+    async def _prepare(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """An empty copy on this node, which is a member once the store says so."""
+        name, uuid, description = (
+            values.name(told["name"]),
+            bytes.fromhex(told["uuid"]),
+            bytes.fromhex(told["description"]),
+        )
+        if len(uuid) != 16 or len(description) > _LONGEST_DESCRIPTION:
+            raise ValueError(f"the uuid has {len(uuid)} bytes, the description of the type {len(description)}")
+        member = self._desk.members.get(name)
+        if member is not None and member.wal.end == member.wal.earliest and not member.replica.marks.promise:
+            await self._desk.discard(name)  # of a creation that was not finished
+        elif member is not None or name in self._desk.troubles or (self._desk.data / "logs" / name).exists():
+            raise LogError(f"node {self.node} has a log {name} already, in {self._desk.data / 'logs' / name}")
+        member = await self._desk.open(Identity(name, uuid, os.urandom(16), description))
+        return {"copy": member.identity.copy.hex()}
+
+    # ---- status ----
+
+    async def _status(self, name: str, *, is_here: bool) -> dict[str, Any]:
+        """As its master sees it, if that can be asked; `is_here`: as this node does."""
+        member = self._desk.members.get(name)
+        if member is None:
+            why = self._desk.troubles.get(name) or f"it has {', '.join(self._desk.members) or 'none'}"
+            raise LogError(f"node {self.node} has no log {name!r}: {why}")
+        master = node_of(member.replica.master)
+        session = self._desk.session(master)
+        if not is_here and session is not None:
+            return await ask(session, ask="status", name=name)
+        return self.status_of(member)
+
+    def status_of(self, member: Member) -> dict[str, Any]:
+        """For people and programs: `words` says what is at risk."""
+        status, control = member.status(), member.replica.control
+        settings = control.settings if control else w.Settings()
+        lag = {name: {"bytes": missing, "seconds": round(age, 3)} for name, (missing, age) in member.lags().items()}
+        return {
+            "name": member.name, "uuid": member.uuid.hex(), "node": self.node, "role": status.role.value,
+            "master": status.master, "epoch": status.epoch, "in_sync": sorted(status.in_sync),
+            "members": sorted(status.members), "checkpoint": status.checkpoint, "committed": status.committed,
+            "earliest": member.earliest, "end": member.wal.end, "min_insync": settings.min_insync,
+            "queue": status.queue, "oldest": round(status.oldest, 3), "cached": status.cached,
+            "pending": status.pending, "switches": status.switches, "lag": lag,
+            "store": self._desk.store.where, "words": self._risks(member, status, settings),
+        }  # fmt: skip
+
+    def _risks(self, member: Member, status: w.Status, settings: w.Settings) -> list[str]:
+        store, said = self._desk.store, list[str]()
+        missing, least = sorted(status.members - status.in_sync), settings.min_insync
+        if not status.master:
+            said.append("no master is known: appends wait until there is one")
+        if status.role is Role.BEHIND:
+            said.append(f"the copy of {self.node} is left behind, and is copied anew")
+        if missing:
+            said.append(
+                f"{', '.join(missing)} not in sync: new records are on {len(status.in_sync)} of {len(status.members)}"
+            )
+        if len(status.in_sync) == least and len(status.members) > 1:
+            said.append(
+                f"min_insync is {least}, and as many are in sync: if one of them fails, records go to the control "
+                "store, and are answered CACHED, then PENDING"
+            )
+        if least == 1:
+            said.append("min_insync is 1: a record may be on one disk alone when it is answered")
+        if status.cached:
+            said.append(f"{size(status.cached)} are in the control store, since members have not acknowledged them")
+        if member.replica.is_full:
+            said.append(f"the disk of {self.node} is full")
+        said += [f"the control store: {fault}" for fault in (store.fault, store.tight, member.trouble) if fault]
+        if store.fault:
+            said.append("appends go on while all members are in sync; no other master can be made meanwhile")
+        if "on this host" in store.where:
+            said.append(f"{store.where}: if that disk is lost, no master can be made any more")
+        return said
