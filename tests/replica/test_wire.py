@@ -55,7 +55,8 @@ def test_the_bytes_of_version_1_stay_as_they_are() -> None:
 @given(st.lists(NUMBERS, min_size=7, max_size=7), st.booleans(), st.booleans(), st.binary(max_size=100))
 @settings(max_examples=50, deadline=None)
 def test_numbers_at_their_limits_come_as_they_were_said(n: list[int], full: bool, beat: bool, data: bytes) -> None:
-    said = [w.Ack(*n[:5], (n[5], n[6]), full, beat), w.Batches(n[0], n[1], data, n[2]), w.TakeOver(n[0])]
+    ack = w.Ack(n[0], n[1], n[2], n[3], n[4], (n[5], n[6]), full, beat)
+    said: list[w.Message] = [ack, w.Batches(n[0], n[1], data, n[2]), w.TakeOver(n[0])]
     assert [frame.message for frame in read(b"".join(wire.pack(LOG, COPY, one) for one in said))] == said
 
 
