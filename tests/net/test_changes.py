@@ -25,6 +25,8 @@ ADAPTIVE, RELIABLE, TIMELY = Reliability.ADAPTIVE, Reliability.RELIABLE, Reliabi
 TOPIC = "steady"
 AHEAD = 20
 """How far a publisher may be ahead of who stays, so that nothing has to give way to memory or depth."""
+PAUSE_S = 0.001
+"""Without it a test keeps a processor busy, and its nodes the other one."""
 
 Pair = tuple[Host, Host]
 
@@ -54,7 +56,7 @@ def writers(wire: Discovery) -> list[Endpoint]:
 
 
 class Stream:
-    """Numbers from one host to another, as fast as who stays takes them."""
+    """Numbers from one host to another, as fast as who stays takes them, with a pause for the nodes between."""
 
     def __init__(self, pair: Pair, reliability: Reliability, **offered: Any) -> None:
         here, there = pair
@@ -74,6 +76,7 @@ class Stream:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self.move()
+            time.sleep(PAUSE_S)
 
     def flow_until(self, condition: Any, what: str) -> None:
         def is_so() -> bool:
