@@ -19,6 +19,7 @@ import rtmw
 from rtmw.cli.progress import line, summary
 from rtmw.recorder import RecorderStats
 from rtmw.recording.causes import Cause
+from tests import warm
 from tests.cli.command import ROOT, Start, starting
 from tests.recorder.files import payloads_of, table_of
 
@@ -179,8 +180,7 @@ def test_a_disk_that_is_full_ends_it_in_words_and_nobody_on_the_bus_notices(
 
 
 def test_a_topic_that_cannot_be_recorded_is_said_however_short_it_records(domain: rtmw.Domain, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "rtmw", "record", "-o", str(tmp_path / "run"), "--for", "0.01", "", "a"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LONG_S, check=True)
+    done = warm.run("record", "-o", str(tmp_path / "run"), "--for", "0.01", "", "a", check=True)
     assert "a topic without a name is not recorded: " in done.stderr
 
 
@@ -191,8 +191,7 @@ def test_wrong_wishes_are_refused(domain: rtmw.Domain, tmp_path: Path) -> None:
         (["a", "--compression", "gzip"], 1, "lz4, zstd, none"),
         (["a", "--split-size", "much"], 2, "'much' is not a size"),
     ):
-        command = [sys.executable, "-m", "rtmw", "record", "-o", str(tmp_path / "run"), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=LONG_S, check=False)
+        done = warm.run("record", "-o", str(tmp_path / "run"), *arguments)
         assert (done.returncode, said in done.stderr) == (status, True), done.stderr
     assert files(tmp_path) == []
 

@@ -22,6 +22,7 @@ from rtmw.clock import CLOCK
 from rtmw.net.services import MODULES, Service, Services
 from rtmw.net.settings import Settings, SettingsError, make_settings
 from rtmw.observe.transfers import STILL_S, TransferActivity, TransferCounters
+from tests import warm
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.test_transfer_nodes import is_served
 
@@ -166,8 +167,7 @@ def test_a_damaged_store_is_said_by_every_call_that_touches_it_and_by_each_look_
         }
         said = {name: said_by(call) for name, call in calls.items()}
         for words in (["transfers"], ["transfers", "info", "plant:1:1"], ["transfers", "retry", "plant:1:1"]):
-            command = [sys.executable, "-m", "rtmw", *words, "--domain", str(host.number)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            done = warm.run(*words, "--domain", str(host.number))
             assert done.returncode == 1
             said[" ".join(words)] = done.stderr
         for _ in range(20):
@@ -256,8 +256,7 @@ def test_a_core_that_stands_still_is_named_by_doctor_log_and_transfers_and_so_is
     core = served(host)["pid"]
     os.kill(core, signal.SIGSTOP)
     try:
-        asked = [sys.executable, "-m", "rtmw", "transfers", "--domain", str(host.number)]
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = warm.run("transfers", "--domain", str(host.number))
         assert (done.returncode, f"kill -CONT {core}" in done.stderr) == (1, True), done.stderr
         wait_until(lambda: served(host)["silent"] is not None, "the node says so")
         (check,) = services(host.info())

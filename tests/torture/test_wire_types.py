@@ -1,7 +1,7 @@
 """Whatever bytes come, readers of types, payloads, schemas, settings and frames answer or refuse, in bounded time and
 memory.
 
-Here some seconds of it; `make torture-wire` goes on for minutes. See wire/__main__.py.
+Here a second of each; `make torture-wire` goes on for minutes. See wire/__main__.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.torture.makefile import Makefile
 from tests.torture.wire.__main__ import IN_C, IN_PYTHON, ROOT
 
 RIG = Makefile(ROOT / "tests/torture/wire")
-SECONDS = "3"
+SECONDS = "1"
 
 pytestmark = pytest.mark.timeout(600)
 """The mutants are compiled first, and an attack goes on until the harm is found."""

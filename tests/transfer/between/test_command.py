@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 
 import pytest
 
 import rtmw
 from rtmw import Delivery, Level
+from tests import warm
 from tests.child import Spawn
-from tests.cli.command import ROOT
 from tests.transfer.between.pair import MIB, Pair, arrived, shown, take, until
 from tests.transfer.carry.pair import AGAIN, digest, write_file
 from tests.transfer.core_process import PATIENCE
@@ -22,8 +20,7 @@ SIZE = 128 * MIB
 
 def run(*words: str) -> str:
     """What the command prints; it ends well."""
-    command = [sys.executable, "-m", "rtmw", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+    return warm.run(*words, check=True).stdout
 
 
 def test_a_send_that_is_given_again_in_the_middle_of_a_file_goes_on_with_it(
