@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.order import LONGEST
-from tests.second_tries import LISTED, reason
+from tests.second_tries import KINDS, LISTED, MOST, reason
 
 ROOT = Path(__file__).parents[1]
 PLUGINS = """
@@ -133,6 +133,12 @@ def all_tests() -> list[str]:
 def test_each_pattern_in_the_list_of_second_tries_matches_a_test() -> None:
     patterns = [pattern for each in LISTED for pattern in each.patterns]
     assert [it for it in patterns if not any(fnmatchcase(test, it) for test in all_tests())] == []
+
+
+def test_only_tests_of_programs_of_others_are_tried_again_and_few_of_them() -> None:
+    patterns = [pattern for each in LISTED for pattern in each.patterns]
+    assert [pattern for pattern in patterns if not pattern.startswith(KINDS)] == []
+    assert len([test for test in all_tests() if reason(test)]) <= MOST
 
 
 def test_what_begins_first_is_there() -> None:

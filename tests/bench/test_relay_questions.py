@@ -20,7 +20,7 @@ SECONDS = {"seconds": 0.2}
 
 
 def test_deliveries_with_both_receipts_are_counted() -> None:
-    case = Case("", (RTMW,), SECONDS)
+    case = Case("", (RTMW,), {"seconds": 1.0})
     assert relay_rate.measure(Stage(), RTMW, case)[RTMW].value > 0
 
 

@@ -1,7 +1,8 @@
 """`make torture-wire`: hostile bytes for each reader of what comes from a network or lies in a file (requirement C2).
 
 `python -m tests.torture.wire SECONDS [PART...]` attacks each part for so long, and then each of its mutants, which are
-readers without one of their bounds: a part that sees no harm in them proves nothing.
+readers without one of their bounds: a part that sees no harm in them proves nothing. A reader in Python is attacked for
+so many seconds of processor time: how far an attack comes does not depend on other programs.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ PAYLOADS: Final = 40
 
 def attack(seed: int, seconds: float) -> str:
     chance, bounds, counts = Random(seed), Bounds(), Counter[str]()
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    until = time.process_time() + seconds
+    while time.process_time() < until:
         whole = document(chance, huge=False)  # cyclonedds makes an array before it looks what is there
         kind = bounds.run(lambda whole=whole: from_description(packed(whole, chance)), whole)
         cls = None if kind is None else bounds.run(lambda kind=kind: idl_class(kind), kind.description, TypeError)

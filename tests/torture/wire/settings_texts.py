@@ -50,10 +50,10 @@ WHAT: Final = ("plant/level", "", "[", "\u202e")
 
 def attack(seed: int, seconds: float) -> str:
     chance, bounds, counts = Random(seed), Bounds(), Counter[str]()
-    until = time.monotonic() + seconds
+    until = time.process_time() + seconds
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "node.toml")
-        while time.monotonic() < until:
+        while time.process_time() < until:
             data = _text(chance)
             path.write_bytes(data)
             counts["files"] += 1

@@ -21,8 +21,8 @@ PAYLOADS: Final = 6
 
 def attack(seed: int, seconds: float) -> str:
     chance, bounds, counts = Random(seed), Bounds(), Counter[str]()
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    until = time.process_time() + seconds
+    while time.process_time() < until:
         whole = described(chance)
         data = packed(whole, chance)
         kind = bounds.run(lambda data=data: from_description(data), whole)
