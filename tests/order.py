@@ -1,7 +1,8 @@
 """The order of `make test`: what takes longest begins first, so that no worker is left with it at the end.
 
 A worker runs the files that it is given one after the other, each file whole. Those of Spark go to one worker: there
-they share a session, and each further one is a JVM that starts and compiles for most of a minute.
+they share a session, and each further one is a JVM that starts and compiles for most of a minute. The files whose tests
+start a JVM of their own anyhow go wherever there is room.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadFileScheduling
 
 SPARK = "tests/spark"
+WITH_OWN_JVM = ("tests/spark/test_cluster.py", "tests/spark/test_examples.py")
 
 LONGEST = (
     SPARK,
@@ -57,8 +59,9 @@ LONGEST = (
 
 
 def unit(nodeid: str) -> str:
-    """What one worker runs as a whole: the folder of Spark, or the file of the test."""
-    return SPARK if nodeid.startswith(f"{SPARK}/") else nodeid.partition("::")[0]
+    """What one worker runs as a whole: the files that share a session of Spark, or the file of the test."""
+    file = nodeid.partition("::")[0]
+    return SPARK if file.startswith(f"{SPARK}/") and file not in WITH_OWN_JVM else file
 
 
 def rank(nodeid: str) -> int:

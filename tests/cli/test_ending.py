@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import rtmw
+from tests.whole import sample
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,7 +78,10 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(domain: rtmw.Domain) -> 
         process.stderr.close()
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+ENDS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+
+
+@pytest.mark.parametrize(("number", "status"), sample(ENDS, 2))
 def test_a_demonstration_that_is_ended_leaves_nothing_behind(number: signal.Signals, status: int) -> None:
     process = start("demo", "--seconds", "60")
     assert process.stdout is not None

@@ -21,6 +21,7 @@ from tests.recording.report.test_page import tables
 from tests.recordings import numbered
 from tests.spark import fields
 from tests.spark.analyse.rows import time_of
+from tests.whole import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,8 +80,14 @@ def has_words(process: psutil.Process, words: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("words", ["java", "-m rtmw.spark.daemon"], ids=["while Spark starts", "while tasks run"])
+ENDED = [
+    pytest.param(words, number, status, id=f"{when}-{number.name}")
+    for words, when in (("java", "while Spark starts"), ("-m rtmw.spark.daemon", "while tasks run"))
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143))
+]
+
+
+@pytest.mark.parametrize(("words", "number", "status"), sample(ENDED, 2))
 def test_a_report_that_is_ended_leaves_no_process_and_no_traceback(
     tmp_path: Path, words: str, number: signal.Signals, status: int
 ) -> None:
