@@ -18,7 +18,7 @@ demo: .venv/.core  ## set up, then show this machine's telemetry flowing, record
 	@$(BIN)/rtmw demo --install-spark
 
 test: setup  ## set up, then run every test
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 3 --dist loadfile
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 5 --dist loadfile
 
 check: setup style native  ## lint, types, house rules, C warnings, native races under the sanitizers
 

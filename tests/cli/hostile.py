@@ -119,8 +119,8 @@ def write_log(path: Path) -> None:
 def send_letters(domain: rtmw.Domain, folder: Path) -> None:
     """One is refused, for a reason that its receiver chose; two of files wait."""
     with (
-        rtmw.Sender("gauge", domain=domain) as sender,
-        rtmw.Inbox("ingest", domain=domain) as inbox,
+        rtmw.Sender("gauge", domain=domain, wait=PATIENCE) as sender,
+        rtmw.Inbox("ingest", domain=domain, wait=PATIENCE) as inbox,
     ):
         sent = sender.send("ingest", b"poison", delivery=rtmw.Delivery.LOG)
         letter = inbox.take(PATIENCE)

@@ -51,9 +51,9 @@ class Shell:
         self.shown = ""
 
     def wait_for(self, word: str, press: str = "") -> None:
-        """Until this is shown; meanwhile the key is pressed now and then."""
+        """Until this is shown, also with the key between its letters, which is pressed now and then meanwhile."""
         end = time.monotonic() + LONG_S
-        while word not in self.shown:
+        while word not in (self.shown.replace(press, "") if press else self.shown):
             assert time.monotonic() < end, self.shown
             try:
                 self.shown += os.read(self._master, 65536).decode(errors="replace")
