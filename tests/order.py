@@ -2,7 +2,8 @@
 
 A worker runs the files that it is given one after the other, each file whole. Those of Spark go to one worker: there
 they share a session, and each further one is a JVM that starts and compiles for most of a minute. The files whose tests
-start a JVM of their own anyhow go wherever there is room.
+start a JVM of their own anyhow go wherever there is room. Those of foreign DDS programs go to one worker, too, which
+compiles these programs once.
 """
 
 from __future__ import annotations
@@ -16,10 +17,16 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadFileScheduling
 
 SPARK = "tests/spark"
+FOREIGN = "tests/net/foreign"
+SHARED = (SPARK, FOREIGN)
+"""Folders whose files share what takes long to begin."""
 WITH_OWN_JVM = ("tests/spark/test_cluster.py", "tests/spark/test_examples.py")
 
 LONGEST = (
     SPARK,
+    FOREIGN,
+    "tests/spark/test_cluster.py",
+    "tests/spark/test_examples.py",
     "tests/net/test_hostile.py",
     "tests/cli/test_ending.py",
     "tests/torture/test_instructions.py",
@@ -29,13 +36,11 @@ LONGEST = (
     "tests/test_packages.py",
     "tests/torture/test_log.py",
     "tests/net/test_leaving.py",
-    "tests/net/foreign/test_mismatches.py",
     "tests/net/test_network.py",
     "tests/net/test_crowd.py",
     "tests/net/test_namespaces.py",
     "tests/net/link/test_security.py",
     "tests/net/test_hearing.py",
-    "tests/net/foreign/test_instances.py",
     "tests/net/test_cable.py",
     "tests/recorder/test_uploads.py",
     "tests/net/link/test_acceptance.py",
@@ -59,9 +64,10 @@ LONGEST = (
 
 
 def unit(nodeid: str) -> str:
-    """What one worker runs as a whole: the files that share a session of Spark, or the file of the test."""
+    """What one worker runs as a whole: the files that share something, or the file of the test."""
     file = nodeid.partition("::")[0]
-    return SPARK if file.startswith(f"{SPARK}/") and file not in WITH_OWN_JVM else file
+    folder = next((shared for shared in SHARED if file.startswith(f"{shared}/")), "")
+    return folder if folder and file not in WITH_OWN_JVM else file
 
 
 def rank(nodeid: str) -> int:
