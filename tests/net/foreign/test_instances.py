@@ -45,6 +45,7 @@ def wait_for(host: Host, topic: str, **counts: int) -> None:
     expected = {"received": 0, "disposed": 0, "unregistered": 0, "hashed": 0, **counts}
     while (now := told(host, topic)) != expected:
         assert time.monotonic() < until, f"it is {now}, and not {expected}"
+        time.sleep(0.02)
 
 
 def wait_until_it_ended(host: Host, topic: str) -> None:
