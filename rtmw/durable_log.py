@@ -42,6 +42,7 @@ from rtmw.log_options import (
 )
 from rtmw.log_reading import Asked, Cursor, Reading, Start
 from rtmw.log_records import LogRecord, LogRecords
+from rtmw.notebook import fields, table
 from rtmw.qos import check_seconds
 from rtmw.types import AnyType, MessageType, resolve, shown_name
 
@@ -393,6 +394,13 @@ class Log(Closing, Generic[T]):
             self.close()
         except Exception:  # made in part, or the disk failed: an append has been told, or nobody waits
             return
+
+    def _repr_html_(self) -> str:
+        title, type_name = f"Log {self.path}", ("type", shown_name(self.type.name))
+        try:
+            return table(title, (), [type_name, *fields(self.stats())])
+        except ClosedError as error:
+            return table(title, (), [type_name], [str(error)])
 
     def __repr__(self) -> str:
         return f"<rtmw.Log {str(self.path)!r} {shown_name(self.type.name)}{', closed' if self._closed else ''}>"

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Protocol
 
 from rtmw.log import Label
+from rtmw.notebook import ShownByFields
 from rtmw.qos import check_seconds
 
 __all__ = ["Appended", "Durability", "LogStats", "PersistQueue"]
@@ -40,7 +41,7 @@ class Durability(Enum):
 
 
 @dataclass(frozen=True)
-class PersistQueue:
+class PersistQueue(ShownByFields):
     """Records that were appended and are not on the disk yet."""
 
     records: int
@@ -51,7 +52,7 @@ class PersistQueue:
 
 
 @dataclass(frozen=True)
-class LogStats:
+class LogStats(ShownByFields):
     """State of a log, and counters of this object."""
 
     earliest: int

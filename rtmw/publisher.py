@@ -15,6 +15,7 @@ from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.errors import TopicNameError
 from rtmw.matching import LongWait, Offer, WaitLog, refusals
+from rtmw.notebook import ShownByFields
 from rtmw.patterns import OWN_PREFIX, check_levels, is_own
 from rtmw.qos import Reliability, check_priority, check_reliability, check_seconds, is_whole
 from rtmw.types import MessageType, resolve, shown_name
@@ -33,7 +34,7 @@ LONGEST_QUEUE = 1 << 20
 
 
 @dataclass(frozen=True)
-class PublisherStats:
+class PublisherStats(ShownByFields):
     """Counters of a publisher since it was opened."""
 
     published: int

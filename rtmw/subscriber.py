@@ -16,6 +16,7 @@ from rtmw.domain import Domain, domain_of
 from rtmw.errors import ClosedError, RegionDamaged
 from rtmw.latency import Latency
 from rtmw.matching import TELL_AFTER_S, Offer, WaitLog, silence, unheard
+from rtmw.notebook import ShownByFields
 from rtmw.patterns import check_levels, is_own
 from rtmw.publisher import check_count, wire_type
 from rtmw.qos import Reliability, check_reliability, check_seconds, check_times
@@ -34,7 +35,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class SubscriberStats:
+class SubscriberStats(ShownByFields):
     """Counters of a subscriber since it was opened: each message is counted once, as received or by the cause for which
     it was not.
     """

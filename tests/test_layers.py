@@ -23,6 +23,7 @@ LAYERS = (
         "rtmw.disk",
         "rtmw.fields",
         "rtmw.latency",
+        "rtmw.notebook",
         "rtmw.realtime",
         "rtmw.strict_json",
         "rtmw.units",

@@ -12,10 +12,10 @@ from typing import Any
 from rtmw import observe
 from rtmw.cli.common import CommandError, attach, look_at
 from rtmw.cli.node_status import find_status
-from rtmw.cli.picture import picture
 from rtmw.cli.show import counted, say, show_json, warn
 from rtmw.errors import LimitReached, RtmwError
 from rtmw.observe import Edge, Graph, Process, TopicView
+from rtmw.observe.picture import picture
 from rtmw.observe.transfers import NODE_TOPIC
 from rtmw.qos import Reliability
 from rtmw.visible import visible

@@ -53,6 +53,15 @@ class Graph:
         here = {(edge.topic, edge.publishes) for edge in met if not edge.process.host}
         return frozenset(edge.topic for edge in met if edge.process.host and (edge.topic, not edge.publishes) in here)
 
+    def _repr_html_(self) -> str:
+        """Its picture, as an image: so its style touches nothing else on the page of a notebook."""
+        from base64 import b64encode
+
+        from rtmw.observe.picture import picture
+
+        data = b64encode(picture(self, "Topics and programs").encode()).decode()
+        return f'<img alt="Topics and programs" src="data:image/svg+xml;base64,{data}">'
+
     def edges_of(self, topic: str, publishes: bool) -> tuple[Edge, ...]:
         """Of one side of a topic."""
         return tuple(edge for edge in self.edges if edge.topic == topic and edge.publishes is publishes)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
 from rtmw.latency import Latency
+from rtmw.notebook import ShownByFields
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class TopicReplayed:
 
 
 @dataclass(frozen=True)
-class ReplayStats:
+class ReplayStats(ShownByFields):
     """The statistics of a replay since it was opened."""
 
     topics: Mapping[str, TopicReplayed]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rtmw.notebook import ShownByFields
 from rtmw.recorder.uploads import UploadStats
 from rtmw.recording.causes import Cause
 
@@ -25,7 +26,7 @@ class RecordedTopic:
 
 
 @dataclass(frozen=True)
-class RecorderStats:
+class RecorderStats(ShownByFields):
     """A recorder, since it began."""
 
     topics: int

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rtmw.clock import CLOCK
 from rtmw.errors import RemoteFailed
+from rtmw.notebook import ShownByFields
 from rtmw.recording.places import RemotePath, send
 
 __all__ = ["UploadStats", "Uploads"]
@@ -23,7 +24,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 
 
 @dataclass(frozen=True)
-class UploadStats:
+class UploadStats(ShownByFields):
     """Since the recorder began."""
 
     sent: int = 0

@@ -75,6 +75,11 @@ class Recording(Tabular):
     def __repr__(self) -> str:
         return f"Recording({str(self.path)!r})"
 
+    def _repr_html_(self) -> str:
+        from rtmw.recording.recordings import as_html
+
+        return as_html(f"Recording {self.path}", [self])
+
     def close(self) -> None:
         self._file.close()
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from rtmw.errors import RecordingDamaged, RecordingError
+from rtmw.errors import ClosedError, RecordingDamaged, RecordingError
+from rtmw.notebook import moment, table
 from rtmw.recording.paths import Source, find_recordings
 from rtmw.recording.recording import Recording
 from rtmw.recording.tabular import Tabular
 from rtmw.recording.tools.info import RunInfo, TopicInfo, info_of, run_of
-from rtmw.units import counted
+from rtmw.units import counted, size
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -109,6 +110,9 @@ class Recordings(Tabular):
             self._known = chunks, run_of([info_of(recording) for recording in self._opened.values()])
         return self._known[1]
 
+    def _repr_html_(self) -> str:
+        return as_html("Recordings", self._recordings(), self.left_out)
+
     def _recordings(self) -> tuple[Recording, ...]:
         return tuple(self._opened.values())
 
@@ -132,3 +136,22 @@ class Recordings(Tabular):
 
     def __repr__(self) -> str:
         return f"<rtmw.Recordings {counted(len(self._opened), 'file')}, {counted(self.message_count, 'message')}>"
+
+
+def as_html(title: str, recordings: Sequence[Recording], left_out: Sequence[str] = ()) -> str:
+    """For notebooks: topics, types, messages, span, and what is missing."""
+    try:
+        infos = [info_of(recording) for recording in recordings]
+    except (RecordingError, ClosedError) as error:
+        return table(title, (), (), [str(error), *left_out])
+    run = run_of(infos)
+    span = f", from {moment(run.start_ns)} to {moment(run.end_ns)}" if run.messages else ""
+    about = f"{counted(run.messages, 'message')} in {counted(run.files, 'file')} of {size(run.size)}{span}"
+    rows = [(one.topic, one.type, one.messages, one.rate, _missing(one), one.problem) for one in run.topics]
+    incomplete = [f"{one.path} is not complete: {one.incomplete_because}" for one in infos if not one.complete]
+    notes = (about, *incomplete, *(f"left out: {reason}" for reason in left_out))
+    return table(title, ("topic", "type", "messages", "per second", "missing", "not decoded"), rows, notes)
+
+
+def _missing(topic: TopicInfo) -> str:
+    return ", ".join(f"{count:,} {cause}" for cause, count in topic.missing.items())

@@ -185,6 +185,16 @@ static PyObject *Sample_repr(PyObject *object)
                                 (unsigned long long)self->core.size, self->held ? "" : ", released");
 }
 
+/* For notebooks. */
+static PyObject *Sample_html(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    PyObject *module = PyImport_ImportModule("rtmw.notebook");
+    PyObject *html = module ? PyObject_CallMethod(module, "sample_html", "O", object) : NULL;
+    Py_XDECREF(module);
+    return html;
+}
+
 PyDoc_STRVAR(Sample_doc,
              "A message that a subscriber took, where it lies in shared memory. Made by Subscriber.\n\n"
              "Its memory is not used again while the sample or a view of it lives, also after the subscriber or the "
@@ -197,6 +207,7 @@ static PyMethodDef Sample_methods[] = {
     {"release", GUARDED(Sample_release), METH_NOARGS,
      "release($self, /)\n--\n\nGive the memory back now; a second call does nothing. Raises BufferError while views of "
      "it live."},
+    {"_repr_html_", Sample_html, METH_NOARGS, "_repr_html_($self, /)\n--\n\nFor notebooks."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
 };

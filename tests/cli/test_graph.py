@@ -12,7 +12,7 @@ import pytest
 
 from rtmw import Reliability, observe
 from rtmw.cli.graph import across, dot, lines, record
-from rtmw.cli.picture import HEIGHT, picture
+from rtmw.observe.picture import HEIGHT, picture
 from tests.cli.views import PUBLISHER, SUBSCRIBER, topic
 
 APART = replace(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import rtmw
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError
+from rtmw.notebook import ShownByFields
 from rtmw.qos import check_seconds
 from rtmw.transfer.address import Address, Reach
 from rtmw.transfer.client.consuming import Consuming, Together
@@ -35,7 +36,7 @@ ANSWER_S: Final = 1.0
 
 
 @dataclass(frozen=True)
-class InboxStats:
+class InboxStats(ShownByFields):
     """Counters of an inbox since it was opened."""
 
     received: int

@@ -14,6 +14,7 @@ from typing import Any, Final
 import rtmw
 from rtmw.closing import Closing
 from rtmw.log import Label
+from rtmw.notebook import ShownByFields
 from rtmw.transfer.address import Address
 from rtmw.transfer.client.batch import send_batch, send_batch_async
 from rtmw.transfer.client.bodies import encoded, packed
@@ -42,7 +43,7 @@ _AGAIN_S: Final = 0.001
 
 
 @dataclass(frozen=True)
-class SenderStats:
+class SenderStats(ShownByFields):
     """Counters of a sender since it was opened."""
 
     sent: int

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rtmw import observe
-from rtmw.cli.show import counted
-from rtmw.observe import Edge, Graph, Process, TopicView
+from rtmw.observe.graph import Edge, Graph, Process
+from rtmw.observe.programs import program
+from rtmw.observe.views import TopicView
 from rtmw.qos import Reliability
+from rtmw.units import counted
 from rtmw.visible import markup, visible
 
 WIDTH, HEIGHT = 230.0, 46.0
@@ -116,7 +117,7 @@ def _topic_card(topic: TopicView, crosses: bool) -> Card:
 def _process_card(process: Process, publishes: bool) -> Card:
     place = f" · {process.host}" if process.host else ""
     key = ("publisher" if publishes else "subscriber", process)
-    return Card(key, observe.program(process.name), f"pid {process.pid}{place}", bool(process.host))
+    return Card(key, program(process.name), f"pid {process.pid}{place}", bool(process.host))
 
 
 def _untangled(columns: list[list[Card]], links: Sequence[tuple[Card, Card, Edge]]) -> tuple[tuple[Card, ...], ...]:
@@ -150,7 +151,7 @@ def _curves(drawing: Drawing, hue: dict[str, str]) -> Iterator[str]:
         stroke = f' stroke="{hue[edge.topic]}"' if edge.matched else ""
         does = "publishes on" if edge.publishes else "subscribes to"
         place = f" on {edge.process.host}" if edge.process.host else ""
-        who = f"{observe.program(edge.process.name)} ({edge.process.pid}){place}"
+        who = f"{program(edge.process.name)} ({edge.process.pid}){place}"
         told = f"{who} {does} {edge.topic}, {edge.reliability.name}"
         told += "" if edge.matched else ": meets nobody of its type and reliability"
         path = f"M{x0:.1f} {y0:.1f} C{middle:.1f} {y0:.1f} {middle:.1f} {y1:.1f} {x1:.1f} {y1:.1f}"
