@@ -5,13 +5,15 @@
         print(sample.value)
 
     rtmw.Recorder("pump/*", "monday/")      # rtmw.Recording reads what it wrote, rtmw.Replay plays it again
+    rtmw.Client("arm/move", request=Goal, reply=Step).call(Goal(3))     # answered by a rtmw.Service of that name
     rtmw.Log("orders/", Order).append(order)      # on the disk when it returns
     rtmw.Sender("plant").send("ingest", reading)  # for one receiver, kept until it is consumed: rtmw.Inbox("ingest")
     rtmw.Agent("AODB", server="127.0.0.1:7460").send("GATE", b"CA981 gate 12")  # an order, under a relay's control
 
 Layers, each importing only from those before it:
     errors qos profiles latency realtime units patterns  ·  shm types log  ·  columns recording
-    domain publisher subscriber waitset listener aio observe durable_log  ·  net record replay  ·  spark  ·  cli demo
+    domain publisher subscriber waitset listener aio observe durable_log requests  ·  net record replay  ·  spark  ·
+    cli demo
 """
 
 from importlib import import_module
@@ -22,6 +24,7 @@ from rtmw.domain import Domain
 from rtmw.errors import (
     AccessDenied,
     BatchTimeout,
+    CallFailed,
     ClosedError,
     CoreNotRunning,
     DeadlineMissed,
@@ -37,6 +40,7 @@ from rtmw.errors import (
     LogLocked,
     MessageError,
     MessageTooLarge,
+    NoServer,
     NotInstalled,
     NotPermitted,
     PoolExhausted,
@@ -45,7 +49,9 @@ from rtmw.errors import (
     RecordingFailed,
     RegionDamaged,
     RemoteFailed,
+    RequestError,
     RtmwError,
+    ServiceTaken,
     SessionError,
     SharedMemoryFull,
     SourceChanged,
@@ -92,6 +98,7 @@ if TYPE_CHECKING:
     from rtmw.recorder import Recorder, RecorderStats
     from rtmw.recording import Recording, Recordings
     from rtmw.relay.agent import Agent, Dispatch, DispatchState, Order
+    from rtmw.requests import Client, ClientStats, Service, ServiceStats, Stream
     from rtmw.sample_table import table
     from rtmw.transfer import (
         Delivery,
@@ -118,6 +125,9 @@ __all__ = [
     "Agent",
     "Appended",
     "BatchTimeout",
+    "CallFailed",
+    "Client",
+    "ClientStats",
     "ClosedError",
     "CoreNotRunning",
     "Cursor",
@@ -153,6 +163,7 @@ __all__ = [
     "LogStats",
     "MessageError",
     "MessageTooLarge",
+    "NoServer",
     "NotInstalled",
     "NotPermitted",
     "Order",
@@ -175,16 +186,21 @@ __all__ = [
     "RemoteFailed",
     "Replay",
     "ReplayStats",
+    "RequestError",
     "Retention",
     "RtmwError",
     "Sample",
     "Savepoint",
     "Sender",
     "SenderStats",
+    "Service",
+    "ServiceStats",
+    "ServiceTaken",
     "SessionError",
     "SharedMemoryFull",
     "SourceChanged",
     "Start",
+    "Stream",
     "StreamError",
     "Subscriber",
     "SubscriberStats",
@@ -225,6 +241,8 @@ __version__: str
 _LATE: Final = {
     "Agent": "rtmw.relay.agent",
     "Appended": "rtmw.log_answers",
+    "Client": "rtmw.requests",
+    "ClientStats": "rtmw.requests",
     "Cursor": "rtmw.log_reading",
     "Delivery": "rtmw.transfer",
     "Dispatch": "rtmw.relay.agent",
@@ -255,7 +273,10 @@ _LATE: Final = {
     "Savepoint": "rtmw.transfer",
     "Sender": "rtmw.transfer",
     "SenderStats": "rtmw.transfer",
+    "Service": "rtmw.requests",
+    "ServiceStats": "rtmw.requests",
     "Start": "rtmw.log_reading",
+    "Stream": "rtmw.requests",
     "Transaction": "rtmw.transfer",
     "Transfer": "rtmw.transfer",
     "TransferEvent": "rtmw.transfer",

@@ -155,7 +155,8 @@ def _reader(subscriber: Awaited[T], region: shm.Region, loop: asyncio.AbstractEv
     return reader
 
 
-async def _wakeup(subscriber: Awaited[T], region: shm.Region) -> None:
+async def wakeup(subscriber: Awaited[T], region: shm.Region, most: float | None = None) -> None:
+    """Return when there may be a message, or `most` seconds are over; the caller looks."""
     loop = asyncio.get_running_loop()
     reader = _reader(subscriber, region, loop)
     future: asyncio.Future[None] = loop.create_future()
@@ -165,7 +166,7 @@ async def _wakeup(subscriber: Awaited[T], region: shm.Region) -> None:
         if subscriber._arm():  # something came meanwhile
             return
         reader.look_later(loop)
-        look_in = subscriber._look_in()
+        look_in = min((one for one in (subscriber._look_in(), most) if one is not None), default=None)
         if look_in is not None:
             timer = loop.call_later(look_in, _finish, future)
         await future
@@ -192,7 +193,7 @@ async def next_sample(subscriber: Awaited[T], region: shm.Region) -> shm.Sample[
                 return subscriber.receive(timeout=0)
             if waiting is not None:
                 waiting.look()
-            await _wakeup(subscriber, region)
+            await wakeup(subscriber, region)
             waiting = waiting or LongWait(subscriber._log_silence)
         except TimeoutError:
             continue

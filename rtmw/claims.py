@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import weakref
+from typing import Final
 
 __all__ = ["claimed"]
+
+_held: Final[weakref.WeakSet[socket.socket]] = weakref.WeakSet()
 
 
 def claimed(name: str) -> socket.socket | None:
@@ -15,4 +20,15 @@ def claimed(name: str) -> socket.socket | None:
     except OSError:
         held.close()
         return None
+    _held.add(held)
     return held
+
+
+def _leave_to_the_parent() -> None:
+    """A child of fork() has a copy of each socket, and would keep the names when the parent has ended."""
+    for held in list(_held):
+        held.close()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_the_parent)

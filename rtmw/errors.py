@@ -36,6 +36,10 @@
     │   ├── TransferRefused         the address, the limits, the receiver or the state of a transfer forbid it
     │   ├── SourceChanged           the file that is sent was changed, cut or replaced meanwhile
     │   └── CoreNotRunning          no node of this host serves transfers
+    ├── RequestError            a service gives no answer
+    │   ├── CallFailed              its handler raised, or gave what cannot travel
+    │   ├── NoServer                nobody serves, or who served has ended
+    │   └── ServiceTaken            another program serves under this name
     ├── BatchTimeout            letters go on that were sent together     (also TimeoutError)
     └── ClosedError             used after close()
 
@@ -230,6 +234,23 @@ class SourceChanged(TransferError):
 
 class CoreNotRunning(TransferError):
     """No node of this host serves transfers; the message has the command that starts one."""
+
+
+class RequestError(RtmwError):
+    """A service gives no answer. One that comes too late is a TimeoutError."""
+
+
+class CallFailed(RequestError):
+    """The handler raised, or gave what cannot travel; the message has the type and the text of its error, and the log
+    of the server the traceback."""
+
+
+class NoServer(RequestError):
+    """Nobody serves under this name, or the server has ended since the call began: what it did is not known."""
+
+
+class ServiceTaken(RequestError):
+    """Another program serves under this name; the message names it."""
 
 
 class BatchTimeout(RtmwError, TimeoutError):

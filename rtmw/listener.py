@@ -37,17 +37,21 @@ def _log() -> logging.Logger:
     return logging.getLogger("rtmw")
 
 
-def _check_callback(callback: object) -> None:
-    """Raise TypeError for what makes a coroutine, which a thread without an event loop would not await."""
+def is_async(callback: object) -> bool:
+    """Does calling it make a coroutine, or an asynchronous generator?"""
     function: Any = callback
     while isinstance(function, partial):
         function = function.func
-    for called in (function, type(function).__call__):
-        if iscoroutinefunction(called) or isasyncgenfunction(called):
-            raise TypeError(
-                f"listen calls back from a thread, and nothing there would await {callback!r}; in a coroutine use "
-                "`async for sample in subscriber`, or give listen a function that is not async"
-            )
+    return any(iscoroutinefunction(one) or isasyncgenfunction(one) for one in (function, type(function).__call__))
+
+
+def _check_callback(callback: object) -> None:
+    """Raise TypeError for what makes a coroutine, which a thread without an event loop would not await."""
+    if is_async(callback):
+        raise TypeError(
+            f"listen calls back from a thread, and nothing there would await {callback!r}; in a coroutine use "
+            "`async for sample in subscriber`, or give listen a function that is not async"
+        )
 
 
 class Listener(Closing, Generic[T]):

@@ -48,6 +48,7 @@ LAYERS = (
         "rtmw.aio",
         "rtmw.observe",
         "rtmw.matching",
+        "rtmw.requests",
         "rtmw.durable_log",
         "rtmw.log_batches",
         "rtmw.log_reading",

@@ -70,13 +70,13 @@ def json_type() -> MessageType:
     kind = class_type(Json)
     encode, decode = _functions(kind)
 
-    def written(value: Any) -> bytes:
-        return encode(Json(_written(value)))
+    def encoded(value: Any) -> bytes:
+        return encode(Json(written(value)))
 
     def read(data: Lender) -> Any:
-        return _read(decode(data).text)
+        return read_json(decode(data).text)
 
-    return replace(kind, encode=written, decode=read, in_place=None)
+    return replace(kind, encode=encoded, decode=read, in_place=None)
 
 
 def member_of(type_name: str) -> str:
@@ -97,7 +97,7 @@ def content(type_name: str, value: Any) -> Any:
     if type_name == String.__idl_typename__:
         return text
     try:
-        found = _read(text)
+        found = read_json(text)
     except ValueMismatch:
         return value
     return found if _is_within(found, _LEVELS) else value
@@ -122,7 +122,7 @@ def _functions(kind: MessageType) -> tuple[Callable[[Any], bytes], Callable[[Len
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
     """The text of a JSON value. Raises TypeMismatch or ValueMismatch, which name the place within the value."""
     try:
         if _has_text_keys(value):
@@ -180,7 +180,7 @@ def _not_finite(word: str) -> None:
 _decoder: Final = json.JSONDecoder(parse_constant=_not_finite)
 
 
-def _read(text: str) -> Any:
+def read_json(text: str) -> Any:
     try:
         return _decoder.decode(text)
     except (ValueError, RecursionError) as error:

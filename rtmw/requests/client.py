@@ -1,0 +1,478 @@
+"""Client: calls a service, once or for a stream of replies, from threads and from event loops.
+
+All clients of one service in a process share a line: one topic for replies, on which each call has its number. No
+thread is kept for it. Of the callers that wait, one leads: it takes the replies of all, until its own call is over, and
+looks now and then whether the server still lives.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import threading
+from collections import deque
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Self, TypeVar, overload
+
+from rtmw import shm
+from rtmw.clock import CLOCK
+from rtmw.closing import Closing
+from rtmw.domain import Domain, domain_of
+from rtmw.errors import CallFailed, ClosedError, LeaseExpired, LimitReached, NoServer, RtmwError, ValueMismatch
+from rtmw.matching import LongWait, WaitLog
+from rtmw.profiles import STATUS
+from rtmw.qos import check_seconds
+from rtmw.requests import wire
+from rtmw.requests.wire import CANCEL, FAILED, IN_LOOP, IN_THREAD, LAST, Envelope, InThread, end_of
+from rtmw.waiting import Signal
+
+__all__ = ["Client", "ClientStats", "Stream"]
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+WATCH_S: Final = 0.05
+"""Seconds between looks whether the server lives, while somebody waits."""
+LEAD_S: Final = 0.25
+"""Seconds after which who waits looks by itself whether somebody leads."""
+LOOK_S: Final = 0.01
+"""Seconds between looks for a server that is waited for."""
+
+
+@dataclass(frozen=True)
+class ClientStats:
+    """Counters of all clients of the service in this process since the first of them was opened."""
+
+    calls: int
+    """Calls and streams that were begun."""
+    waiting: int
+    """Those that are not over."""
+    late: int
+    """Replies that were dropped, for their call was over."""
+    server: str
+    """The program that serves; empty: none."""
+
+
+class _Call:
+    """A call, and what has come of it."""
+
+    __slots__ = ("arrived", "end", "error", "is_over", "is_stream", "leads", "number", "server")
+
+    def __init__(self, number: int, end: float, server: int, is_stream: bool) -> None:
+        self.number, self.end, self.server, self.is_stream = number, end, server, is_stream
+        self.arrived: deque[Any] = deque(maxlen=None if is_stream else 1)
+        self.error: Exception | None = None
+        self.is_over = self.leads = False
+        """`leads`: who led has ended, and this caller is to go on."""
+
+    def is_ready(self) -> bool:
+        """There is something for its caller."""
+        return self.is_over or (self.is_stream and bool(self.arrived))
+
+    def last(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        if not self.arrived:
+            raise CallFailed("the handler ended without a value; a stream may be empty, and is got by `stream`")
+        return self.arrived.pop()
+
+
+class _Line:
+    """What the clients of one service in a process share. Any thread, any event loop."""
+
+    def __init__(self, domain: Domain, name: str, request: Envelope, reply: Envelope) -> None:
+        self.name, self.request, self.reply, self.domain = name, request, reply, domain
+        self.users = self.begun = self.late = self.server = 0
+        """`server`: the identity of who serves; 0: nobody."""
+        self.program = ""
+        """That serves, or did."""
+        self.calls: dict[int, _Call] = {}
+        self._numbers = itertools.count(1)
+        self._lead, self._looking, self._signal = threading.Lock(), threading.Lock(), Signal()
+        self._followers: dict[_Call, None] = {}
+        """Callers that wait while another one leads."""
+        self._announced = 0, False, ""
+        """The last one that said that it serves: its identity, whether it is on another host, its program."""
+        self._types: dict[int, bool] = {}
+        """By life, whether a type of the region is that of the requests."""
+        self._next_look_s = 0.0
+        with ExitStack() as opened:
+            try:
+                self.publisher = opened.enter_context(
+                    wire.publisher(wire.request_topic(name), request, domain, **wire.PUBLISHES)
+                )
+                self.id = self.publisher.identity
+                topic = wire.reply_topic(name, self.id)
+                self._replies = opened.enter_context(wire.subscriber(topic, reply, domain, **wire.SUBSCRIBES))
+                topic = wire.server_topic(name)
+                self._servers = opened.enter_context(wire.subscriber(topic, reply, domain, **STATUS.subscriber))
+            except LimitReached as error:
+                raise wire.limit_reached(name, error) from error
+            self._opened = opened.pop_all()
+
+    def close(self) -> None:
+        self._opened.close()
+
+    # Who serves.
+
+    def look(self) -> bool:
+        """Is there a server? One that says so and is not heard, or the other way round, is none."""
+        with self._looking:
+            while (sample := self._servers.take()) is not None:
+                self._announced = sample.publisher, sample._pid == 0, sample.value.error
+            identity, is_far, self.program = self._announced
+            self.server = identity if identity and self._is_there(identity, is_far) and self._is_heard() else 0
+            return self.server != 0
+
+    def _is_there(self, identity: int, is_far: bool) -> bool:
+        """The server publishes that it serves; of one on another host the node does, while it is there."""
+        region = self.domain.region
+        life = region.topic_life(wire.server_topic(self.name))
+        rows = shm.living(shm.publishers(region, life)) if life else ()
+        return any(is_far or region.identity(row.identity) == identity for row in rows)
+
+    def _is_heard(self) -> bool:
+        """Somebody subscribes to the requests as a server does, or a node; not only what takes any type."""
+        region = self.domain.region
+        life = region.topic_life(wire.request_topic(self.name))
+        rows = shm.living(shm.subscribers(region, life)) if life else []
+        if any(row.type not in self._types for row in rows):
+            kind = self.request.kind
+            known = region.types().items()
+            self._types |= {life: type == (kind.name, kind.description) for life, type in known}
+        return any(self._types.get(row.type, False) for row in rows)
+
+    def why_none(self) -> str:
+        """Why there is no server, as far as that is known."""
+        unmatched = *self._servers.stats().unheard, *self.publisher.stats().refused
+        return "; ".join(unmatched) or f"nobody serves {self.name!r} in domain {self.domain.id}"
+
+    def no_server(self, call: _Call | None = None) -> NoServer:
+        """`call`: its server was there when it began."""
+        if call is None:
+            return NoServer(f"{self.why_none()}; start its server, or wait for it with `Client.wait`")
+        return NoServer(f"the server of {self.name!r} has ended since the call began; what it did is not known")
+
+    def _watch(self, now: float) -> None:
+        """Look whether the server lives; calls to one that does not fail, unless their replies are here already."""
+        self._next_look_s, before = now + WATCH_S, self.server
+        if self.look() and self.server == before:
+            return
+        self._drain()
+        for call in list(self.calls.values()):
+            if call.server != self.server:
+                self._finish(call, self.no_server(call))
+        self._signal.notify()
+
+    # Calls.
+
+    def begin(self, end: float, is_stream: bool) -> _Call:
+        """A call whose request is published next. NoServer."""
+        if not self.server and not self.look():
+            raise self.no_server()
+        if not self.calls:
+            self._next_look_s = CLOCK.monotonic() + WATCH_S
+        call = _Call(next(self._numbers), end, self.server, is_stream)
+        self.begun = call.number
+        self.calls[call.number] = call
+        return call
+
+    async def ask(self, call: _Call, value: Any, way: InThread) -> None:
+        """Publish the request; waits while the queue of the server is full. TimeoutError, NoServer, MessageError."""
+        message = self.request.make(self.id, call.number, 0, "", self.request.packed(value))
+        while not await way.publish(self.publisher, message, call.end):
+            self._check_full(call)
+
+    def _check_full(self, call: _Call) -> None:
+        if not self.look() or self.server != call.server:
+            raise self.no_server(call)
+        self._check_time(call, "; ".join(self.publisher.stats().in_the_way))
+
+    def _check_time(self, call: _Call, why: str = "") -> float:
+        """Seconds that are left of a call. TimeoutError."""
+        left = call.end - CLOCK.monotonic()
+        if left <= 0:
+            served_by = f", which {self.program} serves" if self.program else ""
+            told = f"no answer of service {self.name!r}{served_by}, within the timeout"
+            raise TimeoutError(f"{told}; its requests wait: {why}" if why else told)
+        return left
+
+    def leave(self, call: _Call) -> None:
+        """The call is over for its caller. Does not block, and takes no lock: a garbage collector may call it."""
+        if self.calls.pop(call.number, None) is not None:
+            call.is_over = True
+            with suppress(RtmwError):
+                self.publisher._try(0.0, self.request.make(self.id, call.number, CANCEL, "", None))
+
+    async def wait(self, call: _Call, way: InThread) -> None:
+        """Return when there is something for the caller. TimeoutError, ClosedError."""
+        while not call.is_ready():
+            leads = self._may_lead(call)
+            try:
+                if leads:
+                    await self._lead_call(call, way)
+                else:
+                    left = self._check_time(call)
+                    await way.reached(self._signal, lambda: call.leads or call.is_ready(), min(left, LEAD_S))
+            finally:
+                self._end_wait(call, leads)
+            if leads and not call.is_ready():
+                self._check_time(call)
+
+    def _may_lead(self, call: _Call) -> bool:
+        """A caller is among the followers before it tries for the last time: who leads now sees it, or has ended."""
+        if self._lead.acquire(blocking=False):
+            return True
+        self._followers[call] = None
+        return self._lead.acquire(blocking=False)
+
+    def _end_wait(self, call: _Call, leads: bool) -> None:
+        """Of the others one leads next."""
+        self._followers.pop(call, None)
+        if leads:
+            self._lead.release()
+        if leads or call.leads:
+            call.leads = False
+            for other in list(self._followers):
+                if not other.is_ready():
+                    other.leads = True
+                    self._signal.notify()
+                    break
+
+    async def _lead_call(self, call: _Call, way: InThread) -> None:
+        while not call.is_ready() and (now := CLOCK.monotonic()) < call.end:
+            if now >= self._next_look_s:
+                self._watch(now)
+                continue
+            sample = await way.receive(self._replies, min(WATCH_S, call.end - now), self._lose)
+            if sample is not None:
+                self._hand_over(sample)
+
+    def _drain(self) -> None:
+        """Take all replies that are there. Who leads does: replies of a call keep their order."""
+        while (sample := wire.taken(self._replies, self._lose)) is not None:
+            self._hand_over(sample)
+
+    def _hand_over(self, sample: shm.Sample[Any]) -> None:
+        """Give a reply to its call."""
+        error: Exception | None = None
+        key: tuple[int, int] | None
+        try:
+            reply = sample.value
+            key, flags, has_value = (reply.client, reply.call), reply.flags, reply.value is not None
+            value = self.reply.unpacked(reply.value) if has_value else None
+            if flags & FAILED:
+                error = CallFailed(reply.error)
+        except ValueMismatch as mismatch:  # the class refuses the value
+            key, flags, has_value, value, error = wire.numbers_of(sample.data), LAST, False, None, mismatch
+        call = self.calls.get(key[1]) if key is not None and key[0] == self.id else None
+        if call is None:
+            self.late += 1
+            return
+        if has_value:
+            call.arrived.append(value)
+        if flags & LAST:
+            self._finish(call, error)
+        elif len(call.arrived) > wire.UNREAD_MOST:
+            self._give_up(call, f"its caller left {wire.UNREAD_MOST} replies unread, and the call was given up")
+        if self._followers:
+            self._signal.notify()
+
+    def _finish(self, call: _Call, error: Exception | None) -> None:
+        self.calls.pop(call.number, None)
+        call.error, call.is_over = error, True
+
+    def _lose(self, error: LeaseExpired) -> None:
+        """This process stood still, and replies are gone, nobody knows to which calls."""
+        for call in list(self.calls.values()):
+            self._give_up(call, f"this process stood still, and {error.missed} replies to it are gone")
+        self._signal.notify()
+
+    def _give_up(self, call: _Call, why: str) -> None:
+        call.error = CallFailed(why)
+        self.leave(call)
+
+    def stats(self) -> ClientStats:
+        program = self.program if self.look() else ""
+        return ClientStats(self.begun, len(self.calls), self.late, program)
+
+
+_lines: dict[tuple[int, str, int, int], _Line] = {}
+_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    """The child opens its own."""
+    global _lock
+    _lock = threading.Lock()
+    _lines.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _line_of(domain: Domain, name: str, request: Envelope, reply: Envelope) -> _Line:
+    key = id(domain), name, request.kind.identity, reply.kind.identity
+    with _lock:
+        line = _lines.get(key)
+        if line is None or line.publisher.closed:
+            line = _lines[key] = _Line(domain, name, request, reply)
+        line.users += 1
+        return line
+
+
+def _give_back(line: _Line) -> None:
+    with _lock:
+        line.users -= 1
+        if not line.users:
+            for key in [key for key, one in _lines.items() if one is line]:
+                del _lines[key]
+            line.close()
+
+
+class Stream(Closing, Generic[R]):
+    """Made by `Client.stream`: the replies of one call, for `for` or `async for`. The first step sends the request.
+    Closed before its end, or dropped as by `break`, it cancels the call."""
+
+    def __init__(self, line: _Line, value: Any, end: float) -> None:
+        self._line, self._value, self._end = line, value, end
+        self._call: _Call | None = None
+        self._closed = False
+
+    async def _step(self, way: InThread) -> tuple[R] | None:
+        """The next reply; None: there are no more."""
+        try:
+            if self._call is None and not self._closed:
+                self._call = self._line.begin(self._end, is_stream=True)
+                await self._line.ask(self._call, self._value, way)
+            if self._closed or self._call is None:
+                return None
+            await self._line.wait(self._call, way)
+            if self._call.arrived:
+                return (self._call.arrived.popleft(),)
+            if self._call.error is not None:
+                raise self._call.error
+        except BaseException:
+            self.close()
+            raise
+        self.close()
+        return None
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> R:
+        step = wire.run(self._step(IN_THREAD))
+        if step is None:
+            raise StopIteration
+        return step[0]
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> R:
+        step = await self._step(IN_LOOP)
+        if step is None:
+            raise StopAsyncIteration
+        return step[0]
+
+    def close(self) -> None:
+        """Cancel what is not over yet. The next step is the end."""
+        self._closed = True
+        if self._call is not None:
+            self._line.leave(self._call)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_closed"):
+            self.close()
+
+
+class Client(Closing, Generic[Q, R]):
+    """Calls the service of a name, which any program of the domain and its hosts may serve.
+
+    - `name`: of the service.
+    - `request`, `reply`: types, as its Service has them.
+    - `domain`: as of Publisher.
+
+    Any number of threads and tasks may call at a time. Within a handler of a Service no call is waited for longer than
+    the call that the handler serves. Errors of calls: NoServer, CallFailed, TimeoutError; TypeMismatch and
+    ValueMismatch of a value that cannot travel; ClosedError. Errors: those of Publisher.
+    """
+
+    @overload
+    def __init__(self, name: str, *, request: type[Q], reply: type[R], domain: int | Domain | None = None) -> None: ...
+    @overload
+    def __init__(
+        self: Client[Any, Any], name: str, *, request: Any = ..., reply: Any = ..., domain: int | Domain | None = None
+    ) -> None: ...
+
+    def __init__(
+        self, name: str, *, request: Any = bytes, reply: Any = bytes, domain: int | Domain | None = None
+    ) -> None:
+        self.name = name
+        """As it was given."""
+        self._shared: _Line | None = None
+        given = domain_of(domain)
+        self._shared = _line_of(given, name, wire.envelope("Request", request), wire.envelope("Reply", reply))
+        given.adopt(self)
+
+    @property
+    def _line(self) -> _Line:
+        if self._shared is None:
+            raise ClosedError(f"service {self.name!r}: a Client used after close()")
+        return self._shared
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until there is a server; it looks a hundred times a second. False: not within `timeout` seconds; None:
+        no limit, and the reason is logged after 2 s."""
+        check_seconds("timeout", timeout)
+        end = math.inf if timeout is None else CLOCK.monotonic() + timeout
+        line, told = self._line, WaitLog(self.name, "a server")
+        waiting = LongWait(lambda: told.note(line.why_none()))
+        while not line.look():
+            if timeout is None:
+                waiting.look()
+            left = end - CLOCK.monotonic()
+            if left <= 0:
+                return False
+            CLOCK.sleep(min(LOOK_S, left))
+        return True
+
+    def call(self, value: Q, timeout: float | None = 5.0) -> R:
+        """The reply to a request; of several the last one. `timeout`: seconds; so long the request is valid. None:
+        no limit."""
+        return wire.run(self._answer(value, timeout, IN_THREAD))
+
+    async def call_async(self, value: Q, timeout: float | None = 5.0) -> R:
+        """`call`, for asyncio. Cancelled, it cancels the call."""
+        return await self._answer(value, timeout, IN_LOOP)
+
+    async def _answer(self, value: Q, timeout: float | None, way: InThread) -> R:
+        line = self._line
+        call = line.begin(end_of(timeout), is_stream=False)
+        try:
+            await line.ask(call, value, way)
+            await line.wait(call, way)
+            answer: R = call.last()
+            return answer
+        finally:
+            line.leave(call)
+
+    def stream(self, value: Q, timeout: float | None = None) -> Stream[R]:
+        """The replies to a request as they come, for `for` or `async for`. `timeout`: seconds, of all."""
+        return Stream(self._line, value, end_of(timeout))
+
+    def stats(self) -> ClientStats:
+        """Counters of the service in this process."""
+        return self._line.stats()
+
+    def close(self) -> None:
+        """Calls of the last client of a service in a process that are not over end with ClosedError."""
+        line, self._shared = self._shared, None
+        if line is not None:
+            _give_back(line)
+
+    def __repr__(self) -> str:
+        return f"<rtmw.Client {self.name!r}{', closed' if self._shared is None else ''}>"

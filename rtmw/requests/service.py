@@ -1,0 +1,545 @@
+"""Service: a handler that answers requests, in threads or in the tasks of an event loop.
+
+A thread takes a request, runs its handler, and replies; the threads of a service take turns at waiting for the next
+request. Between two values of a generator its thread looks for cancellations. Nobody waits for a client that does not
+read: its calls are given up when its queue stays full for ROOM_S, and how they ended is told once there is room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import socket
+import threading
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from typing import Any, Final, Generic, TypeVar, cast, overload
+
+from rtmw import shm
+from rtmw.claims import claimed
+from rtmw.clock import CLOCK
+from rtmw.closing import Closing
+from rtmw.domain import Domain, domain_of
+from rtmw.errors import ClosedError, LeaseExpired, LimitReached, RtmwError, ServiceTaken, ValueMismatch
+from rtmw.listener import is_async
+from rtmw.observe.programs import program
+from rtmw.profiles import STATUS
+from rtmw.publisher import Publisher
+from rtmw.qos import is_whole
+from rtmw.requests import wire
+from rtmw.requests.wire import CANCEL, FAILED, IN_LOOP, IN_THREAD, LAST, SERVER, InThread, left_of, taken
+
+__all__ = ["Service", "ServiceStats"]
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+TICK_S: Final = 0.1
+"""Seconds between looks for clients that have gone, and for another server."""
+MEET_S: Final = 1.0
+"""Seconds for which the first reply to a client waits for its reader, which may be on another host; and for which a
+service looks for one on other hosts, if a node runs here."""
+LOOK_S: Final = 0.01
+"""Seconds between looks for a reader that is waited for."""
+ROOM_S: Final = 0.1
+"""Seconds for which a reply waits while its client leaves UNREAD_MOST others unread."""
+_MOST_WORKERS: Final = 1024
+_ERROR_MOST: Final = 4096
+"""Characters of an error that a reply has."""
+
+log = logging.getLogger("rtmw")
+
+
+@dataclass(frozen=True)
+class ServiceStats:
+    """Counters of a service since it was opened. Each request that it took ends as one of served, failed, cancelled,
+    expired, unread and refused, or is among waiting and running."""
+
+    served: int
+    """Calls that were answered: by their one value, or by a stream to its end."""
+    failed: int
+    """Calls whose handler raised, or gave what cannot travel."""
+    cancelled: int
+    """Calls that their client gave up before or while they were served, or that `close` ended."""
+    expired: int
+    """Calls whose timeout was over before they were served, or before they had ended."""
+    unread: int
+    """Calls whose answer nobody was there to read, or whose client left too many replies unread."""
+    refused: int
+    """Requests that are none: damaged, without a value, or made twice."""
+    waiting: int
+    """Requests that wait for a worker at present."""
+    running: int
+    """Calls whose handler runs at present."""
+    clients: int
+    """Client processes that it has answered, and that are still there."""
+
+
+class _Client:
+    """The way back to one client process."""
+
+    def __init__(self, publisher: Publisher[Any]) -> None:
+        self.publisher = publisher
+        self.has_met = publisher.subscribers > 0
+        """Its reader has been there."""
+        self.is_full = False
+        """It had no room the last time: the next reply only tries."""
+        self.owed: deque[tuple[Any, float]] = deque(maxlen=wire.UNREAD_MOST)
+        """Last replies that had no room, and until when somebody waits for them."""
+
+    def is_gone(self) -> bool:
+        """It was there, and is no more."""
+        is_there = self.publisher.subscribers > 0
+        self.has_met |= is_there
+        return self.has_met and not is_there
+
+
+class _Call:
+    """A request that is not over."""
+
+    __slots__ = ("client", "end", "is_cancelled", "key", "look_s", "task", "value")
+
+    def __init__(self, key: tuple[int, int], value: Any, client: _Client, now: float, left: float) -> None:
+        self.key, self.value, self.client, self.end = key, value, client, now + left
+        self.is_cancelled = False
+        self.look_s = now + TICK_S
+        """When it is looked next whether the client is there."""
+        self.task: asyncio.Task[None] | None = None
+
+
+class Service(Closing, Generic[Q, R]):
+    """Answers the requests under a name, which one program of a domain and its hosts does at a time.
+
+    - `name`: of its topics NAME/request and NAME/reply/…; as a topic is called.
+    - `handler`: is called with the value of a request, and returns that of the reply. A generator yields the replies
+      of a stream. Where nobody waits any more, or the service is closed, a generator is closed at its next `yield`.
+      `async def`: it runs in tasks of the running event loop, and is cancelled.
+    - `request`, `reply`: types, as of Publisher.
+    - `workers`: calls that are served at a time, each in a thread, or in a task.
+    - `domain`: as of Publisher.
+
+    What a handler raises is logged with its traceback, and is CallFailed for the client.
+
+    Errors: ServiceTaken, and those of Publisher; TypeError for an async handler without a running event loop.
+    """
+
+    @overload
+    def __init__(
+        self,
+        name: str,
+        handler: Callable[[Q], R | Iterator[R] | Awaitable[R] | AsyncIterator[R]],
+        *,
+        request: type[Q],
+        reply: type[R],
+        workers: int = 1,
+        domain: int | Domain | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Service[Any, Any],
+        name: str,
+        handler: Callable[[Any], Any],
+        *,
+        request: Any = ...,
+        reply: Any = ...,
+        workers: int = 1,
+        domain: int | Domain | None = None,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        name: str,
+        handler: Callable[[Any], Any],
+        *,
+        request: Any = bytes,
+        reply: Any = bytes,
+        workers: int = 1,
+        domain: int | Domain | None = None,
+    ) -> None:
+        if not is_whole(workers, 1, _MOST_WORKERS):
+            raise ValueError(
+                f"workers={workers!r} is not possible; it must be a whole number from 1 to {_MOST_WORKERS}"
+            )
+        self.name = name
+        """As it was given."""
+        self._handler, self._workers = handler, workers
+        self._request, self._reply = wire.envelope("Request", request), wire.envelope("Reply", reply)
+        self._loop = _running_loop(handler) if is_async(handler) else None
+        self._domain = domain_of(domain)
+        self._count: Counter[str] = Counter()
+        self._clients: dict[int, _Client] = {}
+        self._calls: dict[tuple[int, int], _Call] = {}
+        self._waiting: deque[_Call] = deque()
+        self._turn, self._books = threading.Lock(), threading.Lock()
+        self._tidy_s = 0.0
+        self._stopped = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        with ExitStack() as opened:
+            self._open(opened)
+            self._opened = opened.pop_all()
+        self._domain.adopt(self)
+        self._begin()
+
+    # Opening and closing.
+
+    def _open(self, opened: ExitStack) -> None:
+        """It hears requests before it says so."""
+        mine = self._claim(opened)
+        try:
+            topic = wire.server_topic(self.name)
+            self._others = opened.enter_context(wire.subscriber(topic, self._reply, self._domain, history=1))
+            self._requests = opened.enter_context(
+                wire.subscriber(wire.request_topic(self.name), self._request, self._domain, **wire.SUBSCRIBES)
+            )
+            self._look_for_another()
+            self._sign = wire.publisher(topic, self._reply, self._domain, **STATUS.publisher)
+        except LimitReached as error:
+            raise wire.limit_reached(self.name, error) from error
+        opened.callback(self._sign.close, forget=True)
+        self._sign.publish(self._reply.make(self._sign.identity, 0, SERVER, mine, None))
+
+    def _claim(self, opened: ExitStack) -> str:
+        """Take the name on this host, and give this program's."""
+        nonce, digest = self._domain.region.nonce, blake2b(self.name.encode(), digest_size=16).hexdigest()
+        held = claimed(f"rtmw-service-{nonce:016x}-{digest}")
+        if held is None:
+            raise self._refusal(self._program_here() or "another program, which is starting")
+        opened.enter_context(held)
+        if there := self._program_here():  # in a container with a network of its own, sockets have other names
+            raise self._refusal(there)
+        own = self._domain.region.names().get(os.getpid(), "?")
+        return f"{program(own)} (pid {os.getpid()}) on {socket.gethostname()}"
+
+    def _program_here(self) -> str:
+        """The program of this host that serves under the name; empty: none."""
+        region = self._domain.region
+        life = region.topic_life(wire.server_topic(self.name))
+        names = region.names()
+        for row in shm.living(shm.publishers(region, life)) if life else ():
+            name = program(names.get(row.pid, "?"))
+            if name != "rtmw node":
+                return f"{name} (pid {row.pid})"
+        return ""
+
+    def _refusal(self, who: str) -> ServiceTaken:
+        return ServiceTaken(
+            f"service {self.name!r} of domain {self._domain.id} is served by {who}; end that, or use another name. One "
+            "program serves a name, with any number of `workers`; work that many programs share goes through rtmw.Inbox"
+        )
+
+    def _look_for_another(self) -> None:
+        """Where a node runs here, on other hosts, too. ServiceTaken."""
+        region = self._domain.region
+        if not any(program(name) == "rtmw node" for name in region.names().values()):
+            return
+        life = region.topic_life(wire.server_topic(self.name))
+        end = CLOCK.monotonic() + MEET_S
+        while CLOCK.monotonic() < end:
+            with suppress(TimeoutError):
+                sample = self._others.receive(timeout=TICK_S)
+                if shm.living(shm.publishers(region, life)):  # not what one has left that ended
+                    raise self._refusal(sample.value.error)
+
+    def _begin(self) -> None:
+        if self._loop is not None:
+            self._add_task(self._serve_async())
+            return
+        for _ in range(self._workers):
+            thread = threading.Thread(target=self._serve, name=f"rtmw {self.name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def close(self) -> None:
+        """Serve no more: clients that wait get NoServer. Waits for a handler that runs in a thread, unless called from
+        one; tasks are cancelled. Any thread."""
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        with suppress(RtmwError):  # of a child of fork(), say
+            self._sign.close(forget=True)
+        for task in list(self._tasks):
+            with suppress(RuntimeError):  # the loop was closed
+                task.get_loop().call_soon_threadsafe(task.cancel)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+        for client in list(self._clients.values()):
+            client.publisher.close()
+        self._opened.close()
+
+    def stats(self) -> ServiceStats:
+        """Counters since it was opened."""
+        queue, count, waiting = self._requests.stats(), self._count, len(self._waiting)
+        return ServiceStats(
+            *(count["served"], count["failed"], count["cancelled"], count["expired"] + queue.expired, count["unread"]),
+            *(count["refused"], waiting + queue.waiting, len(self._calls) - waiting, len(self._clients)),
+        )
+
+    def __repr__(self) -> str:
+        return f"<rtmw.Service {self.name!r}{', closed' if self._stopped.is_set() else ''}>"
+
+    # What threads and tasks share. Whoever takes requests has the turn.
+
+    def _accept(self, sample: shm.Sample[Any]) -> None:
+        """A request waits from now on, or is cancelled, or is none."""
+        key: tuple[int, int] | None
+        try:
+            message = sample.value
+            key, flags, value = (message.client, message.call), message.flags, message.value
+        except ValueMismatch as error:  # the class refuses the value, or the message is damaged
+            key, flags, value = wire.numbers_of(sample.data), 0, error
+        if flags & CANCEL:
+            return self._cancel(key)
+        client = None if value is None or key in self._calls or key is None else self._way_to(key[0])
+        if client is None or key is None:
+            return self._add("refused")
+        expires_ns = sample.expires_ns
+        left = math.inf if expires_ns is None else (expires_ns - CLOCK.wall_ns()) / 1e9
+        call = self._calls[key] = _Call(key, value, client, CLOCK.monotonic(), left)
+        return self._waiting.append(call)
+
+    def _accept_all(self) -> None:
+        """Take the requests that are there: a call and its cancellation may be among them."""
+        while len(self._waiting) < wire.UNREAD_MOST and (sample := taken(self._requests, self._lapsed)) is not None:
+            self._accept(sample)
+
+    def _next_waiting(self) -> _Call | None:
+        """The first call that somebody still waits for; None: there is none."""
+        while self._waiting:
+            call = self._waiting.popleft()
+            fate = self._fate(call)
+            if not fate:
+                return call
+            del self._calls[call.key]
+            self._add(fate)
+        return None
+
+    def _cancel(self, key: tuple[int, int] | None) -> None:
+        call = self._calls.get(key) if key else None
+        if call is not None:
+            call.is_cancelled = True
+            if call.task is not None:
+                call.task.cancel()
+
+    def _way_to(self, number: int) -> _Client | None:
+        client = self._clients.get(number)
+        if client is None:
+            topic, options = wire.reply_topic(self.name, number), wire.PUBLISHES | {"max_blocking": ROOM_S}
+            try:
+                client = _Client(wire.publisher(topic, self._reply, self._domain, **options))
+            except RtmwError as error:
+                log.warning("service %r cannot answer a client: %s", self.name, error)
+                return None
+            self._clients[number] = client
+        return client
+
+    def _lapsed(self, error: LeaseExpired) -> None:
+        log.warning("service %r: %s", self.name, error)
+
+    def _add(self, what: str) -> None:
+        with self._books:
+            self._count[what] += 1
+
+    def _fate(self, call: _Call) -> str:
+        """How the call is over before it has ended; empty: it goes on."""
+        if call.is_cancelled or self._stopped.is_set():
+            return "cancelled"
+        now = CLOCK.monotonic()
+        if now >= call.end:
+            return "expired"
+        if now >= call.look_s:
+            call.look_s = now + TICK_S / 2
+            return "unread" if call.client.is_gone() else ""
+        return ""
+
+    def _failure(self, call: _Call, error: BaseException) -> Any:
+        """The reply for what a handler raised, which is logged here."""
+        text = f"{type(error).__name__}: {error}"
+        if call.value is not error:
+            log.error("service %r: its handler raised %s", self.name, text, exc_info=error)
+        return self._reply.make(*call.key, LAST | FAILED, text[:_ERROR_MOST], None)
+
+    def _ended(self, call: _Call, message: Any, was_sent: bool) -> None:
+        """Count how a call has ended. What its client has no room for is kept, or that it was given up."""
+        if was_sent:
+            return self._add("failed" if message.flags & FAILED else "served")
+        if call.client.has_met:
+            if not message.flags & LAST:
+                told = f"the client left {wire.UNREAD_MOST} replies unread, and the call was given up"
+                message = self._reply.make(*call.key, LAST | FAILED, told, None)
+            call.client.owed.append((message, call.end))
+        return self._add("unread")
+
+    def _tidy(self) -> None:
+        """Let go of clients that have gone, pay what is owed, and see whether another one serves."""
+        self._tidy_s = CLOCK.monotonic() + TICK_S
+        busy = {client for client, _ in list(self._calls)}
+        for number, client in list(self._clients.items()):
+            while client.owed and self._pay(client):
+                client.owed.popleft()
+            if number not in busy and not client.publisher.subscribers:
+                self._clients.pop(number).publisher.close()
+        sample = self._others.take()
+        if sample is not None and sample.publisher != self._sign.identity:
+            log.error("service %r has another server, and clients hear either: %s", self.name, sample.value.error)
+
+    def _pay(self, client: _Client) -> bool:
+        message, end = client.owed[0]
+        if CLOCK.monotonic() >= end or client.is_gone():
+            return True
+        client.is_full = client.publisher._try(0.0, message, lifetime=left_of(end)) is not True
+        return not client.is_full
+
+    # How a call is served, in a thread or in a task.
+
+    async def _run(self, call: _Call, way: InThread) -> None:
+        token = wire.serving.set(call.end)
+        try:
+            if isinstance(call.value, ValueMismatch):
+                raise call.value
+            made: Any = self._handler(self._request.unpacked(call.value))
+            if hasattr(cast("object", made), way.NEXT):
+                return await self._stream(call, made, way)
+            value = await made if way is IN_LOOP else made
+            message = self._reply.make(*call.key, LAST, "", self._reply.packed(value))
+            return self._ended(call, message, await self._send(call, message, way))
+        except BaseException as error:  # SystemExit too, with which Python ends a thread in silence
+            if isinstance(error, asyncio.CancelledError) and self._fate(call):
+                raise
+            message = self._failure(call, error)
+            return self._ended(call, message, await self._send(call, message, way))
+        finally:
+            wire.serving.reset(token)
+            self._calls.pop(call.key, None)
+
+    async def _stream(self, call: _Call, steps: Any, way: InThread) -> None:
+        try:
+            while True:
+                try:
+                    value = next(steps) if way is IN_THREAD else await anext(steps)
+                except (StopIteration, StopAsyncIteration):
+                    break
+                message = self._reply.make(*call.key, 0, "", self._reply.packed(value))
+                if not await self._send(call, message, way):
+                    return self._ended(call, message, False)
+                if way is IN_THREAD:
+                    self._look_between()
+                if fate := self._fate(call):
+                    return self._add(fate)
+        finally:
+            if way is IN_THREAD:
+                getattr(steps, "close", bool)()
+            else:
+                await getattr(steps, "aclose", partial(asyncio.sleep, 0))()
+        message = self._reply.make(*call.key, LAST, "", None)
+        return self._ended(call, message, await self._send(call, message, way))
+
+    async def _send(self, call: _Call, message: Any, way: InThread) -> bool:
+        """False: nobody reads it, or there is no room. Errors of a value that cannot travel."""
+        client = call.client
+        if not client.has_met:
+            await self._meet(call, way)
+        if client.is_full or client.owed:
+            sent = client.publisher._try(0.0, message, lifetime=left_of(call.end)) is True
+        else:
+            sent = await way.publish(client.publisher, message, call.end)
+        client.is_full = not sent
+        return sent and client.has_met
+
+    async def _meet(self, call: _Call, way: InThread) -> None:
+        """Wait for the reader of the first reply to a client."""
+        publisher, end = call.client.publisher, min(call.end, CLOCK.monotonic() + MEET_S)
+        while not publisher.subscribers and CLOCK.monotonic() < end:
+            await way.sleep(LOOK_S)
+        call.client.has_met = publisher.subscribers > 0
+
+    # In threads.
+
+    def _serve(self) -> None:
+        with suppress(ClosedError):
+            while (call := self._next()) is not None:
+                wire.run(self._run(call, IN_THREAD))
+                del call  # its value is not kept until the next one comes
+
+    def _next(self) -> _Call | None:
+        """The next call to serve; None: the service is closed. One thread waits for it, the others for their turn."""
+        with self._turn:
+            while not self._stopped.is_set():
+                self._accept_all()
+                call = self._next_waiting()
+                if call is not None:
+                    return call
+                if CLOCK.monotonic() >= self._tidy_s:
+                    self._tidy()
+                sample = wire.run(IN_THREAD.receive(self._requests, TICK_S, self._lapsed))
+                if sample is not None:
+                    self._accept(sample)
+        return None
+
+    def _look_between(self) -> None:
+        """Take requests while a generator runs, for there may be cancellations among them."""
+        if self._turn.acquire(blocking=False):
+            try:
+                self._accept_all()
+            finally:
+                self._turn.release()
+
+    # In tasks of an event loop.
+
+    def _add_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        assert self._loop is not None
+        task = self._loop.create_task(work, name=f"rtmw {self.name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _serve_async(self) -> None:
+        """Take requests, and let go of the calls for which nobody waits any more."""
+        with suppress(ClosedError):
+            while not self._stopped.is_set():
+                if CLOCK.monotonic() >= self._tidy_s:
+                    self._tidy()
+                    for call in list(self._calls.values()):
+                        if call.task is not None and self._fate(call):
+                            call.task.cancel()
+                if len(self._waiting) >= wire.UNREAD_MOST:
+                    await asyncio.sleep(TICK_S)
+                    continue
+                sample = await IN_LOOP.receive(self._requests, TICK_S, self._lapsed)
+                if sample is not None:
+                    self._accept(sample)
+                    self._accept_all()
+                self._start()
+
+    def _start(self) -> None:
+        """Serve what waits with the workers that are free."""
+        while len(self._calls) - len(self._waiting) < self._workers and not self._stopped.is_set():
+            call = self._next_waiting()
+            if call is None:
+                return
+            call.task = self._add_task(self._run(call, IN_LOOP))
+            call.task.add_done_callback(partial(self._end_task, call))
+
+    def _end_task(self, call: _Call, task: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step runs none of its code."""
+        if task.cancelled():
+            self._add(self._fate(call) or "cancelled")
+        self._calls.pop(call.key, None)
+        self._start()
+
+
+def _running_loop(handler: object) -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise TypeError(
+            f"{handler!r} is async, and runs in tasks of an event loop, but none runs here; open the Service in a "
+            "coroutine, or give it a function that is not async"
+        ) from None

@@ -1,0 +1,255 @@
+"""What requests and replies are on the bus (docs/requests.md): their topics, their structs, and how long one is valid.
+
+Service and Client share these, and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from dataclasses import dataclass, make_dataclass
+from functools import cache, partial
+from typing import Any, Final, TypeVar, cast
+
+from rtmw import shm
+from rtmw.clock import CLOCK
+from rtmw.domain import Domain
+from rtmw.errors import LeaseExpired, LimitReached, TypeMismatch, UnsupportedType
+from rtmw.profiles import REQUEST
+from rtmw.publisher import Publisher
+from rtmw.qos import check_seconds
+from rtmw.subscriber import Subscriber
+from rtmw.types import resolve, shown_name, uint32, uint64
+from rtmw.waiting import Signal
+
+T = TypeVar("T")
+
+CANCEL: Final = 1
+"""Flag of a request: nobody waits for this call any more."""
+LAST: Final = 2
+"""Flag of a reply: no other follows to this call."""
+FAILED: Final = 4
+"""Flag of a reply, with LAST: there is no value; `error` says why."""
+SERVER: Final = 8
+"""Flag of a reply to all clients: who publishes it serves from now on; `error` names the program."""
+
+UNREAD_MOST: Final = 1024
+"""Requests that wait in the queue of a server, and replies that wait for a client process."""
+PUBLISHES: Final[dict[str, Any]] = {**REQUEST.publisher, "lifetime": None}
+"""What is left of the call's timeout is the lifetime of each message."""
+SUBSCRIBES: Final[dict[str, Any]] = {**REQUEST.subscriber, "depth": UNREAD_MOST}
+
+serving: Final[ContextVar[float | None]] = ContextVar("serving", default=None)
+"""Within a handler, until when its call is waited for, on the monotonic clock; infinite: without a limit."""
+
+
+def request_topic(name: str) -> str:
+    return f"{name}/request"
+
+
+def server_topic(name: str) -> str:
+    """Where the server says that it is there."""
+    return f"{name}/reply/server"
+
+
+def reply_topic(name: str, client: int) -> str:
+    return f"{name}/reply/{client:x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A struct that carries values of one type in one direction."""
+
+    kind: Any
+    """Its MessageType, which endpoints take for a type."""
+    make: Callable[[int, int, int, str, Any], Any]
+    """A struct of client, call, flags, error and a packed value; None: it has no value."""
+    packed: Callable[[Any], Any]
+    """A value as its struct holds it. TypeMismatch, ValueMismatch: it cannot travel."""
+    unpacked: Callable[[Any], Any]
+    """A value as programs get it."""
+
+
+def envelope(direction: str, type: Any) -> Envelope:
+    """`direction`: Request or Reply. `type`: what a Publisher takes. UnsupportedType."""
+    return _envelope(direction, type, shown_name(resolve(type).name))
+
+
+@cache
+def _envelope(direction: str, type: Any, shown: str) -> Envelope:
+    word = "".join(one if one.isalnum() else "_" for one in shown)
+    members = [("client", uint64), ("call", uint64), ("flags", uint32), ("error", str), ("value", _member(type) | None)]
+    made: Any = make_dataclass(
+        direction, members, slots=True, namespace={"__idl_typename__": f"rtmw.{direction}_{word}"}
+    )
+    if type is not dict:
+        return Envelope(resolve(made), made, partial(_some, shown), lambda value: value)
+    from rtmw.types.text import Json, read_json, written
+
+    return Envelope(resolve(made), made, lambda value: Json(written(value)), lambda json: read_json(json.text))
+
+
+def described(description: bytes) -> Envelope:
+    """The envelope that a topic carries, for a program without its classes: values are given as JSON has them."""
+    from rtmw.types.plain import maker
+
+    kind, make = maker(description)
+
+    def made(client: int, call: int, flags: int, error: str, value: Any) -> Any:
+        return make({"client": client, "call": call, "flags": flags, "error": error, "value": value})
+
+    return Envelope(kind, made, partial(_some, shown_name(kind.name)), lambda value: value)
+
+
+def _some(name: str, value: Any) -> Any:
+    if value is None:
+        raise TypeMismatch(f"expected a value of {name}, found None")
+    return value
+
+
+def _member(type: Any) -> Any:
+    """The type of the member `value`."""
+    if type is dict:
+        from rtmw.types.text import Json
+
+        return Json
+    from rtmw.types.numpy_type import dtype_of
+
+    dtype = dtype_of(type)
+    if dtype is None:
+        return type
+    if dtype.shape or dtype.names or not dtype.isnative or dtype.kind not in "iuf":
+        raise UnsupportedType(
+            f"{dtype} cannot be a request or a reply; give a dtype of plain numbers, or a class with an array"
+        )
+    from numpy.typing import NDArray
+
+    made: Any = NDArray
+    return made[dtype.type]
+
+
+_NUMBERS: Final = struct.Struct("<QQ")
+"""Client and call, behind the four bytes of CDR's head: what is known of a message whose value its class refuses."""
+
+
+def numbers_of(data: memoryview) -> tuple[int, int] | None:
+    """Client and call of a message; None: it is too short to have any."""
+    if len(data) < 4 + _NUMBERS.size:
+        return None
+    client, call = _NUMBERS.unpack_from(data, 4)
+    return client, call
+
+
+def publisher(topic: str, envelope: Envelope, domain: Domain, **options: Any) -> Publisher[Any]:
+    """Of structs."""
+    made: Any = Publisher(topic, envelope.kind, domain=domain, **options)
+    return cast("Publisher[Any]", made)
+
+
+def subscriber(topic: str, envelope: Envelope, domain: Domain, **options: Any) -> Subscriber[Any]:
+    """Of structs."""
+    made: Any = Subscriber(topic, envelope.kind, domain=domain, **options)
+    return cast("Subscriber[Any]", made)
+
+
+def end_of(timeout: float | None) -> float:
+    """Until when a call is waited for, on the monotonic clock. Within a handler no longer than the call is that it
+    serves; where neither has a limit, for as long as REQUEST says: so services that call each other in a circle end.
+    """
+    check_seconds("timeout", timeout)
+    outer = serving.get()
+    seconds = REQUEST.publisher["lifetime"] if timeout is None and outer == math.inf else timeout
+    end = math.inf if seconds is None else CLOCK.monotonic() + seconds
+    return end if outer is None else min(end, outer)
+
+
+def left_of(end: float) -> float | None:
+    """Seconds until then, above 0, as `lifetime` takes them; None: no limit."""
+    return None if end == math.inf else max(end - CLOCK.monotonic(), 1e-6)
+
+
+def limit_reached(name: str, error: LimitReached) -> LimitReached:
+    """The error with what a service needs of the domain."""
+    return LimitReached(
+        f"service {name!r} needs 2 topics, and one more for each process that has a Client of it; each Service takes "
+        f"3 endpoints and one a client process, each client process 3: {error}"
+    )
+
+
+Lapsed = Callable[[LeaseExpired], object]
+
+
+class InThread:
+    """How a thread waits: in coroutines that never suspend, so that threads and tasks share what is built on these."""
+
+    NEXT = "__next__"
+    """What the stream of a handler has."""
+
+    async def publish(self, publisher: Publisher[Any], message: Any, end: float) -> bool:
+        return publisher.publish(message, lifetime=left_of(end))
+
+    async def receive(self, subscriber: Subscriber[Any], seconds: float, lapsed: Lapsed) -> shm.Sample[Any] | None:
+        """None: nothing came, perhaps before the time is over. ClosedError."""
+        try:
+            return subscriber.receive(seconds)
+        except TimeoutError:
+            return None
+        except LeaseExpired as error:
+            lapsed(error)
+            return None
+
+    async def reached(self, signal: Signal, met: Callable[[], bool], seconds: float) -> None:
+        signal.wait(met, seconds)
+
+    async def sleep(self, seconds: float) -> None:
+        CLOCK.sleep(seconds)
+
+
+class InLoop(InThread):
+    """How a task of an event loop waits."""
+
+    NEXT = "__anext__"
+
+    async def publish(self, publisher: Publisher[Any], message: Any, end: float) -> bool:
+        return await publisher.publish_async(message, lifetime=left_of(end))
+
+    async def receive(self, subscriber: Subscriber[Any], seconds: float, lapsed: Lapsed) -> shm.Sample[Any] | None:
+        from rtmw.aio import wakeup  # where there is an event loop
+
+        sample = taken(subscriber, lapsed)
+        if sample is None:
+            await wakeup(subscriber, subscriber._domain.region, seconds)
+        return sample
+
+    async def reached(self, signal: Signal, met: Callable[[], bool], seconds: float) -> None:
+        await signal.reached(met, seconds)
+
+    async def sleep(self, seconds: float) -> None:
+        from asyncio import sleep
+
+        await sleep(seconds)
+
+
+def taken(subscriber: Subscriber[Any], lapsed: Lapsed) -> shm.Sample[Any] | None:
+    """What is there; a lease that ran out is told."""
+    try:
+        return subscriber.take()
+    except LeaseExpired as error:
+        lapsed(error)
+        return None
+
+
+IN_THREAD: Final = InThread()
+IN_LOOP: Final = InLoop()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine gives that never suspends."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    raise RuntimeError("a coroutine of a thread was suspended")
