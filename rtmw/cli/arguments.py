@@ -15,6 +15,7 @@ from rtmw.addresses import place_to_listen
 from rtmw.cli import (
     clean,
     completion,
+    dashboard,
     delay,
     doctor,
     echo,
@@ -170,6 +171,20 @@ def _add_watching(commands: Commands) -> None:
     )
     help = "serve them there under /metrics, and /health, until SIGINT or SIGTERM; port 0: any that is free"
     parser.add_argument("--listen", type=argument(place_to_listen), metavar="ADDRESS:PORT", help=help)
+
+    parser = _add(
+        commands, "dashboard", dashboard.dashboard, "serve a page that shows the domain, read-only", json=False
+    )
+    help = "where the page is served, until SIGINT or SIGTERM (default 127.0.0.1:9466); port 0: any that is free"
+    parser.add_argument(
+        "--listen",
+        type=argument(place_to_listen),
+        default=("127.0.0.1", dashboard.PORT),
+        metavar="ADDRESS:PORT",
+        help=help,
+    )
+    help = "listen on an address that other hosts reach: whoever has the URL reads, and it is not encrypted"
+    parser.add_argument("--allow-remote", action="store_true", help=help)
 
 
 def _add_windows(parser: argparse.ArgumentParser) -> None:

@@ -40,45 +40,69 @@ class _Findings:
     """Whose users may attach; None: one user's programs."""
 
 
-def doctor(arguments: argparse.Namespace) -> int:
-    """Print the examination, and how many faults and remarks it has; the status is that of `status_of`. Books that do
-    not balance are faults. A domain that is not there has none."""
-    findings = _examine(arguments.domain, arguments.fix)
-    machine, leftovers = checks(), _leftovers(arguments.fix)
-    real_time = fitness(findings.mapped if findings else None)
-    balanced = not findings.books.problems if findings else None
-    full = [table for table in findings.tables if table.share_of_all >= NEARLY_FULL] if findings else []
-    problems = findings.books.problems if findings else ()
-    left = 0 if arguments.fix else len(leftovers)
-    orders = _relay_checks(arguments.domain)
-    told = verdict([*machine, *real_time, *orders], len(problems), left + len(full))
-    if arguments.json:
+@dataclass(frozen=True)
+class Examination:
+    """What the doctor says about a domain and this machine."""
+
+    number: int
+    findings: _Findings | None
+    """None without a domain."""
+    machine: list[Check]
+    real_time: list[Check]
+    orders: list[Check]
+    leftovers: list[str]
+    told: dict[str, Any]
+    """Its faults and remarks, counted."""
+
+    @classmethod
+    def of(cls, number: int, *, fix: bool = False) -> Examination:
+        findings = _examine(number, fix)
+        machine, leftovers = checks(), _leftovers(fix)
+        real_time = fitness(findings.mapped if findings else None)
+        full = [table for table in findings.tables if table.share_of_all >= NEARLY_FULL] if findings else []
+        problems = findings.books.problems if findings else ()
+        orders = _relay_checks(number)
+        told = verdict([*machine, *real_time, *orders], len(problems), (0 if fix else len(leftovers)) + len(full))
+        return cls(number, findings, machine, real_time, orders, leftovers, told)
+
+    def document(self) -> dict[str, Any]:
+        """The same for programs."""
+        findings = self.findings
         found = {
             "books": findings.books if findings else None,
             "tables": findings.tables if findings else (),
             "group": shm.group_name(findings.group) if findings and findings.group is not None else None,
             "holdings": [_record(holding) for holding in findings.holdings] if findings else [],
-            "machine": machine,
-            "real_time": real_time,
-            "relay": orders,
+            "machine": self.machine,
+            "real_time": self.real_time,
+            "relay": self.orders,
             "domains": shm.domains(),
-            "leftovers": leftovers,
+            "leftovers": self.leftovers,
         }
-        show_json({"domain": arguments.domain, "balanced": balanced, **told, **found})
-        return status_of(told, arguments.strict)
-    show(_checks_table("This machine", machine))
-    show(_checks_table("For real time", real_time))
-    if orders:
-        show(_checks_table("Relay", orders))
+        balanced = not findings.books.problems if findings else None
+        return {"domain": self.number, "balanced": balanced, **self.told, **found}
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Print the examination, and how many faults and remarks it has; the status is that of `status_of`. Books that do
+    not balance are faults. A domain that is not there has none."""
+    found = Examination.of(arguments.domain, fix=arguments.fix)
+    if arguments.json:
+        show_json(found.document())
+        return status_of(found.told, arguments.strict)
+    show(_checks_table("This machine", found.machine))
+    show(_checks_table("For real time", found.real_time))
+    if found.orders:
+        show(_checks_table("Relay", found.orders))
     say(f"Domains of this machine: {', '.join(str(number) for number in shm.domains()) or 'none'}")
-    for name in leftovers:
+    for name in found.leftovers:
         say(f"{name} was left by a program that died; {'removed' if arguments.fix else '--fix removes it'}.")
-    if findings is None:
+    if found.findings is None:
         say(f"Domain {arguments.domain} does not exist: there are no books to check.")
     else:
-        _show_findings(arguments.domain, findings)
-    say(f"{counted(told['faults'], 'fault')}, {counted(told['remarks'], 'remark')}.")
-    return status_of(told, arguments.strict)
+        _show_findings(arguments.domain, found.findings)
+    say(f"{counted(found.told['faults'], 'fault')}, {counted(found.told['remarks'], 'remark')}.")
+    return status_of(found.told, arguments.strict)
 
 
 def _examine(number: int, fix: bool) -> _Findings | None:

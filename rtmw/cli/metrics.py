@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from rtmw.addresses import metrics_url
@@ -14,6 +14,8 @@ from rtmw.errors import RtmwError
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
+
+    from rtmw.net.http_server import HttpServer
 
 ENDS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -53,11 +55,21 @@ def _serve(domain: int, address: str, port: int) -> int:
     from rtmw.net.metrics_server import MetricsServer
 
     of_domain = OfDomain(domain)
+
+    def begin() -> tuple[MetricsServer, str]:
+        server = MetricsServer(address, port, of_domain, of_domain.fault)
+        return server, f"metrics of domain {domain} are at {metrics_url(address, server.port)}"
+
+    return serve(begin)
+
+
+def serve(begin: Callable[[], tuple[HttpServer, str]]) -> int:
+    """Until SIGINT or SIGTERM. `begin`: the server, and the line that says where it is."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # threads of the server inherit it: this one gets them
     try:
-        server = MetricsServer(address, port, of_domain, of_domain.fault)
+        server, words = begin()
         try:
-            say(f"metrics of domain {domain} are at {metrics_url(address, server.port)}", flush=True)
+            say(words, flush=True)
             signal.sigwait(ENDS)
         finally:
             server.close()

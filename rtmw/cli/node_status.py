@@ -16,7 +16,7 @@ from rtmw.clock import CLOCK
 from rtmw.observe.transfers import STILL, service_fault
 
 if TYPE_CHECKING:
-    from rtmw.shm import Sample
+    from rtmw.domain import Domain
 
 _PATIENCE_S = 1.5
 """The node says how it is once a second."""
@@ -24,6 +24,8 @@ _NOBODY = "nobody"
 """The cause of a topic that nobody elsewhere uses (mismatches.py)."""
 NAMED_MOST = 8
 """Topics of this host alone that a sentence names; `--json` has all."""
+MOST_BYTES = 1 << 20
+"""Of a status."""
 SILENT_S = 10.0
 """After so long systemd takes it for dead, too."""
 
@@ -193,17 +195,30 @@ def find_status(number: int, patience: float = _PATIENCE_S) -> dict[str, Any] | 
         status = None
         while status is None:
             try:
-                status = _status_in(subscriber.receive(timeout=max(0.0, end - CLOCK.monotonic())))
+                sample = subscriber.receive(timeout=max(0.0, end - CLOCK.monotonic()))
+                status = _status_in(bytes(sample.data), sample._pid)
             except TimeoutError:
                 return None
         status["silent_s"] = max(0.0, (CLOCK.monotonic_ns() - status["told_ns"]) / 1e9)
     return status if Path(f"/proc/{status['pid']}").exists() else None
 
 
-def _status_in(sample: Sample[bytes]) -> dict[str, Any] | None:
+def status_seen(domain: Domain) -> dict[str, Any] | None:
+    """The same, of a domain that is only observed; None also where the node has said nothing yet."""
+    from rtmw import observe
+    from rtmw.net.settings import STATUS_TOPIC
+
+    for message in reversed(observe.queue(domain, STATUS_TOPIC, MOST_BYTES)):
+        status = _status_in(message.preview, message.publisher)
+        if status is not None and Path(f"/proc/{status['pid']}").exists():
+            return status | {"silent_s": max(0.0, (CLOCK.monotonic_ns() - status["told_ns"]) / 1e9)}
+    return None
+
+
+def _status_in(data: bytes, pid: int) -> dict[str, Any] | None:
     """What a node has said of itself; None: the message is of another program."""
     try:
-        status: dict[str, Any] = json.loads(bytes(sample.data))
-        return status if status["pid"] == sample._pid and status["told_ns"] >= 0 else None
+        status: dict[str, Any] = json.loads(data)
+        return status if status["pid"] == pid and status["told_ns"] >= 0 else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

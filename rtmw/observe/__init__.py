@@ -10,7 +10,7 @@ from rtmw.observe.programs import program
 from rtmw.observe.queues import QueuedMessage, queue
 from rtmw.observe.tables import Holding, TableUse, holdings, tables
 from rtmw.observe.trace import Trace, TraceEvent
-from rtmw.observe.transfers import TransferActivity, TransferCounters, TransferQueue, transfers
+from rtmw.observe.transfers import TransferActivity, TransferCounters, TransferQueue, service_fault, transfers
 from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics, types_in_use
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "matches",
     "program",
     "queue",
+    "service_fault",
     "tables",
     "topics",
     "transfers",

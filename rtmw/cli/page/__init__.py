@@ -1,0 +1,317 @@
+"""A domain on a page, read-only: what `rtmw dashboard` serves. It looks on, and only while somebody asks.
+
+    /               the page, and its two files
+    /state.json     what is wrong, and what `top`, `graph`, `doctor`, `node info` and `transfers` say for programs
+    /value.json     the last message of one topic, as a row that is open asks for it
+    /graph.svg      the picture of `rtmw graph`
+
+Whoever has the URL with its token reads all this; the token becomes a cookie with the first answer.
+"""
+
+from __future__ import annotations
+
+import gzip
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from http import HTTPStatus
+from importlib.resources import files
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from rtmw import observe
+from rtmw.cli import graph, top
+from rtmw.cli.common import look_at
+from rtmw.cli.doctor import MOST_HOLDINGS, NEARLY_FULL, Examination
+from rtmw.cli.node_status import status_seen
+from rtmw.cli.show import counted, duration
+from rtmw.cli.topic import mismatches
+from rtmw.cli.values import to_plain
+from rtmw.clock import CLOCK
+from rtmw.domain import Domain
+from rtmw.errors import RtmwError
+from rtmw.observe.picture import picture
+from rtmw.strict_json import as_json
+from rtmw.types import from_description
+from rtmw.types.text import content
+
+if TYPE_CHECKING:
+    from rtmw.net.http_server import Start
+
+__all__ = ["Site"]
+
+NEW_S: Final = 0.9
+"""State that is not older is told again: all pages cost what one costs."""
+SHARE: Final = 0.04
+"""Of a core, that gathering may take: with very many topics state is older."""
+STALE_S: Final = 10.0
+"""Rates over a longer time say nothing about now: they are measured anew."""
+FIRST_S: Final = 0.25
+DOCTOR_S: Final = 10.0
+SILENT_S: Final = 5.0
+VALUE_MOST: Final = 1 << 16
+"""Bytes of a value that are decoded for a row."""
+RAW_MOST: Final = 512
+"""Bytes without a type that are shown."""
+_FILES: Final = {"/": "page.html", "/page.css": "page.css", "/page.js": "page.js"}
+_KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+_HEADERS: Final = (
+    ("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cache-Control", "no-store"),
+)
+_PICTURE: Final = (("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"), *_HEADERS[1:])
+"""A picture has its colours in itself."""
+
+
+# ---- what is told ----
+
+
+class State:
+    """The documents about a domain, gathered when somebody asks. For the threads of a server."""
+
+    def __init__(self, number: int) -> None:
+        self._number, self._lock = number, threading.Lock()
+        self._meter, self._measured = observe.Meter(), float("-inf")
+        self._told, self._until = b"", float("-inf")
+        self._examined: dict[str, Any] = {}
+        self._examined_at = float("-inf")
+
+    def told(self) -> bytes:
+        """The document, as JSON."""
+        with self._lock:
+            if CLOCK.monotonic() >= self._until:
+                begun = time.thread_time()
+                self._told = as_bytes(self._document())
+                self._until = CLOCK.monotonic() + max(NEW_S, (time.thread_time() - begun) / SHARE)
+            return self._told
+
+    def _document(self) -> dict[str, Any]:
+        head = {"domain": self._number, "host": socket.gethostname(), "time": CLOCK.wall()}
+        try:
+            with look_at(self._number) as domain:
+                return head | {"absent": ""} | self._of_domain(domain)
+        except RtmwError as error:
+            self._measured = self._examined_at = float("-inf")
+            return head | {"absent": str(error)}
+
+    def _of_domain(self, domain: Domain) -> dict[str, Any]:
+        views, activity = self._activity(domain)
+        status, core = status_seen(domain), observe.transfers(domain)
+        whole = graph.across(views, status) if status else observe.graph(views)
+        doctor = self._doctor()
+        found = [*_of_topics(views, activity), *_of_doctor(doctor), *_of_node(status), *_of_transfers(core)]
+        return {
+            "problems": [{"kind": kind, "about": about, "why": why} for kind, about, why in found],
+            "top": [top.record(topic) for topic in activity],
+            "graph": [graph.record(edge) for edge in whole.edges],
+            "doctor": doctor,
+            "node": status,
+            "transfers": core,
+        }
+
+    def _activity(self, domain: Domain) -> tuple[list[observe.TopicView], list[observe.TopicActivity]]:
+        views, now = observe.topics(domain), CLOCK.monotonic()
+        if now - self._measured > STALE_S:
+            self._meter = observe.Meter()
+            self._meter.read(views, now)
+            threading.Event().wait(FIRST_S)
+            views, now = observe.topics(domain), CLOCK.monotonic()
+        self._measured = now
+        return views, self._meter.read(views, now)
+
+    def _doctor(self) -> dict[str, Any]:
+        if CLOCK.monotonic() - self._examined_at > DOCTOR_S:
+            found = Examination.of(self._number).document()
+            self._examined = found | {"holdings": found["holdings"][:MOST_HOLDINGS]}
+            self._examined_at = CLOCK.monotonic()
+        return self._examined
+
+    def picture(self) -> bytes:
+        """Who talks to whom. RtmwError: there is no domain."""
+        with self._lock, look_at(self._number) as domain:
+            views, status = observe.topics(domain), status_seen(domain)
+        whole = graph.across(views, status) if status else observe.graph(views)
+        return picture(whole, f"Domain {self._number}").encode()
+
+    def value(self, topic: str) -> dict[str, Any]:
+        """The last message in the queues of a topic, decoded. RtmwError: there is no domain."""
+        with self._lock, look_at(self._number) as domain:
+            found = max(observe.queue(domain, topic, VALUE_MOST), key=lambda one: one.source_time_ns, default=None)
+            types = dict(observe.types_in_use(domain, topic))
+        if found is None:
+            return {"topic": topic, "value": None, "words": "no message lies in its queues"}
+        about: dict[str, Any] = {
+            "topic": topic,
+            "type": found.type_name,
+            "size": found.size,
+            "priority": found.priority,
+        }
+        about["age"] = max(0.0, (CLOCK.wall_ns() - found.source_time_ns) / 1e9)
+        if len(found.preview) < found.size:
+            return about | {"value": None, "words": f"{found.size} bytes are too many to show"}
+        try:
+            description = types.get(found.type_name)
+            decode = from_description(description).decode if description else None
+            value = found.preview[:RAW_MOST] if decode is None else content(found.type_name, decode(found.preview))
+            return about | {"value": to_plain(value), "words": ""}
+        except Exception as error:  # whatever another program has published
+            return about | {"value": None, "words": f"it cannot be decoded: {error}"}
+
+
+Problem = tuple[str, str, str]
+"""Kind, what it is about, and the reason in words."""
+
+
+def _of_topics(views: Sequence[observe.TopicView], activity: Sequence[observe.TopicActivity]) -> Iterator[Problem]:
+    for view in views:
+        for words in mismatches(view):
+            yield "unmatched", view.name, words
+        if view.subscribers and view.published and not view.publishers:
+            yield "silent", view.name, "it is subscribed to, and its publishers are gone"
+        late = sum(one.deadlines_missed for one in view.subscribers)
+        if late:
+            yield "deadline", view.name, f"{counted(late, 'deadline')} missed by its subscribers of now"
+    for one in activity:
+        dropped = {cause: number for cause, number in one.dropped.items() if cause != "thinned"}
+        if dropped:
+            yield "drops", one.topic, f"{top.drops(dropped)} in {duration(one.seconds)}"
+
+
+def _of_doctor(found: dict[str, Any]) -> Iterator[Problem]:
+    for table in found["tables"]:
+        if table.share_of_all >= NEARLY_FULL:
+            yield (
+                "full",
+                f"the table of {table.name}",
+                f"{100 * table.share_of_all:.0f} % of what all may use; rtmw doctor says by whom",
+            )
+    for words in found["books"].problems if found["books"] else ():
+        yield "books", "the books", words
+    for check in found["relay"]:
+        if check.advice:
+            yield "relay", check.name, f"{check.found}; {check.advice}"
+
+
+def _of_node(status: dict[str, Any] | None) -> Iterator[Problem]:
+    if status is None:
+        return
+    if status["silent_s"] > SILENT_S:
+        yield "node", "the node", f"it has said nothing for {duration(status['silent_s'])}: rtmw node doctor"
+    keys: dict[str, Any] = status.get("keys") or {}
+    links: dict[str, Any] = status.get("links") or {}
+    if keys.get("warning"):
+        yield "node", "the keys of the node", str(keys["warning"])
+    for row in status.get("services", ()):
+        if words := observe.service_fault(row):
+            yield "node", f"service {row['name']}", words
+    for place, why in links.get("failing", {}).items():
+        yield "link", f"the link with {place}", why
+    for peer in links.get("peers", ()):
+        if not peer["up"]:
+            yield "link", f"the link with {peer['peer'] or peer['host']}", peer["why_down"] or "not up yet"
+
+
+def _of_transfers(core: observe.TransferActivity | None) -> Iterator[Problem]:
+    if core is None:
+        return
+    if core.stands_still:
+        yield "transfers", "the core of transfers", f"it has said nothing for {duration(core.silent)}: rtmw node doctor"
+    if core.full:
+        yield "transfers", "transfers", f"for want of room, not all is accepted: {core.full}"
+    if core.counters.dead:
+        yield "transfers", "transfers", f"{counted(core.counters.dead, 'dead letter')}: rtmw transfers"
+
+
+def as_bytes(document: dict[str, Any]) -> bytes:
+    return as_json(document, to_plain).encode()
+
+
+# ---- who is answered ----
+
+
+class Site:
+    """Answers requests, of whoever has the token, for a name or address of this host."""
+
+    def __init__(self, number: int) -> None:
+        self.token, self._state = secrets.token_urlsafe(24), State(number)
+        self._cookie = ""
+        self._names = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
+
+    def is_at(self, port: int) -> None:
+        """Cookies do not know ports, so their names do."""
+        self._cookie = f"rtmw-{port}"
+
+    def answer(self, request: dict[str, Any], start: Start) -> Iterable[bytes]:
+        """The WSGI application."""
+        query = parse_qs(request.get("QUERY_STRING", ""))
+        if (refusal := self._refusal(request, query)) is not None:
+            return _say(start, *refusal)
+        if "token" in query:
+            cookie = f"{self._cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+            start("303 See Other", [("Location", "/"), ("Set-Cookie", cookie), *_HEADERS])
+            return []
+        try:
+            return self._page(request, query, start)
+        except RtmwError as error:
+            return _say(start, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+
+    def _page(self, request: dict[str, Any], query: dict[str, list[str]], start: Start) -> Iterable[bytes]:
+        path = request["PATH_INFO"]
+        if path in _FILES:
+            name = _FILES[path]
+            content = files(__name__).joinpath(name).read_bytes()
+            return _give(request, start, content, f"{_KINDS[name.rpartition('.')[2]]}; charset=utf-8")
+        if path == "/state.json":
+            return _give(request, start, self._state.told(), "application/json")
+        if path == "/value.json":
+            value = self._state.value(query.get("topic", [""])[0])
+            return _give(request, start, as_bytes(value), "application/json")
+        if path == "/graph.svg":
+            return _give(request, start, self._state.picture(), "image/svg+xml", _PICTURE)
+        if path == "/favicon.ico":
+            start("204 No Content", [*_HEADERS])
+            return []
+        return _say(start, HTTPStatus.NOT_FOUND, "there is no such page")
+
+    def _refusal(self, request: dict[str, Any], query: dict[str, list[str]]) -> tuple[HTTPStatus, str] | None:
+        if not self._is_ours(request.get("HTTP_HOST", "")):
+            return HTTPStatus.MISDIRECTED_REQUEST, "ask by an address of this host, or its name"
+        if request["REQUEST_METHOD"] != "GET":
+            return HTTPStatus.METHOD_NOT_ALLOWED, "the dashboard only shows: GET"
+        cookies = dict(part.strip().partition("=")[::2] for part in request.get("HTTP_COOKIE", "").split(";"))
+        said = query["token"][0] if "token" in query else cookies.get(self._cookie, "")
+        if not secrets.compare_digest(said.encode(), self.token.encode()):
+            return HTTPStatus.FORBIDDEN, "open the URL that rtmw dashboard has printed: it has a token"
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        """A page of somebody else, whose name was made to mean this host, says its own name."""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        try:
+            return bool(ip_address(name))
+        except ValueError:
+            return name in self._names
+
+
+def _say(start: Start, status: HTTPStatus, words: str) -> Iterable[bytes]:
+    start(f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8"), *_HEADERS])
+    return [f"{words}\n".encode()]
+
+
+def _give(
+    request: dict[str, Any], start: Start, content: bytes, kind: str, headers: Sequence[tuple[str, str]] = _HEADERS
+) -> Iterable[bytes]:
+    more = [("Content-Type", kind), *headers]
+    if "gzip" in request.get("HTTP_ACCEPT_ENCODING", ""):
+        content = gzip.compress(content, 1)
+        more.append(("Content-Encoding", "gzip"))
+    start("200 OK", [*more, ("Content-Length", str(len(content)))])
+    return [content]

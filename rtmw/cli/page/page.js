@@ -1,0 +1,287 @@
+"use strict";
+// One document a second, at most; all that it says is put into the page as text. Nothing here changes anything.
+
+const KEPT_S = 300; // seconds of a sparkline
+const byId = (id) => document.getElementById(id);
+const rates = new Map(); // topic -> [[seconds, messages a second], …]
+const gone = new Map(); // program -> when it was missed first
+const known = new Map(); // program -> its row
+const open = new Set(); // topics whose row is open
+const values = new Map(); // topic -> what /value.json has said
+let last = null;
+
+function element(name, text, kind) {
+  const made = document.createElement(name);
+  if (text !== undefined) made.textContent = text;
+  if (kind) made.className = kind;
+  return made;
+}
+
+function scaled(value, units, step) {
+  let at = 0;
+  while (Math.abs(value) >= step && at < units.length - 1) { value /= step; at++; }
+  return `${value >= 100 || at === 0 ? Math.round(value) : value.toPrecision(3)} ${units[at]}`.trim();
+}
+const bytes = (value) => scaled(value, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
+const number = (value) => (value >= 1e5 ? scaled(value, ["", "k", "M", "G"], 1000) : value >= 10 || value === 0
+  ? String(Math.round(value)) : value.toPrecision(2));
+function time(seconds) {
+  if (seconds === null || seconds === undefined) return "";
+  if (seconds < 1) return scaled(seconds * 1e9, ["ns", "µs", "ms"], 1000);
+  return seconds < 120 ? `${seconds.toPrecision(3)} s` : seconds < 7200 ? `${Math.round(seconds / 60)} min`
+    : seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} days`;
+}
+const sum = (counts) => Object.entries(counts).reduce((all, [cause, count]) => all + (cause === "thinned" ? 0 : count), 0);
+const causes = (counts) => Object.entries(counts).map(([cause, count]) => `${count} ${cause.replace("_", " ")}`).join(", ");
+
+// ---- tables: columns have a head, the value to sort by, and how it is shown ----
+
+const TABLES = {
+  topics: {
+    columns: [
+      ["topic", (row) => row.topic, (row) => opener(row)],
+      ["msg/s", (row) => row.messages_per_s, (row) => number(row.messages_per_s), "n"],
+      ["five minutes", null, (row) => spark(row.topic), "spare"],
+      ["bytes/s", (row) => row.bytes_per_s, (row) => bytes(row.bytes_per_s), "n"],
+      ["p50", (row) => row.latency.p50, (row) => time(row.latency.p50), "n spare"],
+      ["p99", (row) => row.latency.p99, (row) => time(row.latency.p99), "n"],
+      ["queued", (row) => row.queued, (row) => number(row.queued), "n"],
+      ["pubs", (row) => row.publishers, (row) => row.publishers, "n spare"],
+      ["subs", (row) => row.subscribers.length, (row) => row.subscribers.length, "n spare"],
+      ["behind", (row) => row.behind?.messages ?? 0, (row) => row.behind ? `${row.behind.messages} (${row.behind.pid})` : "", "n"],
+      ["drops", (row) => sum(row.dropped), (row) => causes(row.dropped)],
+    ], key: (row) => row.topic, bad: (row) => last.wrong.has(row.topic), more: details,
+  },
+  programs: {
+    columns: [
+      ["program", (row) => row.process, (row) => row.process],
+      ["pid", (row) => row.pid, (row) => row.pid, "n"],
+      ["host", (row) => row.host || "", (row) => row.host || "this host", "spare"],
+      ["publishes", (row) => row.publishes.length, (row) => row.publishes.length, "n"],
+      ["subscribes", (row) => row.subscribes.length, (row) => row.subscribes.length, "n"],
+      ["state", (row) => row.state, (row) => row.state],
+    ], key: (row) => row.key, bad: (row) => row.isBad,
+  },
+  links: {
+    columns: [
+      ["peer", (row) => row.peer || row.host, (row) => row.peer || row.host],
+      ["state", (row) => (row.up ? 1 : 0), (row) => row.up ? "up" : `cut for ${time(row.down_s)}: ${row.why_down || "not up yet"}`],
+      ["cipher", (row) => row.cipher || "", (row) => row.cipher || (row.user ? "within this host" : "none")],
+      ["certificate until", (row) => row.expires ?? 0, (row) => row.expires ? new Date(row.expires * 1000).toISOString().slice(0, 10) : ""],
+      ["there and back", (row) => row.round_trip_ns ?? 0, (row) => row.round_trip_ns === null ? "" : time(row.round_trip_ns / 1e9), "n"],
+      ["out", (row) => row.routes_out, (row) => row.routes_out, "n"],
+      ["in", (row) => row.routes_in, (row) => row.routes_in, "n"],
+    ], key: (row) => `${row.peer} ${row.address}`, bad: (row) => !row.up,
+  },
+  transfers: {
+    columns: [
+      ["inbox", (row) => row.name, (row) => row.name],
+      ["waiting", (row) => row.waiting, (row) => row.waiting, "n"],
+      ["oldest", (row) => row.oldest, (row) => time(row.oldest), "n"],
+    ], key: (row) => row.name, bad: () => false,
+  },
+};
+const sorting = { topics: [0, 1], programs: [0, 1], links: [0, 1], transfers: [0, 1] };
+
+function heads(name) {
+  const row = byId(name).tHead.rows[0];
+  TABLES[name].columns.forEach(([title, by, , kind], at) => {
+    const head = element("th", undefined, kind);
+    head.scope = "col";
+    if (by) {
+      const button = element("button", title);
+      button.addEventListener("click", () => {
+        sorting[name] = sorting[name][0] === at ? [at, -sorting[name][1]] : [at, at ? -1 : 1];
+        show();
+      });
+      head.append(button);
+    } else head.textContent = title;
+    row.append(head);
+  });
+}
+
+function table(name, rows, wanted) {
+  const { columns, key, bad, more } = TABLES[name], [at, way] = sorting[name], body = byId(name).tBodies[0];
+  const by = columns[at][1], old = new Map([...body.rows].map((row) => [row.dataset.key, row])), kept = [];
+  [...byId(name).tHead.rows[0].cells].forEach((head, place) => {
+    if (place === at) head.setAttribute("aria-sort", way > 0 ? "ascending" : "descending");
+    else head.removeAttribute("aria-sort");
+  });
+  const found = rows.filter(wanted).sort((one, other) => {
+    const [a, b] = [by(one) ?? -1, by(other) ?? -1];
+    return way * (typeof a === "string" ? a.localeCompare(b) : a - b);
+  });
+  for (const data of found) {
+    const row = old.get(key(data)) ?? document.createElement("tr");
+    row.dataset.key = key(data);
+    row.className = bad(data) ? "bad" : "";
+    columns.forEach(([, , shown, kind], place) => fill(row.cells[place] ?? row.appendChild(element("td", undefined, kind)), shown(data)));
+    kept.push(row);
+    if (more && open.has(key(data))) kept.push(more(data, old.get(`open ${key(data)}`)));
+  }
+  const focused = document.activeElement; // a row that is moved loses it
+  kept.forEach((row, place) => { if (body.rows[place] !== row) body.insertBefore(row, body.rows[place] ?? null); });
+  while (body.rows.length > kept.length) body.lastChild.remove();
+  if (body.contains(focused)) focused.focus();
+  byId(`n-${name}`).textContent = found.length === rows.length ? rows.length : `${found.length} of ${rows.length}`;
+}
+
+function fill(cell, content) {
+  if (content instanceof Node) {
+    if (cell.firstChild !== content) cell.replaceChildren(content);
+  } else if (cell.textContent !== String(content)) cell.textContent = content;
+}
+
+// ---- topics ----
+
+const openers = new Map();
+function opener(row) {
+  let button = openers.get(row.topic);
+  if (!button) {
+    button = element("button", row.topic);
+    button.addEventListener("click", () => {
+      if (!open.delete(row.topic)) open.add(row.topic);
+      values.delete(row.topic);
+      show();
+      askValues();
+    });
+    openers.set(row.topic, button);
+  }
+  button.setAttribute("aria-expanded", open.has(row.topic));
+  return button;
+}
+
+const sparks = new Map();
+function spark(topic) {
+  let [picture, line] = sparks.get(topic) ?? [];
+  if (!picture) {
+    picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
+    picture.setAttribute("class", "spark");
+    picture.setAttribute("viewBox", `0 0 ${KEPT_S} 20`);
+    picture.setAttribute("preserveAspectRatio", "none");
+    picture.setAttribute("aria-hidden", "true");
+    picture.append(line);
+    sparks.set(topic, [picture, line]);
+  }
+  const points = rates.get(topic) ?? [], most = Math.max(1e-9, ...points.map(([, rate]) => rate));
+  line.setAttribute("points", points.map(([at, rate]) =>
+    `${(KEPT_S - (last.time - at)).toFixed(1)},${(19 - 18 * rate / most).toFixed(1)}`).join(" "));
+  return picture;
+}
+
+function details(data, row) {
+  if (!row) {
+    row = element("tr", undefined, "open");
+    row.dataset.key = `open ${data.topic}`;
+    const cell = row.appendChild(element("td"));
+    cell.colSpan = TABLES.topics.columns.length;
+    cell.append(element("div"), element("pre"));
+  }
+  const [words, value] = row.cells[0].children, said = values.get(data.topic);
+  const why = last.problems.filter((one) => one.about === data.topic).map((one) => `${one.kind}: ${one.why}`);
+  const who = last.graph.filter((edge) => edge.topic === data.topic).map((edge) =>
+    `${edge.process} (${edge.pid})${edge.host ? ` on ${edge.host}` : ""} ${edge.does}, ${edge.reliability}, ${edge.type}`
+    + (edge.matched ? "" : `: meets nobody${edge.apart ? `, ${edge.apart}` : ""}`));
+  fill(words, [...why, ...who].join("\n") || "nobody uses it");
+  fill(value, !said ? "…" : said.words || `${time(said.age)} ago, ${bytes(said.size)}:\n${JSON.stringify(said.value, null, 1)}`);
+  return row;
+}
+
+async function askValues() {
+  for (const topic of open) {
+    const answer = await fetch(`/value.json?topic=${encodeURIComponent(topic)}`).catch(() => null);
+    if (answer?.ok) values.set(topic, await answer.json());
+  }
+  if (open.size && last) show();
+}
+
+// ---- what was told ----
+
+function programs(edges) {
+  const found = new Map();
+  for (const edge of edges) {
+    const key = `${edge.host || ""} ${edge.pid}`;
+    const row = found.get(key) ?? { key, pid: edge.pid, process: edge.process, host: edge.host, publishes: [], subscribes: [], alone: 0 };
+    row[edge.does].push(edge.topic);
+    row.alone += edge.matched ? 0 : 1;
+    found.set(key, row);
+  }
+  for (const row of found.values()) {
+    row.isBad = row.alone > 0;
+    row.state = row.alone ? `${row.alone} of its endpoints ${row.alone === 1 ? "meets" : "meet"} nobody` : "";
+    gone.delete(row.key);
+    known.set(row.key, row);
+  }
+  for (const [key, row] of known) {
+    if (found.has(key)) continue;
+    if (!gone.has(key)) gone.set(key, last.time);
+    if (last.time - gone.get(key) > KEPT_S) { known.delete(key); gone.delete(key); continue; }
+    found.set(key, { ...row, isBad: true, state: `gone since ${new Date(gone.get(key) * 1000).toLocaleTimeString()}` });
+  }
+  return [...found.values()];
+}
+
+function take(told) {
+  last = { problems: [], top: [], graph: [], node: null, transfers: null, ...told };
+  last.wrong = new Set(last.problems.map((one) => one.about));
+  for (const row of last.top) {
+    const points = rates.get(row.topic) ?? rates.set(row.topic, []).get(row.topic);
+    points.push([last.time, row.messages_per_s]);
+    while (points.length && last.time - points[0][0] > KEPT_S) points.shift();
+  }
+  for (const topic of rates.keys()) {
+    if (last.time - (rates.get(topic).at(-1)?.[0] ?? 0) <= KEPT_S) continue;
+    for (const kept of [rates, openers, sparks, values]) kept.delete(topic);
+    open.delete(topic);
+  }
+  last.programs = programs(last.graph);
+}
+
+function show() {
+  if (!last) return;
+  const text = byId("filter").value.toLowerCase(), has = (...words) => words.join(" ").toLowerCase().includes(text);
+  byId("where").textContent = `domain ${last.domain} on ${last.host}`;
+  document.title = `${last.problems.length ? `(${last.problems.length}) ` : ""}rtmw ${last.domain}`;
+  const wrong = last.problems.filter((one) => has(one.kind, one.about, one.why));
+  byId("problems").replaceChildren(...wrong.map((one) => {
+    const row = element("li");
+    row.append(element("b", one.about), element("span", `${one.kind}: ${one.why}`));
+    return row;
+  }), ...(last.problems.length || last.absent ? [] : [element("li", "Nothing that is known.", "well")]));
+  byId("n-problems").textContent = last.problems.length || "";
+  table("topics", last.top, (row) => has(row.topic, ...row.subscribers.map((one) => one.process)));
+  table("programs", last.programs, (row) => has(row.process, row.pid, row.host, ...row.publishes, ...row.subscribes));
+  byId("s-links").hidden = !last.node?.links?.peers.length;
+  table("links", last.node?.links?.peers ?? [], (row) => has(row.peer, row.host, row.why_down));
+  byId("s-transfers").hidden = !last.transfers;
+  table("transfers", last.transfers?.queues ?? [], (row) => has(row.name));
+}
+
+function say(words, bad) {
+  byId("now").textContent = words;
+  byId("now").className = bad ? "bad" : "";
+}
+
+async function ask() {
+  try {
+    const answer = await fetch("/state.json");
+    if (!answer.ok) throw new Error(await answer.text());
+    const told = await answer.json();
+    if (told.time !== last?.time) take(told); // with very many topics the same is told again for a while
+    const volume = last.top.reduce((all, row) => all + row.bytes_per_s, 0);
+    const rate = last.top.reduce((all, row) => all + row.messages_per_s, 0);
+    say(last.absent || `${number(rate)} messages/s, ${bytes(volume)}/s, at ${new Date(last.time * 1000).toLocaleTimeString()}`, last.absent);
+    show();
+    await askValues();
+    if (byId("graph").open) byId("picture").src = `/graph.svg?${Math.floor(last.time / 5)}`;
+  } catch (error) {
+    say(`Nothing new: ${error.message}`, true);
+  }
+  setTimeout(ask, document.hidden ? 5000 : 1000);
+}
+
+Object.keys(TABLES).forEach(heads);
+byId("filter").addEventListener("input", show);
+byId("graph").addEventListener("toggle", () => { if (last) byId("picture").src = `/graph.svg?${Date.now()}`; });
+ask();

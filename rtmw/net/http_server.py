@@ -1,0 +1,95 @@
+"""An HTTP server for what only shows something: WSGI, in threads. Slow clients cost it a bounded number of them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from rtmw.errors import RtmwError
+from rtmw.net import signals
+
+__all__ = ["App", "HttpServer", "Start"]
+
+Start = Callable[[str, list[tuple[str, str]]], Any]
+App = Callable[[dict[str, Any], Start], Iterable[bytes]]
+"""As WSGI has it (PEP 3333)."""
+
+_CLIENTS_MOST = 16
+"""At a time. One more, and the oldest is cut off."""
+_SILENT_S = 5.0
+"""A client that says nothing for so long is cut off."""
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _SILENT_S
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._clients: dict[int, Any] = {}
+        """In the order in which they came."""
+        self._lock = threading.Lock()
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            if len(self._clients) >= _CLIENTS_MOST:
+                _cut_off(self._clients.pop(next(iter(self._clients))))
+            self._clients[id(request)] = request
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        signals.hold()
+        super().process_request_thread(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._clients.pop(id(request), None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """It has gone, or was cut off: nothing to be said of it."""
+
+
+def _cut_off(request: socket.socket) -> None:
+    try:
+        request.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return  # it has gone
+
+
+class HttpServer:
+    """Answers in threads from the first moment until `close`."""
+
+    def __init__(self, address: str, port: int, app: App, what: str) -> None:
+        """`port` 0: any that is free. `app`: called in threads of the server. `what`: it serves, for the error. Raises
+        RtmwError when the port cannot be had."""
+        try:
+            self._server = _Server((address, port))
+        except OSError as error:
+            why = error.strerror or os.strerror(error.errno or 0)
+            raise RtmwError(
+                f"{what} cannot be served at port {port} of {address}: {why}; choose another port (0: any), or address"
+            ) from error
+        self._server.set_app(app)
+        self.port: int = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, name=f"rtmw {what}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Threads that are at an answer end by themselves."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

@@ -1,0 +1,242 @@
+"""`rtmw dashboard` as a server: who is answered, and what it says. test_page.py looks at the page in a browser."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+from collections.abc import Generator
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+
+import rtmw
+from rtmw import Reliability
+from rtmw.cli.page import Site
+from rtmw.net.http_server import HttpServer
+from tests.child import Spawn
+from tests.cli.command import Run
+
+SERVER = """
+    import sys
+    from rtmw.cli import main
+    sys.exit(main(["dashboard", "--domain", "{}", "--listen", "127.0.0.1:0"]))
+"""
+DOCUMENTS = ("graph", "doctor")
+HOSTILE = ["<script>alert(1)</script>", "a\"b'c&d;--", "x" * 191, "\u202egnp.exe", "{{7+7}}"]
+
+
+class Browser:
+    """Asks as a browser does that has opened the URL: with the cookie that it was given."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self.port = port
+        answer = self.ask(f"/?token={token}")
+        assert answer.status == 303, answer.read()
+        self.cookie = str(answer.getheader("Set-Cookie")).partition(";")[0]
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.putrequest(method, path, skip_host="host" in headers)
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        return connection.getresponse()
+
+    def document(self, path: str) -> Any:
+        answer = self.ask(path, cookie=self.cookie)
+        assert (answer.status, answer.getheader("Content-Type")) == (200, "application/json"), answer.read()
+        return json.loads(answer.read())
+
+    def state(self) -> Any:
+        return self.document("/state.json")
+
+
+@pytest.fixture
+def site(domain_id: int) -> Site:
+    return Site(domain_id)
+
+
+@pytest.fixture
+def browser(site: Site) -> Generator[Browser]:
+    server = HttpServer("127.0.0.1", 0, site.answer, "the dashboard")
+    site.is_at(server.port)
+    yield Browser(server.port, site.token)
+    server.close()
+
+
+def test_the_command_says_where_it_is_and_ends_at_a_signal(spawn: Spawn, domain_id: int) -> None:
+    child = spawn(SERVER.format(domain_id))
+    url = urlsplit(child.line().rpartition(" ")[2])
+    assert url.port is not None
+    assert Browser(url.port, parse_qs(url.query)["token"][0]).state()["domain"] == domain_id
+    os.kill(child.pid, signal.SIGTERM)
+    assert child.wait() == 0
+
+
+def test_a_port_that_is_taken_is_one_sentence(run: Run, domain_id: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        status, out, err = run("dashboard", "--domain", str(domain_id), "--listen", place)
+    assert (status, out) == (1, "")
+    assert "the dashboard cannot be served" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("place", ["0.0.0.0:0", "[::]:0", "203.0.113.7:0"])
+def test_another_address_than_loopback_has_to_be_meant(place: str, run: Run, domain_id: int) -> None:
+    status, _, err = run("dashboard", "--domain", str(domain_id), "--listen", place)
+    assert status == 1
+    assert "--allow-remote" in err
+
+
+def test_nobody_is_answered_without_the_token(browser: Browser) -> None:
+    for path in ("/", "/state.json", "/value.json?topic=t", "/graph.svg", "/page.js", "/?token=", "/?token=wrong"):
+        answer = browser.ask(path)
+        assert answer.status == 403, path
+        assert b"open the URL" in answer.read()
+    assert browser.ask("/", cookie="rtmw-1=x; other").status == 403
+
+
+def test_the_token_becomes_a_cookie_that_no_other_site_sends(browser: Browser, site: Site) -> None:
+    answer = browser.ask(f"/?token={site.token}")
+    assert answer.getheader("Location") == "/"
+    assert {"HttpOnly", "SameSite=Strict"} <= set(str(answer.getheader("Set-Cookie")).split("; "))
+
+
+def test_a_name_that_is_not_of_this_host_is_refused(browser: Browser) -> None:
+    for host in ("evil.example", f"evil.example:{browser.port}", "", "[", "localhost.evil.example"):
+        assert browser.ask("/", host=host, cookie=browser.cookie).status == 421, host
+    for host in ("localhost", f"127.0.0.1:{browser.port}", "[::1]:1", socket.gethostname()):
+        assert browser.ask("/", host=host, cookie=browser.cookie).status == 200, host
+
+
+def test_it_only_shows(browser: Browser) -> None:
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        assert browser.ask("/state.json", method, cookie=browser.cookie).status == 405
+
+
+def test_paths_that_leave_the_page_and_headers_without_end_get_no_file(browser: Browser) -> None:
+    for path in ("/../pyproject.toml", "/page/../__init__.py", "//etc/passwd", "/%2e%2e/x", "/page.html"):
+        assert browser.ask(path, cookie=browser.cookie).status == 404, path
+    with socket.create_connection(("127.0.0.1", browser.port), timeout=20) as client:
+        try:
+            client.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nx: " + bytes(1 << 20))
+            assert client.recv(100).startswith(b"HTTP/1.0 431")
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it was cut off before all was sent
+    assert browser.state()
+
+
+def test_every_answer_forbids_what_comes_from_elsewhere(browser: Browser) -> None:
+    for path in ("/", "/page.js", "/page.css", "/state.json", "/none"):
+        answer = browser.ask(path, cookie=browser.cookie)
+        assert str(answer.getheader("Content-Security-Policy")).startswith("default-src 'self'"), path
+        assert answer.getheader("X-Content-Type-Options") == "nosniff"
+        assert answer.getheader("Cache-Control") == "no-store"
+
+
+def test_twenty_clients_of_which_half_say_nothing_do_not_keep_it_busy(browser: Browser) -> None:
+    silent = [socket.create_connection(("127.0.0.1", browser.port)) for _ in range(10)]
+    try:
+        for _ in range(10):
+            assert browser.state()
+    finally:
+        for client in silent:
+            client.close()
+
+
+def test_the_state_has_what_the_commands_say_for_programs(
+    browser: Browser, domain: rtmw.Domain, domain_id: int, run: Run
+) -> None:
+    with rtmw.Publisher("t", domain=domain) as publisher, rtmw.Subscriber("t", domain=domain):
+        publisher.publish(b"x")
+        state = browser.state()
+        edges, examined = (
+            json.loads(run(name, "--domain", str(domain_id), "--json")[1]) for name in ("graph", "doctor")
+        )
+    assert state["graph"] == edges
+    assert state["doctor"].keys() == examined.keys()
+    (row,) = state["top"]
+    assert (row["topic"], row["publishers"], row["queued"]) == ("t", 1, 1)
+    assert [state[name] for name in ("node", "transfers", "absent")] == [None, None, ""]
+
+
+def kinds(state: Any) -> dict[str, str]:
+    return {problem["kind"]: problem["why"] for problem in state["problems"]}
+
+
+def test_a_pair_that_does_not_meet_is_a_problem_with_its_reason(browser: Browser, domain: rtmw.Domain) -> None:
+    with (
+        rtmw.Publisher("t", domain=domain),
+        rtmw.Subscriber("t", domain=domain, reliability=Reliability.RELIABLE),
+    ):
+        assert "RELIABLE is wanted" in kinds(browser.state())["unmatched"]
+
+
+def test_publishers_that_are_gone_are_a_problem_while_somebody_listens(browser: Browser, domain: rtmw.Domain) -> None:
+    with rtmw.Subscriber("t", domain=domain):
+        assert kinds(browser.state()) == {}
+        with rtmw.Publisher("t", domain=domain) as publisher:
+            publisher.publish(b"x")
+        site_is_asked_again(browser)
+        assert "its publishers are gone" in kinds(browser.state())["silent"]
+
+
+def site_is_asked_again(browser: Browser) -> None:
+    """What was told is told again for a while; another answer has another time."""
+    before = browser.state()["time"]
+    while browser.state()["time"] == before:
+        pass
+
+
+def test_a_domain_that_is_not_there_yet_or_was_removed_is_said(browser: Browser, domain_id: int) -> None:
+    assert "does not exist" in browser.state()["absent"]
+    for _ in range(2):
+        with rtmw.Domain(domain_id) as made, rtmw.Publisher("t", domain=made):
+            site_is_asked_again(browser)
+            assert [row["topic"] for row in browser.state()["top"]] == ["t"]
+        rtmw.Domain.unlink(domain_id)
+        site_is_asked_again(browser)
+        assert "does not exist" in browser.state()["absent"]
+        assert browser.ask("/graph.svg", cookie=browser.cookie).status == 503
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_and_values_are_data_whatever_they_say(name: str, browser: Browser, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher(name, dict, domain=domain) as publisher:
+        publisher.publish({"text": name})
+        assert browser.document(f"/value.json?topic={quote(name)}")["value"] == {"text": name}
+        assert [row["topic"] for row in browser.state()["top"]] == [name]
+        picture = browser.ask("/graph.svg", cookie=browser.cookie).read()
+    assert b"<script" not in picture
+
+
+def test_a_value_is_that_of_the_last_message_and_says_why_where_there_is_none(
+    browser: Browser, domain: rtmw.Domain
+) -> None:
+    def value(topic: str) -> Any:
+        return browser.document(f"/value.json?topic={topic}")
+
+    assert value("t")["words"] == value("")["words"] == "no message lies in its queues"
+    with rtmw.Publisher("t", domain=domain) as publisher:
+        for data in (b"one", b"two"):
+            publisher.publish(data)
+        assert value("t")["value"] == "two"
+        publisher.publish(bytes(1 << 17))
+        assert "too many to show" in value("t")["words"]
+
+
+def test_looking_on_takes_no_place_of_a_program_and_subscribes_to_nothing(
+    browser: Browser, domain: rtmw.Domain
+) -> None:
+    with rtmw.Publisher("t", domain=domain) as publisher:
+        publisher.publish(b"x")
+        browser.document("/value.json?topic=t")
+        state = browser.state()
+    (participant,) = state["doctor"]["books"]["participants"]
+    assert (participant["pid"], participant["subscribers"]) == (os.getpid(), 0)
+    assert state["top"][0]["subscribers"] == []

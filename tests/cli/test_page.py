@@ -1,0 +1,123 @@
+"""The page of `rtmw dashboard` in a browser: it moves, it filters, it turns red, and it asks nobody else."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+import rtmw
+from rtmw.cli.page import Site
+from rtmw.net.http_server import HttpServer
+from tests.child import Spawn
+
+pytest.importorskip("playwright", reason="playwright is not installed: no page is looked at")
+from playwright.sync_api import Page, sync_playwright
+
+CHROMIUM = shutil.which("chromium")
+PUMP = """
+    import sys, time, rtmw
+    with rtmw.Publisher("pump/speed", dict, domain={}) as publisher:
+        print("ready")
+        while True:
+            publisher.publish({{"rpm": 12.5, "text": "<b>bold</b>"}})
+            time.sleep(0.005)
+"""
+
+
+@dataclass
+class Seen:
+    """What a page has complained of, and whom it has asked."""
+
+    errors: list[str] = field(default_factory=list[str])
+    asked: set[str] = field(default_factory=set[str])
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Generator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@pytest.fixture(params=[360, 1440])
+def width(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+@pytest.fixture
+def page(chromium: Any, seen: Seen, width: int, domain_id: int) -> Generator[Page]:
+    site = Site(domain_id)
+    server = HttpServer("127.0.0.1", 0, site.answer, "the dashboard")
+    site.is_at(server.port)
+    context = chromium.new_context(viewport={"width": width, "height": 900})
+    made = context.new_page()
+    made.on("console", lambda message: seen.errors.append(message.text) if message.type == "error" else None)
+    made.on("pageerror", lambda error: seen.errors.append(str(error)))
+    made.on("request", lambda request: seen.asked.add(request.url.split("/")[2]))
+    made.goto(f"http://127.0.0.1:{server.port}/?token={site.token}")
+    yield made
+    context.close()
+    server.close()
+    assert seen.errors == []
+    assert seen.asked == {f"127.0.0.1:{server.port}"}
+
+
+def row(page: Page, table: str, text: str) -> Any:
+    return page.locator(f"#{table} tbody tr", has_text=text).first
+
+
+def test_a_program_at_work_is_seen_and_one_that_was_killed_turns_red(
+    page: Page, spawn: Spawn, domain: rtmw.Domain, domain_id: int, width: int
+) -> None:
+    pump = spawn(PUMP.format(domain_id))
+    pump.line()
+    with (
+        rtmw.Subscriber("pump/speed", dict, domain=domain),
+        rtmw.Publisher("<img src=x onerror=alert(1)>", domain=domain),
+    ):
+        speed, rate = row(page, "topics", "pump/speed"), row(page, "topics", "pump/speed").locator("td").nth(1)
+        speed.wait_for()
+        page.wait_for_function("cell => Number(cell.textContent) > 0", arg=rate.element_handle())
+        before = page.locator("#now").text_content()
+        page.wait_for_function("before => document.getElementById('now').textContent !== before", arg=before)
+        page.wait_for_function("() => document.querySelector('#topics polyline').getAttribute('points').includes(' ')")
+        assert page.locator("#topics img").count() == 0
+
+        speed.get_by_role("button").click()
+        page.locator("tr.open pre", has_text='"text": "<b>bold</b>"').wait_for()
+        page.keyboard.press("Enter")  # the row has the focus yet
+        page.locator("tr.open").wait_for(state="detached")
+
+        page.locator("#filter").fill("onerror")
+        row(page, "topics", "onerror").wait_for()
+        speed.wait_for(state="detached")
+        page.locator("#filter").fill("")
+        speed.wait_for()
+
+        pump.kill()
+        page.locator("#problems li", has_text="its publishers are gone").wait_for()
+        page.locator("#topics tr.bad", has_text="pump/speed").wait_for()
+        page.locator("#programs tr.bad", has_text="gone since").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_domain_that_is_not_there_is_said_and_the_graph_comes_when_it_is_asked_for(
+    page: Page, domain_id: int
+) -> None:
+    page.locator("#now.bad", has_text="does not exist").wait_for()
+    with rtmw.Domain(domain_id) as made, rtmw.Publisher("late", domain=made):
+        row(page, "topics", "late").wait_for()
+        page.locator("#graph summary").click()
+        page.wait_for_function("() => document.getElementById('picture').naturalWidth > 0")
