@@ -15,6 +15,7 @@ from rtmw.cli.subcommands import add_subcommand
 from rtmw.cli.values import load_type
 from rtmw.log_options import check_segment
 from rtmw.publisher import check_count
+from rtmw.units import seconds_of, size_of
 
 Add = Callable[..., argparse.ArgumentParser]
 """Adds a command that has a domain: `add(name, run, help)`."""
@@ -112,7 +113,28 @@ def add_node_commands(kinds: Any) -> None:
         ("--suspect", "of silence after which a master is replaced"),
     ):
         parser.add_argument(option, type=seconds, metavar="SECONDS", help=f"{what} (default: [log] of the node)")
+    help = "full segments go when they were full so long ago: 7d (default: no limit)"
+    parser.add_argument("--age", type=argument(seconds_of), metavar="TIME", help=help)
+    help = "the oldest segments go until no more is left: 10G (default: no limit)"
+    parser.add_argument("--bytes", type=argument(size_of), metavar="SIZE", help=help)
     _of_nodes(kinds, "status", "show the master of a log that nodes keep, who is in sync, and what is at risk")
+    parser = _of_nodes(kinds, "members", "add, remove or replace a node that keeps a log")
+    parser.add_argument("change", choices=("add", "remove", "replace"), metavar="add|remove|replace")
+    parser.add_argument("which", metavar="NODE", help="name of the node; its disk may be wiped, if it is replaced")
+    help = "what takes its place, if it is replaced (default: the same node, with a new copy)"
+    parser.add_argument("by", nargs="?", metavar="OTHER", help=help)
+    parser = _of_nodes(kinds, "move", "let another node be the master of a log")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("to", nargs="?", metavar="NODE", help="name of a node in sync (default: whichever is best)")
+    where.add_argument("--off", metavar="NODE", help="if this one is the master, let another one be it")
+    _with_yes(_of_nodes(kinds, "drop", "remove a log from all of its nodes, for good"))
+    parser = _of_nodes(kinds, "rescue", "let a copy that was not in sync be the log; others are gone for ever")
+    parser.add_argument("which", metavar="NODE", help="name of the node that has the copy")
+    _with_yes(parser)
+
+
+def _with_yes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def _of_nodes(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:

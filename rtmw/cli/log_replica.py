@@ -1,8 +1,9 @@
-"""`rtmw log create` and `status`: replicated logs, which nodes keep; any of their nodes is asked."""
+"""`rtmw log create|status|members|move|drop|rescue`: replicated logs, which nodes keep; any of their nodes is asked."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from rtmw.cli.common import CommandError
@@ -10,6 +11,8 @@ from rtmw.cli.show import Table, say, show, show_json, size
 from rtmw.errors import SessionError
 from rtmw.replica.operating import ask_node
 from rtmw.types import resolve
+
+_SETTINGS = ("min_insync", "sync_timeout", "lag", "suspect", "age", "bytes")
 
 
 def _ask(arguments: argparse.Namespace, **question: Any) -> dict[str, Any]:
@@ -27,7 +30,7 @@ def _ask(arguments: argparse.Namespace, **question: Any) -> dict[str, Any]:
 
 
 def create_command(arguments: argparse.Namespace) -> int:
-    given = {name: getattr(arguments, name) for name in ("min_insync", "sync_timeout", "lag", "suspect")}
+    given = {name: getattr(arguments, name) for name in _SETTINGS}
     settings = {name: value for name, value in given.items() if value is not None}
     members, description = arguments.members.split(","), resolve(arguments.type).description.hex()
     made = _ask(arguments, ask="create", members=members, description=description, settings=settings)
@@ -59,3 +62,56 @@ def status_command(arguments: argparse.Namespace) -> int:
     waits = f"{found['queue']} appends wait, the oldest for {found['oldest']:g} s; {size(found['cached'])} cached"
     say(f"{reach}; {waits}; {found['pending']} answered PENDING; {found['store']}")
     return 0
+
+
+def members_command(arguments: argparse.Namespace) -> int:
+    change, which, by = arguments.change, arguments.which, arguments.by
+    if by and change != "replace":
+        raise CommandError(f"{change} names one node; `replace {which} {by}` puts {by} in the place of {which}")
+    add = which if change == "add" else (by or which) if change == "replace" else ""
+    done = _ask(arguments, ask="members", add=add, remove="" if change == "add" else which)
+    _show_done(arguments, done, f"the members of {arguments.name} are {', '.join(done['members'])}")
+    return 0
+
+
+def move_command(arguments: argparse.Namespace) -> int:
+    done = _ask(arguments, ask="move", to=arguments.to or "", off=arguments.off or "")
+    stays = "" if done["from"] != done["to"] else ", as before"
+    _show_done(arguments, done, f"the master of {arguments.name} is {done['to']}{stays}")
+    return 0
+
+
+def drop_command(arguments: argparse.Namespace) -> int:
+    if not _is_sure(arguments, f"all records of {arguments.name} go, on all of its nodes"):
+        return 1
+    done = _ask(arguments, ask="drop")
+    _show_done(arguments, done, f"{arguments.name} is dropped")
+    return 0
+
+
+def rescue_command(arguments: argparse.Namespace) -> int:
+    asked = _ask(arguments, ask="rescue", node=arguments.which)
+    if not _is_sure(arguments, "\n".join(asked["words"])):
+        return 1
+    done = _ask(arguments, ask="rescue", node=arguments.which, yes=True)
+    _show_done(arguments, done, f"{arguments.name} is rescued from the copy of {arguments.which}")
+    return 0
+
+
+def _is_sure(arguments: argparse.Namespace, words: str) -> bool:
+    if arguments.yes:
+        return True
+    if not sys.stdin.isatty():
+        raise CommandError(f"{words}\nnothing was changed: add --yes if that is meant")
+    say(words)
+    return input("go on? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _show_done(arguments: argparse.Namespace, done: dict[str, Any], words: str) -> None:
+    if arguments.json:
+        show_json(done)
+        return
+    say(words)
+    if done.get("stays"):
+        stays = ", ".join(done["stays"])
+        say(f"{stays} could not be reached: what it keeps of {arguments.name} stays, below data/logs and data/marks")

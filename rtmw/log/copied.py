@@ -23,7 +23,7 @@ from rtmw.log.check import bases
 from rtmw.log.folder import CURSOR, Folder
 from rtmw.log.holder import Holder
 
-__all__ = ["Copied", "Copy", "CopyFile", "copy_files", "set_aside", "settle"]
+__all__ = ["Copied", "Copy", "CopyFile", "copy_files", "make_room", "set_aside", "settle"]
 
 _SEALED: Final = 1
 _NAME: Final = re.compile(r"\d{20}\.seg|ids|[\w%.~-]{1,192}\.cursor")
@@ -99,6 +99,13 @@ def settle(path: Path, disk: Disk = DISK) -> None:
         shutil.rmtree(_aside(path), ignore_errors=True)
 
 
+def make_room(path: Path) -> bool:
+    """What was set aside goes, because the disk is full. False: there is nothing."""
+    was_there = _aside(path).exists()
+    shutil.rmtree(_aside(path), ignore_errors=True)
+    return was_there
+
+
 class Copy:
     """The copy that is being made for a log at `path`. One thread at a time."""
 
@@ -136,12 +143,6 @@ class Copy:
             self._disk.sync(descriptor)
         finally:
             os.close(descriptor)
-
-    def make_room(self) -> bool:
-        """What was set aside goes, because the disk is full. False: there is nothing."""
-        was_there = _aside(self.path).exists()
-        shutil.rmtree(_aside(self.path), ignore_errors=True)
-        return was_there
 
     def finish(self, uuid: bytes, description: bytes, segment: int) -> None:
         """The log at `path`, which nobody has open, is this copy, durably. LogDamaged: the files are no whole log; they

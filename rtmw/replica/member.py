@@ -15,6 +15,7 @@ import logging
 import math
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -27,6 +28,7 @@ from rtmw.daemon_log import BOUNDED
 from rtmw.disk import DISK
 from rtmw.errors import LogDamaged, LogError, LogFailed, RtmwError
 from rtmw.log import Folder
+from rtmw.log.copied import set_aside, settle
 from rtmw.replica import words as w
 from rtmw.replica.protocol import Replica
 from rtmw.replica.wal import LogWal, MarksFile
@@ -42,6 +44,8 @@ PART: Final = 256 << 10
 _ROOM_S: Final = 0.01
 """An append that has to wait for room is tried again after so long, if nothing has said before that there is some."""
 _LOOK_S: Final = 1.0
+_RETAIN: Final = 10
+"""After so many looks, it is looked whether old segments go."""
 _HELD: Final = (w.Append, w.Resolve)
 
 
@@ -100,7 +104,7 @@ class Member:
         self.me = member_id(node, identity.copy)
         self.path = data / "logs" / self.name
         self._marks = MarksFile(data / "marks" / f"{self.name}.marks")
-        self.wal = LogWal(self.path, self.uuid, self.description)
+        self.wal = self._open()
         self._was_lost = self.wal.is_new and self._marks.life > 0
         self._marks.life += 1
         self._marks.keep(self._marks.marks)
@@ -116,6 +120,8 @@ class Member:
         self.notes = Counter[int]()
         self.copy: Callable[[Member, str], Awaitable[bool]] = _no_copy
         """Copies the log of another member, in place of this one (copying.py)."""
+        self.copying = ""
+        """How far that is, or what it waits for."""
         self._store, self._nodes = store, nodes
         self._version = 0
         self._events, self._held = deque[w.Event](), deque[w.Event]()
@@ -129,6 +135,18 @@ class Member:
         self._durable, self._role, self._full = 0, Role.SLAVE, False
         self._work: asyncio.Task[None] | None = None
         self._tasks = set[asyncio.Task[None]]()
+
+    def _open(self) -> LogWal:
+        """One that is damaged is set aside where others have it: this one begins empty, to be copied (rule 13)."""
+        settle(self.path)
+        try:
+            return LogWal(self.path, self.uuid, self.description)
+        except LogDamaged as error:
+            if len(self._marks.others) < 2:
+                raise
+            log.error("log %s is set aside, and copied anew: %s", self.name, error)
+            set_aside(self.path)
+            return LogWal(self.path, self.uuid, self.description)
 
     @property
     def folder(self) -> Folder:
@@ -331,12 +349,24 @@ class Member:
             self.step(*held)
 
     async def _look(self) -> None:
-        while True:
+        for turn in count():
             await asyncio.sleep(_LOOK_S)
+            if self.is_open and turn % _RETAIN == 0 and self.replica.role is Role.MASTER:
+                await self._retain()
             if self.is_open:
                 self.wal.earliest = self.folder.bounds()[0]
                 if self.replica.is_full and self.wal.has_room():
                     self.step(w.Room())
+
+    async def _retain(self) -> None:
+        """Only the master's clock trims: all members begin where it says."""
+        settings = self.replica.control.settings if self.replica.control else w.Settings()
+        if not (settings.age or settings.bytes):
+            return
+        with suppress(OSError, LogError):  # a segment that was trimmed just now; damage is found by who reads
+            self.step(
+                w.TrimTo(await asyncio.to_thread(self.wal.retained, settings.age, settings.bytes, CLOCK.wall_ns()))
+            )
 
     # ---- effects ----
 
@@ -442,7 +472,7 @@ class Member:
 
     def _control(self, version: int, state: bytes) -> w.Control:
         """Raises ValueError."""
-        if not version:
+        if not version or not state:
             raise ValueError("there is no such log; if its creation was not finished, create it again")
         uuid, control = control_in(state)
         if uuid != self.uuid:

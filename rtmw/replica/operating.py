@@ -10,6 +10,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -23,8 +24,8 @@ from rtmw.net.session import Carrier, Hello, Session, Stream
 from rtmw.replica import words as w
 from rtmw.replica.member import Identity, Member
 from rtmw.replica.requests import CAPABILITY
-from rtmw.replica.wire import check_settings, member_id, node_of, pack_control
-from rtmw.replica.words import Role
+from rtmw.replica.wire import check_settings, control_in, member_id, node_of, pack_control
+from rtmw.replica.words import Reply, Role
 from rtmw.settings import values
 from rtmw.units import duration, size
 
@@ -129,6 +130,12 @@ class Operating:
                 return await self._status(question["name"], is_here=is_node or bool(question.get("here")))
             case "prepare" if is_node:
                 return await self._prepare(question)
+            case "leave" if is_node:
+                return await self._leave(question["name"])
+            case "move" | "members" | "drop":
+                return await self._at_master(question)
+            case "rescue":
+                return await self._rescue(question, is_node=is_node)
             case other:
                 raise ValueError(f"node {self.node} does not know how to {other!r:.40}; use the same rtmw on both")
 
@@ -144,14 +151,14 @@ class Operating:
             raise ValueError(f"members are {', '.join(nodes)}; name each node once")
         check_settings(given, len(nodes))
         held = await self._held(name)
-        if held.version:
+        if held.state:
             raise LogError(f"there is a log {name} already; `rtmw log status {name}` shows it, or give another name")
         identity = {"name": name, "uuid": os.urandom(16).hex(), "description": description}
         copies = dict(zip(nodes, await asyncio.gather(*(self._ask(one, **identity) for one in nodes)), strict=True))
         ids = [member_id(one, bytes.fromhex(told["copy"])) for one, told in copies.items()]
         control = w.Control(0, "", frozenset(ids), dict.fromkeys(ids, 1), settings=given)
         state = pack_control(bytes.fromhex(identity["uuid"]), control)
-        done = await self._desk.store.change(name, 0, state, {})
+        done = await self._desk.store.change(name, held.version, state, {})
         if done.outcome is not Outcome.APPLIED and (await self._held(name)).state != state:
             raise LogError(f"log {name} is not made: {self._desk.store.fault or 'another one has come before it'}")
         log.info("log %s is made, with members %s", name, ", ".join(nodes))
@@ -184,21 +191,165 @@ class Operating:
         if len(uuid) != 16 or len(description) > _LONGEST_DESCRIPTION:
             raise ValueError(f"the uuid has {len(uuid)} bytes, the description of the type {len(description)}")
         member = self._desk.members.get(name)
-        if member is not None and member.wal.end == member.wal.earliest and not member.replica.marks.promise:
-            await self._desk.discard(name)  # of a creation that was not finished
+        is_unused = member is not None and member.wal.end == member.wal.earliest and not member.replica.marks.promise
+        if member is not None and (is_unused or (told.get("joins") and not await self._is_member(member))):
+            await self._desk.discard(name)  # of a creation that was not finished, or of a member that was removed
         elif member is not None or name in self._desk.troubles or (self._desk.data / "logs" / name).exists():
             raise LogError(f"node {self.node} has a log {name} already, in {self._desk.data / 'logs' / name}")
         member = await self._desk.open(Identity(name, uuid, os.urandom(16), description))
         return {"copy": member.identity.copy.hex()}
 
-    # ---- status ----
+    # ---- members, master and end of a log: its master does it ----
 
-    async def _status(self, name: str, *, is_here: bool) -> dict[str, Any]:
-        """As its master sees it, if that can be asked; `is_here`: as this node does."""
+    async def _at_master(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        name = question["name"]
+        member = self._member(name)
+        if member.replica.role is Role.MASTER:
+            kind = question["ask"]
+            if kind == "drop":
+                return await self._drop(member)
+            told = {key: values.name(question[key]) for key in ("to", "off", "add", "remove") if question.get(key)}
+            return await (self._move(member, **told) if kind == "move" else self._change_members(member, **told))
+        session = self._desk.session(node_of(member.replica.master))
+        if session is None or question.get("is_sent"):
+            raise LogError(
+                f"node {self.node} knows no master of log {name} at the moment: try again, or at another node"
+            )
+        return await ask(session, **{**question, "is_sent": True})
+
+    def _member(self, name: str) -> Member:
         member = self._desk.members.get(name)
         if member is None:
             why = self._desk.troubles.get(name) or f"it has {', '.join(self._desk.members) or 'none'}"
             raise LogError(f"node {self.node} has no log {name!r}: {why}")
+        return member
+
+    async def _move(self, member: Member, to: str = "", off: str = "") -> dict[str, Any]:
+        """To a member, or to whichever is best; `off`: if that one is the master."""
+        if to == self.node or (off and off != self.node):
+            return {"name": member.name, "from": self.node, "to": self.node}
+        answer = await member.ask(lambda ticket: w.Move(ticket, _ids(member).get(to, to)))
+        if answer.reply is not Reply.DONE:
+            raise LogError(f"log {member.name} is not moved: {answer.words or answer.reply.value}")
+        return {"name": member.name, "from": self.node, "to": node_of(member.replica.master)}
+
+    async def _change_members(self, member: Member, add: str = "", remove: str = "") -> dict[str, Any]:
+        """Both: one takes the place of the other, or of itself, if its disk was wiped."""
+        name, ids, new = member.name, _ids(member), ""
+        if remove and remove not in ids:
+            raise LogError(f"node {remove} is no member of log {name}; they are {', '.join(sorted(ids))}")
+        if add in ids and add != remove:
+            raise LogError(f"node {add} is a member of log {name} already")
+        if add:
+            identity = {"name": name, "uuid": member.uuid.hex(), "description": member.description.hex()}
+            told = await self._ask(add, **identity, joins=True)
+            new = member_id(add, bytes.fromhex(told["copy"]))
+        answer = await member.ask(lambda ticket: w.Members(ticket, new, ids.get(remove, "")))
+        if answer.reply is not Reply.DONE:
+            raise LogError(
+                f"the members of log {name} are not changed: {answer.words or answer.reply.value}; "
+                f"`rtmw log status {name}` shows them"
+            )
+        stays = await self._leave_at(name, {remove} - {add, ""})
+        log.info("log %s: members change: %s comes, %s goes", name, add or "nobody", remove or "nobody")
+        return {"name": name, "members": sorted({*ids, add} - ({remove} - {add}) - {""}), "stays": stays}
+
+    async def _drop(self, member: Member) -> dict[str, Any]:
+        """The store forgets it first: from then on nobody becomes master, and copies are nothing but files."""
+        name, nodes = member.name, {*_ids(member)} - {self.node}
+        done = Outcome.REFUSED
+        while done is Outcome.REFUSED:  # its master changes the value now and then
+            held = await self._held(name)
+            done = (await self._desk.store.change(name, held.version, b"", {})).outcome
+        if done is not Outcome.APPLIED and (await self._held(name)).state:
+            raise LogError(
+                f"log {name} is not dropped: {self._desk.store.fault or 'the outcome is not known'}; try again"
+            )
+        stays = await self._leave_at(name, nodes)
+        await self._desk.discard(name)
+        log.warning("log %s is dropped", name)
+        return {"name": name, "stays": stays}
+
+    async def _leave_at(self, name: str, nodes: set[str]) -> list[str]:
+        """Nodes on which a copy stays, since they are not reached."""
+        stays = list[str]()
+        for node in sorted(nodes):
+            session = self._desk.session(node)
+            try:
+                await ask(session, ask="leave", name=name) if session is not None else stays.append(node)
+            except (LogError, SessionError):
+                stays.append(node)
+        return stays
+
+    async def _leave(self, name: str) -> dict[str, Any]:
+        """The copy of a node that is no member any more goes."""
+        member = self._member(name)
+        if await self._is_member(member):
+            raise LogError(f"node {self.node} is a member of log {name}: remove it first")
+        await self._desk.discard(name)
+        log.warning("log %s: this node is no member any more, and its copy is gone", name)
+        return {}
+
+    async def _is_member(self, member: Member) -> bool:
+        held = await self._held(member.name)
+        if not held.state:
+            return False
+        uuid, control = control_in(held.state)
+        return uuid == member.uuid and member.me in control.members
+
+    async def _rescue(self, question: Mapping[str, Any], *, is_node: bool) -> dict[str, Any]:
+        """The copy of a node that is not in sync becomes the log, because all that are in sync are gone for ever."""
+        name, node = question["name"], values.name(question["node"])
+        if node != self.node:
+            session = None if is_node else self._desk.session(node)
+            if session is None:
+                raise LogError(f"node {self.node} has no session with node {node}; ask that one: --node")
+            return await ask(session, **question)
+        member, held = self._member(name), await self._held(name)
+        uuid, control = control_in(held.state)
+        if uuid != member.uuid or member.me not in control.members:
+            raise LogError(f"node {node} has a copy of log {name} that is no member of it")
+        await self._check_all_gone(member, control)
+        end = member.wal.end
+        slices = control.slices if control.slices and control.slices[0].start <= end else ()
+        kept = max(end, slices[-1].end) if slices else end
+        words = _missing(member, control, kept)
+        if not question.get("yes"):
+            return {"name": name, "words": words, "is_done": False}
+        saved = replace(
+            control, epoch=control.epoch + 1, master="", in_sync={member.me: member.replica.marks.incarnation},
+            pending=frozenset(), checkpoint=min(control.checkpoint, end), slices=slices,
+        )  # fmt: skip
+        state = pack_control(uuid, saved)
+        done = await self._desk.store.change(name, held.version, state, {one.start: None for one in slices})
+        if done.outcome is not Outcome.APPLIED and (await self._held(name)).state != state:
+            raise LogError(
+                f"log {name} is not rescued: {self._desk.store.fault or 'somebody else changed it'}; try again"
+            )
+        log.error("log %s is rescued from the copy of node %s, by hand: %s", name, node, "; ".join(words))
+        return {"name": name, "words": words, "is_done": True}
+
+    async def _check_all_gone(self, member: Member, control: w.Control) -> None:
+        """LogError: somebody is in sync, and can be master."""
+        for one, incarnation in control.in_sync.items():
+            node = node_of(one)
+            session = None if node == self.node else self._desk.session(node)
+            told: Mapping[str, Any] = {}
+            if one == member.me:
+                told = self.status_of(member)
+            elif session is not None:
+                with suppress(LogError, SessionError):
+                    told = await ask(session, ask="status", name=member.name)
+            if told.get("copy") == [one, incarnation]:
+                raise LogError(
+                    f"node {node} is in sync and there, so nothing has to be rescued: it can be master by itself"
+                )
+
+    # ---- status ----
+
+    async def _status(self, name: str, *, is_here: bool) -> dict[str, Any]:
+        """As its master sees it, if that can be asked; `is_here`: as this node does."""
+        member = self._member(name)
         master = node_of(member.replica.master)
         session = self._desk.session(master)
         if not is_here and session is not None:
@@ -211,7 +362,8 @@ class Operating:
         settings = control.settings if control else w.Settings()
         lag = {name: {"bytes": missing, "seconds": round(age, 3)} for name, (missing, age) in member.lags().items()}
         return {
-            "name": member.name, "uuid": member.uuid.hex(), "node": self.node, "role": status.role.value,
+            "name": member.name, "uuid": member.uuid.hex(), "node": self.node,
+            "copy": [member.me, member.replica.marks.incarnation], "role": status.role.value,
             "master": status.master, "epoch": status.epoch, "in_sync": sorted(status.in_sync),
             "members": sorted(status.members), "checkpoint": status.checkpoint, "committed": status.committed,
             "earliest": member.earliest, "end": member.wal.end, "min_insync": settings.min_insync,
@@ -226,7 +378,7 @@ class Operating:
         if not status.master:
             said.append("no master is known: appends wait until there is one")
         if status.role is Role.BEHIND:
-            said.append(f"the copy of {self.node} is left behind, and is copied anew")
+            said.append(f"the copy of {self.node} was left behind, and is made anew: {member.copying or 'it waits'}")
         if missing:
             said.append(
                 f"{', '.join(missing)} not in sync: new records are on {len(status.in_sync)} of {len(status.members)}"
@@ -248,3 +400,26 @@ class Operating:
         if "on this host" in store.where:
             said.append(f"{store.where}: if that disk is lost, no master can be made any more")
         return said
+
+
+def _ids(member: Member) -> dict[str, str]:
+    """Of the members of a log by their nodes."""
+    control = member.replica.control
+    return {node_of(one): one for one in (control.members if control else ())}
+
+
+def _missing(member: Member, control: w.Control, kept: int) -> list[str]:
+    """What a rescue may lose."""
+    gone = ", ".join(sorted(map(node_of, control.in_sync)))
+    said = [
+        f"only the copies of {gone} are known to have all that was answered; this one has records up to {kept}, and "
+        "what lies behind is lost, also where another member comes back with it"
+    ]
+    if control.checkpoint > kept:
+        said.append(f"records from {kept} to {control.checkpoint} were answered as written, and are lost")
+    if control.cached > kept:
+        said.append(f"the cache from {kept} to {control.cached} does not continue this copy, and is lost")
+    if member.copying or member.replica.role is Role.BEHIND:
+        aside = member.path.with_name(f".{member.name}.aside")
+        said.append(f"this copy is being made anew; what it was before may lie in {aside}")
+    return said

@@ -277,7 +277,8 @@ class Replica:
             if beat.table is not None and beat.life == self._life:
                 self._promise(peer, beat)
             else:
-                self._unalign()
+                if self.epoch:  # else nothing was acknowledged since the question: each answer to it will do
+                    self._unalign()
                 self._send_ack(peer)
         elif beat.earliest > self.wal.end:
             self._be_behind(peer)

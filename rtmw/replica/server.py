@@ -23,7 +23,7 @@ from rtmw.daemon_log import BOUNDED
 from rtmw.errors import LogError, SessionError
 from rtmw.net.session import Code, Hello, Session, Stream, Terms
 from rtmw.net.session.peers import Network, Peers, network_of
-from rtmw.replica import operating, wire
+from rtmw.replica import copying, operating, wire
 from rtmw.replica import words as w
 from rtmw.replica.member import Identity, Member
 
@@ -159,6 +159,7 @@ class Server:
     async def _begin(self, identity: Identity) -> Member:
         member = await asyncio.to_thread(Member, self.data, self.node, identity, self.store, self)
         self.members[identity.name] = self._by_uuid[identity.uuid] = member
+        member.copy = self._copy
         member.begin()
         return member
 
@@ -170,6 +171,10 @@ class Server:
         for ending in ("json", "marks"):
             (self.data / "marks" / f"{name}.{ending}").unlink(missing_ok=True)
         await asyncio.to_thread(shutil.rmtree, member.path)
+
+    async def _copy(self, member: Member, peer: str) -> bool:
+        session = self.session(wire.node_of(peer))
+        return session is not None and await copying.refetch(member, session)
 
     # ---- other nodes ----
 
@@ -246,6 +251,8 @@ class Server:
                 await self._read(node, stream)
             elif stream.purpose == operating.QUESTION:
                 await operating.answer(stream, self.operating, is_node=True)
+            elif stream.purpose == wire.COPY:
+                await copying.serve(stream, self._by_uuid)
             else:
                 stream.reset(f"{stream.purpose!r} is nothing of replicated logs", Code.REFUSED)
         except SessionError:  # the stream was reset, or the session is over

@@ -7,6 +7,7 @@ when more is durable, and when the writer has failed.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import struct
@@ -18,8 +19,9 @@ from typing import Any, Final
 from rtmw.checksum import crc32
 from rtmw.disk import DISK, Disk
 from rtmw.errors import LogError, LogFull
-from rtmw.log import FENCED, HELD, KEEP_ALL, Folder, Holder, Reader, Writer, pack_labels
+from rtmw.log import FENCED, HELD, KEEP_ALL, Folder, Holder, Reader, Writer, bases, cursor_names, pack_labels
 from rtmw.log import _log as core
+from rtmw.log_options import ABANDONED_S
 from rtmw.replica.requests import unpack_batch
 from rtmw.replica.words import Found, Kind, Marks, Table
 
@@ -241,6 +243,23 @@ class LogWal:
     def trim(self, position: int) -> None:
         self._writer.ask_trim(position)
         self.earliest = self.folder.bounds()[0]
+
+    def retained(self, age: float, most: int, now_ns: int) -> int:
+        """Where the log has to begin that no segment is older than `age`, and no more than so many bytes are left.
+        0: no limit. What a cursor needs stays, unless that is abandoned. In any thread, with a folder of its own."""
+        with self.folder.copy() as folder:
+            start, end = folder.bounds()
+            told = [found for name in cursor_names(folder) if (found := folder.cursor(name)) is not None]
+            floor = min([at for at, used_ns in told if now_ns - used_ns < ABANDONED_S * 1e9], default=end)
+            mine = [base for base in bases(folder) if base >= start]
+            left = sum(map(folder.size_of_segment, mine))
+            for base, following in itertools.pairwise(mine):
+                size, _, _, time_ns, _ = core.segment(folder.path, folder.descriptor, folder.uuid, base)
+                is_over = (age and now_ns - time_ns > age * 1e9) or (most and left > most)
+                if not is_over or following > floor:
+                    break
+                start, left = following, left - size
+            return start
 
     def has_room(self) -> bool:
         """For two more segments."""

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final, NamedTuple, cast
 
+from rtmw.log_options import LONGEST_S
 from rtmw.replica import words as w
 from rtmw.replica.requests import LARGEST_RAW, Splitter
 from rtmw.settings import values
@@ -186,6 +187,9 @@ def check_settings(settings: w.Settings, members: int) -> None:
         seconds = getattr(settings, name)
         if type(seconds) not in (int, float) or not 0.01 <= seconds <= 3600:
             raise ValueError(f"{name} is {seconds!r:.40}; give {duration(0.01)} to {duration(3600)}")
+    if type(settings.age) not in (int, float) or not 0 <= settings.age <= LONGEST_S:
+        raise ValueError(f"age is {settings.age!r:.40}; give seconds, or 0 for no limit")
+    _number(settings.bytes)
     if not 0 < _number(settings.slice) <= w.MIB or _number(settings.cache) < settings.slice:
         raise ValueError("a slice has at most 1 MiB, and the cache has room for one")
 

@@ -86,6 +86,10 @@ class Settings:
     suspect: float = 1.0
     slice: int = MIB
     cache: int = 64 * MIB
+    age: float = 0.0
+    """Full segments go when they were full so many seconds ago, by the clock of the master; 0: no limit."""
+    bytes: int = 0
+    """The oldest go until no more is left; 0: no limit."""
 
 
 class Slice(NamedTuple):

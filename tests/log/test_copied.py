@@ -12,7 +12,7 @@ from rtmw.disk import DISK, Disk
 from rtmw.errors import LogDamaged, LogError
 from rtmw.log import STARTED, Folder, HeldCursor, look_into
 from rtmw.log import _log as core
-from rtmw.log.copied import Copied, Copy, CopyFile, copy_files, set_aside, settle
+from rtmw.log.copied import Copied, Copy, CopyFile, copy_files, make_room, set_aside, settle
 from tests.disks import Counting, Killed, full
 from tests.log.replica import BASE, SEGMENT, UUID, automatic, make_replica, writer_of
 
@@ -202,9 +202,9 @@ def test_where_the_disk_is_full_a_copy_goes_on_when_there_is_room(tmp_path: Path
 def test_what_was_set_aside_goes_where_the_disk_is_full(tmp_path: Path) -> None:
     with master(tmp_path / "a") as source, make_replica(tmp_path / "b"):
         set_aside(tmp_path / "b")
-        copy = Copy(tmp_path / "b", copy_files(source, source.bounds()[1]))
-        assert copy.make_room()
-        assert not copy.make_room()
+        copy_to(tmp_path / "c", source)
+        assert make_room(tmp_path / "b")
+        assert not make_room(tmp_path / "b")
 
 
 def test_a_reader_waits_while_what_it_has_not_read_is_truncated_and_comes_again(tmp_path: Path) -> None:

@@ -230,3 +230,18 @@ def test_the_status_has_the_queue_the_cache_and_who_is_in_sync() -> None:
     assert (status.role, status.epoch, status.master, status.queue) == (Role.MASTER, 1, "a", 1)
     assert status.oldest == pytest.approx(0.25)
     assert status.in_sync == frozenset("abc")
+
+
+def test_heartbeats_that_cross_a_question_for_the_table_do_not_make_its_answer_too_old() -> None:
+    stage = Stage()
+    control = Control(1, "b", stage.control.members, stage.control.in_sync)
+    beat = w.Beat(1, 0, 0, control, {}, (0, 0))
+    for _ in range(2):
+        stage.step(w.Received("b", beat))
+    asked = [one.message for one in stage.effects if isinstance(one, w.Send) and isinstance(one.message, w.Ack)]
+    stage.step(w.Received("b", beat._replace(life=asked[-2].life, table=())))
+    assert stage.replica.status().epoch == 1
+    told = stage.effects[-1]
+    assert isinstance(told, w.Send)
+    assert isinstance(told.message, w.Ack)
+    assert told.message.epoch == 1

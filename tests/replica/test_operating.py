@@ -1,0 +1,140 @@
+"""What operators change of a log: members, master, its end, and a rescue by hand; nodes in one process."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rtmw.clock import CLOCK
+from rtmw.errors import LogError
+from rtmw.log import HeldCursor, delete_cursor
+from rtmw.replica import member, wal
+from rtmw.replica.words import Role
+from tests.replica.inside import Inside, in_loop, numbers, until
+
+
+@in_loop
+async def test_members_come_and_go_and_a_log_is_moved_while_records_are_appended(tmp_path: Path) -> None:
+    async with Inside(tmp_path, "abcd", lag="0.4s") as nodes:
+        await nodes.start(*"abcd")
+        await nodes.create(members="ab")
+        await nodes.append(0, 20)
+        with pytest.raises(LogError, match="node c is no member"):
+            await nodes.obey("a", ask="members", name="orders", remove="c")
+        with pytest.raises(LogError, match="node b is a member of log orders already"):
+            await nodes.obey("a", ask="members", name="orders", add="b")
+        slave = "b" if (await nodes.master()).node == "a" else "a"
+        with pytest.raises(LogError, match="1 would be left, and min_insync is 2"):
+            await nodes.obey("a", ask="members", name="orders", remove=slave)
+        told = await nodes.obey("b", ask="members", name="orders", add="c")
+        assert told["members"] == ["a", "b", "c"]
+        await nodes.append(20, 20)
+        await nodes.in_sync("abc")
+        old = (await nodes.master()).node
+        told = await nodes.obey("c", ask="move", name="orders", off=old)
+        assert told["from"] == old != told["to"]
+        await nodes.append(40, 20)
+        await nodes.in_sync("abc")
+        await nodes.obey("a", ask="members", name="orders", add="d", remove=old)
+        rest = "".join(sorted({*"abcd"} - {old}))
+        await nodes.append(60, 20)
+        await nodes.in_sync(rest)
+        assert all(numbers(nodes.member(node)) == list(range(80)) for node in rest)
+        assert "orders" not in nodes.servers[old].members
+        assert not (tmp_path / old / "logs" / "orders").exists(), "a node that is no member keeps no copy"
+
+
+@in_loop
+async def test_a_disk_that_was_wiped_is_no_member_until_it_is_replaced(tmp_path: Path) -> None:
+    async with Inside(tmp_path, lag="0.4s") as nodes:
+        await nodes.start(*"abc")
+        await nodes.create()
+        await nodes.append(0, 20)
+        await nodes.in_sync()
+        await nodes.stop("c")
+        shutil.rmtree(tmp_path / "c")
+        await nodes.start("c")
+        await nodes.append(20, 20)
+        await until(lambda: nodes.servers["a"].session("c") is not None)
+        assert "orders" not in nodes.servers["c"].members
+        await nodes.obey("a", ask="members", name="orders", add="c", remove="c")
+        await nodes.append(40, 20)
+        await nodes.in_sync()
+        assert numbers(nodes.member("c")) == list(range(60))
+
+
+@in_loop
+async def test_only_the_master_trims_and_never_what_a_cursor_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wal, "SEGMENT", 64 << 10)
+    monkeypatch.setattr(member, "_LOOK_S", 0.1)
+    monkeypatch.setattr(member, "_RETAIN", 1)
+    async with Inside(tmp_path, lag="0.4s") as nodes:
+        await nodes.start(*"abc")
+        await nodes.create(bytes=200_000)
+        master = await nodes.master()
+        with HeldCursor(master.folder, "slow") as cursor:
+            cursor.begin(0)
+            await nodes.append(0, 100, 4000)
+            await nodes.in_sync()
+            assert master.wal.retained(0, 200_000, CLOCK.wall_ns()) == 0
+            cursor.commit(150_000)
+        await until(lambda: all(0 < nodes.member(node).earliest <= 150_000 for node in "abc"))
+        delete_cursor(master.folder, "slow")
+        await until(lambda: all(nodes.member(node).earliest > 150_000 for node in "abc"))
+        assert {numbers(nodes.member(node))[0] for node in "abc"} != {0}
+        assert [numbers(nodes.member(node))[-1] for node in "abc"] == [99, 99, 99]
+
+
+@in_loop
+async def test_a_log_that_is_dropped_is_gone_on_all_nodes_and_its_name_is_free(tmp_path: Path) -> None:
+    async with Inside(tmp_path) as nodes:
+        await nodes.start(*"abc")
+        await nodes.create()
+        await nodes.append(0, 20)
+        assert (await nodes.obey("b", ask="drop", name="orders"))["stays"] == []
+        assert not [node for node in "abc" if nodes.servers[node].members or any((tmp_path / node / "logs").iterdir())]
+        await nodes.create()
+        await nodes.append(0, 5)
+        assert numbers(await nodes.master()) == list(range(5))
+
+
+@in_loop
+async def test_a_rescue_says_what_may_be_missing_and_makes_a_copy_that_was_not_in_sync_the_log(tmp_path: Path) -> None:
+    async with Inside(tmp_path, lag="0.3s", sync_timeout="0.2s") as nodes:
+        await nodes.start(*"abc")
+        await nodes.create()
+        await nodes.append(0, 20)
+        await nodes.in_sync()
+        with pytest.raises(LogError, match="is in sync and there, so nothing has to be rescued"):
+            await nodes.obey("a", ask="rescue", name="orders", node="c")
+        await nodes.obey("a", ask="move", name="orders", to="a")
+        await until(lambda: nodes.member("a").replica.role is Role.MASTER)
+        await nodes.append(20, 1)
+        await nodes.in_sync()
+        await nodes.stop("c")
+        await nodes.append(21, 20)
+        await until(lambda: nodes.member("a").status().in_sync == frozenset("ab"))
+        await nodes.append(41, 1)
+        await until(lambda: nodes.member("a").status().checkpoint == nodes.member("a").wal.end)
+        await nodes.stop("b", "a")
+        for node in "ab":
+            shutil.rmtree(tmp_path / node)
+        await nodes.start("c")
+        await until(lambda: "orders" in nodes.servers["c"].members)
+        told = await nodes.obey("c", ask="rescue", name="orders", node="c")
+        assert not told["is_done"]
+        assert any("were answered as written, and are lost" in word for word in told["words"])
+        told = await nodes.obey("c", ask="rescue", name="orders", node="c", yes=True)
+        assert told["is_done"]
+        await nodes.start(*"ab")
+        await until(lambda: nodes.member("c").replica.role is Role.MASTER)
+        await until(lambda: bool(nodes.servers["c"].session("a") and nodes.servers["c"].session("b")))
+        for node in "ab":
+            await nodes.obey("c", ask="members", name="orders", add=node, remove=node)
+        await nodes.append(100, 5)
+        await nodes.in_sync()
+        assert numbers(nodes.member("a")) == [*range(21), *range(100, 105)]
