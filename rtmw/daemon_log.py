@@ -3,7 +3,7 @@ fills the log.
 
 Peers and programs can bring about many of the lines that a daemon logs, as often as they like. So a place in the source
 that logs may write LINES_MOST lines within a minute. What comes beyond is counted, and the last of these lines says how
-many there were.
+many there were. A line that a user of this host brings about is counted for that user, so none hides those of others.
 """
 
 from __future__ import annotations
@@ -26,13 +26,18 @@ BOUNDED: Final = {"is_bounded": True}
 """`extra` of a line that another DaemonLog has written before: that one has bounded its kind."""
 
 
-_Kind: TypeAlias = tuple[str, int]
+_Kind: TypeAlias = tuple[str, int, str]
 _ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 def many(lines: int) -> dict[str, int]:
     """`extra` of a line that stands for so many of its kind."""
     return {"stands_for": lines}
+
+
+def of_user(user: str) -> dict[str, str]:
+    """`extra` of a line that a local user brings about: `uid:1000`. Hosts are too many to have a count each."""
+    return {"user": user}
 
 
 class VisibleLines(logging.Formatter):
@@ -73,7 +78,8 @@ class DaemonLog(logging.StreamHandler[Any]):
             super().emit(record)
             return
         self._end_windows(self._clock.monotonic() - WINDOW_S)
-        window = self._windows.setdefault((record.pathname, record.lineno), _Window(self._clock.monotonic()))
+        kind = record.pathname, record.lineno, getattr(record, "user", "")
+        window = self._windows.setdefault(kind, _Window(self._clock.monotonic()))
         lines = getattr(record, "stands_for", 1)
         if window.written < LINES_MOST - 1:  # and one that says how many more there were
             super().emit(record)

@@ -57,7 +57,7 @@ def check_seconds(name: str, given: Any, least: str = "from 0") -> None:
     """TypeError or ValueError that names the keyword, unless `given` is None or seconds, "from 0" or "above 0"."""
     told = f"{name}={given!r} is not possible; it must be seconds {least}, or None"
     try:
-        is_possible = given is None or (math.fabs(given) == given and (least == "from 0" or given > 0))
+        is_possible = given is None or (math.fabs(given) == float(given) and (least == "from 0" or given > 0))
     except TypeError:
         raise TypeError(told) from None
     if not is_possible:

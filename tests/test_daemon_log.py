@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rtmw.daemon_log import BOUNDED, LINES_MOST, WINDOW_S, DaemonLog, VisibleLines, many
+from rtmw.daemon_log import BOUNDED, LINES_MOST, WINDOW_S, DaemonLog, VisibleLines, many, of_user
 from tests.clocks import Moved
 
 
@@ -113,3 +113,9 @@ def test_as_json_it_is_bounded_likewise(monkeypatch: pytest.MonkeyPatch) -> None
     lines = [json.loads(line)["message"] for line in made.lines()]
     assert len(lines) == LINES_MOST
     assert lines[-1].startswith(f"{LINES_MOST + 1} more lines")
+
+
+def test_lines_that_a_user_brings_about_are_counted_for_that_user(logged: Logged) -> None:
+    logged.flood(500, **of_user("uid:1"))
+    logged.flood(1, **of_user("uid:2"))
+    assert logged.lines() == [*(f"flood {number}" for number in range(LINES_MOST - 1)), "flood 0"]

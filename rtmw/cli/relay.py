@@ -21,11 +21,11 @@ from rtmw.cli.show import Cell, Table, counted, duration, say, show, show_json, 
 from rtmw.clock import CLOCK
 from rtmw.net.security.names import AGENT
 from rtmw.net.security.rules import RuleTable
-from rtmw.relay.frame import Form, Frame, Splitter, readable
-from rtmw.relay.operation import ask
-from rtmw.relay.own import Kind, kind_of
+from rtmw.relay import settings
+from rtmw.relay.frame import Form, Frame, Kind, Splitter, frame_of, kind_of, readable, stamp_of
+from rtmw.relay.operation import Unsure, ask
 from rtmw.relay.policy import Judged, Policy, command_of, subject_of
-from rtmw.relay.rows import OF_RECORD, REFUSED, STORED, Row, frame_of, stamp_of
+from rtmw.relay.rows import OF_RECORD, REFUSED, STORED, Row
 from rtmw.relay.seals import verify
 from rtmw.relay.settings import Agent, Relay, Subject, advice, read_relay
 from rtmw.settings import SettingsFile
@@ -35,6 +35,8 @@ __all__ = [
     "queue_command", "show_command", "verify_command",
 ]  # fmt: skip
 
+UNSURE = 3
+"""The status of an act that may be done, or not."""
 CHUNK = 1 << 16
 LEAST_TIME = 1 << 58
 """In nanoseconds since 1970; no other number of an answer is as large."""
@@ -47,12 +49,14 @@ def frame_command(arguments: argparse.Namespace) -> int:
     relay = read_relay(arguments.config) if arguments.config else Relay()
     splitter = Splitter(relay.checksum, relay.form)
     try:
-        "".encode(arguments.charset)
+        charset = settings.charset(arguments.charset)
         with open(sys.stdin.fileno() if arguments.file == "-" else arguments.file, "rb", buffering=0) as file:
             frames = [frame for chunk in iter(partial(file.read, CHUNK), b"") for frame in splitter.feed(chunk)]
-    except (OSError, LookupError) as error:
-        raise CommandError(f"{arguments.file}: {getattr(error, 'strerror', None) or error}") from None
-    rows = [_frame_row(one, relay.form, arguments.charset) for one in frames]
+    except OSError as error:
+        raise CommandError(f"{arguments.file}: {error.strerror}") from None
+    except ValueError as error:
+        raise CommandError(f"--charset: {error}") from None
+    rows = [_frame_row(one, relay.form, charset) for one in frames]
     bad = dict(splitter.bad)
     if arguments.json:
         show_json({"frames": rows, "checksum": splitter.checksum, "bad": bad, "cut": splitter.waiting})
@@ -293,15 +297,18 @@ def _cell(value: Any) -> Cell:
 
 
 def act_command(arguments: argparse.Namespace) -> int:
-    """Status 1: nothing was done, and the reason is said."""
-    found = ask(_folder(arguments), arguments.verb, str(arguments.whom))
+    """Status 1: nothing was done, and the reason is said; UNSURE: it may be done."""
+    try:
+        found = ask(_folder(arguments), arguments.verb, str(arguments.whom))
+    except Unsure as error:
+        found = {"done": None, "words": str(error)}
     if arguments.json:
         show_json(found)
     elif found["done"]:
         say(f"{found['words']}.")
     else:
         warn(f"rtmw: {found['words']}")
-    return int(not found["done"])
+    return UNSURE if found["done"] is None else int(not found["done"])
 
 
 def show_command(arguments: argparse.Namespace) -> int:

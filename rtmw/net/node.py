@@ -51,7 +51,7 @@ from rtmw.net.peers import addresses, are_ipv6
 from rtmw.net.refusals import Refusals
 from rtmw.net.route.undelivered import Undelivered, added, read_rows, rows_of
 from rtmw.net.services import Services
-from rtmw.net.settings import NODE, STATUS_TOPIC, Settings, check_reload, other_pool
+from rtmw.net.settings import NODE, OF_RELAY, STATUS_TOPIC, Settings, check_reload, other_pool
 from rtmw.net.status import Status
 from rtmw.net.supervisor import notify
 from rtmw.publisher import OwnPublisher
@@ -349,6 +349,7 @@ class Node:
         except RtmwError as error:
             log.error("the settings stay as they are: %s", error)
             return
+        of_services = [name for name in OF_RELAY if file.values.get(name) != self.file.values.get(name)]
         self.file, changes = file, NODE.changes(self.settings, new)
         if changes.late:
             log.warning("%s: takes effect when the node is started again", ", ".join(changes.late))
@@ -366,6 +367,7 @@ class Node:
         self._engine.limit(self.settings.max_rate)
         self._services.reload()  # also where nothing changed here: they read keys, and tables that are theirs alone
         known = [*taken, *(["peers, once they are looked up"] if "peers" in changes.taken else [])]
+        known += [f"{name} (service relay says how)" for name in of_services]
         log.info("settings read again; changed: %s", ", ".join(known) or "nothing")
         if self.settings.on_dds != on_dds:
             self._say_what_dds_carries()

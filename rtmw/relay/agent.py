@@ -15,7 +15,7 @@ import math
 import os
 import re
 import threading
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -31,10 +31,24 @@ from rtmw.closing import Closing
 from rtmw.errors import ClosedError, ForkedError, MessageTooLarge, RtmwError, TypeMismatch
 from rtmw.net.link.places import Listening
 from rtmw.qos import check_seconds, limited
-from rtmw.relay.frame import ANSWERED, STAMP, SUM, Frame, Stamps, given_address, readable
+from rtmw.relay.frame import (
+    ANSWERED,
+    LONGEST_DATA,
+    N1_MOST,
+    STAMP,
+    Filter,
+    Frame,
+    Hello,
+    Kind,
+    Packet,
+    Stamps,
+    Welcome,
+    frame_of,
+    given_address,
+    head_of,
+    readable,
+)
 from rtmw.relay.line import Heard, Line, Way, identity_of, place_of, words_of
-from rtmw.relay.own import LONGEST_DATA, Filter, Hello, Kind, Packet, Welcome
-from rtmw.relay.rows import frame_of, head_of
 from rtmw.relay.state import KNOWN_LEAST, digest_of
 from rtmw.types import int32, int64
 from rtmw.waiting import Signal
@@ -179,7 +193,7 @@ class Order:
     def answer(self, body: bytes) -> Dispatch:
         """Sends an answer with content; it is stored and confirmed as an order is. Errors as of Agent.send."""
         frame = self._frame
-        data = _named(frame) + _bytes_of(body, LONGEST_DATA - ANSWERED)
+        data = frame.receipt(frame.stamp).data + _bytes_of(body, LONGEST_DATA - ANSWERED)
         answer = Frame(self._agent._address, frame.source, bytes(STAMP), b"A", frame.command, data)
         dispatch = self._agent._begin(Packet(Kind.ANSWER, answer))
         self._agent._call(self._agent._over, self)
@@ -187,11 +201,6 @@ class Order:
 
     def __repr__(self) -> str:
         return f"<rtmw.Order {self.id} {self.command} {len(self.body)} bytes>"
-
-
-def _named(frame: Frame) -> bytes:
-    """What an answer to it begins with."""
-    return frame.stamp + frame.checksum.rjust(SUM, b"\0")
 
 
 def _bytes_of(body: Any, most: int) -> bytes:
@@ -219,9 +228,8 @@ class _Lane:
     """Orders to one destination: those that were not sent yet, and how many were sent and are not answered."""
 
     def __init__(self) -> None:
-        self.waiting: deque[Dispatch] = deque()
-        self.expired = 0
-        """About so many of them."""
+        self.waiting: OrderedDict[bytes, Dispatch] = OrderedDict()
+        """By stamp."""
         self.flying = 0
 
 
@@ -237,23 +245,19 @@ class Agent(Closing):
     """
 
     def __init__(
-        self,
-        address: str | bytes,
-        *,
-        server: str | None = None,
-        listen: str | None = None,
-        keys: str | os.PathLike[str] | None = None,
-        folder: str | os.PathLike[str] | None = None,
-        t1: float = 10.0,
-        n1: int = 3,
-    ) -> None:
+        self, address: str | bytes, *, server: str | None = None, listen: str | None = None,
+        keys: str | os.PathLike[str] | None = None, folder: str | os.PathLike[str] | None = None,
+        t1: float = 10.0, n1: int = 3,
+    ) -> None:  # fmt: skip
         self._address = given_address(address, "address")
         if server is None and listen is None:
             raise ValueError("neither server nor listen is given; an agent needs server='127.0.0.1:7460', or the like")
         check_seconds("t1", t1, "above 0")
-        if type(n1) is not int or n1 < 0:
-            raise ValueError(f"n1={n1!r} is not possible; it is a number from 0 on")
-        place, self._t1, self._n1 = None if server is None else place_of(server), t1, n1
+        if limited(t1) is None:
+            raise ValueError(f"t1={t1!r} is not possible; an order is sent again after so many seconds")
+        if type(n1) is not int or not 0 <= n1 <= N1_MOST:
+            raise ValueError(f"n1={n1!r} is not possible; it is a number from 0 to {N1_MOST}")
+        place, self._t1, self._n1 = None if server is None else place_of(server), float(t1), n1
         identity = None if keys is None else identity_of(Path(keys))
         self._process, self._lock, self._closed = os.getpid(), threading.Lock(), False
         self._failure: Exception | None = None
@@ -268,7 +272,7 @@ class Agent(Closing):
         """Orders that have no end, by stamp, in their order."""
         self._ended: WeakValueDictionary[bytes, Dispatch] = WeakValueDictionary()
         """For corrections, while the program has them."""
-        self._lanes: dict[bytes, _Lane] = {}
+        self._lanes = defaultdict[bytes, _Lane](_Lane)
         self._follows: dict[tuple[bytes, bytes], Packet] = {}
         self._known: OrderedDict[Key, int] = OrderedDict()
         """Orders that have come: the position of their rows, or -1."""
@@ -286,7 +290,7 @@ class Agent(Closing):
         """Calls that wait until a row is on the disk."""
         self._stopping = asyncio.Event()
         listening = None if listen is None else Listening(listen, "listen")
-        hello, heard = Hello(self._address, t1, n1), Heard(self._welcomed, self._heard, self._count, self._alert)
+        hello, heard = Hello(self._address, self._t1, n1), Heard(self._welcomed, self._heard, self._count, self._alert)
         self._line = Line(hello, Way(place, listening, identity), heard)
         self._loop = asyncio.new_event_loop()
         try:
@@ -305,14 +309,9 @@ class Agent(Closing):
     # ---- the program's threads ----
 
     def send(
-        self,
-        to: str | bytes,
-        body: bytes,
-        *,
-        command: str = "I",
-        priority: int | None = None,
+        self, to: str | bytes, body: bytes, *, command: str = "I", priority: int | None = None,
         lifetime: float | None = None,
-    ) -> Dispatch:
+    ) -> Dispatch:  # fmt: skip
         """Sends an order to an agent, a group or a subject. Never waits for the network; with a folder the order is on
         the disk when this returns.
 
@@ -327,7 +326,7 @@ class Agent(Closing):
             raise ValueError(f"command={command!r} is not possible; it is one ASCII character, such as 'I'")
         data = _bytes_of(body, LONGEST_DATA)
         frame = Frame(self._address, given_address(to, "to"), bytes(STAMP), b"O", command.encode(), data)
-        return self._begin(Packet(Kind.ORDER, frame, priority, limited(lifetime) or 0.0))
+        return self._begin(Packet(Kind.ORDER, frame, priority, float(limited(lifetime) or 0)))
 
     def _begin(self, packet: Packet) -> Dispatch:
         """Sends it with a stamp."""
@@ -336,7 +335,11 @@ class Agent(Closing):
             packet = packet._replace(frame=replace(packet.frame, stamp=self._stamps()))
             dispatch = Dispatch(self, packet)
             terms = {"priority": -1 if packet.priority is None else packet.priority, "lifetime": packet.lifetime}
-            row = self._row("ORDER", packet.frame, body=packet.frame.data, at=CLOCK.wall_ns(), **terms)
+            try:
+                row = self._row("ORDER", packet.frame, body=packet.frame.data, at=CLOCK.wall_ns(), **terms)
+            except rtmw.LogFull:
+                self._enqueue(self._trim)
+                raise
             self._counts["sent"] += 1
             if row is None:
                 self._enqueue(partial(self._enter, dispatch))
@@ -522,18 +525,24 @@ class Agent(Closing):
         """Without it, what is over comes again behind a restart, which harms nobody."""
         try:
             self._row(kind, frame, at=at)
-            if self._appended >= TRIM_AFTER and self._log is not None:
-                open = (one._position for one in self._open.values())
-                needed = [next(iter(found), self._newest) for found in (self._known.values(), self._unhandled, open)]
-                self._appended = 0
-                self._log.trim(max(0, min(self._newest, *needed)))
+            if self._appended >= TRIM_AFTER:
+                self._trim()
         except RtmwError as error:
             self._not_logged(error)
+
+    def _trim(self) -> None:
+        """Rows go that nothing needs."""
+        if self._log is not None:
+            open = (one._position for one in self._open.values())
+            needed = [next(iter(found), self._newest) for found in (self._known.values(), self._unhandled, open)]
+            self._appended = 0
+            self._log.trim(max(0, min(self._newest, *needed)))
 
     def _not_logged(self, error: RtmwError) -> None:
         """A disk that is full may have room again. Of one that has failed the log takes nothing more."""
         if isinstance(error, rtmw.LogFull):
             self._count("not logged: the disk is full")
+            self._trim()
         else:
             self._fail(error)
 
@@ -603,23 +612,20 @@ class Agent(Closing):
         frame = dispatch._packet.frame
         self._open[frame.stamp] = dispatch
         self._newest = max(self._newest, dispatch._position)
-        self._lane(dispatch).waiting.append(dispatch)
+        self._lanes[frame.destination].waiting[frame.stamp] = dispatch
         if dispatch._expires < math.inf:
             self._loop.call_later(dispatch._expires - CLOCK.monotonic(), self._expire, frame.stamp)
         self._pump()
-
-    def _lane(self, dispatch: Dispatch) -> _Lane:
-        return self._lanes.setdefault(dispatch._packet.frame.destination, _Lane())
 
     def _pump(self) -> None:
         """Sends what may leave for the first time. What waits for room here leaves behind answers that come."""
         for lane in self._lanes.values():
             while lane.waiting and lane.flying < WINDOW and self._line.is_clear:
-                dispatch = lane.waiting.popleft()
+                _, dispatch = lane.waiting.popitem(last=False)
                 if len(dispatch._packet.frame.data) > self._line.longest:
                     words = f"its relay takes {self._line.longest} bytes at most"
                     self._finish(dispatch, DispatchState.REFUSED, words)
-                elif dispatch.state is DispatchState.WAITING:  # else it has expired
+                else:
                     lane.flying += 1
                     dispatch._is_flying = True
                     self._try(dispatch)
@@ -651,11 +657,7 @@ class Agent(Closing):
         dispatch = self._open.get(stamp)
         if dispatch is not None and not dispatch._tries and not dispatch._is_recovered:
             self._finish(dispatch, DispatchState.EXPIRED, "its lifetime was over before there was a relay")
-            lane = self._lane(dispatch)
-            lane.expired += 1
-            if 2 * lane.expired > len(lane.waiting):
-                lane.waiting = deque(one for one in lane.waiting if one.state is DispatchState.WAITING)
-                lane.expired = 0
+            del self._lanes[dispatch._packet.frame.destination].waiting[stamp]
 
     def _finish(self, dispatch: Dispatch, state: DispatchState, cause: str = "") -> None:
         frame = dispatch._packet.frame
@@ -674,7 +676,7 @@ class Agent(Closing):
             dispatch._timer.cancel()
         if dispatch._is_flying:
             dispatch._is_flying = False
-            self._lane(dispatch).flying -= 1
+            self._lanes[dispatch._packet.frame.destination].flying -= 1
             self._pump()
 
     # ---- what the relay says ----
@@ -775,10 +777,8 @@ class Agent(Closing):
     def _confirm(self, order: Order) -> None:
         self._unconfirmed.pop(order._key, None)
         with self._lock:
-            stamp = self._stamps()
-        frame = order._frame
-        receipt = Frame(self._address, frame.source, stamp, b"A", frame.command, _named(frame))
-        self._line.say(Packet(Kind.RECEIPT, receipt))
+            receipt = order._frame.receipt(self._stamps())
+        self._line.say(Packet(Kind.RECEIPT, replace(receipt, source=self._address)))
 
     def _confirm_taken(self, order: Order) -> None:
         """The program has it."""

@@ -21,24 +21,22 @@ from rtmw.relay.frame import (
     ANSWERED,
     LEASE_S,
     LINGER_S,
+    LONGEST_DATA,
+    MAGIC,
+    SIZE_OF_HELLO,
     STAMP,
     SUM,
     Form,
     Frame,
     FrameError,
-    Splitter,
-    readable,
-)
-from rtmw.relay.own import (
-    LONGEST_DATA,
-    MAGIC,
-    SIZE_OF_HELLO,
     Hello,
     Kind,
     OwnSplitter,
     Packet,
+    Splitter,
     Welcome,
     encode,
+    readable,
 )
 from rtmw.relay.settings import TLS_BEGINS
 
@@ -108,11 +106,6 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        found = transport.get_extra_info("socket")
-        if found.family != socket.AF_UNIX:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, round(LEASE_S / 2))
-            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, round(LEASE_S / 6))
         self._server.made(self)
         self.splitter = Splitter(self._server.policy.relay.checksum, self._form)
         if not self._server.certified(self, transport.get_extra_info("ssl_object")):
@@ -279,7 +272,7 @@ class RelayGuest:
     async def greet(self) -> None:
         """The door closes those that say nothing, if others come; but for those whose place says who they are."""
         self._socket.setblocking(False)
-        tune(self._socket, LEASE_S)
+        tune(self._socket, LEASE_S, is_asked=True)
         if self._is_of_one:
             self._server.keep(self.enter())
         else:

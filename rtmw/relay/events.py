@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rtmw.relay.frame import Frame
-from rtmw.relay.own import Hello, Kind
+from rtmw.relay.frame import Frame, Hello, Kind
 from rtmw.relay.rows import Row
 
 

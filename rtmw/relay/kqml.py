@@ -73,6 +73,8 @@ class Performative:
 
 def parse(text: str) -> Performative:
     """Raises KqmlError. Of a parameter that is there twice the last one counts, as in the drafts."""
+    if not isinstance(text, str):
+        raise KqmlError(f"it is of {type(text).__name__}, and KQML is text: decode it, in the charset of its agent")
     reader = _Reader(text)
     reader.take("'('", "open")
     name = reader.take("a performative", "word")["word"]

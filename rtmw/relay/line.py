@@ -21,9 +21,21 @@ from rtmw.net.link.places import Listening
 from rtmw.net.session.backoff import LONGEST, Backoff
 from rtmw.net.session.errors import in_words
 from rtmw.net.session.sockets import reach, tune
-from rtmw.relay.frame import LEASE_S, LINGER_S, FrameError, readable
-from rtmw.relay.own import LONGEST_DATA, MAGIC, SIZE_OF_WELCOME, Hello, Kind, OwnSplitter, Packet, Welcome
-from rtmw.relay.own import encode as encoded
+from rtmw.relay.frame import (
+    LEASE_S,
+    LINGER_S,
+    LONGEST_DATA,
+    MAGIC,
+    SIZE_OF_WELCOME,
+    FrameError,
+    Hello,
+    Kind,
+    OwnSplitter,
+    Packet,
+    Welcome,
+    readable,
+)
+from rtmw.relay.frame import encode as encoded
 
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity
@@ -185,7 +197,7 @@ class Line:
         """Up to the welcome. Raises OSError, EOFError, FrameError, KeysError."""
         writer = None
         try:
-            tune(sock, LEASE_S)
+            tune(sock, LEASE_S, is_asked=True)
             is_unix = sock.family == socket.AF_UNIX
             is_here = is_unix or is_loopback(sock.getpeername()[0])
             reader, writer = await _streams(sock, None if is_unix else self._way.identity, is_dialler)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final, NamedTuple
@@ -40,10 +40,9 @@ from rtmw.relay.events import (
     Tick,
     Unsent,
 )
-from rtmw.relay.frame import Frame, FrameError, readable, skew_of
-from rtmw.relay.own import ALL, Hello, Kind, kind_of
+from rtmw.relay.frame import ALL, Frame, FrameError, Hello, Kind, frame_of, head_of, kind_of, readable
 from rtmw.relay.policy import Judged, Policy, Wish, command_of, performative_in
-from rtmw.relay.rows import Row, frame_of, head_of
+from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Subject
 from rtmw.relay.state import Id, Leg, Order, State, Stream, digest_of, stream_name
 
@@ -127,6 +126,8 @@ class Machine:
         self._serial = count(1)
         self.rows: Counter[str] = Counter()
         """That were made, by kind."""
+        self.changed = set(policy.by_name)
+        """Agents of which there may be something else to say than when this was emptied last, and other names."""
         self._untold: set[str] = set()
         self._alarms: dict[tuple[str, str], tuple[float, int]] = {}
         """By agent and cause: when it may be raised again, and how often it was not."""
@@ -168,41 +169,15 @@ class Machine:
         """Seconds until the next frame of an agent may be heard; None: no rule bounds its rate."""
         if self.policy.relay.rules.most_orders(AGENT + agent) is None:
             return None
-        return max(0.0, max(self._line(agent).debts.values(), default=0.0) - now - BURST_S)
+        return max(0.0, max(self.line(agent).debts.values(), default=0.0) - now - BURST_S)
 
     def is_connected(self, agent: str) -> bool:
-        return bool(self._line(agent).connection)
-
-    def agents(self) -> Iterator[dict[str, Any]]:
-        """A row for each agent, for people. Times in nanoseconds since 1970; None: never, or nobody."""
-        for agent in self.policy.relay.agents:
-            line, queue = self._line(agent.name), self.state.queue(agent.name)
-            holds = [one for one in self.state.holds if agent.name in (one, one.rpartition(":")[2])]
-            yield {
-                "agent": agent.name, "connected": "yes" if line.connection else "no", "since": line.since or None,
-                "waiting": queue.waiting, "in_flight": len(line.sent) if line.connection else 0,
-                "oldest": min((legs[0].order.at for legs in queue.streams.values()), default=None),
-                "tries": max((leg.tries for leg in line.sent.values()), default=0) if line.connection else 0,
-                "last_sent": line.last_sent or None, "skew": skew_of(*line.stamped),
-                "held": sorted({*holds, *map(stream_name, queue.held)}),
-            }  # fmt: skip
-
-    def queue(self, recipient: str) -> Iterator[dict[str, Any]]:
-        """A row for each order that waits for a recipient, by priority."""
-        queue, line = self.state.queue(recipient), self._line(recipient)
-        legs = [leg for stream in queue.streams.values() for leg in stream]
-        for leg in sorted(legs, key=lambda one: (-one.order.priority, one.order.number)):
-            order, is_sent = leg.order, bool(line.connection) and leg.order.number in line.sent
-            yield {
-                "order": order.number, "to": recipient, "from": order.source, "destination": order.destination,
-                "priority": order.priority, "oldest": order.at, "tries": leg.tries,
-                "state": "sent, not confirmed" if is_sent else self._why_unsent(leg),
-            }  # fmt: skip
+        return bool(self.line(agent).connection)
 
     # ---- connections ----
 
     def _connected(self, event: Connected) -> None:
-        line = self._line(event.agent)
+        line = self.line(event.agent)
         if line.connection:
             line.takeovers = [one for one in line.takeovers if self._now - one < TAKEOVERS_S]
             if len(line.takeovers) >= TAKEOVERS:
@@ -215,9 +190,11 @@ class Machine:
         line.connection, line.since = event.connection, self._at
         line.hello, line.was_there = event.hello, True
         self._agents[event.connection] = event.agent
-        self._row(r.CONNECTED, source=event.agent)
-        if event.hello is not None and (cause := self._gives_up_early(event.hello)):
-            self._row(r.ALARM, source=event.agent, cause=cause)
+        self.changed.add(event.agent)
+        if self._has_row(event.agent, "connections a second begin or end"):
+            self._row(r.CONNECTED, source=event.agent)
+        if event.hello is not None:
+            self._look_at_times(event.agent, event.hello)
         again, line.sent, line.in_flight = line.sent, {}, 0
         for leg in again.values():
             self._make_ready(leg.recipient, leg.stream)
@@ -227,44 +204,48 @@ class Machine:
         agent = self._agents.pop(event.connection, None)
         if agent is None:
             return
-        line = self._line(agent)
+        line = self.line(agent)
         line.connection, line.since = 0, self._at
-        self._row(r.GONE, source=agent)
+        self.changed.add(agent)
+        if self._has_row(agent, "connections a second begin or end"):
+            self._row(r.GONE, source=agent)
         if self.state.queue(agent).waiting:
             self._effects.append(Dial(agent))
         if self._keeps(agent):
             for leg in self._open_legs(agent):
                 self._rest(leg)
 
-    def _gives_up_early(self, hello: Hello) -> str:
-        """Would this agent give up before the relay does? Empty: no."""
+    def _look_at_times(self, agent: str, hello: Hello) -> None:
+        """An agent that gives up before the relay does may act otherwise while its order still arrives."""
         ours, its = self.policy.relay.gives_up_after, hello.t1 * (hello.n1 + 1)
-        known = f"an agent that gives up after T1·(N1+1) = {its:g} s, and the relay after T2·(N2+1) = {ours:g} s"
-        return "" if its > ours else f"{known}: it may act otherwise while its order still arrives; raise its t1 or n1"
+        if its <= ours:
+            times = f"after T1·(N1+1) = {its:g} s, and the relay after T2·(N2+1) = {ours:g} s; raise its t1 or n1"
+            self._alarm(agent, "it gives up before the relay does", detail=f": {times}")
 
     def _obeyed(self, _: Obeyed) -> None:
         """Agents may have gone from the settings, and others have other windows."""
+        self.changed.update(self.policy.by_name)
         for connection, name in list(self._agents.items()):
-            if self._agent(name) is None:
+            if self.agent(name) is None:
                 self._effects.append(Close(connection, "its agent is no more in the settings"))
         for recipient in list(self.state.queues):
-            for leg in self._open_legs(recipient) if self._agent(recipient) is None else []:
+            for leg in self._open_legs(recipient) if self.agent(recipient) is None else []:
                 self._finish(leg, r.UNCONFIRMED if leg.tries else r.UNDELIVERED, "the settings have no such agent")
             self._pump(recipient)
 
-    def _line(self, agent: str) -> _Line:
+    def line(self, agent: str) -> _Line:
         return self._lines[agent]
 
-    def _agent(self, name: str) -> Agent | None:
+    def agent(self, name: str) -> Agent | None:
         found = self.policy.by_name.get(name)
         return found if isinstance(found, Agent) else None
 
     def _keeps(self, agent: str) -> bool:
-        found = self._agent(agent)
+        found = self.agent(agent)
         return found is not None and found.absent == "keep"
 
     def _is_kept_for(self, agent: str) -> bool:
-        return self._keeps(agent) and not self._line(agent).connection
+        return self._keeps(agent) and not self.line(agent).connection
 
     def _open_legs(self, agent: str) -> list[Leg]:
         return [leg for stream in self.state.queue(agent).streams.values() for leg in stream]
@@ -273,7 +254,7 @@ class Machine:
 
     def _arrived(self, event: Arrived) -> None:
         name = self._agents.get(event.connection)
-        agent = self._agent(name) if name else None
+        agent = self.agent(name) if name else None
         if agent is None:
             self._effects.append(Close(event.connection, "it is of no agent of the settings"))
             return
@@ -284,7 +265,8 @@ class Machine:
         elif kind is Kind.RECEIPT:
             self._receipt(agent, frame)
         elif kind in (Kind.ORDER, Kind.ANSWER, Kind.FOLLOW, Kind.UNFOLLOW):
-            self._line(agent.name).stamped = frame.stamp, self._at
+            self.line(agent.name).stamped = frame.stamp, self._at
+            self.changed.add(agent.name)
             self._order(agent, event)
         else:
             self._drop(agent, frame, f"{'a' if kind is Kind.NOTICE else 'an'} {kind.name.lower()} from an agent")
@@ -295,9 +277,9 @@ class Machine:
             to = readable(frame.destination)
             self._row(r.DROPPED, source=agent.name, destination=to, head=head_of(frame), cause=cause)
 
-    def _has_row(self, agent: str) -> bool:
-        """Does a frame that is refused or dropped get a row of its own? Else it is counted, and `_tick` tells."""
-        line = self._line(agent)
+    def _has_row(self, agent: str, what: str = "frames a second are refused or dropped") -> bool:
+        """Does this get a row of its own, of which an agent can bring about any number? Else `_tick` tells how many."""
+        line = self.line(agent)
         if self._now >= line.rows_until:
             self._tell_untold(agent)
             line.rows_until, line.rows = self._now + 1, 0
@@ -305,25 +287,25 @@ class Machine:
         if line.rows > ROWS_MOST:
             self._untold.add(agent)
             line.untold += 1
-            self._alarm(agent, f"more than {ROWS_MOST} of its frames a second are refused or dropped")
+            self._alarm(agent, f"more than {ROWS_MOST} of its {what}")
         return line.rows <= ROWS_MOST
 
     def _tell_untold(self, agent: str) -> None:
-        line = self._line(agent)
+        line = self.line(agent)
         if line.untold:
-            self._row(r.DROPPED, source=agent, cause=f"{line.untold} more frames, each refused or dropped")
+            self._row(r.DROPPED, source=agent, cause=f"{line.untold} more frames or connections, without rows")
         line.untold = 0
         self._untold.discard(agent)
 
-    def _alarm(self, agent: str, cause: str, head: bytes = b"") -> None:
-        """`cause`: one of few, for each is remembered."""
+    def _alarm(self, agent: str, cause: str, head: bytes = b"", detail: str = "") -> None:
+        """`cause`: one of few, for each is remembered. `detail`: what may be another one each time."""
         due, more = self._alarms.get((agent, cause), (0.0, 0))
         if self._now < due:
             self._alarms[agent, cause] = due, more + 1
             return
         self._alarms[agent, cause] = self._now + ALARM_S, 0
         since = f"; {more} more times since the last such alarm" if more else ""
-        self._effects.append(Alarm(self._row(r.ALARM, source=agent, head=head, cause=f"{cause}{since}")))
+        self._effects.append(Alarm(self._row(r.ALARM, source=agent, head=head, cause=f"{cause}{detail}{since}")))
 
     def _receipt(self, agent: Agent, frame: Frame) -> None:
         """Of a recipient: the first one ends its wait, one that is late corrects what was said to the source."""
@@ -368,7 +350,7 @@ class Machine:
             if answered is not None and not known.refused:
                 self._confirmed(answered, frame)
             return
-        if self._line(agent.name).hello and frame.stamp <= self.state.forgotten.get(agent.name, b""):
+        if self.line(agent.name).hello and frame.stamp <= self.state.forgotten.get(agent.name, b""):
             self._drop(agent, frame, "its stamp is older than those whose outcome is known")
             self._say(agent.name, head, f"{r.UNCONFIRMED}, its outcome is no longer known")
             return
@@ -379,31 +361,30 @@ class Machine:
         if judged.why and answered is not None and frame.source == agent.address and judged.to is not None:
             judged = Judged(None, judged.to, "", answered.order.priority)
         recipients = self._recipients(judged, agent, frame)
-        if not judged.why and frame.command == self.policy.relay.form.alert:
-            judged = Judged(judged.verdict, judged.to, "its command is that of alerts")
-        if not judged.why and self.full:
-            judged = Judged(judged.verdict, judged.to, self.full)
-        if not judged.why and (full := [one for one in recipients if self._is_full(one)]):
-            judged = Judged(judged.verdict, judged.to, f"{', '.join(full)} has no room for more orders that wait")
-            for one in full:
-                self._alarm(one, "orders for it are refused: as many wait as max_waiting says")
-        if not judged.why and (words := self._unfit(agent, frame, recipients)):
-            judged = Judged(judged.verdict, judged.to, words)
-        if judged.why or judged.to is None:
-            self._refuse(agent, frame, judged)
+        why = judged.why or self._hindrance(agent, frame, judged.to, recipients)
+        if why or judged.to is None:
+            self._refuse(agent, frame, Judged(judged.verdict, judged.to, why))
         else:
             self._store(agent, frame, judged, recipients)
             self._pace(agent, judged)
             if answered is not None:
                 self._confirmed(answered, frame)
 
+    def _hindrance(self, agent: Agent, frame: Frame, to: Agent | Subject | None, recipients: list[str]) -> str:
+        """Why an order is not stored that the rules let through; empty: it is."""
+        if frame.command == self.policy.relay.form.alert:
+            return "its command is that of alerts"
+        if not self.full and not _is_followed(to) and (full := self._full(recipients, len(frame.data))):
+            return f"{', '.join(full)} has no room for more orders that wait"
+        return self.full or self._unfit(agent, frame, recipients)
+
     def _is_by_content(self, agent: Agent) -> bool:
         """Agents of this package never give one stamp to two orders."""
-        return agent.id == "content" and self._line(agent.name).hello is None
+        return agent.id == "content" and self.line(agent.name).hello is None
 
     def _unfit(self, agent: Agent, frame: Frame, recipients: list[str]) -> str:
         """Why a recipient that speaks the frame of the paper cannot have this order; empty: each can."""
-        lines = {name: self._line(name) for name in recipients} if self._line(agent.name).hello else {}
+        lines = {name: self.line(name) for name in recipients} if self.line(agent.name).hello else {}
         whom = [name for name, line in lines.items() if line.was_there and line.hello is None]
         try:
             if whom:
@@ -446,12 +427,20 @@ class Machine:
         return self.policy.still_follow(to, fit)
 
     def _own(self, event: Own) -> None:
-        for to in (one for one in map(self._agent, event.to) if one and not self._is_full(one.name)):
+        for to in (one for one in map(self.agent, event.to) if one and not self._is_full(one.name, len(event.data))):
             frame = self.policy.own_order(to, self._stamp(), event.command, event.data)
             self._store(self.policy.own, frame, Judged(None, to, ""), [to.name])
 
-    def _is_full(self, recipient: str) -> bool:
-        return self.state.queue(recipient).waiting >= self.policy.relay.max_waiting
+    def _is_full(self, recipient: str, size: int) -> bool:
+        queue, relay = self.state.queue(recipient), self.policy.relay
+        return queue.waiting >= relay.max_waiting or queue.bytes + size > relay.max_waiting_bytes
+
+    def _full(self, recipients: list[str], size: int) -> list[str]:
+        """Those for which as much waits as may."""
+        found = [one for one in recipients if self._is_full(one, size)]
+        for one in found:
+            self._alarm(one, "orders for it are refused: as many wait as max_waiting says")
+        return found
 
     def _refuse(self, agent: Agent, frame: Frame, judged: Judged, **fields: Any) -> None:
         self._pace(agent, judged)
@@ -461,11 +450,12 @@ class Machine:
             told |= {"is_allowed": judged.verdict is not None and judged.verdict.allowed}
             told |= self._of(agent, frame, judged) | fields
             self._row(r.REFUSED, source=agent.name, destination=to, cause=judged.why, **told)
-        self._say(agent.name, head_of(frame), judged.why)
+            self._say(agent.name, head_of(frame), judged.why)  # without a row it could be stored when it comes again
 
     def _store(self, agent: Agent, frame: Frame, judged: Judged, recipients: list[str]) -> None:
         assert judged.to is not None, "who it is for was judged"
-        is_followed = isinstance(judged.to, Subject) and not judged.to.group
+        is_followed = _is_followed(judged.to)
+        full = self._full(recipients, len(frame.data)) if is_followed else []
         lifetime = judged.lifetime or (KEPT_S if any(map(self._keeps, recipients)) else 0.0)
         order = self._stored(
             source=agent.name, destination=judged.to.name, recipients=recipients, told=is_followed,
@@ -475,6 +465,8 @@ class Machine:
             self._say(agent.name, order.head)
         else:
             self._answer(order)
+        for recipient in full:  # it loses its own copy, and costs nobody else theirs
+            self._end(order.legs[recipient], r.UNDELIVERED, "it has no room for more orders that wait")
         for recipient in recipients:
             self._pump(recipient)
 
@@ -494,7 +486,7 @@ class Machine:
             rule = self.policy.relay.rules.most_orders(AGENT + agent.name)
         if rule is None or not rule.max_orders:
             return
-        debts = self._line(agent.name).debts
+        debts = self.line(agent.name).debts
         debts[rule.place] = max(debts.get(rule.place, 0.0), self._now) + 1 / rule.max_orders
 
     # ---- towards recipients ----
@@ -534,7 +526,7 @@ class Machine:
 
     def _make_ready(self, recipient: str, stream: Stream) -> None:
         first = self.state.queue(recipient).streams.get(stream)
-        line, queue = self._line(recipient), self.state.queue(recipient)
+        line, queue = self.line(recipient), self.state.queue(recipient)
         if first is not None and not self.state.is_held(recipient, stream):
             heapq.heappush(line.ready, (-first[0].order.priority, first[0].order.number, stream))
         if len(line.ready) > 2 * len(queue.streams) + COMPACT_LEAST:  # orders that ended while it was away
@@ -544,7 +536,7 @@ class Machine:
 
     def _pump(self, recipient: str) -> None:
         """Send what may leave: of each stream one, of all as many as the window has, and IN_FLIGHT lets begin."""
-        line, agent = self._line(recipient), self._agent(recipient)
+        line, agent = self.line(recipient), self.agent(recipient)
         while line.ready and line.connection and agent is not None and self._has_window(line, agent):
             _, number, stream = heapq.heappop(line.ready)
             first = self.state.queue(recipient).streams.get(stream)
@@ -560,7 +552,7 @@ class Machine:
 
     def _may_begin(self, leg: Leg, number: int) -> bool:
         """The first of its stream, if it has not been sent, and its time is not all but over."""
-        if leg.order.number != number or number in self._line(leg.recipient).sent:
+        if leg.order.number != number or number in self.line(leg.recipient).sent:
             return False
         if self.state.is_held(leg.recipient, leg.stream):
             return False
@@ -571,7 +563,7 @@ class Machine:
 
     def _send(self, leg: Leg) -> None:
         self._leg_row(r.SENT, leg, tries=leg.tries + 1)
-        line = self._line(leg.recipient)
+        line = self.line(leg.recipient)
         line.last_sent = self._at
         self._effects.append(Forward(line.connection, leg.order.number, leg.recipient))
         if not leg.attempt:
@@ -586,7 +578,7 @@ class Machine:
     def _tick(self, _: Tick) -> None:
         if self.full:
             self._alarm("", "the disk has no room for more orders")
-        for agent in [one for one in self._untold if self._line(one).rows_until <= self._now]:
+        for agent in [one for one in self._untold if self.line(one).rows_until <= self._now]:
             self._tell_untold(agent)
         recipients = dict[str, None]()
         while self.due <= self._now:
@@ -600,7 +592,7 @@ class Machine:
             self._pump(recipient)
 
     def _overdue(self, leg: Leg) -> None:
-        relay, line = self.policy.relay, self._line(leg.recipient)
+        relay, line = self.policy.relay, self.line(leg.recipient)
         if leg.attempt > relay.n2:
             self._fail(leg, self._why(leg), r.UNDELIVERED)
             return
@@ -613,18 +605,18 @@ class Machine:
     def _why(self, leg: Leg) -> str:
         """Why it has no receipt when its time is over."""
         relay = self.policy.relay
-        return f"no receipt within {relay.t2 * (relay.n2 + 1):g} s" if leg.tries else self._why_unsent(leg)
+        return f"no receipt within {relay.t2 * (relay.n2 + 1):g} s" if leg.tries else self.why_unsent(leg)
 
-    def _why_unsent(self, leg: Leg) -> str:
+    def why_unsent(self, leg: Leg) -> str:
         held = self.state.queue(leg.recipient).held.get(leg.stream)
         if held is not None:
             return f"held behind order {held}, which has failed"
         if self.state.is_held(leg.recipient, leg.stream):
             return "held by an operator"
-        return "waited behind others" if self._line(leg.recipient).connection else "not connected"
+        return "waited behind others" if self.line(leg.recipient).connection else "not connected"
 
     def _fail(self, leg: Leg, cause: str, unsent: str) -> None:
-        agent = self._agent(leg.recipient)
+        agent = self.agent(leg.recipient)
         is_held = leg.stream in self.state.queue(leg.recipient).held
         if agent is not None and agent.on_failure == "hold" and not is_held:
             self._leg_row(r.HELD, leg)
@@ -636,7 +628,7 @@ class Machine:
 
     def _end(self, leg: Leg, kind: str, cause: str = "", head: bytes = b"") -> None:
         self._leg_row(kind, leg, tries=leg.tries, cause=cause, head=head)
-        self._line(leg.recipient).over(leg.order.number)
+        self.line(leg.recipient).over(leg.order.number)
         self._make_ready(leg.recipient, leg.stream)
         if not leg.order.told:
             self._answer(leg.order)
@@ -650,14 +642,14 @@ class Machine:
         elif not order.is_open:
             whom = (f"{leg.recipient}: {leg.end}, {leg.cause}" for leg in order.failed)
             self._say(order.source, order.head, ", ".join(whom))
-        elif (source := self._agent(order.source)) is not None and (source.notices or self._line(source.name).hello):
+        elif (source := self.agent(order.source)) is not None and (source.notices or self.line(source.name).hello):
             kept = [leg.recipient for leg in order.legs.values() if not leg.end and self._is_kept_for(leg.recipient)]
             if kept:
                 self._say(order.source, order.head, f"kept for {', '.join(kept)}", Kind.NOTICE)
 
     def _say(self, source: str, head: bytes, cause: str = "", kind: Kind = Kind.ALERT) -> None:
         """A receipt, or with a cause an alert or notice. Who is away asks again, for none is ever acknowledged."""
-        line, form, frame = self._line(source), self.policy.relay.form, frame_of(head, b"")
+        line, form, frame = self.line(source), self.policy.relay.form, frame_of(head, b"")
         if line.connection:
             stamp = self._stamp()
             said = frame.alert(stamp, cause, form) if cause else frame.receipt(stamp, form)
@@ -679,14 +671,15 @@ class Machine:
     def _hold(self, event: Act) -> str:
         """What is on its way may still be confirmed; it is not sent again."""
         source, _, to = event.whom.rpartition(":")
-        if to not in self.policy.by_name or (self._agent(source or to) is None):
+        if to not in self.policy.by_name or (self.agent(source or to) is None):
             raise NoAct(f"{event.whom} is no agent of the settings, and no stream SOURCE:DESTINATION of theirs")
         if event.whom in self.state.holds:
             raise NoAct(f"{event.whom} is held already")
         self._act_row(event)
         for leg in [one for line in self._lines.values() for one in line.sent.values()]:
             if self.state.is_held(leg.recipient, leg.stream):
-                self._line(leg.recipient).over(leg.order.number)
+                self.line(leg.recipient).over(leg.order.number)
+                self.changed.add(leg.recipient)
                 if self._keeps(leg.recipient):
                     self._rest(leg)
                 self._pump(leg.recipient)  # its place in the window is another stream's
@@ -704,7 +697,7 @@ class Machine:
         return f"{event.whom} is released"
 
     def _end_order(self, event: Act) -> str:
-        order = self._meant(event)
+        order = self._open_one(event)
         self._act_row(event, order)
         for leg in order.legs.values():
             if not leg.end:
@@ -713,35 +706,38 @@ class Machine:
         return f"order {order.number} has ended, of {order.source}, {whom}"
 
     def _resend(self, event: Act) -> str:
-        order = self._meant(event)
+        order = self._open_one(event)
         legs = [leg for leg in order.legs.values() if not leg.end]
-        sent = [leg for leg in legs if self._line(leg.recipient).connection and order.number in
-                self._line(leg.recipient).sent]  # fmt: skip
+        sent = [leg for leg in legs if self.line(leg.recipient).connection and order.number in
+                self.line(leg.recipient).sent]  # fmt: skip
         if not sent:
-            whys = ", ".join(f"{leg.recipient}: {self._why_unsent(leg)}" for leg in legs)
+            whys = ", ".join(f"{leg.recipient}: {self.why_unsent(leg)}" for leg in legs)
             raise NoAct(f"order {order.number} is on its way to nobody ({whys}); it goes by itself when it may")
         self._act_row(event, order)
         for leg in sent:
             self._send(leg)
         return f"order {order.number} is sent again to {', '.join(leg.recipient for leg in sent)}"
 
-    def _meant(self, event: Act) -> Order:
-        """An order that is open. NoAct."""
-        order = self.state.open.get(int(event.whom))
-        if order is None:
-            raise NoAct(f"order {event.whom} is not open: rtmw relay show {event.whom} says how it ended")
-        return order
+    def _meant(self, event: Act, among: Mapping[int, Order], why_not: str) -> Order:
+        """One of these orders. NoAct."""
+        number = int(event.whom)
+        if number not in among:
+            last = f"there is no order {number}: the last one that was stored is {self.state.numbered}"
+            raise NoAct(f"order {number} {why_not}" if 0 < number <= self.state.numbered else last)
+        return among[number]
+
+    def _open_one(self, event: Act) -> Order:
+        return self._meant(event, self.state.open, f"is not open: rtmw relay show {event.whom} says how it ended")
 
     def _requeue(self, event: Act) -> str:
         """A new order with the frame of one that has failed, for those that have not confirmed it."""
-        order = self.state.numbers.get(int(event.whom))
-        if order is None or event.body is None:
-            raise NoAct(f"order {event.whom} is not known any more, or a later one has taken its place; the source may "
-                        "send it anew")  # fmt: skip
+        known = {} if event.body is None else self.state.numbers
+        why_not = "is not known any more, or a later one has taken its place; the source may send it anew"
+        order = self._meant(event, known, why_not)
         failed = [leg.recipient for leg in order.failed]
         if order.is_open or not failed:
             raise NoAct(f"order {event.whom} has not failed: {'it is open' if order.is_open else 'all confirmed it'}")
-        gone = [name for name in failed if self._agent(name) is None]
+        gone = [name for name in failed if self.agent(name) is None]
         if why := self.full or ", ".join(f"{name} is no agent any more" for name in gone):
             raise NoAct(why)
         self._act_row(event, order)
@@ -768,6 +764,7 @@ class Machine:
         self.state.apply(row)
         self._rows.append(row)
         self.rows[kind] += 1
+        self.changed.update((row.recipient, *row.recipients))
         return row
 
     def _of(self, agent: Agent, frame: Frame, judged: Judged) -> dict[str, Any]:
@@ -776,6 +773,11 @@ class Machine:
         ruled = {} if verdict is None else {"rule": verdict.place or "", "version": verdict.version}
         by_content = self._is_by_content(agent)
         return {"head": head, "digest": digest_of(head, frame.data), "by_content": by_content, **ruled}
+
+
+def _is_followed(to: Agent | Subject | None) -> bool:
+    """Does it go to whoever is subscribed?"""
+    return isinstance(to, Subject) and not to.group
 
 
 ACTS: Final[dict[str, Callable[[Machine, Act], str]]] = {

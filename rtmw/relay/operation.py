@@ -12,7 +12,7 @@ import json
 import logging
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count, islice
 from pathlib import Path
@@ -27,7 +27,9 @@ from rtmw.net.session.sockets import uid_of
 from rtmw.observe.relay import RELAY_EVENTS, RELAY_TOPIC, RelayAgent, pack_relay
 from rtmw.publisher import OwnPublisher
 from rtmw.relay.events import Act, Alarm, Reply
+from rtmw.relay.frame import ALL, skew_of
 from rtmw.relay.machine import ACTS, Machine
+from rtmw.relay.state import stream_name
 from rtmw.strict_json import as_json
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ NO_DOMAIN: Final = -1
 SOCKET: Final = "operator.sock"
 MOST: Final = 1000
 """Orders in one answer."""
+LOOKS: Final = frozenset({"agents", "queue"})
 _PATIENCE_S: Final = 10.0
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
 
@@ -47,13 +50,18 @@ class NoAnswer(RtmwError):
     """No relay answers in this folder, or not to this user."""
 
 
+class Unsure(NoAnswer):
+    """The relay was asked to do something, and nobody knows whether it does: it can be asked again without harm."""
+
+
 def ask(folder: Path, verb: str, whom: str = "") -> dict[str, Any]:
-    """The answer of the relay that has its record in this folder. NoAnswer says what to do."""
-    said = b""
+    """The answer of the relay that has its record in this folder. NoAnswer and its kind say what to do."""
+    said, is_asked = b"", False
     try:
         with socket.socket(socket.AF_UNIX) as sock:
             sock.settimeout(2 * _PATIENCE_S)
             sock.connect(str(folder / SOCKET))
+            is_asked = True
             sock.sendall(as_json({"verb": verb, "whom": whom}).encode() + b"\n")
             while data := sock.recv(65536):
                 said += data
@@ -66,7 +74,11 @@ def ask(folder: Path, verb: str, whom: str = "") -> dict[str, Any]:
     except PermissionError:
         raise NoAnswer(f"{folder} lets in its owner and root; ask as one of them") from None
     except (OSError, ValueError) as error:
-        raise NoAnswer(f"the relay in {folder} does not answer ({error or 'it ended'}); ask rtmw node doctor") from None
+        words = f"the relay in {folder} does not answer ({'it ended' if isinstance(error, ValueError) else error})"
+        if is_asked and verb in ACTS:
+            again = f"say rtmw relay {verb} {whom} again, which does it once, and tells if it was done"
+            raise Unsure(f"{words}: it may have done this, or do it yet; {again}") from None
+        raise NoAnswer(f"{words}; ask rtmw node doctor") from None
     if "denied" in found:
         raise NoAnswer(found["denied"])
     return found
@@ -88,6 +100,8 @@ class Operation:
         self._serving: asyncio.Server | None = None
         self._asked: dict[int, asyncio.Future[Reply]] = {}
         self._numbers = count(1)
+        self._agents = dict[str, RelayAgent]()
+        """As they were told of last."""
 
     async def begin(self) -> None:
         """A relay that cannot have the socket goes on, and says so."""
@@ -102,14 +116,19 @@ class Operation:
         """The relay is at work, and so much waits. Call it once a second."""
         if self._board is not None:
             machine = self._server.machine
-            agents = [
-                RelayAgent(
-                    one["agent"], one["connected"] == "yes", one["waiting"], one["in_flight"], one["oldest"] or 0,
-                    one["skew"],
-                )
-                for one in machine.agents()
-            ]  # fmt: skip
-            self._board[0].publish(pack_relay(agents, machine.rows, machine.full))
+            self._look_again(machine)
+            self._board[0].publish(pack_relay(self._agents.values(), machine.rows, machine.full))
+
+    def _look_again(self, machine: Machine) -> None:
+        """At those agents alone of which there may be something else to say."""
+        changed, machine.changed = machine.changed, set()
+        for name in changed:
+            if machine.agent(name) is None:
+                self._agents.pop(name, None)
+                continue
+            one = _agent(machine, name)
+            figures = one["waiting"], one["in_flight"], one["oldest"] or 0, one["skew"]
+            self._agents[name] = RelayAgent(name, one["connected"] == "yes", *figures)
 
     def tell(self, alarm: Alarm) -> None:
         row = alarm.row
@@ -145,8 +164,10 @@ class Operation:
         owner = self._server.store.folder.stat().st_uid
         if uid not in (owner, 0):
             return {"denied": f"the relay answers uid {owner}, who owns its folder, and root; uid {uid} is neither"}
+        if verb == "queue" and whom and self._server.machine.agent(whom) is None:
+            return {"denied": f"the settings have no agent {whom}: rtmw relay agents shows those that there are"}
         if verb in LOOKS:
-            rows = LOOKS[verb](self._server.machine, whom)
+            rows = _looked(self._server.machine, verb, whom)
             return {"rows": list(islice(rows, MOST)), "more": sum(1 for _ in rows)}
         if verb not in ACTS or (verb not in ("hold", "release") and not _NUMBER.fullmatch(whom)):
             return {"denied": f"the relay knows no {verb} {whom}: it is of another version"}
@@ -169,13 +190,42 @@ class Operation:
         return None
 
 
-def _queues(machine: Machine, agent: str) -> Iterator[dict[str, Any]]:
-    """Of one agent, or of all."""
-    for name in [agent] if agent else [one.name for one in machine.policy.relay.agents]:
-        yield from machine.queue(name)
+def _agent(machine: Machine, name: str) -> dict[str, Any]:
+    """Times in nanoseconds since 1970; None: never, or nobody."""
+    line, queue = machine.line(name), machine.state.queue(name)
+    holds = [one for one in machine.state.holds if name in (one, one.rpartition(":")[2])]
+    return {
+        "agent": name, "connected": "yes" if line.connection else "no", "since": line.since or None,
+        "waiting": queue.waiting, "in_flight": len(line.sent) if line.connection else 0,
+        "oldest": min((legs[0].order.at for legs in queue.streams.values()), default=None),
+        "tries": max((leg.tries for leg in line.sent.values()), default=0) if line.connection else 0,
+        "last_sent": line.last_sent or None, "skew": skew_of(*line.stamped),
+        "held": sorted({*holds, *map(stream_name, queue.held)}), "follows": _followed(machine, name),
+    }  # fmt: skip
 
 
-LOOKS: Final[dict[str, Callable[[Machine, str], Iterator[dict[str, Any]]]]] = {
-    "agents": lambda machine, _: machine.agents(),
-    "queue": _queues,
-}
+def _followed(machine: Machine, name: str) -> list[str]:
+    """Subjects; with source, command and performative where the subscription is for some orders alone."""
+    found = ((subject, one) for subject, names in machine.state.follows.items() for one in names.get(name, ()))
+    agent = machine.agent(name)
+    said = {subject if one == ALL else f"{subject} ({' '.join(one)})" for subject, one in found}
+    return sorted(said.union(agent.follows if agent else ()))
+
+
+def _queue(machine: Machine, recipient: str) -> Iterator[dict[str, Any]]:
+    """The orders that wait for a recipient, by priority."""
+    queue, line = machine.state.queue(recipient), machine.line(recipient)
+    legs = [leg for stream in queue.streams.values() for leg in stream]
+    for leg in sorted(legs, key=lambda one: (-one.order.priority, one.order.number)):
+        order, is_sent = leg.order, bool(line.connection) and leg.order.number in line.sent
+        yield {
+            "order": order.number, "to": recipient, "from": order.source, "destination": order.destination,
+            "priority": order.priority, "oldest": order.at, "tries": leg.tries,
+            "state": "sent, not confirmed" if is_sent else machine.why_unsent(leg),
+        }  # fmt: skip
+
+
+def _looked(machine: Machine, verb: str, whom: str) -> Iterator[dict[str, Any]]:
+    """The rows that answer one of LOOKS."""
+    for name in [whom] if whom else [one.name for one in machine.policy.relay.agents]:
+        yield from _queue(machine, name) if verb == "queue" else [_agent(machine, name)]

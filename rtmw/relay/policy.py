@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rtmw.net.security.names import AGENT, user_name
 from rtmw.net.security.rights import KEPT, Rights
 from rtmw.net.security.rules import Verdict
-from rtmw.relay.frame import Frame, FrameError, readable
+from rtmw.relay.frame import ALL, LETTER, Filter, Frame, FrameError, Kind, frame_of, readable
 from rtmw.relay.kqml import (
     BROKEN,
     ERROR,
@@ -23,8 +23,7 @@ from rtmw.relay.kqml import (
     parse,
     performative_of,
 )
-from rtmw.relay.own import ALL, LETTER, Filter, Kind
-from rtmw.relay.rows import REFUSED, Row, frame_of
+from rtmw.relay.rows import REFUSED, Row
 from rtmw.relay.settings import OWN_NAME, Agent, Relay, Subject
 
 if TYPE_CHECKING:

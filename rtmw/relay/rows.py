@@ -28,7 +28,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from rtmw.relay.frame import ADDRESS, END, HEAD, STAMP, SUM, Frame, fitting, sum_of
 from rtmw.types import int32, int64, uint64
 
 STORED: Final = "STORED"
@@ -47,10 +46,6 @@ UNFOLLOWED: Final = "UNFOLLOWED"
 HELD: Final = "HELD"
 ALARM: Final = "ALARM"
 ACT: Final = "ACT"
-HEAD_ROW: Final = HEAD - 1
-"""Bytes of the head of a frame without its header."""
-SUM_AT: Final = 2 * ADDRESS + STAMP
-"""Where the checksum stands in it."""
 CHECKPOINT: Final = "CHECKPOINT"
 SIGNER: Final = "SIGNER"
 SEAL: Final = "SEAL"
@@ -101,27 +96,3 @@ class Row:
     """The rules allow what is refused, for another cause."""
     uid: int64 = -1
     """Of the operator; -1: it was none."""
-
-
-def head_of(frame: Frame) -> bytes:
-    """As a row has it."""
-    return b"".join(
-        (frame.source, frame.destination, frame.stamp, frame.checksum.rjust(SUM, b"\0"), frame.type, frame.command)
-    )
-
-
-def total_of(head: bytes, body: bytes) -> int:
-    """The sum of all bytes of a frame but header and checksum."""
-    return sum_of(head) - sum_of(head[SUM_AT : SUM_AT + SUM]) + sum_of(body) + END
-
-
-def stamp_of(head: bytes) -> bytes:
-    return head[2 * ADDRESS : SUM_AT]
-
-
-def frame_of(head: bytes, body: bytes) -> Frame:
-    """The frame that came."""
-    return fitting(
-        head[:ADDRESS], head[ADDRESS : 2 * ADDRESS], head[2 * ADDRESS : SUM_AT], head[-2:-1], head[-1:], body,
-        head[SUM_AT : SUM_AT + SUM],
-    )  # fmt: skip

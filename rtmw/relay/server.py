@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Final
 import rtmw
 from rtmw.addresses import is_loopback
 from rtmw.clock import CLOCK
-from rtmw.daemon_log import BOUNDED
+from rtmw.daemon_log import of_user
+from rtmw.net.claim import NodeError
 from rtmw.net.link.places import Listening
-from rtmw.net.security.errors import NotTrusted
+from rtmw.net.security.errors import KeysError, NotTrusted
 from rtmw.net.security.names import is_user
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import PENDING, Door
@@ -45,14 +46,13 @@ from rtmw.relay.events import (
     Tick,
     Unsent,
 )
-from rtmw.relay.frame import LEASE_S, FrameError, Stamps
+from rtmw.relay.frame import LEASE_S, FrameError, Hello, Kind, Packet, Stamps, kind_of
 from rtmw.relay.machine import Machine
 from rtmw.relay.operation import NO_DOMAIN, Operation
-from rtmw.relay.own import Hello, Kind, Packet, kind_of
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.seals import HEAD_COMMAND, SEAL_ROWS, SEAL_S, Sealer, words
-from rtmw.relay.settings import Agent, Relay, advice
+from rtmw.relay.settings import Agent, Relay, advice, differences
 from rtmw.relay.store import Store, starting
 from rtmw.units import counted
 
@@ -65,6 +65,8 @@ log = logging.getLogger("rtmw.relay")
 
 ALARM_COMMAND: Final = b"A"
 """Of an order that tells an agent of an alarm."""
+LATE: Final = ("listen", "t1", "n1", "form", "checksum")
+"""The places, for how long outcomes are known, and what connections that are there speak."""
 _LOOK_S: Final = 1.0
 _REACH_S: Final = 3.0
 _REDIAL_S: Final = 1.0
@@ -98,8 +100,8 @@ class Server:
         self._dials: dict[str, asyncio.Task[None]] = {}
         self._dialled: dict[str, float] = {}
         self._known: dict[int, asyncio.Future[None]] = {}
-        self._listening: list[Listening] = []
-        self._doors: list[Door] = []
+        self._listening: dict[str, tuple[Listening, Door]] = {}
+        """By place."""
 
     async def run(self) -> None:
         """Raises LogFailed and LogFull: the next process has the state from the record."""
@@ -128,10 +130,8 @@ class Server:
             self.close()
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        for place in self.policy.relay.listen:
-            listening = Listening(place, "[relay] listen")
-            self._listening.append(listening)
-            self._doors.append(Door(loop, listening.socket, Counter(), self._guest, PENDING))
+        for place in dict.fromkeys(self.policy.relay.listen):
+            self._open(place, loop)
         open, orphans = len(self.store.state.open), self.store.state.orphans
         known = f"{counted(open, 'open order')}" if self.store.state.numbered else "empty"
         log.info("relay at %s, record in %s: %s", ", ".join(self.places), self.store.folder, known)
@@ -139,35 +139,52 @@ class Server:
         if orphans:
             log.warning("%s of the record are about orders that it does not have", counted(orphans, "row"))
 
+    def _open(self, place: str, loop: asyncio.AbstractEventLoop) -> None:
+        listening = Listening(place, "[relay] listen")
+        door = Door(loop, listening.socket, Counter(), partial(RelayGuest, self), PENDING)
+        self._listening[place] = listening, door
+
+    def _look_at_places(self) -> None:
+        """A socket whose file was removed is reached by nobody: there is another one in its place."""
+        for place, (listening, door) in self._listening.items():
+            if not listening.is_there:
+                door.close()
+                listening.close()
+                try:
+                    self._open(place, asyncio.get_running_loop())
+                    log.warning("%s was removed, and is there again", place)
+                except NodeError as error:
+                    log.warning("it was removed: %s", error)
+
     def _advise(self) -> None:
         for what, mend in advice(self.policy.relay).items():
             log.warning("%s: %s", what, mend)
 
-    def _guest(self, sock: socket.socket, address: str) -> RelayGuest:
-        return RelayGuest(self, sock, address)
-
     @property
     def places(self) -> list[str]:
         """Where it listens, with the ports that it got."""
-        named = zip(self.policy.relay.listen, self._listening, strict=True)
-        return [f"{place.rpartition(':')[0]}:{one.port}" if one.port else place for place, one in named]
+        named = ((place, listening.port) for place, (listening, _) in self._listening.items())
+        return [f"{place.rpartition(':')[0]}:{port}" if port else place for place, port in named]
 
     def close(self) -> None:
         """What is open goes on with the next process."""
         if self._timer is not None:
             self._timer.cancel()
         self.operation.close()
-        for door in self._doors:
+        for listening, door in self._listening.values():
             door.close()
-        for listening in self._listening:
             listening.close()
         for connection in list(self._connections.values()):
             connection.close()
         self.store.close()
 
     def obey(self, relay: Relay) -> None:
-        """Other settings; where it listens holds until it starts anew. Raises KeysError, and then nothing changes."""
+        """Other settings; those of LATE hold until it starts anew. Raises KeysError, and then nothing changes."""
         self._take(_identity(relay))
+        changed = differences(self.policy.relay, relay)
+        log.info("relay settings that are others: %s", ", ".join(changed) or "none")
+        if late := [name for name in changed if name in LATE]:
+            log.warning("%s: takes effect when the relay is started again", ", ".join(late))
         self.policy.obey(relay)
         self.store.keep, self._sealer = relay.keep, Sealer(relay.keys)
         self._advise()
@@ -232,6 +249,7 @@ class Server:
             if said != (said := self.machine.full):
                 log.warning("%s", said or "there is room again")
             self._look_at_peers()
+            self._look_at_places()
             self.operation.say()
             await asyncio.sleep(_LOOK_S)
 
@@ -250,7 +268,7 @@ class Server:
             if self._failure is None:
                 self.store.seal(self._sealer)
         except (rtmw.LogFull, rtmw.LogDamaged) as error:
-            log.warning("the record has no new seal: %s", error, extra=BOUNDED)
+            log.warning("the record has no new seal: %s", error)
 
     async def _check_point(self) -> None:
         while True:
@@ -331,7 +349,7 @@ class Server:
 
     def turn_away(self, address: str, words: str) -> None:
         """A connection that comes to nothing."""
-        log.warning("a connection from %s is closed: %s", address, words, extra=BOUNDED)
+        log.warning("a connection from %s is closed: %s", address, words, extra=_user_in(address))
 
     # ---- certificates ----
 
@@ -417,7 +435,7 @@ class Server:
         if connection.is_over:
             return
         whose = f"a connection {f'of {connection.agent}' if connection.agent else f'from {connection.place}'}"
-        log.warning("%s is closed: %s", whose, words, extra=BOUNDED)
+        log.warning("%s is closed: %s", whose, words, extra=_user_in(connection.address))
         connection.close(words)
 
     def _dial(self, name: str) -> None:
@@ -444,7 +462,7 @@ class Server:
             except (OSError, TimeoutError) as error:
                 words = in_words(error, "")[1]
                 if said != (said := words):
-                    log.warning("%s at %s is not reached: %s", agent.name, agent.dial, words, extra=BOUNDED)
+                    log.warning("%s at %s is not reached: %s", agent.name, agent.dial, words)
 
     async def _begin(self, agent: Agent, sock: socket.socket) -> None:
         """A connection that was dialled: with TLS, where the agent has a certificate. Raises OSError."""
@@ -454,11 +472,15 @@ class Server:
             return
         if self.tls is None:
             raise OSError("this relay has no keys")
-        tune(sock, LEASE_S)
+        tune(sock, LEASE_S, is_asked=True)
         made, loop = partial(Connection, self, place, dialled=agent.name), asyncio.get_running_loop()
         await loop.create_connection(
             made, sock=sock, ssl=self.tls[1], server_hostname="", ssl_handshake_timeout=HANDSHAKE_S
         )
+
+
+def _user_in(address: str) -> dict[str, str] | None:
+    return of_user(address) if is_user(address) else None
 
 
 def _identity(relay: Relay) -> Identity | None:
@@ -467,4 +489,7 @@ def _identity(relay: Relay) -> Identity | None:
         return None
     from rtmw.net.security.identity import Identity
 
-    return Identity.load(relay.keys, relay.revoked)
+    try:
+        return Identity.load(relay.keys, relay.revoked)
+    except KeysError as error:
+        raise KeysError(f"[relay] keys: {error}") from None

@@ -7,8 +7,10 @@ address that no agent has: a group is a list of agents, and any other subject go
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -17,7 +19,7 @@ from rtmw.net.security.names import AGENT as AGENT_PEER
 from rtmw.net.security.names import parse_name
 from rtmw.net.security.rules import NO_RULES, RuleTable
 from rtmw.net.security.tables import KEYS, NO_LINK, read_tables
-from rtmw.relay.frame import END, FORM, HEAD, SUMS, Form, FrameError, address_of, readable
+from rtmw.relay.frame import END, FORM, HEAD, LETTER, N1_MOST, SUMS, Form, FrameError, address_of, readable
 from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, values
 
 __all__ = ["AGENT", "RELAY", "SUBJECT", "Agent", "Relay", "Subject", "read_relay", "relay_of"]
@@ -32,6 +34,8 @@ TLS_BEGINS: Final = 22
 _YEARS: Final = 100 * 365 * 86400.0
 _WINDOW_MOST: Final = 65536
 _LONGEST_LEAST: Final = HEAD + 64
+_COMMAND: Final = re.compile(rf"{LETTER}|0x[0-9a-f]{{2}}|.*[*?\[{{].*")
+"""The command of a rule: one, or a pattern."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Agent:
     """Subjects that it is subscribed to without asking."""
     notices: bool = False
     """It is told that its orders are kept, by an alert."""
-    place: str = ""
+    place: str = field(default="", compare=False)
     """File and line."""
 
 
@@ -77,7 +81,7 @@ class Subject:
     address: bytes
     group: tuple[str, ...] = ()
     """Names of agents; none: whoever follows it."""
-    place: str = ""
+    place: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,8 @@ class Relay:
     """Agents that get alarms."""
     max_waiting: int = 10_000
     """Orders of one recipient."""
+    max_waiting_bytes: int = 256 << 20
+    """The same in bytes of their data."""
     insecure: bool = False
     """Also beyond this host without TLS."""
     keys: Path | None = None
@@ -170,7 +176,7 @@ def _peer(value: Any) -> str:
     return str(parse_name(values.text(value)))
 
 
-def _charset(value: Any) -> str:
+def charset(value: Any) -> str:
     try:
         "".encode(values.text(value))
         return codecs.lookup(value).name
@@ -186,6 +192,24 @@ def _address(value: Any) -> bytes:
     return address_of(values.text(value))
 
 
+def _origin(value: Any) -> str:
+    """As the system names the other end of a connection."""
+    try:
+        found = ip_address(values.text(value))
+        found = getattr(found, "ipv4_mapped", None) or found
+    except ValueError:
+        found = None
+    if found is None or found.is_unspecified or found.is_multicast or getattr(found, "scope_id", None):
+        raise ValueError(f"it is {value!r}; it must be the address of one host, such as 127.0.0.1 or fd00::7")
+    return str(found)
+
+
+def _members(value: Any) -> tuple[str, ...]:
+    if found := values.texts(value):
+        return found
+    raise ValueError("it is empty; name its agents, or leave it out, and it goes to whoever follows it")
+
+
 def _name_of_subject(value: Any) -> str:
     """Its address, as it is written."""
     address_of(values.text(value))
@@ -196,14 +220,15 @@ RELAY: Final = Declaration(
     (
         Setting("listen", _places, "PLACE"),
         Setting("t1", _times(0.001), "SECONDS"),
-        Setting("n1", _within(0, 1000), "NUMBER"),
+        Setting("n1", _within(0, N1_MOST), "NUMBER"),
         Setting("t2", _times(0.001), "SECONDS"),
-        Setting("n2", _within(0, 1000), "NUMBER"),
+        Setting("n2", _within(0, N1_MOST), "NUMBER"),
         Setting("keep", _times(1.0), "SECONDS"),
         Setting("address", _address, "ADDRESS"),
         Setting("seal_to", values.texts, "AGENT"),
         Setting("alarms_to", values.texts, "AGENT"),
         Setting("max_waiting", values.count, "NUMBER"),
+        Setting("max_waiting_bytes", values.size, "BYTES"),
         Setting("insecure", values.flag, ""),
         *KEYS,
         Setting("header", _within(0, 255), "BYTE"),
@@ -219,7 +244,7 @@ AGENT: Final = Declaration(
     (
         Setting("name", values.name, "NAME"),
         Setting("address", _address, "ADDRESS"),
-        Setting("from", values.address, "ADDRESS"),
+        Setting("from", _origin, "ADDRESS"),
         Setting("uid", values.number((1 << 32) - 2, "users"), "NUMBER"),
         Setting("peer", _peer, "NAME"),
         Setting("dial", _dial, "HOST:PORT"),
@@ -227,7 +252,7 @@ AGENT: Final = Declaration(
         Setting("on_failure", _one_of(ON_FAILURE), "WHAT"),
         Setting("id", _one_of(IDS), "WHAT"),
         Setting("window", _within(1, _WINDOW_MOST), "NUMBER"),
-        Setting("charset", _charset, "CHARSET"),
+        Setting("charset", charset, "CHARSET"),
         Setting("checksum", _one_of(SUMS), "FORM"),
         Setting("follows", values.texts, "SUBJECT"),
         Setting("notices", values.flag, ""),
@@ -237,7 +262,7 @@ AGENT: Final = Declaration(
 SUBJECT: Final = Declaration(
     (
         Setting("address", _name_of_subject, "ADDRESS"),
-        Setting("group", values.texts, "AGENT"),
+        Setting("group", _members, "AGENT"),
     ),
     "subject",
 )
@@ -271,8 +296,13 @@ def relay_of(file: SettingsFile) -> Relay:
         for entry in _entries(file, SUBJECT, "address", "FLTS")
     )
     made = Relay(**checked, form=form, agents=agents, subjects=subjects, rules=rules)
+    if not agents:
+        raise SettingsError(
+            f'{file.place("relay")}: a relay needs agents: [[agent]], name = "AODB", from = "127.0.0.1"'
+        )
     _check_form(made, file)
     _check_names(made, file)
+    _check_rules(made)
     _check_places(made, file)
     return made
 
@@ -338,6 +368,20 @@ def _check_names(relay: Relay, file: SettingsFile) -> None:
         _check_there(agent.follows, followed, f"{agent.place}: follows: there is no subject to follow,")
 
 
+def _check_rules(relay: Relay) -> None:
+    """A command is one letter; a pattern that none fits allows or denies nothing. Raises SettingsError."""
+    names = {one.name for one in relay.addressees}
+    for rule in relay.rules.rules:
+        denied = (one for one in rule.deny if one.partition("/")[0] in names)  # others are of topics
+        for pattern in (*rule.allows.get("order", ()), *denied):
+            _, *parts = pattern.split("/")
+            if parts and not (_COMMAND.fullmatch(parts[0]) and len(parts) <= 2):
+                raise SettingsError(
+                    f"{rule.place}: no order fits {pattern!r}: it is TO/COMMAND or TO/COMMAND/PERFORMATIVE, and a "
+                    "command is one letter, such as I, or a number, such as 0x07"
+                )
+
+
 def _check_there(named: tuple[str, ...], there: set[str], words: str) -> None:
     if unknown := [name for name in named if name not in there]:
         raise SettingsError(f"{words} {unknown[0]}; there are {', '.join(sorted(there)) or 'none'}")
@@ -363,6 +407,17 @@ def _check_places(relay: Relay, file: SettingsFile) -> None:
                 "orders: name keys in [relay], and of an agent that is dialled its peer; or say insecure = true if all "
                 "of them may"
             )
+
+
+def differences(held: Relay, new: Relay) -> list[str]:
+    """What is another one in new settings: `agent GATE`, `subject FLTS`, `rules`, `t2`."""
+    found = list[str]()
+    for kind in ("agent", "subject"):
+        before, now = ({one.name: one for one in getattr(relay, f"{kind}s")} for relay in (held, new))
+        found += [f"{kind} {name}" for name in before | now if before.get(name) != now.get(name)]
+    others = (one.name for one in fields(Relay) if one.name not in ("agents", "subjects", "rules"))
+    rules = ["rules"] if held.rules.version != new.rules.version else []
+    return [*found, *rules, *(name for name in others if getattr(held, name) != getattr(new, name))]
 
 
 def advice(relay: Relay) -> Mapping[str, str]:

@@ -17,9 +17,8 @@ from sys import intern
 from typing import Any, Final, NamedTuple, Self
 
 from rtmw.relay import rows as r
-from rtmw.relay.frame import SUM, checksums, rests
-from rtmw.relay.own import ALL, Filter
-from rtmw.relay.rows import SUM_AT, Row
+from rtmw.relay.frame import ALL, HEAD_ROW, SUM, SUM_AT, Filter, checksums, rests, stamp_of, total_of
+from rtmw.relay.rows import Row
 
 KNOWN_LEAST: Final = 65_536
 """Orders of which the outcome is known."""
@@ -119,11 +118,12 @@ class Queue:
         self.streams: dict[Stream, deque[Leg]] = {}
         self.held: dict[Stream, int] = {}
         """They have stopped behind the order with this number, which has failed."""
-        self.waiting = 0
+        self.waiting = self.bytes = 0
 
     def add(self, leg: Leg) -> None:
         self.streams.setdefault(leg.stream, deque()).append(leg)
         self.waiting += 1
+        self.bytes += leg.order.size
 
     def remove(self, leg: Leg) -> None:
         stream = self.streams[leg.stream]
@@ -131,6 +131,7 @@ class Queue:
         if not stream:
             del self.streams[leg.stream]
         self.waiting -= 1
+        self.bytes -= leg.order.size
 
 
 class State:
@@ -285,14 +286,14 @@ class State:
             found[row.source] = left
 
     def _order(self, row: Row, position: int) -> Order:
-        if len(row.head) != r.HEAD_ROW:
-            raise ValueError(f"a head of {len(row.head)} bytes; it has {r.HEAD_ROW}")
+        if len(row.head) != HEAD_ROW:
+            raise ValueError(f"a head of {len(row.head)} bytes; it has {HEAD_ROW}")
         source, destination = intern(row.source), intern(row.destination)  # rows have copies, which take memory
-        id = Id(source, r.stamp_of(row.head), row.digest if row.by_content else b"")
+        id = Id(source, stamp_of(row.head), row.digest if row.by_content else b"")
         found = Order(row.order, id, source, destination, row.head, row.digest)
         found.priority, found.at, found.lifetime = row.priority, row.at, row.lifetime
         found.refused, found.told = row.cause if row.kind == r.REFUSED else "", row.told
-        found.size, found.total, found.position = len(row.body), r.total_of(row.head, row.body), position
+        found.size, found.total, found.position = len(row.body), total_of(row.head, row.body), position
         return found
 
     def _store(self, row: Row, position: int) -> None:
@@ -367,7 +368,7 @@ def _packed(order: Order) -> list[Any]:
 def _unpacked(fields: list[Any]) -> Order:
     source, destination, head, digest, by_content, legs, number, *rest = fields
     head, content = raw(head), bytes.fromhex(digest)
-    id = Id(intern(source), r.stamp_of(head), content if by_content else b"")
+    id = Id(intern(source), stamp_of(head), content if by_content else b"")
     order = Order(number, id, id.source, intern(destination), head, content)
     for name, value in zip(_PLAIN_OF_ORDER, rest, strict=True):
         setattr(order, name, value)

@@ -25,8 +25,8 @@ from rtmw.checksum import crc32
 from rtmw.clock import CLOCK
 from rtmw.disk import DISK, Disk
 from rtmw.relay import rows as r
-from rtmw.relay.frame import Frame
-from rtmw.relay.rows import Row, frame_of
+from rtmw.relay.frame import Frame, frame_of
+from rtmw.relay.rows import Row
 from rtmw.relay.seals import Sealer
 from rtmw.relay.settings import OWN_NAME
 from rtmw.relay.state import Order, State

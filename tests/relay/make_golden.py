@@ -22,8 +22,8 @@ import rtmw
 from rtmw.net.security.certificates import fingerprint
 from rtmw.relay import Frame
 from rtmw.relay import rows as r
-from rtmw.relay.own import Filter, Hello, Kind, Packet, Welcome, encode
-from rtmw.relay.rows import Row, head_of
+from rtmw.relay.frame import Filter, Hello, Kind, Packet, Welcome, encode, head_of
+from rtmw.relay.rows import Row
 from rtmw.relay.seals import Sealer
 from rtmw.relay.state import State, digest_of
 

@@ -58,7 +58,7 @@ MUTANTS: Final = {
         "machine", "        if self.state.is_held(leg.recipient, leg.stream):\n            return False\n", ""
     ),
     "what was on its way when it was held is not sent again": Mutant(
-        "machine", "                self._line(leg.recipient).over(leg.order.number)\n", ""
+        "machine", "                self.line(leg.recipient).over(leg.order.number)\n", ""
     ),
     "what is released goes on": Mutant(
         "machine",
@@ -86,7 +86,7 @@ MUTANTS: Final = {
         "state", "            self._follow(row, position)\n", "            self._know(self._order(row, position))\n"
     ),
     "an order that is kept is told to agents of this package": Mutant(
-        "machine", "source.notices or self._line(source.name).hello", "source.notices"
+        "machine", "source.notices or self.line(source.name).hello", "source.notices"
     ),
     "what fits no frame of its recipient ends": Mutant(
         "machine", "r.UNCONFIRMED if leg.tries > 1 else r.UNDELIVERED, event.words", "r.DELIVERED"

@@ -16,8 +16,18 @@ from typing import Final
 
 import rtmw
 from rtmw.relay import Frame, Row, Splitter
-from rtmw.relay.frame import address_of
-from rtmw.relay.own import MAGIC, SIZE_OF_HELLO, SIZE_OF_WELCOME, Hello, Kind, OwnSplitter, Packet, Welcome, encode
+from rtmw.relay.frame import (
+    MAGIC,
+    SIZE_OF_HELLO,
+    SIZE_OF_WELCOME,
+    Hello,
+    Kind,
+    OwnSplitter,
+    Packet,
+    Welcome,
+    address_of,
+    encode,
+)
 
 PATIENCE: Final = 60.0
 """Seconds after which a test has failed; nothing is judged by them."""

@@ -17,8 +17,8 @@ from typing import Final
 
 from rtmw.clock import CLOCK
 from rtmw.relay import rows as r
-from rtmw.relay.frame import Frame
-from rtmw.relay.rows import Row, head_of
+from rtmw.relay.frame import Frame, head_of
+from rtmw.relay.rows import Row
 from rtmw.relay.server import Server
 from rtmw.relay.settings import Agent, Relay
 from rtmw.relay.state import digest_of

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,7 @@ import pytest
 import rtmw
 from rtmw import DispatchState
 from rtmw.relay.agent import Entry
-from rtmw.relay.frame import Frame, Stamps
-from rtmw.relay.own import Kind, Packet, Welcome, encode
+from rtmw.relay.frame import Frame, Kind, Packet, Stamps, Welcome, encode
 from tests.net.hosts import wait_until
 from tests.net.link.hosts import free_port
 from tests.net.security.site import Site
@@ -640,12 +640,14 @@ def test_bad_arguments_are_errors_in_words(tmp_path: Path) -> None:
         ({"server": 7460}, "server=7460 is not possible"),
         ({"listen": "gate:1"}, "'gate:1' is not ADDRESS:PORT"),
         ({"t1": 0}, "t1=0 is not possible"),
+        ({"t1": math.inf}, "t1=inf is not possible; an order is sent again after so many seconds"),
         ({"n1": -1}, "n1=-1 is not possible"),
+        ({"n1": 2**40}, "n1=1099511627776 is not possible; it is a number from 0 to 1000"),
         ({"keys": tmp_path}, "node.pem"),
     ):
         with pytest.raises((rtmw.RtmwError, ValueError, TypeError), match=words):
             rtmw.Agent(**{"address": "AODB", "server": "127.0.0.1:1", **arguments})  # type: ignore[arg-type]
-    with rtmw.Agent("AODB", server="127.0.0.1:1") as agent:
+    with rtmw.Agent("AODB", server="127.0.0.1:1", t1=Decimal("0.5")) as agent:  # type: ignore[arg-type]
         for given, words in (
             ({"to": "GATES"}, "'GATES' is no address"),
             ({"body": "text"}, "body is of str; an order carries bytes, so encode it"),
@@ -659,6 +661,7 @@ def test_bad_arguments_are_errors_in_words(tmp_path: Path) -> None:
         with pytest.raises(TypeError, match="subject is of int"):
             agent.subscribe(7)  # type: ignore[arg-type]
         assert agent.stats().get("sent") is None
+        assert agent.send("GATE", b"x", lifetime=Decimal("0.01")).wait(PATIENCE) is DispatchState.EXPIRED  # type: ignore[arg-type]
     for use in (lambda: agent.send("GATE", b"x"), lambda: agent.subscribe("FLTS")):
         with pytest.raises(rtmw.ClosedError, match=r"<rtmw.Agent AODB> is used after its end: its agent was closed"):
             use()

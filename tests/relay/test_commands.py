@@ -49,7 +49,8 @@ def test_a_capture_is_json_for_programs(run: Run, tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_and_a_charset_that_there_is_not_are_errors_in_words(run: Run, tmp_path: Path) -> None:
     assert run("relay", "frame", str(tmp_path / "none"))[0] == 1
     (tmp_path / "capture").write_bytes(b"")
-    assert "unknown encoding" in run("relay", "frame", str(tmp_path / "capture"), "--charset", "none")[2]
+    said = run("relay", "frame", str(tmp_path / "capture"), "--charset", "klingon")[2]
+    assert "--charset: there is no charset 'klingon'; there are utf-8, gbk" in said
 
 
 def test_explain_says_the_verdict_the_terms_the_rule_and_who_gets_it(run: Run, file: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import socket
 from collections.abc import Generator, Iterator
@@ -11,13 +12,13 @@ from pathlib import Path
 import pytest
 
 import rtmw
+from rtmw.daemon_log import LINES_MOST
 from rtmw.errors import RtmwError
 from rtmw.net.security.identity import Identity
 from rtmw.relay import Frame
 from rtmw.relay.events import Act, Arrived, Connected, Say
-from rtmw.relay.frame import Stamps
+from rtmw.relay.frame import LONGEST_DATA, Filter, Hello, Kind, Stamps, encode
 from rtmw.relay.machine import FILTER_LONGEST, FILTERS_MOST, ROWS_MOST, Machine
-from rtmw.relay.own import LONGEST_DATA, Filter, Hello, Kind, encode
 from rtmw.relay.policy import Policy
 from rtmw.relay.settings import read_relay
 from rtmw.relay.state import State
@@ -207,6 +208,10 @@ def test_an_agent_that_would_give_up_before_the_relay_is_an_alarm(relay: Relay) 
     (alarm,) = [row for row in relay.rows() if "T1·(N1+1)" in row.cause]
     assert alarm.source == "AODB"
     assert "T1·(N1+1) = 0.6 s, and the relay after T2·(N2+1) = 0.6 s" in alarm.cause
+    for t1 in (0.14, 0.13):
+        OwnPeer(relay, "AODB", hello=Hello(b"AODB", t1, 3))
+    known(Peer(relay, "KEEP"))
+    assert len([row for row in relay.rows() if "T1·(N1+1)" in row.cause]) == 1, "it says so once a minute"
 
 
 def test_a_ping_is_answered(relay: Relay) -> None:
@@ -386,7 +391,7 @@ def test_what_an_agent_follows_is_bounded_and_a_flood_of_what_is_so_already_has_
         relay.end()
         rows = [row.kind for row in relay.rows() if row.source == "AODB" or row.kind == "FOLLOWED"]
     assert rows.count("FOLLOWED") == FILTERS_MOST
-    assert ROWS_MOST <= rows.count("UNFOLLOWED") < 30 * ROWS_MOST
+    assert ROWS_MOST <= rows.count("UNFOLLOWED") + rows.count("CONNECTED") < 30 * ROWS_MOST
 
 
 def test_an_order_whose_lifetime_is_all_but_over_is_not_sent(relay: Relay) -> None:
@@ -558,3 +563,78 @@ def test_an_agent_that_is_not_let_in_or_is_closed_learns_why(alone: Relay) -> No
         with rtmw.Agent("GATE", server=server):
             words = "no relay: the relay refuses: a newer connection of this agent takes over"
             wait_until(lambda: told(first, words), "it is told that it was taken over")
+
+
+def test_a_hello_with_times_that_are_none_is_refused_in_words(relay: Relay) -> None:
+    for t1 in (math.nan, math.inf, 0.0, -1.0):
+        assert OwnPeer(relay, "AODB", hello=Hello(b"AODB", t1, 3)).refused.startswith(f"a hello with T1 = {t1:g} s")
+
+
+def test_an_agent_that_connects_and_goes_in_a_loop_has_few_rows_that_count_the_rest(tmp_path: Path) -> None:
+    def all_are_told() -> bool:
+        rows = [row for row in relay.rows() if row.source == "GATE" and row.kind in ("CONNECTED", "GONE", "DROPPED")]
+        return sum(int(row.cause.split()[0]) if "more" in row.cause else 1 for row in rows) == 3 * times
+
+    with started(tmp_path, SHARED) as relay:
+        times = 3 * ROWS_MOST
+        for _ in range(times):
+            peer = Peer(relay, "GATE")
+            peer.socket.shutdown(socket.SHUT_WR)
+            assert peer.is_closed()
+            OPENED.pop().close()
+        wait_until(all_are_told, "each has a row, or is counted in one")
+        assert sum(row.source == "GATE" for row in relay.rows()) < 2 * times
+
+
+def test_a_socket_whose_file_was_removed_is_made_again(tmp_path: Path) -> None:
+    with started(tmp_path, ALONE) as relay:
+        before = known(Peer(relay.unix(), "AODB"))
+        (relay.folder / "relay.sock").unlink()
+        relay.until("relay.sock was removed, and is there again")
+        known(Peer(relay.unix(), "GATE"))
+        known(before)
+
+
+def test_refusals_of_one_user_do_not_fill_the_log_and_hide_none_of_another_place(tmp_path: Path) -> None:
+    with started(tmp_path, ALONE) as relay:
+        for _ in range(5 * LINES_MOST):  # everybody who reaches the file of the socket may connect
+            assert Peer(relay.unix(), "NONE").is_closed()
+            OPENED.pop().close()
+        with OwnPeer(relay, "NONE").socket:
+            relay.until("a connection from 127.0.0.1 is closed")
+        assert sum("uid:" in line for line in relay.lines) <= LINES_MOST
+
+
+def test_a_subscriber_with_no_room_loses_its_own_copy_alone_which_is_told(tmp_path: Path) -> None:
+    with started(tmp_path, SHARED.replace("[relay]", "[relay]\nmax_waiting = 2", 1)) as relay:
+        source, gate, keep = OwnPeer(relay, "AODB"), OwnPeer(relay, "GATE"), OwnPeer(relay, "KEEP")
+        for one in (gate, keep):
+            one.send(one.made(Kind.FOLLOW, "FLTS"))
+            assert one.said() == (Kind.RECEIPT, "")
+        for number in range(4):
+            source.order("FLTS", b"%d" % number)
+            assert source.said() == (Kind.RECEIPT, ""), "it is stored for the others"
+            gate.confirm(gate.take())
+        assert keep.take().frame.data == b"0"
+        relay.end()
+        rows = relay.rows()
+    lost = [(row.order, row.recipient, row.cause) for row in rows if row.kind == "UNDELIVERED"]
+    assert lost == [(number, "KEEP", "it has no room for more orders that wait") for number in (3, 4)]
+    assert [row.source for row in rows if row.kind == "ALARM" and "max_waiting" in row.cause] == ["KEEP"]
+
+
+def test_what_waits_for_a_recipient_is_bounded_in_bytes_too(tmp_path: Path) -> None:
+    with started(tmp_path, SHARED.replace("[relay]", "[relay]\nmax_waiting_bytes = 1000", 1)) as relay:
+        source = OwnPeer(relay, "AODB")
+        for _ in range(2):
+            source.order("KEEP", b"x" * 500)
+            assert source.said() == (Kind.NOTICE, "kept for KEEP")
+        source.order("KEEP", b"x")
+        assert source.said() == (Kind.ALERT, "KEEP has no room for more orders that wait")
+        keep = OwnPeer(relay, "KEEP")
+        keep.confirm(keep.take())
+        assert source.said() == (Kind.RECEIPT, "")
+        source.order("KEEP", b"x")
+        keep.confirm(keep.take())
+        keep.confirm(keep.take())
+        assert [source.said(), source.said()] == [(Kind.RECEIPT, "")] * 2

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import errno
+import threading
 from collections import Counter
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
+import rtmw
 from rtmw.relay import Frame
 from rtmw.relay import rows as r
 from rtmw.relay.seals import verify
-from tests.relay.servers import Ended, Peer, Relay
+from tests import namespaces
+from tests.relay.servers import ALONE, PATIENCE, Ended, Peer, Relay
 from tests.transfer.kill_at_call import killed_at_call
 from tests.whole import sample
 
@@ -69,3 +73,40 @@ def test_no_order_that_was_answered_is_lost_and_each_outcome_holds_whatever_call
     numbers = {row.head[8:30]: row.order for row in rows if row.kind == r.STORED}
     assert all(numbers[stamp] in delivered and got[stamp] for stamp, cause in told.items() if not cause)
     assert verify(tmp_path / "relay" / "record").faults == []
+
+
+OWN_DISK = """
+import os, time
+import rtmw
+
+with rtmw.Agent("AODB", server="unix:{server}", folder="{disk}/aodb") as source:
+    for number in range(30):
+        while True:
+            try:
+                sent = source.send("GATE", b"x" * 900_000)
+                break
+            except rtmw.LogFull:
+                time.sleep(0.05)
+        assert sent.wait(60).name == "DELIVERED"
+print("all are delivered")
+"""
+
+
+def test_an_agent_whose_own_log_has_filled_its_disk_removes_what_nobody_needs_and_goes_on(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    namespaces.require("unshare", "--mount", "sh", "-c", f"mount -t tmpfs -o size=64k tmpfs {disk}")
+    mount = f'mount -t tmpfs -o size=20m tmpfs {disk} && exec "$@"'
+    relay = Relay(tmp_path, ALONE)
+    relay.start()
+    source = OWN_DISK.format(server=tmp_path / "relay.sock", disk=disk)
+    program = namespaces.start(["unshare", "--mount", "sh", "-c", mount, "sh"], source, tmp_path / "small.py")
+    try:
+        with rtmw.Agent("GATE", server=f"unix:{tmp_path}/relay.sock") as gate:
+            taken = threading.Thread(target=lambda: [*islice(gate, 30)], daemon=True)
+            taken.start()
+            assert "all are delivered" in program.communicate(timeout=PATIENCE)[0]
+    finally:
+        program.kill()
+        program.communicate()
+        relay.kill()

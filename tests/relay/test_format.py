@@ -14,8 +14,8 @@ from pathlib import Path
 import rtmw
 from rtmw.relay import Frame
 from rtmw.relay import rows as r
-from rtmw.relay.own import Hello, Kind, Packet, Welcome, encode
-from rtmw.relay.rows import Row, head_of
+from rtmw.relay.frame import Hello, Kind, Packet, Welcome, encode, head_of
+from rtmw.relay.rows import Row
 from rtmw.relay.seals import verify
 from rtmw.relay.state import State
 from rtmw.relay.store import Store

@@ -93,3 +93,8 @@ def test_the_performative_of_a_body_is_known_and_other_bodies_have_none() -> Non
     assert performative_of("(not closed") == "not"
     assert performative_of("(") == performative_of("\ufeff(tell)") == BROKEN
     assert performative_of("CA981 gate 12") is None
+
+
+def test_bytes_are_no_text() -> None:
+    with pytest.raises(KqmlError, match="it is of bytes, and KQML is text: decode it"):
+        parse(b"(tell)")  # type: ignore[arg-type]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,11 @@ import rtmw
 from rtmw.observe.relay import RELAY_EVENTS, RelayActivity
 from rtmw.observe.relay import relay as observe_relay
 from rtmw.relay import Frame
+from rtmw.relay.events import Connected
 from rtmw.relay.operation import NoAnswer, ask
+from rtmw.relay.server import Server
+from rtmw.relay.settings import Agent
+from rtmw.relay.settings import Relay as Settings
 from tests.cli.command import Run
 from tests.cli.conftest import run
 from tests.net.hosts import wait_until
@@ -356,3 +363,75 @@ def test_agents_named_by_the_settings_get_alarms_as_orders_of_the_relay(tmp_path
 def observed(number: int) -> RelayActivity | None:
     with rtmw.Domain(number, observe=True) as domain:
         return observe_relay(domain)
+
+
+def test_an_act_that_nobody_answered_may_be_done_and_is_done_once_when_it_is_asked_again(
+    relay: Relay, run: Run, operate: Operate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Peer(relay, "AODB")
+    source.order("KEEP", b"1")
+    wait_until(lambda: operate("queue")["said"]["rows"] != [], "it waits")
+    assert operate("drop", "1")["said"]["done"]
+    assert relay.process is not None
+    for words in (("hold", "GATE"), ("requeue", "1")):
+        with monkeypatch.context() as patience:
+            patience.setattr("rtmw.relay.operation._PATIENCE_S", 0.1)
+            relay.process.send_signal(signal.SIGSTOP)
+            status, _, said = run("relay", *words, "--file", str(relay.file))
+            unanswered = run("relay", "queue", "--file", str(relay.file))[0]
+        relay.process.send_signal(signal.SIGCONT)
+        assert (status, unanswered) == (3, 1)
+        assert f"it may have done this, or do it yet; say rtmw relay {' '.join(words)} again" in said
+        again = operate(*words)
+        assert again["status"] == 1, again["said"]
+    assert [row["order"] for row in operate("queue")["said"]["rows"]] == [2]
+    relay.end()
+    assert [row.cause for row in relay.rows() if row.kind == "ACT"] == ["drop 1", "hold GATE", "requeue 1"]
+
+
+def test_what_is_not_there_is_said_in_words(operate: Operate, run: Run, relay: Relay) -> None:
+    status, _, said = run("relay", "queue", "NOBO", "--file", str(relay.file))
+    assert (status, "the settings have no agent NOBO" in said) == (1, True)
+    for verb in ("drop", "resend", "requeue"):
+        assert operate(verb, "99999")["said"] == {
+            "done": False, "words": "there is no order 99999: the last one that was stored is 0"
+        }  # fmt: skip
+
+
+def test_agents_shows_subscriptions(tmp_path: Path, run: Run) -> None:
+    subject = '[[subject]]\naddress = "FLTS"\n[[allow]]\npeer = "agent:*"\nfollow = ["FLTS"]\n'
+    relay = Relay(tmp_path, PATIENT.replace('absent = "keep"', 'absent = "keep"\nfollows = ["FLTS"]') + subject)
+    relay.start()
+    try:
+        gate = Peer(relay, "GATE")
+        gate.order("FLTS", b"(subscribe :from AODB)")
+        assert gate.take().body == b""
+        rows = {row["agent"]: row["follows"] for row in operator(run, relay)("agents")["said"]["rows"]}
+        assert rows == {"AODB": [], "GATE": ["FLTS (AODB * *)"], "KEEP": ["FLTS"]}
+    finally:
+        relay.kill()
+
+
+def test_what_a_relay_says_of_itself_costs_by_what_has_changed(domain_id: int, tmp_path: Path) -> None:
+    names = [f"{number:04X}" for number in range(2000)]
+    settings = Settings(agents=tuple(Agent(name, name.encode(), "127.0.0.1") for name in names))
+    with rtmw.Domain(domain_id):
+        server = Server(tmp_path, settings, domain_id)
+        try:
+
+            def calls() -> int:
+                asked = Counter[str]()
+                sys.setprofile(lambda frame, event, _: asked.update([frame.f_code.co_name] if event == "call" else []))
+                server.operation.say()
+                sys.setprofile(None)
+                return asked["_agent"]
+
+            assert calls() == len(names)
+            assert calls() == 0
+            server.machine.step(Connected(1, names[7]), 1.0, 1)
+            assert calls() == 1
+            told = observe_relay(rtmw.Domain(domain_id, observe=True))
+            assert told is not None
+            assert len(told.agents) == 256
+        finally:
+            server.close()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import rtmw
 from rtmw.relay import Frame, FrameError
-from rtmw.relay.own import LONGEST_DATA, Filter, Hello, Kind, OwnSplitter, Packet, Welcome, encode
+from rtmw.relay.frame import LONGEST_DATA, Filter, Hello, Kind, OwnSplitter, Packet, Welcome, encode
 
 STAMP = b"20261129134412.1200000"
 ORDER = Packet(Kind.ORDER, Frame("AODB", "EWR", STAMP, "O", "I", b"CA981\ngate 12"), 5, 1.5)

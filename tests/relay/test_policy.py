@@ -221,6 +221,21 @@ def test_other_settings_hold_from_the_next_order_on(policy: Policy, path: Path) 
         (("priority = 4", "priority = 6"), "line 34: priority is above max_priority"),
         (("[relay]", "[[relay]]"), "relay must be a table, \\[relay\\]"),
         (("[[agent]]", "[agent]"), "not TOML"),
+        (('group = ["GATE", "baggage"]', "group = []"), "line 29: group cannot be used: it is empty; name its agents"),
+        (('"GATE/I", ', '"GATE/II", '), "line 31: no order fits 'GATE/II': it is TO/COMMAND or"),
+        (
+            ('"GATE/I", ', '"GATE/0x0A", '),
+            "no order fits 'GATE/0x0A'.*one letter, such as I, or a number, such as 0x07",
+        ),
+        (('"GATE/I", ', '"GATE/I/tell/now", '), "no order fits 'GATE/I/tell/now'"),
+        (("priority = 4", 'deny = ["GATE/IU"]\npriority = 4'), "no order fits 'GATE/IU'"),
+        (
+            ('from = "127.0.0.1"', 'from = "localhost"'),
+            "line 9: from cannot be used: it is 'localhost'; it must be",
+        ),
+        (('from = "127.0.0.1"', 'from = "::"'), "from cannot be used: it is '::'; it must be the address of one host"),
+        (('from = "127.0.0.1"', 'from = "224.0.0.1"'), "from cannot be used"),
+        (('from = "127.0.0.1"', 'from = "fe80::1%lo"'), "from cannot be used"),
     ],
 )
 def test_a_mistake_is_named_with_file_and_line(path: Path, change: tuple[str, str], words: str) -> None:
@@ -229,6 +244,18 @@ def test_a_mistake_is_named_with_file_and_line(path: Path, change: tuple[str, st
     path.write_text(text.replace(*change, 1))
     with pytest.raises(RtmwError, match=words):
         read_relay(path)
+
+
+def test_a_file_that_names_no_agent_is_refused(tmp_path: Path) -> None:
+    for text in ("", '[relay]\nt1 = "8s"\n'):
+        (tmp_path / "node.toml").write_text(text)
+        with pytest.raises(RtmwError, match=r"node.toml.*: a relay needs agents: \[\[agent\]\]"):
+            read_relay(tmp_path / "node.toml")
+
+
+def test_an_address_of_ipv4_in_ipv6_is_where_the_system_says_that_the_agent_is(path: Path) -> None:
+    path.write_text(path.read_text().replace('from = "127.0.0.1"', 'from = "::ffff:127.0.0.1"'))
+    assert read_relay(path).agents[0].origin == "127.0.0.1"
 
 
 def test_a_single_agent_in_one_bracket_is_named_by_what_it_should_be(tmp_path: Path) -> None:

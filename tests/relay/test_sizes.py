@@ -17,8 +17,7 @@ import pytest
 
 from rtmw.net.session.backoff import Backoff
 from rtmw.relay import Frame
-from rtmw.relay.frame import address_of
-from rtmw.relay.own import SIZE_OF_WELCOME, Hello, Welcome
+from rtmw.relay.frame import SIZE_OF_WELCOME, Hello, Welcome, address_of
 from rtmw.relay.settings import read_relay
 from tests.net.security.site import Site
 from tests.relay.servers import SETTINGS, Peer, Relay, stamp

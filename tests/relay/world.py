@@ -36,9 +36,8 @@ from rtmw.relay.events import (
     Tick,
     Unsent,
 )
-from rtmw.relay.frame import Frame, address_of
+from rtmw.relay.frame import Filter, Frame, Hello, Kind, address_of, frame_of, head_of
 from rtmw.relay.machine import ACTS, Machine
-from rtmw.relay.own import Filter, Hello, Kind
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Relay, Subject
@@ -296,7 +295,7 @@ class World:
         if not r.ENDS.isdisjoint(of):
             raise Broken(f"order {effect.order} leaves behind its end")
         body = next(row.body for row in self.record if row.kind == r.STORED and row.order == effect.order)
-        return r.frame_of(order.head, body)
+        return frame_of(order.head, body)
 
     # ---- the operator ----
 
@@ -497,7 +496,7 @@ class World:
         heads = {row.head for row in self.record if row.kind in (r.FOLLOWED, r.UNFOLLOWED)}
         for name in RECIPIENTS:
             for told in self.orders[name].values():
-                if told.outcome == "delivered" and r.head_of(as_sent(name, told.frame)) not in heads:
+                if told.outcome == "delivered" and head_of(as_sent(name, told.frame)) not in heads:
                     raise Broken(f"{name} was told that it is subscribed, and it is not")
 
     def _judge_time(self, stored: Row, end: Row) -> None:
@@ -516,7 +515,7 @@ class World:
             if row.kind == r.DROPPED and not self.acted:
                 raise Broken(f"a frame of {row.source} is dropped: {row.cause}")
         if isinstance(event, Arrived) and event.frame.type == b"O":
-            came = r.head_of(event.frame)
+            came = head_of(event.frame)
             known = [
                 one
                 for one in state.known.values()
@@ -551,7 +550,7 @@ class World:
     def _is_again(self, frame: Frame) -> bool:
         """An operator has had it sent once more: whatever was said of it before is over."""
         heads = {row.head for row in self.record if row.kind == r.STORED and row.cause}
-        return r.head_of(as_sent(frame.source.decode().strip(), frame)) in heads
+        return head_of(as_sent(frame.source.decode().strip(), frame)) in heads
 
     def _came(self, told: Told, name: str) -> bool:
         return any((one.source, one.stamp, one.data) == (told.frame.source, told.frame.stamp, told.frame.data)

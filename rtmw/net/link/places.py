@@ -48,6 +48,14 @@ class Listening:
         """0: it has none."""
         return 0 if self._path else int(self.socket.getsockname()[1])
 
+    @property
+    def is_there(self) -> bool:
+        """Can it be reached? The file of a Unix socket may have been removed."""
+        try:
+            return not self._path or os.lstat(self._path).st_ino == self._inode
+        except OSError:
+            return False
+
     def close(self) -> None:
         """Idempotent. The file goes, unless another one has its name by now."""
         self.socket.close()

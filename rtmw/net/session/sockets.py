@@ -59,13 +59,18 @@ async def _connect(made: list[socket.socket], family: socket.AddressFamily, addr
     return sock
 
 
-def tune(sock: socket.socket, lease: float) -> None:
-    """A peer that acknowledges nothing for half the lease is cut by the kernel; little lies unsent in its buffer."""
+def tune(sock: socket.socket, lease: float, *, is_asked: bool = False) -> None:
+    """A peer that acknowledges nothing for half the lease is cut by the kernel; little lies unsent in its buffer.
+    `is_asked`: also where nothing is sent, for the kernel asks a peer that says nothing whether it is there."""
     if sock.family in (socket.AF_INET, socket.AF_INET6):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, max(1, round(lease * 500)))
         with suppress(OSError):  # a kernel without it only has longer queues
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
+        if is_asked:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(1, round(lease / 2)))
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, round(lease / 6)))
 
 
 def is_plausible(first: bytes, *, tls: bool) -> bool:

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from rtmw.relay import own
-from rtmw.relay.frame import LONGEST, Form, Frame, FrameError, Splitter
-from rtmw.relay.own import LONGEST_DATA, Kind, OwnSplitter, Packet, encode
+from rtmw.relay import frame as own
+from rtmw.relay.frame import LONGEST, LONGEST_DATA, Form, Frame, FrameError, Kind, OwnSplitter, Packet, Splitter, encode
 from tests.torture.wire.types_bounds import Bounds, Harm, main
 
 STAMP: Final = b"2026-11-29 13:44:12.12"
