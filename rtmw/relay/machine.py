@@ -244,9 +244,6 @@ class Machine:
         found = self.agent(agent)
         return found is not None and found.absent == "keep"
 
-    def _is_kept_for(self, agent: str) -> bool:
-        return self._keeps(agent) and not self.line(agent).connection
-
     def _open_legs(self, agent: str) -> list[Leg]:
         return [leg for stream in self.state.queue(agent).streams.values() for leg in stream]
 
@@ -537,7 +534,9 @@ class Machine:
     def _pump(self, recipient: str) -> None:
         """Send what may leave: of each stream one, of all as many as the window has, and IN_FLIGHT lets begin."""
         line, agent = self.line(recipient), self.agent(recipient)
-        while line.ready and line.connection and agent is not None and self._has_window(line, agent):
+        while line.ready and line.connection and agent is not None:
+            if len(line.sent) >= agent.window or line.in_flight >= IN_FLIGHT:
+                break
             _, number, stream = heapq.heappop(line.ready)
             first = self.state.queue(recipient).streams.get(stream)
             if first is not None and self._may_begin(first[0], number):
@@ -546,9 +545,6 @@ class Machine:
                 self._send(first[0])
         if line.ready and not line.connection:
             self._effects.append(Dial(recipient))
-
-    def _has_window(self, line: _Line, agent: Agent) -> bool:
-        return len(line.sent) < agent.window and line.in_flight < IN_FLIGHT
 
     def _may_begin(self, leg: Leg, number: int) -> bool:
         """The first of its stream, if it has not been sent, and its time is not all but over."""
@@ -643,8 +639,8 @@ class Machine:
             whom = (f"{leg.recipient}: {leg.end}, {leg.cause}" for leg in order.failed)
             self._say(order.source, order.head, ", ".join(whom))
         elif (source := self.agent(order.source)) is not None and (source.notices or self.line(source.name).hello):
-            kept = [leg.recipient for leg in order.legs.values() if not leg.end and self._is_kept_for(leg.recipient)]
-            if kept:
+            absent = (leg.recipient for leg in order.legs.values() if not (leg.end or self.is_connected(leg.recipient)))
+            if kept := [one for one in absent if self._keeps(one)]:
                 self._say(order.source, order.head, f"kept for {', '.join(kept)}", Kind.NOTICE)
 
     def _say(self, source: str, head: bytes, cause: str = "", kind: Kind = Kind.ALERT) -> None:

@@ -2,7 +2,8 @@
 
     connection ── frame ──► Machine.step ── rows ──► Store.append ── sync ──► effects ──► connections
 
-What a step says leaves once its rows are durable: all that came meanwhile shares the next sync.
+What a step says leaves once its rows are durable: all that came meanwhile shares the next sync. The first bytes of a
+connection say which format it has. An agent that has a place of its own may be silent for ever; then HUSH_S decides.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import math
 import socket
 from collections import Counter
 from collections.abc import Coroutine, Iterable
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import rtmw
 from rtmw.addresses import is_loopback
@@ -28,8 +32,7 @@ from rtmw.net.security.names import is_user
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import PENDING, Door
 from rtmw.net.session.errors import in_words
-from rtmw.net.session.sockets import reach, tune
-from rtmw.relay.connection import BEHIND, HANDSHAKE_S, SILENT_S, Connection, RelayGuest
+from rtmw.net.session.sockets import reach, ready, tune, user_of
 from rtmw.relay.events import (
     Alarm,
     Arrived,
@@ -46,20 +49,43 @@ from rtmw.relay.events import (
     Tick,
     Unsent,
 )
-from rtmw.relay.frame import LEASE_S, FrameError, Hello, Kind, Packet, Stamps, kind_of
+from rtmw.relay.frame import (
+    ADDRESS,
+    ANSWERED,
+    LEASE_S,
+    LINGER_S,
+    LONGEST_DATA,
+    MAGIC,
+    SIZE_OF_HELLO,
+    STAMP,
+    SUM,
+    Form,
+    Frame,
+    FrameError,
+    Hello,
+    Kind,
+    OwnSplitter,
+    Packet,
+    Splitter,
+    Stamps,
+    Welcome,
+    encode,
+    kind_of,
+    readable,
+)
 from rtmw.relay.machine import Machine
 from rtmw.relay.operation import NO_DOMAIN, Operation
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.seals import HEAD_COMMAND, SEAL_ROWS, SEAL_S, Sealer, words
-from rtmw.relay.settings import Agent, Relay, advice, differences
+from rtmw.relay.settings import TLS_BEGINS, Agent, Relay, advice, differences
 from rtmw.relay.store import Store, starting
 from rtmw.units import counted
 
 if TYPE_CHECKING:
     from ssl import SSLContext, SSLObject
 
-    from rtmw.net.security.identity import Identity
+    from rtmw.net.security.identity import Identity, Peer
 
 log = logging.getLogger("rtmw.relay")
 
@@ -72,6 +98,21 @@ _REACH_S: Final = 3.0
 _REDIAL_S: Final = 1.0
 """Between two connections to one agent, which may end each at once."""
 _DIAL_FIRST_S, _DIAL_MOST_S = 0.2, 5.0
+BAD_MOST: Final = 16
+"""Places with no frame, after which a connection is closed."""
+SILENT_S: Final = 30.0
+"""A connection that has not said whose it is, where that is not known by its place, is closed."""
+HUSH_S: Final = 0.25
+"""Who speaks first does so by then; an agent that has a place of its own and says nothing takes frames of the paper."""
+HANDSHAKE_S: Final = 3.0
+UNSENT_MOST: Final = 1 << 20
+"""Bytes that wait, beside one order, for an agent which does not read; it is closed beyond them."""
+BEHIND: Final = 768 << 10
+"""Bytes that wait, from which on no order is sent once more."""
+STRANGE: Final = "no agent of the settings connects from there"
+TURN: Final = 64
+"""Frames that are heard before other connections, timers and signals have their turn."""
+_NUMBERS: Final = count(1)
 
 
 class Server:
@@ -89,7 +130,7 @@ class Server:
         self._sealer = Sealer(relay.keys)
         self.operation = Operation(self, domain)
         self._failure: Exception | None = None
-        self._connections: dict[int, Connection] = {}
+        self.connections: dict[int, Connection] = {}
         self._heard: list[Arrived] = []
         """The frames of this turn of the loop, which share a step."""
         self._waiting: list[Effect] = []
@@ -99,7 +140,6 @@ class Server:
         """By the clock of the machine; infinity: none is set."""
         self._dials: dict[str, asyncio.Task[None]] = {}
         self._dialled: dict[str, float] = {}
-        self._known: dict[int, asyncio.Future[None]] = {}
         self._listening: dict[str, tuple[Listening, Door]] = {}
         """By place."""
 
@@ -174,7 +214,7 @@ class Server:
         for listening, door in self._listening.values():
             door.close()
             listening.close()
-        for connection in list(self._connections.values()):
+        for connection in list(self.connections.values()):
             connection.close()
         self.store.close()
 
@@ -295,7 +335,7 @@ class Server:
         if isinstance(effect, Reply):
             self.operation.reply(effect)
             return
-        connection = self._connections.get(effect.connection)
+        connection = self.connections.get(effect.connection)
         if connection is None:
             return
         if isinstance(effect, Forward):
@@ -375,7 +415,7 @@ class Server:
 
     def _look_at_peers(self) -> None:
         """Certificates expire, and are revoked."""
-        for connection in list(self._connections.values()):
+        for connection in list(self.connections.values()):
             if connection.peer is None:
                 continue
             fault = self._identity.fault(connection.peer) if self._identity is not None else "this relay has no keys"
@@ -384,32 +424,19 @@ class Server:
 
     async def known(self, connection: Connection) -> None:
         """Returns once it is known whose it is, or it has ended."""
-        if connection.agent or connection.number not in self._connections:
-            return
-        known = self._known[connection.number] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(SILENT_S):
-                await known
+                await connection.known.wait()
         except TimeoutError:
             self.refuse(connection, "it has not said whose it is")
         except asyncio.CancelledError:
             self.refuse(connection, "others wait at the door, and it has not said whose it is")
             raise
-        finally:
-            del self._known[connection.number]
-
-    def made(self, connection: Connection) -> None:
-        self._connections[connection.number] = connection
 
     def is_of(self, connection: Connection, agent: str, hello: Hello | None = None) -> None:
         connection.agent = agent
-        self._settle(connection)
+        connection.known.set()
         self.step(Connected(connection.number, agent, hello))
-
-    def _settle(self, connection: Connection) -> None:
-        known = self._known.get(connection.number)
-        if known is not None and not known.done():
-            known.set_result(None)
 
     def arrived(self, heard: Iterable[Arrived]) -> None:
         if self.stopping.is_set():  # sources send again what was not answered
@@ -423,8 +450,8 @@ class Server:
         return self.machine.wait(connection.agent, CLOCK.monotonic())
 
     def lost(self, connection: Connection) -> None:
-        self._settle(connection)
-        del self._connections[connection.number]
+        connection.known.set()
+        del self.connections[connection.number]
         if connection.agent and not self.stopping.is_set():
             self.step(Gone(connection.number))
         elif connection.dialled and not self.stopping.is_set():  # who answered was another one
@@ -477,6 +504,274 @@ class Server:
         await loop.create_connection(
             made, sock=sock, ssl=self.tls[1], server_hostname="", ssl_handshake_timeout=HANDSHAKE_S
         )
+
+
+class Connection(asyncio.Protocol):
+    """Not for several threads."""
+
+    def __init__(self, server: Server, address: str, *, dialled: str = "", first: bytes | None = None) -> None:
+        """`address`: of the host, or the user. `dialled`: the agent it was made for. `first`: the byte that it begins
+        with; empty: nothing has come; None: TLS hides it."""
+        self.number = next(_NUMBERS)
+        self.address, self.dialled = address, dialled
+        self.peer: Peer | None = None
+        """As its certificate says; None: it has no TLS."""
+        self.agent = ""
+        """Empty: nobody knows yet."""
+        self.known = asyncio.Event()
+        """It is known whose it is, or it has ended."""
+        self.splitter = Splitter()
+        self.is_over = False
+        """It is closed, or about to be: nothing more is heard."""
+        self._server, self._is_silent = server, first == b""
+        self._may_be_own = not dialled and first in (None, MAGIC[:1])
+        """So its hello is heard before it is refused: what is sent before is lost where unread bytes are left."""
+        self._own: OwnSplitter | None = None
+        """None: it speaks the frame of the paper, or is not known to do otherwise."""
+        self._crc = self._is_own = False
+        self._begun: bytes | None = b""
+        """What has come, while it may be the beginning of a hello; None: it is none."""
+        self._heard: list[Arrived] = []
+        """Frames that have come, and were not heard."""
+        self._unwritten = bytearray()
+        """What one turn of the loop has for it, which is written at once."""
+        self._transport: asyncio.Transport | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it comes from, for people."""
+        return self.peer.name if self.peer is not None else self.address
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that its other end has not taken."""
+        return len(self._unwritten) + (self._transport.get_write_buffer_size() if self._transport is not None else 0)
+
+    @property
+    def _form(self) -> Form:
+        return self._server.policy.relay.form
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._server.connections[self.number] = self
+        self.splitter = Splitter(self._server.policy.relay.checksum, self._form)
+        if not self._server.certified(self, transport.get_extra_info("ssl_object")):
+            return
+        agents = self._server.candidates(self)
+        if not agents and self._may_be_own:
+            asyncio.get_running_loop().call_later(HUSH_S, self._be_strange)
+        elif not agents:
+            self._be_strange()
+        elif self._is_silent and len(agents) == 1:
+            self._server.is_of(self, next(iter(agents.values())).name)
+
+    def data_received(self, data: bytes) -> None:
+        if self.is_over:
+            return
+        try:
+            self._heard += self._divided(data)
+        except FrameError as error:
+            self._server.refuse(self, str(error))
+            return
+        self._hear()
+        if sum(self.splitter.bad.values()) > BAD_MOST:
+            causes = ", ".join(f"{number} × {cause}" for cause, number in self.splitter.bad.items())
+            self._server.refuse(self, f"what comes is no frames: {causes}")
+
+    def _divided(self, data: bytes) -> list[Arrived]:
+        """The frames that are whole by now. Raises FrameError for what no agent of this package says."""
+        if self._begun is not None:
+            data, self._begun = self._begun + data, None
+            if MAGIC.startswith(data[: len(MAGIC)]):
+                self._is_own = len(data) >= len(MAGIC)
+                if len(data) < SIZE_OF_HELLO:
+                    self._begun = data
+                    return []
+                self._welcome(Hello.decode(data[:SIZE_OF_HELLO]))
+                data = data[SIZE_OF_HELLO:]
+        if self._own is not None:
+            return [arrived for packet in self._own.feed(data) if (arrived := self._arrived(packet)) is not None]
+        return [Arrived(self.number, frame) for frame in self.splitter.feed(data)]
+
+    def _welcome(self, hello: Hello) -> None:
+        agents = self._server.candidates(self)
+        if not agents:
+            raise FrameError(STRANGE)
+        agent = agents.get(hello.address)
+        if agent is None:
+            raise FrameError(f"its hello is of {readable(hello.address)}, who is not there")
+        if self.agent:
+            raise FrameError("its hello came too late: it was taken for an agent with frames of the paper")
+        self._crc = hello.crc or self._server.is_exposed(self)
+        self._own = OwnSplitter(self._crc)
+        relay, highest = self._server.policy.relay, self._server.store.state.highest.get(agent.name, b"")
+        self._write(Welcome(relay.t2, relay.n2, LONGEST_DATA, highest, self._crc).encode())
+        self._server.is_of(self, agent.name, hello)
+
+    def _arrived(self, packet: Packet) -> Arrived | None:
+        """The frame as the paper has it, in the letters of this relay; None: it was answered here."""
+        kind, frame, form = packet.kind, packet.frame, self._form
+        if kind is Kind.PING:
+            self._write(encode(packet._replace(kind=Kind.PONG), self._crc))
+        if kind in (Kind.PING, Kind.PONG):
+            return None
+        is_answer = kind in (Kind.RECEIPT, Kind.ANSWER, Kind.ALERT)
+        if is_answer and len(frame.data) < ANSWERED:
+            raise FrameError(f"an answer of {len(frame.data)} bytes; it begins with the {ANSWERED} of what it answers")
+        letters = form.answer if is_answer else form.order, form.alert if kind is Kind.ALERT else frame.command
+        if (frame.type, frame.command) != letters:
+            frame = replace(frame, type=letters[0], command=letters[1])
+        return Arrived(self.number, frame, None if is_answer else kind, packet.priority, packet.lifetime)
+
+    def _hear(self) -> None:
+        """What has come, at the rate that the rules give its agent: TCP slows who sends more."""
+        while self._heard and not self.is_over and (self.agent or self._introduced(self._heard[0].frame)):
+            wait = self._server.wait(self)
+            if wait:
+                self._pause(wait)
+                return
+            heard = self._heard[: 1 if wait is not None else TURN]
+            del self._heard[: len(heard)]
+            self._server.arrived(heard)
+            if wait is not None:  # its rate counts them
+                self._server.step()
+            if len(heard) == TURN:  # the loop would go on to read while there is more
+                self._pause(0)
+                return
+
+    def _introduced(self, frame: Frame) -> bool:
+        """Where several agents may be at the other end, the source of the first frame says which."""
+        agents = self._server.candidates(self)
+        named = next(iter(agents.values())) if len(agents) == 1 else agents.get(frame.source)
+        if named is None:
+            whose = f"its first frame is of {readable(frame.source)}, who is not there"
+            self._server.refuse(self, whose if agents else STRANGE)
+            return False
+        self._server.is_of(self, named.name)
+        return True
+
+    def _be_strange(self) -> None:
+        if self._transport is not None:
+            self._server.refuse(self, STRANGE)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._server.lost(self)
+
+    def send(self, packet: Packet, checksum: str) -> None:
+        """`checksum`: its form, where nothing has come yet that says it. Raises FrameError for what does not fit."""
+        if self._own is not None:
+            self._write(encode(packet, self._crc))
+            return
+        kind = self.splitter.checksum if self.splitter.checksum != "auto" else checksum
+        self._write(packet.frame.encode(kind, self._form))
+
+    def _write(self, raw: bytes) -> None:
+        if self._transport is None or self.is_over:
+            return
+        if not self._unwritten:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unwritten += raw
+
+    def _flush(self) -> None:
+        if self._transport is not None and self._unwritten:
+            self._transport.write(bytes(self._unwritten))
+        self._unwritten.clear()
+        if self.unsent > UNSENT_MOST + (self._form.longest if self._own is None else LONGEST_DATA):
+            self._server.refuse(self, "it does not read what is sent to it")
+
+    def _pause(self, seconds: float) -> None:
+        if self._transport is not None and self._transport.is_reading():
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_later(seconds, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._transport is not None and not self.is_over:
+            self._transport.resume_reading()
+            self._hear()
+
+    def close(self, words: str = "") -> None:
+        """What was to be sent is sent first, if the other end reads it soon. An agent of this package is told why."""
+        if words and self._is_own:
+            form, none = self._form, bytes(ADDRESS)
+            nothing = Frame(none, none, bytes(STAMP), form.answer, form.alert, b"", bytes(SUM))
+            self._write(encode(Packet(Kind.ALERT, nothing.alert(bytes(STAMP), words, form)), self._crc))
+        self.is_over = True
+        if self._transport is not None:
+            self._flush()
+            self._transport.close()
+            asyncio.get_running_loop().call_later(LINGER_S, self._abort)
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class RelayGuest:
+    """A connection that was accepted, or dialled, until it is known whose it is, and how it speaks."""
+
+    def __init__(self, server: Server, sock: socket.socket, address: str, dialled: str = "") -> None:
+        """`address`: of the host that it comes from, or the user, `uid:1000`. `dialled`: the agent it was made for."""
+        self._server, self._socket, self._dialled = server, sock, dialled
+        self._address = user_of(sock) if sock.family == socket.AF_UNIX else address
+        self._is_taken = False
+
+    async def greet(self) -> None:
+        """The door closes those that say nothing, if others come; but for those whose place says who they are."""
+        self._socket.setblocking(False)
+        tune(self._socket, LEASE_S, is_asked=True)
+        if self._is_of_one:
+            self._server.keep(self.enter())
+        else:
+            await self.enter()
+
+    @property
+    def _is_of_one(self) -> bool:
+        return bool(self._dialled) or self._server.is_place_of_one(self._address)
+
+    async def enter(self) -> None:
+        """Until it is known whose it is, or was refused."""
+        try:
+            connection = await self._connected()
+        except OSError as error:
+            self._server.turn_away(self._address, in_words(error, "")[1])
+        else:
+            if connection is not None:
+                await self._server.known(connection)
+        finally:
+            self._close()
+
+    async def _connected(self) -> Connection | None:
+        server, is_open = self._server, self._server.takes_plain(self._address)
+        first = await _first_byte(self._socket, HUSH_S if self._is_of_one and is_open else SILENT_S)
+        tls = server.tls[0] if server.tls is not None and first == bytes((TLS_BEGINS,)) else None
+        if tls is None and not is_open:
+            server.turn_away(self._address, "from beyond this host TLS alone is taken, or insecure = true")
+            return None
+        made = partial(Connection, server, self._address, dialled=self._dialled, first=None if tls else first)
+        loop, patience = asyncio.get_running_loop(), HANDSHAKE_S if tls else None
+        self._is_taken = True
+        found = await loop.connect_accepted_socket(made, self._socket, ssl=tls, ssl_handshake_timeout=patience)
+        return found[1]
+
+    def over(self) -> None:
+        """Where it was handed on, the task that has it closes it."""
+        if not self._is_of_one:
+            self._close()
+
+    def _close(self) -> None:
+        """Unless a transport has the socket by now."""
+        if not self._is_taken:
+            self._socket.close()
+
+
+async def _first_byte(sock: socket.socket, patience: float) -> bytes:
+    """What it begins with stays in the socket. Empty: nothing has come by then, or it is closed. OSError."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(patience):
+            await ready(sock.fileno(), "read")
+            return sock.recv(1, socket.MSG_PEEK)
+    return b""
 
 
 def _user_in(address: str) -> dict[str, str] | None:

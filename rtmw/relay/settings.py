@@ -167,13 +167,14 @@ def _places(value: Any) -> tuple[str, ...]:
     return found
 
 
-def _dial(value: Any) -> str:
-    place_to_reach(values.text(value))
-    return str(value)
+def _text_with(check: Callable[[str], object]) -> Callable[[Any], str]:
+    """A text that `check` lets through, as it is written."""
 
+    def checked(value: Any) -> str:
+        check(values.text(value))
+        return str(value)
 
-def _peer(value: Any) -> str:
-    return str(parse_name(values.text(value)))
+    return checked
 
 
 def charset(value: Any) -> str:
@@ -182,10 +183,6 @@ def charset(value: Any) -> str:
         return codecs.lookup(value).name
     except LookupError:
         raise ValueError(f"there is no charset {value!r}; there are utf-8, gbk, gb18030, latin-1 and more") from None
-
-
-def _times(least: float) -> Callable[[Any], float]:
-    return values.seconds(least, _YEARS)
 
 
 def _address(value: Any) -> bytes:
@@ -210,20 +207,14 @@ def _members(value: Any) -> tuple[str, ...]:
     raise ValueError("it is empty; name its agents, or leave it out, and it goes to whoever follows it")
 
 
-def _name_of_subject(value: Any) -> str:
-    """Its address, as it is written."""
-    address_of(values.text(value))
-    return str(value)
-
-
 RELAY: Final = Declaration(
     (
         Setting("listen", _places, "PLACE"),
-        Setting("t1", _times(0.001), "SECONDS"),
+        Setting("t1", values.seconds(0.001, _YEARS), "SECONDS"),
         Setting("n1", _within(0, N1_MOST), "NUMBER"),
-        Setting("t2", _times(0.001), "SECONDS"),
+        Setting("t2", values.seconds(0.001, _YEARS), "SECONDS"),
         Setting("n2", _within(0, N1_MOST), "NUMBER"),
-        Setting("keep", _times(1.0), "SECONDS"),
+        Setting("keep", values.seconds(1.0, _YEARS), "SECONDS"),
         Setting("address", _address, "ADDRESS"),
         Setting("seal_to", values.texts, "AGENT"),
         Setting("alarms_to", values.texts, "AGENT"),
@@ -246,8 +237,8 @@ AGENT: Final = Declaration(
         Setting("address", _address, "ADDRESS"),
         Setting("from", _origin, "ADDRESS"),
         Setting("uid", values.number((1 << 32) - 2, "users"), "NUMBER"),
-        Setting("peer", _peer, "NAME"),
-        Setting("dial", _dial, "HOST:PORT"),
+        Setting("peer", _text_with(parse_name), "NAME"),
+        Setting("dial", _text_with(place_to_reach), "HOST:PORT"),
         Setting("absent", _one_of(ABSENT), "WHAT"),
         Setting("on_failure", _one_of(ON_FAILURE), "WHAT"),
         Setting("id", _one_of(IDS), "WHAT"),
@@ -261,7 +252,7 @@ AGENT: Final = Declaration(
 )
 SUBJECT: Final = Declaration(
     (
-        Setting("address", _name_of_subject, "ADDRESS"),
+        Setting("address", _text_with(address_of), "ADDRESS"),
         Setting("group", _members, "AGENT"),
     ),
     "subject",

@@ -17,7 +17,7 @@ import pytest
 
 import rtmw
 from rtmw.relay import Form, Frame, Row, Splitter
-from rtmw.relay.connection import TURN
+from rtmw.relay.server import TURN
 from rtmw.relay.store import Store
 from tests.cli.command import Run
 from tests.cli.conftest import run
