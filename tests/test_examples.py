@@ -143,6 +143,11 @@ def test_flights_of_2013_are_replayed_and_all_numbers_agree(domain_id: int) -> N
     assert any("  UA 1545  EWR to IAH  +2 min" in line for line in lines)
 
 
+LONG = pytest.mark.timeout(300)
+"""Several nodes and programs begin."""
+
+
+@LONG
 def test_a_river_arrives_whole_at_its_centre_whose_node_is_killed_in_the_middle() -> None:
     domains = [str(free_number(with_dds=True)) for _ in range(2)]
     lines = output("river.py", "--domains", *domains, timeout=240)
@@ -156,6 +161,7 @@ def test_a_river_arrives_whole_at_its_centre_whose_node_is_killed_in_the_middle(
     assert lines[-1] == "The centre's tables equal those of the stations."
 
 
+@LONG
 def test_a_river_takes_readings_of_a_file(tmp_path: Path) -> None:
     domains = [str(free_number(with_dds=True)) for _ in range(2)]
     rows = [f"{one},level,{number}.25,2024-07-01T0{number}:00:00" for one in ("Rees", "Wesel") for number in range(5)]
