@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from rtmw.clock import CLOCK
+from rtmw.clock import CLOCK, Clock
 from rtmw.demo.topics.telemetry import Cpu, Disk, Memory, Network, Process
 
 HOST = platform.node()
@@ -18,16 +18,17 @@ WINDOW_S = 0.5
 
 
 class CpuMeter:
-    """Load over the last half second, anew at every reading."""
+    """Load over the last half second, anew at every reading; over more, where the reading before is older."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = CLOCK) -> None:
+        self._clock = clock
         self._times: deque[tuple[float, list[Any]]] = deque()
 
     def read(self) -> Cpu:
         """The load now."""
-        now_s, cores = CLOCK.monotonic(), psutil.cpu_times(percpu=True)
+        now_s, cores = self._clock.monotonic(), psutil.cpu_times(percpu=True)
         self._times.append((now_s, cores))
-        while now_s - self._times[0][0] > WINDOW_S:
+        while len(self._times) > 2 and now_s - self._times[1][0] >= WINDOW_S:
             self._times.popleft()
         before = self._times[0][1]
         return Cpu(

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from rtmw.demo import host
+from tests.clocks import Moved
 
 
 def busy(seconds: float) -> None:
@@ -28,6 +29,15 @@ def test_processor_load_lies_between_0_and_100_and_sees_work() -> None:
     assert len(reading.cores) == psutil.cpu_count()
     assert all(0 <= core <= 100 for core in reading.cores)
     assert reading.context_switches > 0
+
+
+def test_a_reading_that_comes_late_has_the_load_since_the_one_before() -> None:
+    clock = Moved()
+    meter = host.CpuMeter(clock)
+    meter.read()
+    busy(0.2)
+    clock.pass_by(2 * host.WINDOW_S)
+    assert meter.read().percent > 0
 
 
 def test_the_share_of_a_kind_of_work_is_its_part_of_the_time_of_all_cores() -> None:
