@@ -46,6 +46,7 @@ def replay(arguments: argparse.Namespace) -> int:
                 playing.play()
             _follow(playing)
         finally:
+            playing.pause()  # from here on nothing is published that would not be counted
             stats = playing.stats()
             for topic, reasons in playing.refused.items():
                 nobody = counted(stats.topics[topic].unheard, "message")
