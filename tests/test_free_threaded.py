@@ -28,6 +28,8 @@ UNGUARDED = {
     "Sample_pid",
     "Sample_publisher",
     "Sample_expires",
+    "Sample_description",
+    "Sample_html",  # asks for the value, which is guarded
 }
 """Methods that read only what never changes once the object is made, or guard it themselves."""
 

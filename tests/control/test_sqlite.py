@@ -16,7 +16,7 @@ from rtmw.control.store import Outcome, Value
 from tests.control.writer import LOG
 
 TURNED = 60
-FAILS = 0.3
+FAILS = 2.0
 """Seconds for a request that is to fail."""
 
 
