@@ -37,6 +37,7 @@ from rtmw.cli import (
     relay_arguments,
     replay_arguments,
     report_arguments,
+    service,
     top,
     topic,
     trace,
@@ -105,6 +106,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_watching(commands)
     topics = commands.add_parser("topic", help="look at topics, and publish by hand")
     _add_topic_commands(topics.add_subparsers(metavar="COMMAND", required=True))
+    services = commands.add_parser("service", help="list services, and call one by hand")
+    service.add_commands(services.add_subparsers(metavar="COMMAND", required=True), _add)
     _add_node(commands)
     files_arguments.add_commands(commands, _add)
     transfers_arguments.add_commands(commands, _add)

@@ -93,8 +93,8 @@ class _Line:
         self._lead, self._looking, self._signal = threading.Lock(), threading.Lock(), Signal()
         self._followers: dict[_Call, None] = {}
         """Callers that wait while another one leads."""
-        self._announced = 0, False, ""
-        """The last one that said that it serves: its identity, whether it is on another host, its program."""
+        self._announced = 0, False
+        """Who said last that it serves: its identity, and whether it is on another host."""
         self._types: dict[int, bool] = {}
         """By life, whether a type of the region is that of the requests."""
         self._next_look_s = 0.0
@@ -121,9 +121,11 @@ class _Line:
         """Is there a server? One that says so and is not heard, or the other way round, is none."""
         with self._looking:
             while (sample := self._servers.take()) is not None:
-                self._announced = sample.publisher, sample._pid == 0, sample.value.error
-            identity, is_far, self.program = self._announced
-            self.server = identity if identity and self._is_there(identity, is_far) and self._is_heard() else 0
+                self._announced, self.program = (sample.publisher, sample._pid == 0), sample.value.error
+            identity, is_far = self._announced
+            if identity and not self._is_there(identity, is_far):  # who publishes there next says so again
+                self._announced = identity, is_far = 0, False
+            self.server = identity if self._is_heard() else 0
             return self.server != 0
 
     def _is_there(self, identity: int, is_far: bool) -> bool:

@@ -34,6 +34,8 @@ from rtmw.publisher import Publisher
 from rtmw.qos import is_whole
 from rtmw.requests import wire
 from rtmw.requests.wire import CANCEL, FAILED, IN_LOOP, IN_THREAD, LAST, SERVER, InThread, left_of, taken
+from rtmw.subscriber import Subscriber
+from rtmw.types import ANY
 
 __all__ = ["Service", "ServiceStats"]
 
@@ -42,6 +44,8 @@ R = TypeVar("R")
 
 TICK_S: Final = 0.1
 """Seconds between looks for clients that have gone, and for another server."""
+SAY_S: Final = 1.0
+"""Seconds after which a server says once more that it serves."""
 MEET_S: Final = 1.0
 """Seconds for which the first reply to a client waits for its reader, which may be on another host; and for which a
 service looks for one on other hosts, if a node runs here."""
@@ -177,7 +181,10 @@ class Service(Closing, Generic[Q, R]):
         self._calls: dict[tuple[int, int], _Call] = {}
         self._waiting: deque[_Call] = deque()
         self._turn, self._books = threading.Lock(), threading.Lock()
-        self._tidy_s = 0.0
+        self._identity = 0
+        self._told: set[int] = set()
+        """Other servers of the name, of which the log has a line."""
+        self._tidy_s = self._say_s = 0.0
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -191,61 +198,59 @@ class Service(Closing, Generic[Q, R]):
 
     def _open(self, opened: ExitStack) -> None:
         """It hears requests before it says so."""
-        mine = self._claim(opened)
+        topic, asked, region = wire.server_topic(self.name), wire.request_topic(self.name), self._domain.region
         try:
-            topic = wire.server_topic(self.name)
-            self._others = opened.enter_context(wire.subscriber(topic, self._reply, self._domain, history=1))
+            self._others = opened.enter_context(Subscriber(topic, ANY, domain=self._domain, history=1))
+            self._claim(opened)
             self._requests = opened.enter_context(
-                wire.subscriber(wire.request_topic(self.name), self._request, self._domain, **wire.SUBSCRIBES)
+                wire.subscriber(asked, self._request, self._domain, **wire.SUBSCRIBES)
             )
-            self._look_for_another()
             self._sign = wire.publisher(topic, self._reply, self._domain, **STATUS.publisher)
         except LimitReached as error:
             raise wire.limit_reached(self.name, error) from error
+        self._identity = self._sign.identity
         opened.callback(self._sign.close, forget=True)
-        self._sign.publish(self._reply.make(self._sign.identity, 0, SERVER, mine, None))
+        mine = f"{program(region.names().get(os.getpid(), '?'))} (pid {os.getpid()}) on {socket.gethostname()}"
+        self._says = self._reply.make(self._identity, 0, SERVER, mine, None)
+        self._say()
 
-    def _claim(self, opened: ExitStack) -> str:
-        """Take the name on this host, and give this program's."""
-        nonce, digest = self._domain.region.nonce, blake2b(self.name.encode(), digest_size=16).hexdigest()
-        held = claimed(f"rtmw-service-{nonce:016x}-{digest}")
-        if held is None:
-            raise self._refusal(self._program_here() or "another program, which is starting")
-        opened.enter_context(held)
-        if there := self._program_here():  # in a container with a network of its own, sockets have other names
-            raise self._refusal(there)
-        own = self._domain.region.names().get(os.getpid(), "?")
-        return f"{program(own)} (pid {os.getpid()}) on {socket.gethostname()}"
+    def _say(self) -> None:
+        """Again and again: a client that has lost the way to its server waits for what is new."""
+        self._sign.publish(self._says)
+        self._say_s = CLOCK.monotonic() + SAY_S
 
-    def _program_here(self) -> str:
-        """The program of this host that serves under the name; empty: none."""
-        region = self._domain.region
-        life = region.topic_life(wire.server_topic(self.name))
-        names = region.names()
-        for row in shm.living(shm.publishers(region, life)) if life else ():
-            name = program(names.get(row.pid, "?"))
-            if name != "rtmw node":
-                return f"{name} (pid {row.pid})"
-        return ""
+    def _claim(self, opened: ExitStack) -> None:
+        """Take the name: on this host, and on others, which are asked if a node runs here. ServiceTaken."""
+        digest = blake2b(self.name.encode(), digest_size=16).hexdigest()
+        held = claimed(f"rtmw-service-{self._domain.region.nonce:016x}-{digest}")
+        if held is not None:
+            opened.enter_context(held)
+        has_node = any(program(name) == "rtmw node" for name in self._domain.region.names().values())
+        who = self._who_serves(0.0 if held is not None and not has_node else MEET_S)
+        if held is None or who:
+            raise ServiceTaken(
+                f"service {self.name!r} of domain {self._domain.id} is served by {who or 'a program that starts'}; end "
+                "that, or use another name. One program serves a name, with any number of `workers`; work that many "
+                "programs share goes through rtmw.Inbox"
+            )
 
-    def _refusal(self, who: str) -> ServiceTaken:
-        return ServiceTaken(
-            f"service {self.name!r} of domain {self._domain.id} is served by {who}; end that, or use another name. One "
-            "program serves a name, with any number of `workers`; work that many programs share goes through rtmw.Inbox"
-        )
-
-    def _look_for_another(self) -> None:
-        """Where a node runs here, on other hosts, too. ServiceTaken."""
-        region = self._domain.region
-        if not any(program(name) == "rtmw node" for name in region.names().values()):
-            return
-        life = region.topic_life(wire.server_topic(self.name))
-        end = CLOCK.monotonic() + MEET_S
-        while CLOCK.monotonic() < end:
+    def _who_serves(self, seconds: float) -> str:
+        """The program that says so, and is still there; empty: none does within these seconds."""
+        end = CLOCK.monotonic() + seconds
+        while True:
             with suppress(TimeoutError):
-                sample = self._others.receive(timeout=TICK_S)
-                if shm.living(shm.publishers(region, life)):  # not what one has left that ended
-                    raise self._refusal(sample.value.error)
+                sample = self._others.receive(max(0.0, min(TICK_S, end - CLOCK.monotonic())))
+                if self._is_from_another(sample):
+                    return str(sample.value.error)
+            if CLOCK.monotonic() >= end:
+                return ""
+
+    def _is_from_another(self, sample: shm.Sample[Any]) -> bool:
+        """Not what one has left that has ended. What comes from another host is there while a node publishes it."""
+        region = self._domain.region
+        life = region.topic_life(self._others.topic)
+        others = [region.identity(row.identity) for row in shm.living(shm.publishers(region, life))]
+        return any(one != self._identity and (sample._pid == 0 or one == sample.publisher) for one in others)
 
     def _begin(self) -> None:
         if self._loop is not None:
@@ -380,6 +385,8 @@ class Service(Closing, Generic[Q, R]):
     def _tidy(self) -> None:
         """Let go of clients that have gone, pay what is owed, and see whether another one serves."""
         self._tidy_s = CLOCK.monotonic() + TICK_S
+        if self._tidy_s >= self._say_s:
+            self._say()
         busy = {client for client, _ in list(self._calls)}
         for number, client in list(self._clients.items()):
             while client.owed and self._pay(client):
@@ -387,7 +394,8 @@ class Service(Closing, Generic[Q, R]):
             if number not in busy and not client.publisher.subscribers:
                 self._clients.pop(number).publisher.close()
         sample = self._others.take()
-        if sample is not None and sample.publisher != self._sign.identity:
+        if sample is not None and sample.publisher not in self._told and self._is_from_another(sample):
+            self._told.add(sample.publisher)
             log.error("service %r has another server, and clients hear either: %s", self.name, sample.value.error)
 
     def _pay(self, client: _Client) -> bool:

@@ -73,7 +73,9 @@ class Envelope:
 
 
 def envelope(direction: str, type: Any) -> Envelope:
-    """`direction`: Request or Reply. `type`: what a Publisher takes. UnsupportedType."""
+    """`direction`: Request or Reply. `type`: what a Publisher takes, or the envelope. UnsupportedType."""
+    if isinstance(type, Envelope):
+        return type
     return _envelope(direction, type, shown_name(resolve(type).name))
 
 

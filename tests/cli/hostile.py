@@ -35,6 +35,7 @@ PROGRAM = """
     import rtmw
 
     topic, stuck = json.loads(input())
+    server = rtmw.Service(topic, lambda value: value)
     kept = rtmw.Subscriber(stuck, bytes, depth=1, reliability=rtmw.Reliability.RELIABLE)
     publisher, reader = rtmw.Publisher(topic, bytes, history=4), rtmw.Subscriber(topic, bytes)
     with rtmw.Publisher(stuck, bytes, reliability=rtmw.Reliability.RELIABLE) as first:

@@ -41,6 +41,8 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "topic delay": ((TOPIC, *WINDOW),),
     "topic echo": ((TOPIC, "--count", "1"), (ID,)),
     "topic pub": ((STUCK, "x", "--bytes", "--reliability", "RELIABLE"), (ID + "*", "x")),
+    "service list": ((),),
+    "service call": ((ID, "1"), (TOPIC, ID)),
     "node list": ((),),
     "node info": ((),),
     "node doctor": ((),),

@@ -1,0 +1,100 @@
+"""`rtmw service list|call`: which services there are, and a request by hand."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import rtmw
+from rtmw import observe
+from rtmw.cli.common import CommandError, attach, look_at
+from rtmw.cli.quantities import seconds
+from rtmw.cli.show import Table, counted, say, show, show_json
+from rtmw.cli.values import lines, to_plain
+from rtmw.types.text import Json, content
+
+JSON: Final = "_rtmw_Json"
+"""The end of the names of structs that carry a JSON value."""
+
+
+def add_commands(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+    add(commands, "list", list_services, "list the services of the domain")
+    parser = add(commands, "call", call, "send a request by hand, and print the replies as they come")
+    parser.add_argument("name", metavar="NAME", help="of the service")
+    parser.add_argument("value", metavar="JSON", help="the request, for the type that the service takes")
+    parser.add_argument("--timeout", type=seconds, default=5.0, help="seconds to wait for the last reply (default 5)")
+
+
+def list_services(arguments: argparse.Namespace) -> int:
+    """Print the services that are served here, or called from here."""
+    from rtmw.requests.wire import server_topic  # asyncio and more: only when it runs
+
+    end = server_topic("")
+    with look_at(arguments.domain) as domain:
+        views = {view.name: view for view in observe.topics(domain)}
+    names = [name.removesuffix(end) for name, view in views.items() if name.endswith(end) and view.publishers]
+    rows = [_row(name, views) for name in names]
+    if arguments.json:
+        show_json([dict(zip(_COLUMNS, row, strict=True)) for row in rows])
+    else:
+        show(Table(f"Domain {arguments.domain}: {counted(len(rows), 'service')}", _COLUMNS, rows))
+    return 0
+
+
+_COLUMNS: Final = ("service", "served by", "request", "reply", "clients", "waiting")
+
+
+def _row(name: str, views: dict[str, observe.TopicView]) -> tuple[Any, ...]:
+    """`clients`: processes here, and nodes."""
+    from rtmw.requests import wire
+
+    sign, asked = views[wire.server_topic(name)], views.get(wire.request_topic(name))
+    types = [_carried(view.types if view else ()) for view in (asked, sign)]
+    prefix = wire.reply_topic(name, 0)[:-1]
+    clients = sum(bool(view.subscribers) for one, view in views.items() if one.startswith(prefix) and view != sign)
+    programs = {f"{observe.program(view.process)} ({view.pid})" for view in sign.publishers}
+    waiting = sum(view.behind for view in asked.subscribers if view.type_name != "*") if asked else 0
+    return (name, ", ".join(sorted(programs)), *types, clients, waiting)
+
+
+def _carried(types: tuple[str, ...]) -> str:
+    """Names of structs without what each of them begins with."""
+    return ", ".join(one.partition("_")[2] or one for one in types)
+
+
+def call(arguments: argparse.Namespace) -> int:
+    """Print each reply; status 1 where there is none, with the reason."""
+    from rtmw.requests import wire
+
+    name, domain = arguments.name, attach(arguments.domain)
+    request, asks = _envelope(domain, name, wire.request_topic(name))
+    reply, answers = _envelope(domain, name, wire.server_topic(name))
+    try:
+        value = json.loads(arguments.value)
+    except ValueError as error:
+        raise CommandError(f"{name} takes {asks}, and {arguments.value!r} is no JSON: {error}") from error
+    if asks.endswith(JSON):
+        value = {"text": arguments.value}
+    with domain, rtmw.Client(name, request=request, reply=reply, domain=domain) as client:
+        client.wait(timeout=min(arguments.timeout, 1.0))
+        with client.stream(value, timeout=arguments.timeout) as stream:
+            for answer in stream:
+                plain = to_plain(content(Json.__idl_typename__, answer) if answers.endswith(JSON) else answer)
+                if arguments.json:
+                    show_json(plain)
+                else:
+                    say(*lines(plain), "---", flush=True)
+    return 0
+
+
+def _envelope(domain: rtmw.Domain, name: str, topic: str) -> tuple[Any, str]:
+    """The struct that a topic carries, by its description in the region, and its name."""
+    from rtmw.requests.wire import described
+
+    found = [(one, data) for one, data in observe.types_in_use(domain, topic) if data is not None]
+    if len(found) != 1:
+        told = f"its topic {topic} carries {', '.join(one for one, _ in found)}" if found else "nobody serves it here"
+        raise CommandError(f"Service {name} of domain {domain.id} cannot be called: {told}; see `rtmw service list`.")
+    return described(found[0][1]), found[0][0]
