@@ -179,6 +179,7 @@ setup(
     ext_modules=[
         extension("rtmw.shm._core"),
         library(LIBRARY),
+        extension("rtmw.many._merge"),
         extension("rtmw.types._cdr"),
         extension("rtmw.log._log", "rtmw/shm/crc32c.c"),
         extension("rtmw.net.dds._engine", *ROUTES),

@@ -12,8 +12,8 @@
 
 Layers, each importing only from those before it:
     errors qos profiles latency realtime units patterns  ·  shm types log  ·  columns recording
-    domain publisher subscriber waitset listener aio observe durable_log requests  ·  net record replay  ·  spark  ·
-    cli demo
+    domain publisher subscriber many waitset listener aio observe durable_log requests  ·  net record replay
+    ·  spark  ·  cli demo
 """
 
 from importlib import import_module
@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from rtmw.log_options import Retention
     from rtmw.log_reading import Cursor, Start
     from rtmw.log_records import LogRecord, LogRecords
+    from rtmw.many.pattern_subscriber import PatternStats, PatternSubscriber
     from rtmw.player import Replay, ReplayStats
     from rtmw.recorder import Recorder, RecorderStats
     from rtmw.recording import Recording, Recordings
@@ -168,6 +169,8 @@ __all__ = [
     "NotPermitted",
     "Order",
     "Part",
+    "PatternStats",
+    "PatternSubscriber",
     "PersistQueue",
     "PoolExhausted",
     "Profile",
@@ -261,6 +264,8 @@ _LATE: Final = {
     "LogStats": "rtmw.log_answers",
     "Order": "rtmw.relay.agent",
     "Part": "rtmw.transfer",
+    "PatternStats": "rtmw.many.pattern_subscriber",
+    "PatternSubscriber": "rtmw.many.pattern_subscriber",
     "PersistQueue": "rtmw.log_answers",
     "Progress": "rtmw.transfer",
     "Recorder": "rtmw.recorder",

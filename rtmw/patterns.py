@@ -1,9 +1,16 @@
-"""Topics are meant by name, or by a pattern as the shell has them; and some are of rtmw itself."""
+"""Topics are meant by name or by a pattern; and some are of rtmw itself.
+
+A pattern is one of the shell (`*`, `?`, `[a-z]`, where `*` is any text, also over `/`), and may have whole levels of
+MQTT: `+` is one level, and a last `#` is that level and all below, or none. `a#b` and `c++` are names.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
+from dataclasses import dataclass
+from fnmatch import fnmatchcase, translate
+from functools import cached_property, lru_cache
 from typing import Final
 
 from rtmw.errors import TopicNameError
@@ -13,6 +20,7 @@ OWN_PREFIX: Final = "rtmw/"
 WILD: Final = frozenset("*?[")
 MQTT_WILD: Final = frozenset("#+")
 """Levels that stand for others in MQTT. No topic has such a level, so that no program waits for it in vain."""
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def is_own(topic: str) -> bool:
@@ -20,14 +28,39 @@ def is_own(topic: str) -> bool:
     return topic.startswith(OWN_PREFIX)
 
 
+def has_mqtt_levels(wanted: str) -> bool:
+    """Is a whole level a wildcard of MQTT?"""
+    return not MQTT_WILD.isdisjoint(wanted.split("/"))
+
+
 def is_pattern(wanted: str) -> bool:
     """May it mean several topics?"""
-    return not WILD.isdisjoint(wanted)
+    return not WILD.isdisjoint(wanted) or has_mqtt_levels(wanted)
 
 
 def is_meant(topic: str, wanted: str) -> bool:
-    """By this name, or this pattern with `*`, `?` and `[a-z]`; a name that looks like a pattern means itself, too."""
-    return topic == wanted or fnmatchcase(topic, wanted)
+    """Is the topic meant by this name or pattern? A name that looks like a pattern means itself, too."""
+    if topic == wanted:
+        return True
+    levels = _with_mqtt_levels(wanted)
+    return fnmatchcase(topic, wanted) if levels is None else levels.match(topic) is not None
+
+
+@lru_cache(4096)
+def _with_mqtt_levels(wanted: str) -> re.Pattern[str] | None:
+    """The pattern as a regular expression; None: no level of it is a wildcard of MQTT.
+
+    A first level that is one means no name that begins with `$`, as in MQTT.
+    """
+    if not has_mqtt_levels(wanted):
+        return None
+    levels, parts = wanted.split("/"), list[str]()
+    for level in levels:
+        parts.append("[^/]*" if level == "+" else translate(level)[:-2])  # without its end of text
+    found = "/".join(parts)
+    if levels[-1] == "#":
+        found = "/".join(parts[:-1]) + "(?:/.*)?" if len(levels) > 1 else ".*"
+    return re.compile(("(?!\\$)" if levels[0] in MQTT_WILD else "") + f"(?s:{found})\\Z")
 
 
 def is_among(topic: str, wanted: Iterable[str]) -> bool:
@@ -36,12 +69,55 @@ def is_among(topic: str, wanted: Iterable[str]) -> bool:
 
 
 def check_levels(topic: object) -> None:
-    """Raise TopicNameError where a whole level of a topic or pattern is a wildcard of MQTT; `a#b` is a name."""
-    levels = str(topic).split("/")
-    if not MQTT_WILD.isdisjoint(levels):
-        pattern = "/".join("*" if level in MQTT_WILD else level for level in levels)
+    """Raise TopicNameError where a whole level of what has to be a name is a wildcard of MQTT."""
+    if has_mqtt_levels(str(topic)):
         raise TopicNameError(
-            f"{topic!r} names no topic: a whole level `#` or `+` is a wildcard of MQTT, and has no meaning here. "
-            "A Publisher or Subscriber has one topic. For several, open a Subscriber for each and wait for all with "
-            f"rtmw.WaitSet; rtmw.observe.topics lists them. What takes patterns, as rtmw.Recorder, takes {pattern!r}"
+            f"{topic!r} names no topic: a whole level `#` or `+` is a wildcard. A Publisher or Subscriber has one "
+            f"topic; for several, use rtmw.PatternSubscriber({topic!r}), or rtmw.Recorder to record them"
         )
+
+
+def check_pattern(wanted: object) -> str:
+    """The name or pattern as it was given. Raises TopicNameError for what no topic can ever be meant by."""
+    if not isinstance(wanted, str) or not wanted or _CONTROL.search(wanted):
+        raise TopicNameError(
+            f"{wanted!r} is no pattern of topics; give a name, or a text such as 'pump/*', 'pump/+/speed' or 'pump/#'"
+        )
+    if "#" in wanted.split("/")[:-1]:
+        raise TopicNameError(
+            f"{wanted!r} is no pattern: `#` means a level and all below, and has to be the last level, as in "
+            f"{wanted[: f'/{wanted}'.index('/#/') + 1]!r}; `+` means one level, `*` any text"
+        )
+    return wanted
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Which topics are wanted, by names and patterns, and by which patterns they are not."""
+
+    wanted: tuple[str, ...]
+    unwanted: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Those that are wanted by name, whether they exist or not."""
+        return tuple(dict.fromkeys(name for name in self.wanted if not is_pattern(name)))
+
+    @property
+    def are_open(self) -> bool:
+        """Can a topic that is new be wanted?"""
+        return any(map(is_pattern, self.wanted))
+
+    def take(self, topic: str) -> bool:
+        """Is it wanted? Of rtmw's own topics only those are that are named."""
+        if topic in self.names:
+            return True
+        return not is_own(topic) and is_among(topic, self.wanted) and not is_among(topic, self.unwanted)
+
+
+def topics_of(given: str | Iterable[str], unwanted: str | Iterable[str] = ()) -> Topics:
+    """Raises TopicNameError where a pattern is none, and ValueError when nothing is wanted."""
+    wanted, excluded = ((one,) if isinstance(one, str) else tuple(one) for one in (given, unwanted))
+    if not wanted:
+        raise ValueError("no topic is wanted; give names or patterns, or '*' for all")
+    return Topics(tuple(map(check_pattern, wanted)), tuple(map(check_pattern, excluded)))

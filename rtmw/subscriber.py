@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
@@ -72,10 +73,10 @@ _DECODERS_MOST: Final = 256
 
 
 class _Decoders:
-    """For `rtmw.ANY`: decodes by the description that lies in the region, compiled once a type."""
+    """For `rtmw.ANY`: decodes by the description that lies in the region, compiled once a type for all subscribers."""
 
     def __init__(self, region: shm.Region) -> None:
-        self._region = region
+        self._region = weakref.ref(region)
         self._types: dict[int, MessageType] = {}
         """By life."""
 
@@ -87,13 +88,17 @@ class _Decoders:
 
     def _meet(self, life: int) -> MessageType:
         """Types come and go; of those that nobody uses any more few are remembered."""
-        described = self._region.types().get(life)
+        region = self._region()
+        described = region.types().get(life) if region is not None else None  # which each sample keeps
         if described is None:
             raise RegionDamaged(f"a message of type {life}, which the region does not have; run `rtmw clean`")
         if len(self._types) >= _DECODERS_MOST:
             self._types.clear()  # in one step: other threads decode meanwhile
         self._types[life] = type = from_description(described[1])
         return type
+
+
+_decoders: weakref.WeakKeyDictionary[shm.Region, _Decoders] = weakref.WeakKeyDictionary()
 
 
 @cache
@@ -185,7 +190,7 @@ class Subscriber(shm.Subscriber[T], Closing):
             region,
             topic,
             ... if isinstance(self.type, AnyType) else wire_type(self.type),
-            _Decoders(region) if isinstance(self.type, AnyType) else self.type.decode,
+            _decoders.setdefault(region, _Decoders(region)) if isinstance(self.type, AnyType) else self.type.decode,
             int(self.reliability),
             check_count("depth", depth, 1),
             check_count("history", history, 0),

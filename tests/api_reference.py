@@ -27,7 +27,8 @@ Times are seconds, and names that end in `_ns` are nanoseconds. Sizes are bytes.
 SECTIONS = {
     "Publish and subscribe": (
         "rtmw",
-        "Publisher Subscriber Sample Loan ANY Reliability Profile profiles PublisherStats SubscriberStats Latency",
+        "Publisher Subscriber PatternSubscriber Sample Loan ANY Reliability Profile profiles PublisherStats "
+        "SubscriberStats PatternStats Latency",
     ),
     "Numbers of a size": ("rtmw", "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64"),
     "Wait": ("rtmw", "WaitSet Listener"),

@@ -38,6 +38,7 @@ TESTED = {
     "message_types.py",
     "asyncio_subscriber.py",
     "waitset.py",
+    "patterns.py",
     "record_replay.py",
     "flights.py",
     "read_log.py",
@@ -106,6 +107,15 @@ def test_a_waitset_waits_for_whichever_has_something(domain_id: int) -> None:
         "wait/pressure 1013",
         "wait/temperature 21.6",
         "wait/stop now",
+    ]
+
+
+def test_a_pattern_hears_topics_that_come_later_and_what_is_urgent_first(domain_id: int) -> None:
+    assert output("patterns.py") == [
+        *("new topic plant/1/speed", "new topic plant/2/speed", "heard plant/1/speed", "heard plant/2/speed"),
+        "plant/2/speed {'rpm': 900, 'too': 'slow'}",
+        "plant/1/speed {'rpm': 1500}",
+        "2 messages of 2 topics",
     ]
 
 

@@ -79,6 +79,8 @@ PUBLIC = {
     "Letter",
     "Level",
     "Part",
+    "PatternStats",
+    "PatternSubscriber",
     "Progress",
     "Savepoint",
     "Sender",

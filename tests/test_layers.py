@@ -43,6 +43,7 @@ LAYERS = (
         "rtmw.domain",
         "rtmw.publisher",
         "rtmw.subscriber",
+        "rtmw.many",
         "rtmw.waitset",
         "rtmw.listener",
         "rtmw.aio",

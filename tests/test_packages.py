@@ -22,7 +22,7 @@ from tests.roots import COMPILERS, Root, with_all_they_need
 
 ROOT = Path(__file__).parents[1]
 NOT_SHIPPED = ".ci/"
-MODULES = ("shm/_core", "types/_cdr", "log/_log", "net/dds/_engine", "recording/_mcap", "player/_player")
+MODULES = ("shm/_core", "types/_cdr", "log/_log", "net/dds/_engine", "recording/_mcap", "player/_player", "many/_merge")
 PROCESSOR = platform.machine()
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
 

@@ -1,4 +1,4 @@
-"""Names of topics: wildcards of MQTT are refused where a program would wait for ever for a topic of that name."""
+"""Patterns of topics, with whole levels of MQTT; and names, in which these are refused."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as some
+from paho.mqtt.client import topic_matches_sub
 
 import rtmw
-from rtmw.net.settings import make_settings
+from rtmw.net.security.rules import make_rule
+from rtmw.net.settings import Settings, make_settings
+from rtmw.patterns import check_pattern, is_meant, is_pattern, topics_of
 from rtmw.player.tracks import Choice
+from tests.bus import eventually
 
 pytestmark = pytest.mark.usefixtures("domain_id")
 
@@ -23,13 +29,8 @@ NAMES = ("a#b", "a+b/c", "#1/speed", "c++", "++", "a/##")
 def test_a_whole_level_that_is_a_wildcard_of_mqtt_is_no_name_and_the_error_says_what_to_use(
     opened: Callable[[str], object], topic: str
 ) -> None:
-    with pytest.raises(rtmw.TopicNameError, match=r"whole level `#` or `[+]`.* rtmw.WaitSet.* rtmw.Recorder"):
+    with pytest.raises(rtmw.TopicNameError, match=r"whole level `#` or `[+]`.* rtmw.PatternSubscriber.* rtmw.Recorder"):
         opened(topic)
-
-
-def test_the_error_translates_wildcards_to_a_pattern_of_rtmw() -> None:
-    with pytest.raises(rtmw.TopicNameError, match=r"takes 'plant/\*/speed'$"):
-        rtmw.Subscriber("plant/+/speed")
 
 
 @pytest.mark.usefixtures("domain")
@@ -40,19 +41,86 @@ def test_a_level_that_only_has_such_a_letter_is_a_name(topic: str) -> None:
         assert subscriber.receive(10).value == b"x"
 
 
-@pytest.mark.parametrize("options", [{"topics": "dev/#"}, {"topics": ["a", "dev/+"]}, {"topics": "*", "exclude": "#"}])
-def test_a_recorder_refuses_them_among_its_topics(options: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(rtmw.TopicNameError, match="wildcard of MQTT"):
+LEVEL = some.text("ab$ .", max_size=3)
+TOPIC = some.lists(LEVEL, min_size=1, max_size=5).map("/".join).filter(bool)
+
+
+@given(TOPIC, some.lists(some.one_of(LEVEL, some.just("+")), min_size=1, max_size=5), some.booleans())
+@example("a", ["a"], True)
+@example("$a/b", ["+", "b"], False)
+@example("a//b", ["a", "+", "b"], False)
+def test_whole_levels_of_mqtt_mean_what_paho_says(topic: str, levels: list[str], is_open: bool) -> None:
+    wanted = "/".join([*levels, "#"] if is_open else levels)
+    if wanted:
+        assert is_meant(topic, wanted) is topic_matches_sub(wanted, topic)
+        assert is_pattern(wanted) is (is_open or "+" in levels)
+
+
+@pytest.mark.parametrize(
+    ("topic", "wanted", "answer"),
+    [
+        ("plant/7/speed", "plant/+/sp*", True),
+        ("plant/7/8/speed", "plant/+/sp*", False),
+        ("plant/7/8/speed", "plant/*/sp*", True),
+        ("pump1/a/b", "pump[12]/#", True),
+        ("pump3/a", "pump[12]/#", False),
+        ("c++", "c++", True),
+        ("c+", "c++", False),
+        ("a#b/c", "a#b/+", True),
+    ],
+)
+def test_levels_of_mqtt_and_patterns_of_the_shell_stand_in_one_pattern(topic: str, wanted: str, answer: bool) -> None:
+    assert is_meant(topic, wanted) is answer
+
+
+def test_topics_of_rtmw_itself_are_meant_by_name_only() -> None:
+    for wanted in ("#", "*", "rtmw/#", "rtmw/+"):
+        assert not topics_of(wanted).take("rtmw/node")
+    assert topics_of("rtmw/node").take("rtmw/node")
+
+
+@pytest.mark.parametrize("wanted", ["a/#/b", "#/a", "a/#/+", "", "a\nb", "\x00", 7, None])
+def test_what_is_no_pattern_is_refused_with_what_one_looks_like(wanted: Any) -> None:
+    with pytest.raises(rtmw.TopicNameError, match=r"is no pattern.*`#`|is no pattern.*'pump/\*'"):
+        check_pattern(wanted)
+
+
+@pytest.mark.parametrize("options", [{"topics": "a/#/b"}, {"topics": ["a", "#/b"]}, {"topics": "*", "exclude": "#/a"}])
+def test_a_recorder_refuses_what_is_no_pattern(options: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(rtmw.TopicNameError, match="has to be the last level"):
         rtmw.Recorder(**options, folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
+def test_a_recorder_and_a_replay_take_levels_of_mqtt(domain: rtmw.Domain, tmp_path: Path) -> None:
+    with rtmw.Recorder("dev/+", tmp_path / "run", domain=domain) as recorder:
+        for topic in ("dev/1", "dev/1/2", "dev"):
+            rtmw.Publisher(topic, domain=domain, history=1).publish(b"x")
+        eventually(lambda: recorder.stats().messages)
+    (path,) = (tmp_path / "run").glob("*.mcap")
+    assert list(rtmw.Recording(path).topics()) == ["dev/1"]
+    with rtmw.Replay(tmp_path / "run", topics="dev/#", domain=domain) as replay:
+        assert replay.run().published == 1
+
+
 @pytest.mark.parametrize("setting", ["topics_out", "topics_in"])
-def test_a_node_refuses_them_among_the_topics_that_it_carries(setting: str) -> None:
-    with pytest.raises(rtmw.RtmwError, match=f"{setting}.*wildcard of MQTT"):
-        make_settings(None, {setting: ["dev/#"]})
+def test_a_node_takes_levels_of_mqtt_and_refuses_what_is_no_pattern(setting: str) -> None:
+    with pytest.raises(rtmw.RtmwError, match=f"{setting}.*has to be the last level"):
+        make_settings(None, {setting: ["dev/#/x"]})
+    settings = make_settings(None, {setting: ["dev/#"]})
+    may = Settings.leaves if setting == "topics_out" else Settings.enters
+    assert [topic for topic in ("dev", "dev/1/2", "device") if may(settings, topic)] == ["dev", "dev/1/2"]
+
+
+def test_rights_take_levels_of_mqtt_and_refuse_what_is_no_pattern() -> None:
+    rule = make_rule({"peer": "rtmw://plant/a", "publish": ["dev/+/{node}"], "deny": ["dev/7/#"]}, str, "here")
+    assert rule.allows_to("publish", "dev/1/a", "a")
+    assert not rule.allows_to("publish", "dev/1/2/a", "a")
+    assert rule.denies("dev/7", None)
+    with pytest.raises(rtmw.RtmwError, match=r"deny cannot be used: .*has to be the last level"):
+        make_rule({"peer": "rtmw://plant/a", "deny": ["dev/#/x"]}, str, "here")
 
 
 def test_a_replay_refuses_them_as_new_names_of_topics() -> None:
-    with pytest.raises(rtmw.TopicNameError, match="wildcard of MQTT"):
+    with pytest.raises(rtmw.TopicNameError, match="is a wildcard"):
         Choice(remap={"a": "dev/#"}).check(["a"])

@@ -221,8 +221,8 @@ def _add_topic_commands(commands: Commands) -> None:
 
 
 def _add_echo(commands: Commands) -> None:
-    parser = _add(commands, "echo", echo.echo, "print the messages of a topic as they come")
-    parser.add_argument("topic")
+    parser = _add(commands, "echo", echo.echo, "print the messages of topics as they come")
+    parser.add_argument("topic", help="a name, or a pattern such as 'pump/*', which also means topics that come later")
     parser.add_argument("-n", "--count", type=count, help="messages to print (default: until Ctrl-C)")
     parser.add_argument("--wait", action="store_true", help="wait for a topic that is not there yet")
     parser.add_argument("--timeout", type=seconds, help="give up after so many seconds without a message to print")

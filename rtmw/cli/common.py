@@ -12,6 +12,7 @@ from rtmw import observe, shm
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import DomainNotFound, RtmwError
+from rtmw.patterns import topics_of
 
 LOOK_S: Final = 0.05
 """How often it is looked for what is not there yet."""
@@ -47,7 +48,7 @@ def open_to(group: int | None) -> str:
 
 
 def await_topic(number: int, name: str, timeout_s: float | None, attached: Callable[[int], Domain] = attach) -> Domain:
-    """Attach to the domain once it is there and has this topic; CommandError if not within so many seconds."""
+    """Attach to the domain once it is there and has this topic, or one of the pattern; CommandError after that time."""
     end_s = None if timeout_s is None else CLOCK.monotonic() + timeout_s
     while True:
         with suppress(DomainNotFound):
@@ -60,7 +61,8 @@ def await_topic(number: int, name: str, timeout_s: float | None, attached: Calla
 
 def _has_topic(number: int, name: str) -> bool:
     with look_at(number) as domain:
-        return any(name == row.name for row in shm.topics(domain.region))
+        wanted = topics_of(name)
+        return any(wanted.take(row.name) for row in shm.topics(domain.region))
 
 
 def find_topic(domain: Domain, number: int, name: str) -> observe.TopicView:

@@ -1,4 +1,4 @@
-"""`rtmw topic echo`: print messages as they come, without slowing anybody."""
+"""`rtmw topic echo`: print messages of a topic, or of a pattern of topics, as they come, without slowing anybody."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import rtmw
-from rtmw import shm
+from rtmw import observe, shm
 from rtmw.cli.common import CommandError, await_topic, find_topic
 from rtmw.cli.filters import Filter
 from rtmw.cli.show import say, show_json, warn
@@ -16,7 +16,7 @@ from rtmw.cli.values import lines, part_at, to_plain
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain, domain_for_tool
 from rtmw.errors import DomainNotFound
-from rtmw.patterns import check_levels
+from rtmw.patterns import is_pattern, topics_of
 from rtmw.types.text import Json, String, content
 
 LOOK_S: Final = 0.5
@@ -29,14 +29,7 @@ def echo(arguments: argparse.Namespace) -> int:
     # TIMELY, so that no publisher waits for this terminal; what it was too slow for is said at the end.
     with (
         _attached(arguments) as domain,
-        rtmw.Subscriber(
-            arguments.topic,
-            rtmw.ANY,
-            domain=domain,
-            reliability=rtmw.Reliability.TIMELY,
-            depth=1024,
-            history=arguments.history,
-        ) as subscriber,
+        _subscriber(domain, arguments) as subscriber,
     ):
         sieve = _Sieve(domain, arguments)
         try:
@@ -46,26 +39,51 @@ def echo(arguments: argparse.Namespace) -> int:
                     break
                 shown += 1
         finally:
-            _say_missed(subscriber.stats().missed)
+            _say_missed(subscriber)
     if arguments.timeout is not None and shown == 0:
         raise CommandError(f"No message to show came on {arguments.topic} within {arguments.timeout:g} s.")
     return 0
 
 
+Echoed = rtmw.Subscriber[Any] | rtmw.PatternSubscriber[Any]
+
+
+def _subscriber(domain: Domain, arguments: argparse.Namespace) -> Echoed:
+    made: Any = rtmw.PatternSubscriber if is_pattern(arguments.topic) else rtmw.Subscriber
+    subscriber: Echoed = made(
+        arguments.topic,
+        rtmw.ANY,
+        domain=domain,
+        reliability=rtmw.Reliability.TIMELY,
+        depth=1024,
+        history=arguments.history,
+    )
+    return subscriber
+
+
 def _attached(arguments: argparse.Namespace) -> Domain:
     """The domain, which has the topic: a command that only looks makes neither, and a mistyped name is told."""
-    check_levels(arguments.topic)
-    if not shm.is_topic_name(arguments.topic):
-        raise CommandError(f"{arguments.topic!r} cannot be the name of a topic; echo shows one topic, by its name.")
+    topics_of(arguments.topic)
+    if not is_pattern(arguments.topic) and not shm.is_topic_name(arguments.topic):
+        raise CommandError(f"{arguments.topic!r} cannot be the name of a topic, and is no pattern of topics.")
     if arguments.wait:
         return await_topic(arguments.domain, arguments.topic, arguments.timeout, domain_for_tool)
     try:
         domain = domain_for_tool(arguments.domain)
-        find_topic(domain, arguments.domain, arguments.topic)
+        if not is_pattern(arguments.topic):
+            find_topic(domain, arguments.domain, arguments.topic)
+        elif not _types(domain, arguments.topic):
+            raise CommandError(f"No topic of domain {arguments.domain} is meant by {arguments.topic}.")
     except (DomainNotFound, CommandError) as error:
         told = str(error) if str(error).endswith((".", "?")) else f"{error}."
         raise CommandError(f"{told} --wait waits for the topic.") from None
     return domain
+
+
+def _types(domain: Domain, topic: str) -> dict[str, tuple[str, ...]]:
+    """The types of each topic that is there, and meant by this name or pattern."""
+    wanted = topics_of(topic)
+    return {view.name: view.types for view in observe.topics(domain) if wanted.take(view.name)}
 
 
 class _Sieve:
@@ -92,14 +110,12 @@ class _Sieve:
     def _tell(self, type_name: str, fault: str) -> None:
         """An error if the topic has no other type, of which a message may pass."""
         topic = self._arguments.topic
-        if set(find_topic(self._domain, self._arguments.domain, topic).types) <= self._hopeless:
+        if {name for types in _types(self._domain, topic).values() for name in types} <= self._hopeless:
             raise CommandError(f"A message on {topic} {fault}.")
         warn(f"rtmw: messages of type {type_name} are not shown: one {fault}.")
 
 
-def _next(
-    domain: Domain, subscriber: rtmw.Subscriber[Any], sieve: _Sieve, arguments: argparse.Namespace
-) -> rtmw.Sample[Any] | None:
+def _next(domain: Domain, subscriber: Echoed, sieve: _Sieve, arguments: argparse.Namespace) -> rtmw.Sample[Any] | None:
     """Print the next message that passes the filter; None if none came in time."""
     end = None if arguments.timeout is None else CLOCK.monotonic() + arguments.timeout
     while True:
@@ -138,6 +154,9 @@ def _print(sample: rtmw.Sample[Any], plain: Any, as_json: bool) -> None:
     say(*lines(plain), "---", flush=True)
 
 
-def _say_missed(missed: int) -> None:
-    if missed:
+def _say_missed(subscriber: Echoed) -> None:
+    skipped = subscriber.skipped if isinstance(subscriber, rtmw.PatternSubscriber) else {}
+    if skipped:
+        warn(f"rtmw: {len(skipped)} topics are not shown: {next(iter(skipped.values()))}")
+    if missed := subscriber.stats().missed:
         warn(f"rtmw: {missed} messages came faster than they could be printed and were missed.")

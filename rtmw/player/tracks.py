@@ -11,7 +11,7 @@ import numpy as np
 
 from rtmw import shm
 from rtmw.errors import RtmwError
-from rtmw.patterns import check_levels, is_among, is_meant, is_own
+from rtmw.patterns import check_levels, check_pattern, is_among, is_meant, is_own
 from rtmw.player.qos import QosOptions, TrackQos, recorded_qos
 from rtmw.qos import Reliability
 from rtmw.recording.ordered import MessageFilter
@@ -66,6 +66,8 @@ class Choice:
         """Raises RtmwError where something is named that the recordings do not have, or that no topic can be named."""
         for name in self.remap.values():
             check_levels(name)
+        for wanted in (*(self.topics or ()), *self.qos):
+            check_pattern(wanted)
         names = sorted(set(known))
         patterns = [wanted for wanted in (*(self.topics or ()), *self.qos) if not _is_any(names, wanted)]
         for unknown in (*patterns, *(name for name in self.remap if name not in names)):

@@ -18,10 +18,11 @@ from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, await_domain, domain_until_closed
 from rtmw.errors import ClosedError, RecordingFailed
+from rtmw.patterns import topics_of
 from rtmw.qos import check_seconds
 from rtmw.recorder.files import Files
 from rtmw.recorder.library import Collector
-from rtmw.recorder.settings import Settings, topics_of
+from rtmw.recorder.settings import Settings
 from rtmw.recorder.sources import Sources
 from rtmw.recorder.stats import RecordedTopic, RecorderStats, recorded_topic
 from rtmw.recorder.writing import State, Writing

@@ -1,39 +1,14 @@
-"""The topics to be recorded, and how they are recorded."""
+"""How a recorder writes what it records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rtmw.patterns import check_levels, is_among, is_own, is_pattern
 from rtmw.recording.compression import COMPRESSIONS
 from rtmw.recording.places import is_remote
 from rtmw.recording.writer import CHUNK_BYTES
 
 LEAST_CHUNKS, MOST_CHUNKS = 4, 1024
-
-
-@dataclass(frozen=True)
-class Topics:
-    """Which topics are wanted: names, and patterns with `*`, `?` and `[a-z]` as the shell has them."""
-
-    wanted: tuple[str, ...]
-    unwanted: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Those that are wanted by name, whether they exist or not."""
-        return tuple(name for name in self.wanted if not is_pattern(name))
-
-    @property
-    def are_open(self) -> bool:
-        """Can a topic that is new be wanted?"""
-        return len(self.names) < len(self.wanted)
-
-    def take(self, topic: str) -> bool:
-        if topic in self.names:
-            return True
-        return not is_own(topic) and is_among(topic, self.wanted) and not is_among(topic, self.unwanted)
 
 
 @dataclass(frozen=True)
@@ -85,16 +60,3 @@ class Settings:
     def chunks(self) -> int:
         """As many as the buffer has room for."""
         return min(MOST_CHUNKS, self.buffer_bytes // self.chunk_bytes)
-
-
-def topics_of(given: str | Iterable[str], unwanted: str | Iterable[str]) -> Topics:
-    """Raises ValueError when nothing is wanted, and TopicNameError for wildcards of MQTT."""
-    topics = Topics(
-        (given,) if isinstance(given, str) else tuple(given),
-        (unwanted,) if isinstance(unwanted, str) else tuple(unwanted),
-    )
-    if not topics.wanted:
-        raise ValueError("no topic to record; give names or patterns, or '*' for all")
-    for name in topics.wanted + topics.unwanted:
-        check_levels(name)
-    return topics

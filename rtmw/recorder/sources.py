@@ -10,9 +10,9 @@ from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
+from rtmw.patterns import Topics
 from rtmw.qos import Reliability
 from rtmw.recorder.library import Collector
-from rtmw.recorder.settings import Topics
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.schemas import define
 from rtmw.types import resolve

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from rtmw.errors import RemoteFailed
 from rtmw.optional import needed
-from rtmw.patterns import is_pattern
+from rtmw.patterns import WILD
 
 SCHEMES: Final = ("s3", "gs", "hdfs")
 _URI: Final = re.compile(rf"({'|'.join(SCHEMES)}):/+")
@@ -161,7 +161,7 @@ def recordings_at(path: RemotePath, suffix: str) -> list[Path]:
     """
     if path.info().type.name == "File":  # whose name may look like a pattern
         return [path]
-    if not is_pattern(str(path)):
+    if WILD.isdisjoint(str(path)):
         return [found for found in _files(path) if found.name.endswith(suffix)]
     base = RemotePath(*_until_pattern(path.parts))
     return [
@@ -183,7 +183,7 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 def _until_pattern(parts: Iterable[str]) -> list[str]:
     found: list[str] = []
     for part in parts:
-        if is_pattern(part):
+        if not WILD.isdisjoint(part):
             break
         found.append(part)
     return found

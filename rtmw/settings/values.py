@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, cast
 
-from rtmw.patterns import check_levels
+from rtmw.patterns import check_pattern
 from rtmw.units import seconds_of, some_bytes
 
 LONGEST_NAME: Final = 64
@@ -67,11 +67,8 @@ def count(value: Any) -> int:
 
 
 def patterns(value: Any) -> tuple[str, ...]:
-    """Topics, or patterns of them as the shell has them, without wildcards of MQTT."""
-    found = texts(value)
-    for pattern in found:
-        check_levels(pattern)
-    return found
+    """Topics, or patterns of them."""
+    return tuple(map(check_pattern, texts(value)))
 
 
 port: Final = number(65535, "ports", " (0: any that is free)")

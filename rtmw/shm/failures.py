@@ -32,7 +32,7 @@ def _table() -> dict[int, Message]:
         core.BAD_NAME: (
             errors.TopicNameError,
             "{subject!r} is not a topic name: 1 to 191 bytes of UTF-8 are, without control characters, `*`, `?` and "
-            "`[`. A publisher or subscriber has one topic; patterns are for rtmw.Recorder and rtmw.Replay",
+            "`[`. A publisher or subscriber has one topic; patterns are for rtmw.PatternSubscriber and rtmw.Recorder",
         ),
         core.NO_PARTICIPANT_SLOT: (
             errors.LimitReached,

@@ -105,11 +105,23 @@ def test_echo_of_a_domain_that_does_not_exist_does_not_make_it(run: Run, domain_
         rtmw.Domain(domain_id, create=False)
 
 
-@pytest.mark.parametrize("more", [(), ("--wait",)])
-def test_echo_of_a_pattern_is_refused_and_never_waits_for_a_topic_of_that_name(run: Run, more: tuple[str, ...]) -> None:
-    status, out, err = run("topic", "echo", "pump/*", *more)
+def test_echo_of_a_pattern_prints_the_messages_of_all_its_topics(run: Run, domain: rtmw.Domain) -> None:
+    publishers = [rtmw.Publisher(f"pump/{number}", domain=domain, history=1) for number in range(3)]
+    for publisher in publishers:
+        publisher.publish(b"x")
+    status, out, err = run("topic", "echo", "pump/+", "-n", "3", "--json", "--wait")
+    assert (status, err) == (0, "")
+    assert sorted(json.loads(line)["topic"] for line in out.splitlines()) == ["pump/0", "pump/1", "pump/2"]
+    status, out, err = run("topic", "echo", "fan/#", "--timeout", "0.1")
     assert (status, out) == (1, "")
-    assert err == "rtmw: 'pump/*' cannot be the name of a topic; echo shows one topic, by its name.\n"
+    assert "No topic of domain" in err
+    assert "--wait waits for the topic." in err
+
+
+def test_echo_of_what_is_no_pattern_is_refused(run: Run, domain_id: int) -> None:
+    status, out, err = run("topic", "echo", "pump/#/x", "--wait")
+    assert (status, out) == (1, "")
+    assert "has to be the last level" in err
 
 
 def test_echo_of_a_mistyped_name_does_not_make_the_topic(run: Run, domain: rtmw.Domain) -> None:

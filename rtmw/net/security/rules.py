@@ -26,7 +26,7 @@ from typing import Any, Final, cast
 
 from rtmw.net.security.errors import RulesError
 from rtmw.net.security.names import AGENT, SCHEME, USER, is_agent, is_user, parse_name
-from rtmw.patterns import is_meant, is_own, is_pattern
+from rtmw.patterns import check_pattern, is_meant, is_own, is_pattern
 from rtmw.qos import PRIORITIES
 from rtmw.settings import in_short
 from rtmw.settings.values import count
@@ -290,7 +290,7 @@ def _patterns(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         raise ValueError(f"it is {value!r}; it must be a list of patterns, such as ['alarm/*']")
     found = _texts(value)
-    for pattern in found:
+    for pattern in map(check_pattern, found):
         for braces in _BRACES.findall(pattern):
             if braces != _NODE:
                 raise ValueError(f"{pattern!r} has {braces}; there is {_NODE} only, the last part of the peer's name")

@@ -1,0 +1,348 @@
+/* Merge: the messages of many subscribers in one order. Source: one of these subscribers, and what is counted of it.
+ *
+ * The first message of each topic is taken ahead into a heap, and one of each higher priority that comes behind it. A
+ * source of which the heap has nothing is looked at again by each take while sources are few; else looking takes a third
+ * of the time at most. A look reads the ends of the bands, which costs no call; one that is due to `_follow` takes, too,
+ * for a publisher that died between linking a message and moving the end.
+ */
+#include "../shm/_core.h"
+#include "heap.h"
+
+enum { FEW = 8, FOLLOW_NS = 10000000 };
+
+typedef struct {
+    PyObject_HEAD
+    Subscriber *subscriber;
+    PyObject *take;         /* its method */
+    uint64_t passed[BANDS]; /* sequences up to which its topic was taken before */
+    uint32_t held_of[BANDS], held;
+    Py_ssize_t held_bytes, again, expired, untold_bytes; /* untold: of those that were taken, and given to nobody */
+} Source;
+
+typedef struct {
+    PyObject_HEAD
+    struct heap heap;
+    Source **sources;
+    size_t count, room;
+    uint64_t follow_at, look_at; /* CLOCK_MONOTONIC */
+    bool is_whole;               /* each look takes: descriptors are made quiet by that */
+    bool is_shut;
+} Merge;
+
+typedef struct {
+    PyTypeObject *source, *subscriber;
+} MergeState;
+
+static struct PyModuleDef merge_module;
+
+static MergeState *state_of_merge(PyObject *object)
+{
+    return PyModule_GetState(PyType_GetModuleByDef(Py_TYPE(object), &merge_module));
+}
+
+/* ---- sources ---- */
+
+/* Is there a message of this priority or a higher one behind the cursor? A hint. */
+static bool has_news(const Source *s, uint32_t least)
+{
+    struct rtmw_subscriber *core = s->subscriber->core;
+    if (!core || s->subscriber->closed) return true; /* take says so */
+    uint32_t bands = load_relaxed(&core->topic->bands) >> least << least;
+    for (; bands; bands &= bands - 1) {
+        uint32_t band = (uint32_t)__builtin_ctz(bands);
+        if (band < BANDS && link_tag(load_relaxed(&core->topic->band[band].tail)) != (core->sequence[band] & TAG_MASK))
+            return true;
+    }
+    return false;
+}
+
+/* The priority above the highest that is in the heap. */
+static uint32_t above_held(const Source *s)
+{
+    uint32_t band = BANDS;
+    while (band && !s->held_of[band - 1]) band--;
+    return band;
+}
+
+static int Source_init(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    Source *self = (Source *)object;
+    MergeState *state = state_of_merge(object);
+    unsigned long long p[BANDS];
+    PyObject *subscriber;
+    if (kwargs && PyDict_GET_SIZE(kwargs)) return PyErr_SetString(PyExc_TypeError, "no keywords"), -1;
+    if (!PyArg_ParseTuple(args, "O!(KKKKKKKK)", state->subscriber, &subscriber, &p[0], &p[1], &p[2], &p[3], &p[4],
+                          &p[5], &p[6], &p[7]))
+        return -1;
+    for (uint32_t band = 0; band < BANDS; band++) self->passed[band] = p[band];
+    Py_XSETREF(self->take, PyObject_GetAttrString(subscriber, "take"));
+    Py_XSETREF(self->subscriber, (Subscriber *)Py_NewRef(subscriber));
+    return self->take ? 0 : -1;
+}
+
+static void Source_dealloc(PyObject *object)
+{
+    Source *self = (Source *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    Py_XDECREF(self->take);
+    Py_XDECREF(self->subscriber);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyMemberDef Source_members[] = {{"subscriber", T_OBJECT_EX, offsetof(Source, subscriber), READONLY, NULL},
+                                       {"held", T_UINT, offsetof(Source, held), READONLY, NULL},
+                                       {"held_bytes", T_PYSSIZET, offsetof(Source, held_bytes), READONLY, NULL},
+                                       {"again", T_PYSSIZET, offsetof(Source, again), READONLY, NULL},
+                                       {"expired", T_PYSSIZET, offsetof(Source, expired), READONLY, NULL},
+                                       {"untold_bytes", T_PYSSIZET, offsetof(Source, untold_bytes), READONLY, NULL},
+                                       {NULL, 0, 0, 0, NULL}};
+static PyType_Slot Source_slots[] = {{Py_tp_init, Source_init},
+                                     {Py_tp_dealloc, Source_dealloc},
+                                     {Py_tp_members, Source_members},
+                                     {0, NULL}};
+static PyType_Spec Source_spec = {"rtmw.many._merge.Source", sizeof(Source), 0, Py_TPFLAGS_DEFAULT, Source_slots};
+
+/* ---- the heap and the sources ---- */
+
+static void push(Merge *m, Source *s, PyObject *sample)
+{
+    const rtmw_message *message = &((Sample *)sample)->core;
+    s->held++;
+    s->held_of[message->priority]++;
+    s->held_bytes += (Py_ssize_t)message->size;
+    heap_push(&m->heap, (struct entry){message->source_time_ns, message->priority, Py_NewRef(s), sample});
+}
+
+/* The caller has the references now. */
+static struct entry pop(Merge *m)
+{
+    struct entry first = heap_pop(&m->heap);
+    Source *s = first.source;
+    s->held--;
+    s->held_of[first.priority]--;
+    s->held_bytes -= (Py_ssize_t)((Sample *)first.sample)->core.size;
+    return first;
+}
+
+/* Takes the next message of a source into the heap. 1; 0: there is none; -1: an exception is set. */
+static int advance(Merge *m, Source *s)
+{
+    for (;;) {
+        if (!heap_reserve(&m->heap)) return PyErr_NoMemory(), -1;
+        PyObject *taken = PyObject_CallNoArgs(s->take);
+        if (!taken || taken == Py_None) return Py_XDECREF(taken), taken ? 0 : -1;
+        const rtmw_message *message = &((Sample *)taken)->core;
+        if (message->sequence > s->passed[message->priority]) return push(m, s, taken), 1;
+        s->again++;
+        s->untold_bytes += (Py_ssize_t)message->size;
+        Py_DECREF(taken);
+    }
+}
+
+/* false: an exception is set. `_follow` is Python's: it adds sources and removes some. */
+static bool look(Merge *m, uint64_t now)
+{
+    bool whole = m->is_whole || now >= m->follow_at;
+    if (whole) {
+        m->follow_at = now + FOLLOW_NS; /* first: other threads need not follow, too */
+        PyObject *followed = PyObject_CallMethod((PyObject *)m, "_follow", NULL);
+        if (!followed) return false;
+        Py_DECREF(followed);
+        now = clock_ns(CLOCK_MONOTONIC);
+    }
+    for (size_t i = 0; i < m->count; i++) {
+        Source *s = m->sources[i];
+        if (s->held ? !has_news(s, above_held(s)) : !whole && !has_news(s, 0)) continue;
+        Py_INCREF(s);
+        int advanced = advance(m, s);
+        Py_DECREF(s);
+        if (advanced < 0) return false;
+    }
+    uint64_t end = clock_ns(CLOCK_MONOTONIC);
+    m->look_at = end + 2 * (end - now);
+    return true;
+}
+
+/* A new reference to a sample; NULL without an exception: there is nothing. */
+static PyObject *next_of(Merge *m)
+{
+    uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    if ((!m->heap.count || m->count <= FEW || now >= m->look_at) && !look(m, now)) return NULL;
+    while (m->heap.count) {
+        struct entry first = pop(m);
+        Source *s = first.source;
+        const rtmw_message *message = &((Sample *)first.sample)->core;
+        bool is_over = message->ends_ns && message->ends_ns <= now;
+        if ((!s->held || has_news(s, above_held(s))) && advance(m, s) < 0) {
+            if (heap_reserve(&m->heap)) push(m, s, first.sample); /* there was room for it before */
+            Py_DECREF(s);
+            return NULL;
+        }
+        s->expired += is_over;
+        s->untold_bytes += is_over ? (Py_ssize_t)message->size : 0;
+        Py_DECREF(s);
+        if (!is_over) return first.sample;
+        Py_DECREF((PyObject *)first.sample);
+    }
+    return NULL;
+}
+
+static bool is_open(Merge *m)
+{
+    if (!m->is_shut) return true;
+    PyObject *raised = PyObject_CallMethod((PyObject *)m, "_check", NULL);
+    Py_XDECREF(raised);
+    return raised != NULL;
+}
+
+static PyObject *Merge_take(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    Merge *self = (Merge *)object;
+    PyObject *sample = is_open(self) ? next_of(self) : NULL;
+    return sample || PyErr_Occurred() ? sample : Py_NewRef(Py_None);
+}
+
+static PyObject *Merge_take_many(PyObject *object, PyObject *limit)
+{
+    Merge *self = (Merge *)object;
+    Py_ssize_t most = PyNumber_AsSsize_t(limit, PyExc_OverflowError);
+    if ((most == -1 && PyErr_Occurred()) || !is_open(self)) return NULL;
+    PyObject *list = PyList_New(0), *sample;
+    while (list && PyList_GET_SIZE(list) < most) {
+        if (!(sample = next_of(self))) break;
+        if (append_new(list, sample) < 0) Py_CLEAR(list);
+    }
+    if (list && PyErr_Occurred()) { /* what was taken is given, and the next call says what is wrong */
+        if (PyList_GET_SIZE(list) && PyErr_ExceptionMatches(PyExc_Exception))
+            PyErr_Clear();
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *Merge_add(PyObject *object, PyObject *source)
+{
+    Merge *self = (Merge *)object;
+    if (!PyObject_TypeCheck(source, state_of_merge(object)->source))
+        return PyErr_Format(PyExc_TypeError, "%R is not a Source", source);
+    if (self->count == self->room) {
+        size_t room = self->room ? 2 * self->room : 16;
+        Source **larger = realloc(self->sources, room * sizeof *larger);
+        if (!larger) return PyErr_NoMemory();
+        self->sources = larger;
+        self->room = room;
+    }
+    self->sources[self->count++] = (Source *)Py_NewRef(source);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Merge_remove(PyObject *object, PyObject *source)
+{
+    Merge *self = (Merge *)object;
+    for (size_t i = 0; i < self->count; i++) {
+        if ((PyObject *)self->sources[i] != source || self->sources[i]->held) continue;
+        self->count--;
+        for (; i < self->count; i++) self->sources[i] = self->sources[i + 1];
+        Py_DECREF(source);
+        Py_RETURN_TRUE;
+    }
+    Py_RETURN_FALSE;
+}
+
+static PyObject *Merge_advance(PyObject *object, PyObject *source)
+{
+    if (!PyObject_TypeCheck(source, state_of_merge(object)->source))
+        return PyErr_Format(PyExc_TypeError, "%R is not a Source", source);
+    int advanced = advance((Merge *)object, (Source *)source);
+    return advanced < 0 ? NULL : PyBool_FromLong(advanced);
+}
+
+static PyObject *Merge_look_whole(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    ((Merge *)object)->is_whole = true;
+    Py_RETURN_NONE;
+}
+
+static PyObject *Merge_shut(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    Merge *self = (Merge *)object;
+    self->is_shut = true;
+    while (self->heap.count) {
+        struct entry first = pop(self);
+        Py_DECREF((PyObject *)first.sample);
+        Py_DECREF((PyObject *)first.source);
+    }
+    while (self->count) Py_DECREF((PyObject *)self->sources[--self->count]);
+    Py_RETURN_NONE;
+}
+
+static void Merge_dealloc(PyObject *object)
+{
+    Merge *self = (Merge *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    Py_DECREF(Merge_shut(object, NULL));
+    free(self->heap.entries);
+    free(self->sources);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+GUARD(Merge_take);
+GUARD(Merge_take_many);
+GUARD(Merge_add);
+GUARD(Merge_remove);
+GUARD(Merge_advance);
+GUARD(Merge_look_whole);
+GUARD(Merge_shut);
+
+static PyMethodDef Merge_methods[] = {
+    {"take", GUARDED(Merge_take), METH_NOARGS, "take($self, /)\n--\n\nThe next message, or None. Never waits."},
+    {"take_many", GUARDED(Merge_take_many), METH_O,
+     "take_many($self, limit, /)\n--\n\nAt most `limit` messages. Never waits."},
+    {"_add", GUARDED(Merge_add), METH_O, NULL},
+    {"_remove", GUARDED(Merge_remove), METH_O, NULL},
+    {"_advance", GUARDED(Merge_advance), METH_O, NULL},
+    {"_look_whole", GUARDED(Merge_look_whole), METH_NOARGS, NULL},
+    {"_shut", GUARDED(Merge_shut), METH_NOARGS, NULL},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot Merge_slots[] = {{Py_tp_dealloc, Merge_dealloc}, {Py_tp_methods, Merge_methods}, {0, NULL}};
+static PyType_Spec Merge_spec = {"rtmw.many._merge.Merge", sizeof(Merge), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                                 Merge_slots};
+
+/* ---- the module ---- */
+
+static int merge_exec(PyObject *module)
+{
+    MergeState *state = PyModule_GetState(module);
+    PyObject *core = PyImport_ImportModule("rtmw.shm._core"), *merge;
+    if (!core) return -1;
+    state->subscriber = (PyTypeObject *)PyObject_GetAttrString(core, "Subscriber");
+    Py_DECREF(core);
+    state->source = (PyTypeObject *)PyType_FromModuleAndSpec(module, &Source_spec, NULL);
+    if (!state->subscriber || !state->source || PyModule_AddType(module, state->source)) return -1;
+    if (!(merge = PyType_FromModuleAndSpec(module, &Merge_spec, NULL))) return -1;
+    int failed = PyModule_AddType(module, (PyTypeObject *)merge);
+    Py_DECREF(merge);
+    return failed;
+}
+
+static void merge_free(void *module)
+{
+    MergeState *state = PyModule_GetState(module);
+    Py_CLEAR(state->subscriber);
+    Py_CLEAR(state->source);
+}
+
+static PyModuleDef_Slot merge_slots[] = {{Py_mod_exec, merge_exec}, GUARD_SLOT{0, NULL}};
+static struct PyModuleDef merge_module = {
+    PyModuleDef_HEAD_INIT, "rtmw.many._merge", NULL, sizeof(MergeState), NULL, merge_slots, NULL, NULL, merge_free};
+
+PyMODINIT_FUNC PyInit__merge(void);
+PyMODINIT_FUNC PyInit__merge(void) { return PyModuleDef_Init(&merge_module); }
