@@ -26,11 +26,7 @@ MUTANTS: Final = {
         "            self._pace(agent)\n",
     ),
     "content tells orders of one stamp apart": Mutant("machine", 'digest if by_content else b""', 'b""'),
-    "the rules are asked": Mutant(
-        "machine",
-        "if judged.why or judged.to is None:\n            self._refuse(agent, frame, judged)\n        else:",
-        "if judged.to is None:\n            self._refuse(agent, frame, judged)\n        else:",
-    ),
+    "the rules are asked": Mutant("machine", "why = judged.why or self._hindrance(", "why = self._hindrance("),
     "what was sent is not called undelivered": Mutant("machine", "r.UNCONFIRMED if leg.tries else unsent", "unsent"),
     "an order ends after N2 tries": Mutant("machine", "if leg.attempt > relay.n2:", "if leg.attempt > 99:"),
     "one order of a stream is sent at a time": Mutant(
