@@ -35,7 +35,10 @@ def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 class Inside:
     """`async with`: all are stopped at the end. Each node has a folder of its own below `path`."""
 
-    def __init__(self, path: Path, names: str = "abc", **settings: object) -> None:
+    def __init__(
+        self, path: Path, names: str = "abc", *, store: str = '"sqlite:control.db"', **settings: object
+    ) -> None:
+        """`store`: of `[control]`, as TOML has it; `settings`: of `[log]`."""
         self.path = path
         self.servers = dict[str, Server]()
         self._running = dict[str, asyncio.Task[None]]()
@@ -45,7 +48,7 @@ class Inside:
             told = {"listen": f"127.0.0.1:{port}", "connect": others, "insecure": True} | settings
             lines = [f'name = "{name}"', 'serve = ["log"]', f'data = "{name}"', "[log]"]
             lines += [f"{key} = {value!r}".replace("True", "true") for key, value in told.items()]
-            (path / f"{name}.toml").write_text("\n".join([*lines, "[control]", 'store = "sqlite:control.db"', ""]))
+            (path / f"{name}.toml").write_text("\n".join([*lines, "[control]", f"store = {store}", ""]))
 
     async def start(self, *names: str) -> None:
         for name in names:
