@@ -120,6 +120,7 @@ class Operating:
 
     def __init__(self, desk: Desk) -> None:
         self._desk, self.node = desk, desk.node
+        self._preparing = asyncio.Lock()
 
     async def obey(self, question: Mapping[str, Any], *, is_node: bool) -> dict[str, Any]:
         """Raises LogError, ValueError and other errors: it cannot be done."""
@@ -182,7 +183,16 @@ class Operating:
         return await ask(session, ask="prepare", **identity)
 
     async def _prepare(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """An empty copy on this node, which is a member once the store says so."""
+        """An empty copy on this node, which is a member once the store says so. One at a time, and none is left half
+        made when the asker is gone."""
+
+        async def alone() -> dict[str, Any]:
+            async with self._preparing:
+                return await self._prepare_alone(told)
+
+        return await asyncio.shield(alone())
+
+    async def _prepare_alone(self, told: Mapping[str, Any]) -> dict[str, Any]:
         name, uuid, description = (
             values.name(told["name"]),
             bytes.fromhex(told["uuid"]),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -138,3 +140,23 @@ async def test_a_rescue_says_what_may_be_missing_and_makes_a_copy_that_was_not_i
         await nodes.append(100, 5)
         await nodes.in_sync()
         assert numbers(nodes.member("a")) == [*range(21), *range(100, 105)]
+
+
+@in_loop
+async def test_a_creation_whose_asker_is_gone_leaves_nothing_half_made(tmp_path: Path) -> None:
+    async with Inside(tmp_path, "ab") as nodes:
+        await nodes.start("a", "b")
+        await until(lambda: nodes.servers["a"].session("b") is not None)
+        for turns in range(12):  # the loop has gone on so often when the asker is gone
+            asked = asyncio.create_task(nodes.create(members="ab"))
+            for _ in range(turns):
+                await asyncio.sleep(0.001)
+            asked.cancel()
+            await asyncio.wait([asked])
+            if not asked.cancelled():
+                break
+        if asked.cancelled():
+            with suppress(LogError):  # one of those that were left has made it
+                await nodes.create(members="ab")
+        await nodes.append(0, 5)
+        assert numbers(await nodes.master()) == list(range(5))
