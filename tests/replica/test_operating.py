@@ -153,10 +153,7 @@ async def test_a_creation_whose_asker_is_gone_leaves_nothing_half_made(tmp_path:
                 await asyncio.sleep(0.001)
             asked.cancel()
             await asyncio.wait([asked])
-            if not asked.cancelled():
-                break
-        if asked.cancelled():
-            with suppress(LogError):  # one of those that were left has made it
-                await nodes.create(members="ab")
+        with suppress(LogError):  # one of those that were left has made it
+            await nodes.create(members="ab")
         await nodes.append(0, 5)
         assert numbers(await nodes.master()) == list(range(5))
