@@ -17,7 +17,7 @@ from rtmw.errors import RtmwError
 from rtmw.net.security.identity import Identity
 from rtmw.relay import Frame
 from rtmw.relay.events import Act, Arrived, Connected, Say
-from rtmw.relay.frame import LONGEST_DATA, Filter, Hello, Kind, Stamps, encode
+from rtmw.relay.frame import LEASE_S, LONGEST_DATA, Filter, Hello, Kind, Stamps, encode
 from rtmw.relay.machine import FILTER_LONGEST, FILTERS_MOST, ROWS_MOST, Machine
 from rtmw.relay.policy import Policy
 from rtmw.relay.settings import read_relay
@@ -638,3 +638,14 @@ def test_what_waits_for_a_recipient_is_bounded_in_bytes_too(tmp_path: Path) -> N
         keep.confirm(keep.take())
         keep.confirm(keep.take())
         assert [source.said(), source.said()] == [(Kind.RECEIPT, "")] * 2
+
+
+def test_the_kernel_asks_a_relay_that_says_nothing_whether_it_is_there(relay: Relay) -> None:
+    """So a connection whose other end went without a word ends at an agent, too, as it does at the relay."""
+    with rtmw.Agent("AODB", server=f"127.0.0.1:{relay.port}") as agent:
+        wait_until(lambda: agent._line.socket is not None, "it is connected")
+        sock = agent._line.socket
+        assert sock is not None
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        idle, every = (sock.getsockopt(socket.IPPROTO_TCP, one) for one in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL))
+        assert (idle, every) == (LEASE_S / 2, round(LEASE_S / 6))
