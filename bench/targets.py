@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.cases import (
+    BY_HAND,
     FUTEX,
     HANDOVER,
     MCAP,
@@ -179,6 +180,20 @@ TARGETS = (
         ours("typed", "8 fields: 6 numbers, str, array of 16 doubles"),
         1.0,
         over=(("typed", "8 fields: 6 numbers, str, array of 16 doubles", MSGSPEC),),
+    ),
+    Target(
+        "a request of 64 B and its answer: at most 1.5 × two topics used by hand",
+        ours("request", "64 B"),
+        1.5,
+        over=(("request", "64 B", BY_HAND),),
+        limited_by="by hand a message each way is all there is; a call keeps a number, a timeout, who waits and who is "
+        "cancelled, in Python on both sides: some 2.5 µs each, which show where both sides poll (2026-11-29)",
+    ),
+    Target(
+        "the same: quicker than the requests of every peer",
+        ours("request", "64 B"),
+        1.0,
+        over=tuple(("request", "64 B", name) for name in ("eclipse-zenoh", "pynng", "pyzmq")),
     ),
     Target(
         "64 B from host to host, node to node, nothing lost: at least 4 × cyclonedds from program to program",

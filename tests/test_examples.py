@@ -43,6 +43,7 @@ TESTED = {
     "flights.py",
     "read_log.py",
     "river.py",
+    "service.py",
     "notebook.py",
 }
 
@@ -208,3 +209,10 @@ def test_without_the_data_of_the_flights_nothing_is_started_and_what_to_install_
     assert (done.returncode, done.stdout, done.stderr) == (1, "", hint)
     with pytest.raises(rtmw.DomainNotFound):
         rtmw.Domain(domain_id, create=False)
+
+
+def test_an_arm_is_moved_from_another_host_with_feedback_and_stops_when_its_caller_leaves() -> None:
+    numbers = [str(free_number()) for _ in range(3)]
+    lines = output("service.py", "--domains", *numbers[:2], "--dds-domain", numbers[2])
+    assert lines[:3] == [f"The arm is at {degree} degrees." for degree in (1, 2, 3)]
+    assert lines[3:] == ["The last one: Step(degree=2)", "The arm stops before its goal."]

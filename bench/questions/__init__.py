@@ -19,6 +19,7 @@ NAMES = (
     "crowd",
     "refused",
     "typed",
+    "request",
     "attach",
     "replay",
     "between_rate",

@@ -62,7 +62,8 @@ class _Call:
 
     def __init__(self, number: int, end: float, server: int, is_stream: bool) -> None:
         self.number, self.end, self.server, self.is_stream = number, end, server, is_stream
-        self.arrived: deque[Any] = deque(maxlen=None if is_stream else 1)
+        self.arrived: deque[Any] | list[Any] = deque() if is_stream else []
+        """Of a call that is no stream, the last one alone."""
         self.error: Exception | None = None
         self.is_over = self.leads = False
         """`leads`: who led has ended, and this caller is to go on."""
@@ -274,6 +275,8 @@ class _Line:
             self.late += 1
             return
         if has_value:
+            if not call.is_stream:
+                call.arrived.clear()
             call.arrived.append(value)
         if flags & LAST:
             self._finish(call, error)
@@ -352,8 +355,9 @@ class Stream(Closing, Generic[R]):
             if self._closed or self._call is None:
                 return None
             await self._line.wait(self._call, way)
-            if self._call.arrived:
-                return (self._call.arrived.popleft(),)
+            arrived = self._call.arrived
+            if isinstance(arrived, deque) and arrived:
+                return (arrived.popleft(),)
             if self._call.error is not None:
                 raise self._call.error
         except BaseException:

@@ -160,16 +160,23 @@ def end_of(timeout: float | None) -> float:
     """Until when a call is waited for, on the monotonic clock. Within a handler no longer than the call is that it
     serves; where neither has a limit, for as long as REQUEST says: so services that call each other in a circle end.
     """
-    check_seconds("timeout", timeout)
+    if type(timeout) is not float or not timeout > 0:
+        check_seconds("timeout", timeout)
     outer = serving.get()
-    seconds = REQUEST.publisher["lifetime"] if timeout is None and outer == math.inf else timeout
+    seconds: float | None = REQUEST.publisher["lifetime"] if timeout is None and outer == math.inf else timeout
     end = math.inf if seconds is None else CLOCK.monotonic() + seconds
     return end if outer is None else min(end, outer)
 
 
+_SHORTEST_S: Final = 1e-6
+
+
 def left_of(end: float) -> float | None:
     """Seconds until then, above 0, as `lifetime` takes them; None: no limit."""
-    return None if end == math.inf else max(end - CLOCK.monotonic(), 1e-6)
+    if end == math.inf:
+        return None
+    left = end - CLOCK.monotonic()
+    return left if left > _SHORTEST_S else _SHORTEST_S
 
 
 def limit_reached(name: str, error: LimitReached) -> LimitReached:
