@@ -76,9 +76,13 @@ def _same_type(types: dict[int, tuple[str, bytes]], life: int, type: MessageType
 def _type_reason(types: dict[int, tuple[str, bytes]], mine: Offer, peer: Peer) -> str | None:
     if _same_type(types, peer.type, mine.type):
         return None
-    if peer.type_name == mine.type_name:
-        return f"its type {peer.type_name} has the same name and another structure"
-    return f"its type is {peer.type_name}, this one's {mine.type_name}"
+    return _type_words(peer.type_name, mine.type_name)
+
+
+def _type_words(its: str, mine: str) -> str:
+    if its == mine:
+        return f"its type {its} has the same name and another structure"
+    return f"its type is {its}, this one's {mine}"
 
 
 def _unmatched(region: shm.Region, mine: Offer, peers: Iterator[Peer], is_publisher: bool) -> tuple[str, ...]:
@@ -110,6 +114,23 @@ def refusals(region: shm.Region, offer: Offer) -> tuple[str, ...]:
 def unheard(region: shm.Region, request: Offer) -> tuple[str, ...]:
     """Publishers that do not reach a subscriber of this request, and why."""
     return _unmatched(region, request, _publishers(region, request.topic), is_publisher=False)
+
+
+def heard(region: shm.Region, request: Offer) -> int:
+    """How many publishers reach a subscriber of this request."""
+    there = len([*_publishers(region, request.topic)])
+    return max(0, there - len(unheard(region, request)))
+
+
+def apart(publisher: Peer, subscriber: Peer) -> str | None:
+    """Why a subscriber does not get what a publisher publishes, in the words of `unheard`; None: it does."""
+    if subscriber.type not in (publisher.type, shm.TYPE_ANY):
+        reason = _type_words(publisher.type_name, subscriber.type_name)
+    elif subscriber.reliability is Reliability.RELIABLE is not publisher.reliability:
+        reason = f"offers {publisher.reliability.name}, this subscriber asks for {subscriber.reliability.name}"
+    else:
+        return None
+    return f"publisher of process {publisher.pid}: {reason}"
 
 
 def silence(region: shm.Region, request: Offer, domain: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import time
 import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -16,7 +17,7 @@ from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.errors import ClosedError, RegionDamaged
 from rtmw.latency import Latency
-from rtmw.matching import TELL_AFTER_S, Offer, WaitLog, silence, unheard
+from rtmw.matching import TELL_AFTER_S, LongWait, Offer, WaitLog, heard, silence, unheard
 from rtmw.notebook import ShownByFields
 from rtmw.patterns import check_levels, is_own
 from rtmw.publisher import check_count, wire_type
@@ -205,6 +206,31 @@ class Subscriber(shm.Subscriber[T], Closing):
         """Counters since it was opened, and who does not reach it at present."""
         latency = Latency(tuple(self._latency()))
         return SubscriberStats(*self._counters(), latency, unheard(self._domain.region, self._request()))
+
+    @property
+    def publishers(self) -> int:
+        """Publishers that are matched with it at present; one on another host counts once the node here publishes
+        for it. A look at the tables of the domain: not for each message."""
+        return heard(self._domain.region, self._request())
+
+    def wait_for_publishers(self, count: int = 1, timeout: float | None = None) -> bool:
+        """Wait until at least `count` publishers are matched, which it looks at a hundred times a second. False: not
+        within `timeout` seconds; None: no limit, and the reason is logged after 2 s.
+        """
+        check_seconds("timeout", timeout)
+        end = None if timeout is None else CLOCK.monotonic() + timeout
+        told = WaitLog(self.topic, "a publisher")
+        waiting = LongWait(lambda: told.note(self._why_silent()))
+        while self.publishers < count:
+            if self.closed:
+                raise ClosedError(f"topic {self.topic!r}: closed while a publisher was waited for")
+            if end is None:
+                waiting.look()
+            left = 0.01 if end is None else min(0.01, end - CLOCK.monotonic())
+            if left <= 0:
+                return False
+            time.sleep(left)
+        return True
 
     def _request(self) -> Offer:
         return Offer(self.topic, self.type, self.reliability)

@@ -157,6 +157,7 @@ def _add_watching(commands: Commands) -> None:
     parser = _add(commands, "top", top.top, "show what happens on the topics: rates, drops, latency, who is behind")
     parser.add_argument("--sort", choices=top.SORT, default="topic", help="the largest first (default: by topic)")
     parser.add_argument("--once", action="store_true", help="show one window, and end")
+    parser.add_argument("--events", action="store_true", help="instead, print who comes, leaves and dies")
     _add_windows(parser)
     parser = _add(commands, "graph", graph.graph, "show who talks to whom")
     parser.add_argument("--dot", action="store_true", help="print it for graphviz")

@@ -6,11 +6,13 @@ import argparse
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from rtmw import observe
 from rtmw.cli.common import look_at
-from rtmw.cli.show import Cell, Table, column_widths, counted, duration, live, on_terminal, show_json, size
+from rtmw.cli.show import Cell, Table, column_widths, counted, duration, live, on_terminal, say, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.cli.windows import windows
 from rtmw.clock import CLOCK
@@ -38,6 +40,8 @@ DISPENSABLE = ("pubs", "subs", "bytes/s", "queued", "max", "p50", "behind", "dro
 
 def top(arguments: argparse.Namespace) -> int:
     """Show the activity of all topics, a window at a time."""
+    if arguments.events:
+        return _events(arguments)
     meter, transfers = observe.Meter(), TransferWords()
     with look_at(arguments.domain) as domain, live() as display:
         meter.read(observe.topics(domain), CLOCK.monotonic())
@@ -51,6 +55,17 @@ def top(arguments: argparse.Namespace) -> int:
                 words = transfers.read(observe.transfers(domain), CLOCK.monotonic())
                 title = table.title + pool_words(observe.examine(domain)) + words
                 display.update(fitted(replace(table, title=title)))
+    return 0
+
+
+def _events(arguments: argparse.Namespace) -> int:
+    """Print who comes, leaves and dies, until Ctrl-C or so many events."""
+    with look_at(arguments.domain) as domain, observe.events(domain) as found:
+        for event in islice(found, arguments.count):
+            if arguments.json:
+                show_json(to_plain(event))
+            else:
+                say(f"{datetime.now().isoformat(sep=' ', timespec='milliseconds')}  {event}", flush=True)
     return 0
 
 

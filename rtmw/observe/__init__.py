@@ -5,6 +5,7 @@ Everything is read from counters and control blocks in the region; nobody has to
 
 from rtmw.observe.activity import Meter, SubscriberActivity, TopicActivity
 from rtmw.observe.books import Books, ParticipantView, examine
+from rtmw.observe.events import Event, EventKind, Events, events
 from rtmw.observe.graph import Edge, Graph, Process, graph, matches
 from rtmw.observe.programs import program
 from rtmw.observe.queues import QueuedMessage, queue
@@ -16,6 +17,9 @@ from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics,
 __all__ = [
     "Books",
     "Edge",
+    "Event",
+    "EventKind",
+    "Events",
     "Graph",
     "Holding",
     "Meter",
@@ -33,6 +37,7 @@ __all__ = [
     "TransferActivity",
     "TransferCounters",
     "TransferQueue",
+    "events",
     "examine",
     "graph",
     "holdings",

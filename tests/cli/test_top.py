@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from rtmw import observe
 from rtmw.cli.show import as_text
 from rtmw.cli.top import SORT, drops, pool_words, record, top_table
 from rtmw.observe import TopicActivity
+from tests.cli.command import Run
 from tests.cli.views import SUBSCRIBER, topic
 
 
@@ -78,3 +80,21 @@ def test_the_title_tells_what_of_the_pool_is_used_and_what_is_only_kept(domain: 
         publisher.publish(bytes(1 << 20))
         subscriber.take()
         assert pool_words(observe.examine(domain)).endswith(" kept for reuse")
+
+
+def test_events_are_printed_as_lines_or_as_json(run: Run, domain: rtmw.Domain) -> None:
+    def come() -> None:
+        while not done.wait(0.12):
+            with rtmw.Publisher("pump/1", domain=domain):
+                done.wait(0.12)  # what comes and goes between two looks is not told
+
+    for more, told in ((), "came pump/1"), (("--json",), '"kind": "CAME"'):
+        done = threading.Event()
+        thread = threading.Thread(target=come)
+        thread.start()
+        status, out, err = run("top", "--events", "--count", "8", *more)
+        done.set()
+        thread.join()
+        assert (status, err) == (0, "")
+        assert len(out.splitlines()) == 8
+        assert told in out
