@@ -190,6 +190,12 @@ TARGETS = (
         "cancelled, in Python on both sides: some 2.5 µs each, which show where both sides poll (2026-11-29)",
     ),
     Target(
+        "the same of a service with 99 other clients that are idle: at most 1.2 × without them",
+        ours("request", "64 B, and 99 clients that are idle"),
+        1.2,
+        over=(ours("request", "64 B"),),
+    ),
+    Target(
         "the same: quicker than the requests of every peer",
         ours("request", "64 B"),
         1.0,

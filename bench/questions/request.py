@@ -6,6 +6,7 @@ and a reply of the same members, with the QoS of `profiles.REQUEST` and a timeou
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ from bench.stage import Part, Stage
 TITLE = "A request and its answer, round trip"
 UNIT = "µs"
 PEERS = ("eclipse-zenoh", "pynng", "pyzmq")
+IDLE = "64 B, and 99 clients that are idle"
+"""They are of one process here, each with endpoints and a topic as a client process has them."""
 TIMEOUT = 10.0
 REQUEST = rtmw.profiles.REQUEST
 
@@ -53,7 +56,9 @@ BODY, BYTES = Body(1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0), bytes(64)
 
 
 def cases(quick: bool) -> Sequence[Case]:
-    return [Case("64 B", (RTMW, BY_HAND, *PEERS), {"seconds": 0.3 if quick else 1.0})]
+    options = {"seconds": 0.3 if quick else 1.0}
+    idle = Case(IDLE, (RTMW,), {**options, "idle": 99})
+    return [Case("64 B", (RTMW, BY_HAND, *PEERS), options), idle]
 
 
 def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
@@ -89,9 +94,19 @@ def path(role: Role) -> str:
 
 
 def ask_rtmw(role: Role) -> Callable[[], object]:
+    idle = list[rtmw.Client[Body, Body]]()
     client = rtmw.Client(role.name, request=Body, reply=Body, domain=role.domain)
     assert client.wait(TIMEOUT)
-    return lambda: client.call(BODY, timeout=TIMEOUT)
+    for _ in range(role.options.get("idle", 0)):
+        other = rtmw.Client(role.name, request=Body, reply=Body, domain=rtmw.Domain(role.domain))
+        idle.append(other)
+        other.call(BODY, timeout=TIMEOUT)
+
+    def ask() -> Body:
+        return client.call(BODY, timeout=TIMEOUT)
+
+    atexit.register(idle.clear)  # until then they live
+    return ask
 
 
 def answer_rtmw(role: Role) -> None:

@@ -417,6 +417,7 @@ class Client(Closing, Generic[Q, R]):
     def __init__(
         self, name: str, *, request: Any = bytes, reply: Any = bytes, domain: int | Domain | None = None
     ) -> None:
+        wire.check_name(name)
         self.name = name
         """As it was given."""
         self._shared: _Line | None = None

@@ -170,6 +170,7 @@ class Service(Closing, Generic[Q, R]):
             raise ValueError(
                 f"workers={workers!r} is not possible; it must be a whole number from 1 to {_MOST_WORKERS}"
             )
+        wire.check_name(name)
         self.name = name
         """As it was given."""
         self._handler, self._workers = handler, workers

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar, cast
 from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
-from rtmw.errors import LeaseExpired, LimitReached, TypeMismatch, UnsupportedType
+from rtmw.errors import LeaseExpired, LimitReached, TopicNameError, TypeMismatch, UnsupportedType
 from rtmw.profiles import REQUEST
 from rtmw.publisher import Publisher
 from rtmw.qos import check_seconds
@@ -43,6 +43,15 @@ SUBSCRIBES: Final[dict[str, Any]] = {**REQUEST.subscriber, "depth": UNREAD_MOST}
 
 serving: Final[ContextVar[float | None]] = ContextVar("serving", default=None)
 """Within a handler, until when its call is waited for, on the monotonic clock; infinite: without a limit."""
+
+
+def check_name(name: object) -> None:
+    """TopicNameError: topics of such a service could have no names; what else is none, says who opens them."""
+    if not isinstance(name, str) or not name or not shm.is_topic_name(reply_topic(name, (1 << 64) - 1)):
+        raise TopicNameError(
+            f"{name!r} cannot be the name of a service: it is the beginning of the names of its topics, such as "
+            "NAME/request; 1 to 168 bytes of UTF-8 can, without control characters, `*`, `?` and `[`"
+        )
 
 
 def request_topic(name: str) -> str:

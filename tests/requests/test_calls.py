@@ -338,6 +338,16 @@ def test_workers_bound_how_many_are_served_at_a_time_and_the_rest_is_counted() -
         assert (most[0], serves.stats().running, serves.stats().waiting) == (3, 0, 0)
 
 
+@pytest.mark.parametrize("name", ["", 3, None, "a/*", "rtmw/x", "a/#", "a" * 169], ids=repr)
+def test_a_name_of_which_no_topics_can_be_made_is_refused_on_both_sides(name: Any, domain: rtmw.Domain) -> None:
+    with pytest.raises(rtmw.TopicNameError):
+        service(double, name)
+    with pytest.raises(rtmw.TopicNameError):
+        client(name)
+    with service(double, "a" * 168), client("a" * 168) as caller:
+        assert caller.call(Goal(1), timeout=LONG) == Step(2)
+
+
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True, 5000])
 def test_workers_are_a_whole_number(workers: Any) -> None:
     with pytest.raises(ValueError, match="workers"):

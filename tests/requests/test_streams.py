@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import rtmw
-from rtmw.requests import client as calling
 from rtmw.requests import wire
 from tests.bus import LONG, eventually
 from tests.requests.common import Goal, Step, client, service, steps
@@ -235,8 +234,7 @@ def test_closing_a_service_closes_its_generators_and_the_client_gets_noserver() 
 def test_a_caller_that_leaves_too_many_replies_unread_is_told_and_no_other_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (wire, calling.wire):
-        monkeypatch.setattr(module, "UNREAD_MOST", 16)
+    monkeypatch.setattr(wire, "UNREAD_MOST", 16)
     monkeypatch.setitem(wire.SUBSCRIBES, "depth", 16)
 
     def either(goal: Goal) -> Any:
