@@ -19,6 +19,7 @@ from rtmw.daemon_log import VisibleLines, written
 from rtmw.domain import environment_domain
 from rtmw.errors import RtmwError
 from rtmw.net import signals
+from rtmw.net.service_node import ServiceNode, names_only_logs
 from rtmw.net.settings import NODE, Settings, make_settings
 from rtmw.net.unit import systemd_unit
 from rtmw.settings import SettingsFile
@@ -85,6 +86,11 @@ def _serve(path: Path | None, given: dict[str, Any]) -> None:
     file = _file(path, held) if path else None
     settings, log = make_settings(file, given, base), logging.getLogger("rtmw.node")
     log.info("process %d begins, with %s", os.getpid(), path or "the settings of the command line")
+    if names_only_logs(settings, file, given):
+        import uvloop
+
+        uvloop.run(ServiceNode(settings, file, lambda read: make_settings(read, given, base)).run())
+        return
     with _imports_kept():
         import uvloop
 

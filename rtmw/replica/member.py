@@ -13,6 +13,7 @@ import asyncio
 import json
 import logging
 import math
+import re
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -170,6 +171,8 @@ class Member:
         loop.remove_reader(self.wal.watch())
         if self._timer is not None:
             self._timer.cancel()
+        if self._work is not None:  # a thread that is at the disk cannot be cancelled
+            await asyncio.wait([self._work])
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -396,12 +399,14 @@ class Member:
         if heard is not None:
             if effect.reply is w.Reply.MOVED:
                 effect = effect._replace(words=node_of(effect.words) or effect.words)
+            elif effect.words:
+                effect = effect._replace(words=_named(effect.words))
             heard[0](heard[1], effect)
 
     def _note(self, effect: w.Note) -> None:
         self.notes[effect.rule] += 1
         if effect.rule in _TOLD:
-            log.info("log %s: %s", self.name, effect.words, extra=BOUNDED)
+            log.info("log %s: %s", self.name, _named(effect.words), extra=BOUNDED)
 
     def _keep(self, effect: w.Keep) -> None:
         control = self.replica.control
@@ -505,6 +510,11 @@ class Member:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.failed = self.failed or (error if isinstance(error, Exception) else RuntimeError(str(error)))
             log.error("log %s: %r", self.name, error, exc_info=error)
+
+
+def _named(words: str) -> str:
+    """Members by the names of their nodes, for people."""
+    return re.sub(r"\.[0-9a-f]{32}\b", "", words)
 
 
 async def _no_copy(member: Member, peer: str) -> bool:

@@ -211,7 +211,9 @@ class Server:
             session.close("the node speaks no more in it")
             if self._links.get(node) is link:
                 del self._links[node]
-            self._lost(node)
+            next_one = self.peers.session(node)
+            if next_one is None or next_one.node != session.node:  # else the same process has another session
+                self._lost(node)
 
     def _why_not(self, session: Session) -> str | None:
         """Why a node may not be a member of logs; None: it may."""

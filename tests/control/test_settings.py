@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.control.settings import Control, LogSettings, read_log
+from rtmw.control.settings import CONTROL, LOG, Control, LogSettings, read_log
 from rtmw.control.sqlite import SqliteStore
 from rtmw.net.security.errors import RulesError
 from rtmw.net.security.tables import Link
@@ -108,3 +108,9 @@ def test_a_mistake_is_said_with_its_file_and_line(tmp_path: Path, text: str, wor
         read(tmp_path, text)
     assert words in str(error.value)
     assert str(error.value).startswith(str(tmp_path / "node.toml"))
+
+
+def test_every_setting_is_explained() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "replication.md").read_text()
+    for one in (*LOG.settings, *CONTROL.settings):
+        assert f"`{one.name}`" in page, f"docs/replication.md lacks {one.name}"

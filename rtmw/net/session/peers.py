@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from rtmw.addresses import place_to_listen, place_to_reach, unix_path
+from rtmw.addresses import UNIX, place_to_listen, place_to_reach, unix_path
 from rtmw.errors import SessionError
 from rtmw.net.security.errors import KeysError
 from rtmw.net.security.names import is_user, parse_name
@@ -120,6 +120,7 @@ class Peers:
         how = "with TLS" if carrier.identity else "without TLS: anybody who reaches it may read, change and send"
         for place in self.network.link.listen:
             if path := unix_path(place):
+                await _free(path)
                 await carrier.listen_unix(Path(path))
                 log.info("programs of this host are accepted at %s", place)
                 continue
@@ -151,7 +152,7 @@ class Peers:
 
     def is_up(self, node: str) -> bool:
         """There is a session with it."""
-        return node in self._peers and self._peers[node].session is not None
+        return self.session(node) is not None
 
     def certified(self, node: str) -> str:
         """The name in the certificate of a peer that has had a session; empty without keys."""
@@ -236,9 +237,13 @@ class Peers:
             self._guests -= 1
             session.close("the node has ended it")
 
+    def session(self, node: str) -> Session | None:
+        """That of this moment with a peer."""
+        return self._peers[node].session if node in self._peers else None
+
     async def is_refused(self, node: str) -> bool:
         """Does the host of a peer, whose session has no connection, refuse one? So its process has ended."""
-        session = self._peers[node].session
+        session = self.session(node)
         place = next((place for place, one in self._dialled.items() if one is session), None)
         if place is None:
             return False
@@ -297,3 +302,12 @@ class Peers:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._carrier is not None:
             await self._carrier.close()
+
+
+async def _free(path: str) -> None:
+    """The file of a Unix socket goes, if nobody listens there: a process that was killed has left it."""
+    if Path(path).is_socket():
+        try:
+            (await reach(f"{UNIX}{path}")).close()
+        except ConnectionRefusedError:
+            Path(path).unlink(missing_ok=True)
