@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -42,19 +42,21 @@ QUESTION: Final = "log question"
 """The purpose of such a stream."""
 _MOST: Final = 1 << 20
 _ANSWER_S: Final = 20.0
+_STATUS_S: Final = 1.0
+"""So long a node waits for what its master says."""
 _LONGEST_DESCRIPTION: Final = 1 << 16
 
 
-async def ask(session: Session, **question: Any) -> dict[str, Any]:
-    """Asks the node of a session. LogError: it says why not; SessionError."""
+async def ask(session: Session, seconds: float = _ANSWER_S, /, **question: Any) -> dict[str, Any]:
+    """Asks the node of a session. LogError: it says why not; SessionError: it does not answer."""
     try:
-        async with asyncio.timeout(_ANSWER_S):
+        async with asyncio.timeout(seconds):
             stream = session.open(QUESTION, priority=5)
             await stream.write(json.dumps(question).encode())
             stream.end()
             told: dict[str, Any] = json.loads(await _whole(stream))
     except TimeoutError:
-        raise SessionError(f"no answer within {duration(_ANSWER_S)}") from None
+        raise SessionError(f"no answer within {duration(seconds)}") from None
     if "error" in told:
         raise LogError(told["error"])
     return told
@@ -155,7 +157,8 @@ class Operating:
         if held.state:
             raise LogError(f"there is a log {name} already; `rtmw log status {name}` shows it, or give another name")
         identity = {"name": name, "uuid": os.urandom(16).hex(), "description": description}
-        copies = dict(zip(nodes, await asyncio.gather(*(self._ask(one, **identity) for one in nodes)), strict=True))
+        asked = [self._ask(node, session, **identity) for node, session in self._sessions(nodes).items()]
+        copies = dict(zip(nodes, await asyncio.gather(*asked), strict=True))
         ids = [member_id(one, bytes.fromhex(told["copy"])) for one, told in copies.items()]
         control = w.Control(0, "", frozenset(ids), dict.fromkeys(ids, 1), settings=given)
         state = pack_control(bytes.fromhex(identity["uuid"]), control)
@@ -171,16 +174,21 @@ class Operating:
             raise LogError(self._desk.store.fault)
         return held
 
-    async def _ask(self, node: str, **identity: Any) -> dict[str, Any]:
-        if node == self.node:
-            return await self._prepare(identity)
-        session = self._desk.session(node)
+    async def _ask(self, node: str, session: Session | None, **identity: Any) -> dict[str, Any]:
         if session is None:
-            raise LogError(
-                f"node {self.node} has no session with node {node}: start that one, and see that [log] connect of one "
-                "of both has the place of the other"
-            )
+            return await self._prepare(identity)
         return await ask(session, ask="prepare", **identity)
+
+    def _sessions(self, nodes: Sequence[str]) -> dict[str, Session | None]:
+        """With each of these nodes; none with this one. LogError: one is missing."""
+        found = {node: self._desk.session(node) for node in nodes}
+        for node, session in found.items():
+            if session is None and node != self.node:
+                raise LogError(
+                    f"node {self.node} has no session with node {node}: start that one, and see that [log] connect of "
+                    "one of both has the place of the other"
+                )
+        return found
 
     async def _prepare(self, told: Mapping[str, Any]) -> dict[str, Any]:
         """An empty copy on this node, which is a member once the store says so. One at a time, and none is left half
@@ -252,7 +260,7 @@ class Operating:
             raise LogError(f"node {add} is a member of log {name} already")
         if add:
             identity = {"name": name, "uuid": member.uuid.hex(), "description": member.description.hex()}
-            told = await self._ask(add, **identity, joins=True)
+            told = await self._ask(add, self._sessions([add])[add], **identity, joins=True)
             new = member_id(add, bytes.fromhex(told["copy"]))
         answer = await member.ask(lambda ticket: w.Members(ticket, new, ids.get(remove, "")))
         if answer.reply is not Reply.DONE:
@@ -362,8 +370,9 @@ class Operating:
         member = self._member(name)
         master = node_of(member.replica.master)
         session = self._desk.session(master)
-        if not is_here and session is not None:
-            return await ask(session, ask="status", name=name)
+        if not is_here and session is not None and session.is_connected:
+            with suppress(SessionError):  # it has just gone: this node tells what it knows
+                return await ask(session, _STATUS_S, ask="status", name=name)
         return self.status_of(member)
 
     def status_of(self, member: Member) -> dict[str, Any]:
