@@ -10,6 +10,7 @@ from bench.cases import (
     MEMCPY,
     MSGSPEC,
     ONE_PROCESSOR,
+    ONE_SUBSCRIBER,
     PARQUET,
     READY,
     SOCKETPAIR,
@@ -180,6 +181,12 @@ TARGETS = (
         ours("typed", "8 fields: 6 numbers, str, array of 16 doubles"),
         1.0,
         over=(("typed", "8 fields: 6 numbers, str, array of 16 doubles", MSGSPEC),),
+    ),
+    Target(
+        "a take of a PatternSubscriber over 200 topics: at most 3 × that of one Subscriber",
+        ours("pattern", "64 B, ten on each"),
+        3.0,
+        over=(("pattern", "64 B, ten on each", ONE_SUBSCRIBER),),
     ),
     Target(
         "a request of 64 B and its answer: at most 1.5 × two topics used by hand",

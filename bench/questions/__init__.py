@@ -18,6 +18,7 @@ NAMES = (
     "fan_out",
     "crowd",
     "refused",
+    "pattern",
     "typed",
     "request",
     "attach",

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from bench.cable import NoCable, cable
-from bench.cases import BY_HAND, MSGSPEC, RTMW, Case
+from bench.cases import BY_HAND, MSGSPEC, ONE_SUBSCRIBER, RTMW, Case
 from bench.domain import NUMBERS, domain
 from bench.peers import LINK_TCP, LINK_TLS, LINK_TLS_NEWER, TRANSPORTS, ZENOH_SHM, ZENOH_TCP
 from bench.questions import LINKS, NAMES, crowd, links, question
@@ -149,6 +149,13 @@ def test_typed_messages_are_measured_beside_msgspec() -> None:
     short = type(case)(case.name, case.systems, {**case.options, "turns": 1})
     figures = question("typed").measure(Stage("1M"), RTMW, short)
     assert set(figures) == {RTMW, MSGSPEC, "cyclonedds"}
+
+
+def test_a_take_over_200_topics_is_measured_beside_that_of_one_subscriber() -> None:
+    case = question("pattern").cases(quick=True)[0]
+    short = type(case)(case.name, case.systems, {**case.options, "seconds": 0.01})
+    for system in (RTMW, ONE_SUBSCRIBER):
+        assert question("pattern").measure(Stage("8M"), system, short)[system].value > 0
 
 
 def test_requests_are_measured_beside_two_topics_by_hand() -> None:
