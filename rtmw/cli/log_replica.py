@@ -91,7 +91,7 @@ def drop_command(arguments: argparse.Namespace) -> int:
 
 def rescue_command(arguments: argparse.Namespace) -> int:
     asked = _ask(arguments, ask="rescue", node=arguments.which)
-    if not _is_sure(arguments, "\n".join(asked["words"])):
+    if not _is_sure(arguments, "; ".join(asked["words"])):
         return 1
     done = _ask(arguments, ask="rescue", node=arguments.which, yes=True)
     _show_done(arguments, done, f"{arguments.name} is rescued from the copy of {arguments.which}")
@@ -102,7 +102,7 @@ def _is_sure(arguments: argparse.Namespace, words: str) -> bool:
     if arguments.yes:
         return True
     if not sys.stdin.isatty():
-        raise CommandError(f"{words}\nnothing was changed: add --yes if that is meant")
+        raise CommandError(f"{words}; nothing was changed: add --yes if that is meant")
     say(words)
     return input("go on? [y/N] ").strip().lower() in ("y", "yes")
 
