@@ -92,7 +92,20 @@ PUBLIC = {
     "TransferState",
 }
 
-HEAVY = {"asyncio", "cyclonedds", "hashlib", "json", "logging", "numpy", "psutil", "pyspark", "rich", "uvloop", "zlib"}
+HEAVY = {
+    "asyncio",
+    "cyclonedds",
+    "foxglove",
+    "hashlib",
+    "json",
+    "logging",
+    "numpy",
+    "psutil",
+    "pyspark",
+    "rich",
+    "uvloop",
+    "zlib",
+}
 """What takes longer to import than rtmw itself, and what is needed by some programs only."""
 
 FIRST_MESSAGE = """

@@ -62,7 +62,7 @@ LAYERS = (
     ),
     ("rtmw",),  # rtmw/__init__.py: what users import, and services too
     ("rtmw.net.security", "rtmw.net.session", "rtmw.net.service", "rtmw.control"),
-    ("rtmw.net", "rtmw.recorder", "rtmw.player", "rtmw.transfer", "rtmw.relay", "rtmw.replica"),
+    ("rtmw.net", "rtmw.recorder", "rtmw.player", "rtmw.transfer", "rtmw.relay", "rtmw.replica", "rtmw.foxglove"),
     ("rtmw.spark",),
     ("rtmw.cli", "rtmw.demo", "rtmw.pytest_plugin", "rtmw.__main__"),
 )

@@ -20,6 +20,7 @@ from rtmw.cli import (
     doctor,
     echo,
     files_arguments,
+    foxglove,
     graph,
     log_arguments,
     metrics,
@@ -175,6 +176,7 @@ def _add_watching(commands: Commands) -> None:
     )
     help = "serve them there under /metrics, and /health, until SIGINT or SIGTERM; port 0: any that is free"
     parser.add_argument("--listen", type=argument(place_to_listen), metavar="ADDRESS:PORT", help=help)
+    foxglove.add_command(commands, _add)
 
     parser = _add(
         commands, "dashboard", dashboard.dashboard, "serve a page that shows the domain, read-only", json=False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from types import FrameType
@@ -24,6 +25,19 @@ def ends_in_order() -> Generator[None]:
     before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def until_asked() -> Generator[threading.Event]:
+    """Within the block, SIGINT, SIGTERM and SIGHUP set the event: the command comes to its end by itself."""
+    end = threading.Event()
+    numbers = [signal.SIGINT, *heeded(SIGNALS)]
+    before = {number: signal.signal(number, lambda _number, _frame: end.set()) for number in numbers}
+    try:
+        yield end
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

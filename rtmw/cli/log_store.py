@@ -8,17 +8,15 @@ more is taken, and RELIABLE publishers wait.
 from __future__ import annotations
 
 import argparse
-import signal
 import threading
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import rtmw
 from rtmw import observe
 from rtmw.cli.common import LOOK_S, CommandError, await_topic
-from rtmw.cli.endings import heeded
+from rtmw.cli.endings import until_asked
 from rtmw.cli.show import counted, say, show_json, size, warn
 from rtmw.clock import CLOCK
 from rtmw.errors import LogFull
@@ -49,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Stores until it is asked to end; status 1 if it missed something since it subscribed."""
     topics: list[str] = list(dict.fromkeys(arguments.topics))
     until = None if arguments.seconds is None else CLOCK.monotonic() + arguments.seconds
-    with _ending() as end, ExitStack() as open_:
+    with until_asked() as end, ExitStack() as open_:
         domain, kind = _await_types(topics, arguments, end)
         open_.enter_context(domain)
         log = open_.enter_context(_open(arguments, kind))
@@ -64,19 +62,6 @@ def run(arguments: argparse.Namespace) -> int:
         _count(takers, stored)
     _report(arguments, stored)
     return 1 if stored.missing else 0
-
-
-@contextmanager
-def _ending() -> Generator[threading.Event]:
-    """Set by the signals that end it; a message that was taken is appended first."""
-    end = threading.Event()
-    numbers = [signal.SIGINT, *heeded((signal.SIGTERM, signal.SIGHUP))]
-    before = {number: signal.signal(number, lambda _number, _frame: end.set()) for number in numbers}
-    try:
-        yield end
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _say(arguments: argparse.Namespace, text: str) -> None:

@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def node_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with read.js and what it needs; skips where npm cannot install that."""
+    """A folder with read.js, watch.js and what they need; skips where npm cannot install that."""
     for tool in ("npm", "node"):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed: apt-get install nodejs npm")
@@ -38,7 +38,8 @@ def node_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         (folder / "package.json").write_text(wanted)
         _install(folder)
         (folder / "installed").write_text(wanted)
-    shutil.copy(HERE / "read.js", folder)
+    for script in HERE.glob("*.js"):
+        shutil.copy(script, folder)
     return folder
 
 

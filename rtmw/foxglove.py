@@ -1,0 +1,349 @@
+"""Topics of a domain in Foxglove: a server of its WebSocket protocol, on the library foxglove-sdk.
+
+Each topic that is meant and has a type with a schema is a channel. A topic is subscribed on the bus only while a client
+shows its channel, TIMELY, so no publisher waits. The library keeps a bounded backlog for each client; a client that is
+too slow for it loses the oldest messages. While nobody looks, the domain is only looked at, without one of its places.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from rtmw import shm
+from rtmw.addresses import bracketed, is_loopback
+from rtmw.clock import CLOCK
+from rtmw.closing import Closing
+from rtmw.domain import Domain
+from rtmw.errors import DomainNotFound, RtmwError
+from rtmw.optional import needed
+from rtmw.patterns import check_pattern, is_among, is_own
+from rtmw.qos import Reliability
+from rtmw.recording.schemas import SchemaText, remark_of, schema_of
+from rtmw.recording.schemas.idl import escaped
+from rtmw.recording.versions import some
+from rtmw.subscriber import Subscriber
+from rtmw.types import carried_type, resolve
+from rtmw.types.text import Json
+from rtmw.waitset import WaitSet
+
+LOOK_S: Final = 0.25
+"""Seconds between looks for topics that have come, gone or changed their type."""
+_WAIT_S: Final = 0.05
+"""Seconds to wait for messages before it is looked who shows what."""
+_TURN: Final = 256
+"""Messages of a topic before the next has its turn."""
+_HISTORY: Final = 1 << 16
+"""All that publishers keep for late subscribers."""
+_STATUS_S: Final = 2.0
+"""Seconds after which clients are told again what is not shown: one may have come since."""
+_SCHEMAS: Final = ("omgidl", "ros2msg")
+"""Encodings of schemas that Foxglove reads."""
+
+
+@dataclass(frozen=True)
+class FoxgloveOptions:
+    """What is shown, and where."""
+
+    domain: int
+    patterns: tuple[str, ...] = ()
+    """Names and patterns of topics; none: all but rtmw's own."""
+    address: str = "127.0.0.1"
+    port: int = 8765
+    """0: any that is free."""
+    allow_remote: bool = False
+    tls: tuple[Path, Path] | None = None
+    """Files with certificate and key, in PEM."""
+    ros2: bool = False
+    """Schemas in the language of ROS 2 instead of IDL."""
+    backlog: int = 1024
+    """Messages that wait for a client; then its oldest are dropped."""
+
+    def means(self, topic: str) -> bool:
+        return topic in self.patterns or (not is_own(topic) and (not self.patterns or is_among(topic, self.patterns)))
+
+
+class _Event(NamedTuple):
+    """A client shows a channel, or no longer does."""
+
+    client: int
+    channel: int
+    shows: bool
+    after_ns: int = 0
+    """Source time of the last message that was sent before: the client has not got it."""
+
+
+class _Viewers:
+    """Told by threads of the library who shows what; read by the thread of the server."""
+
+    def __init__(self) -> None:
+        self.events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
+        self.sent_ns: dict[int, int] = {}
+        """Source time of the last message of each channel."""
+
+    def on_subscribe(self, client: Any, channel: Any) -> None:
+        self.events.put(_Event(client.id, channel.id, True, self.sent_ns.get(channel.id, 0)))
+
+    def on_unsubscribe(self, client: Any, channel: Any) -> None:
+        self.events.put(_Event(client.id, channel.id, False))
+
+
+@dataclass
+class _Channel:
+    """A topic with a type, as clients see it."""
+
+    topic: str
+    type: int
+    """Its life in the region."""
+    description: bytes
+    opened: Any
+    """Of the library."""
+    viewers: set[int] = field(default_factory=set[int])
+    subscriber: Subscriber[Any] | None = None
+
+    def subscribe(self, domain: Domain) -> Subscriber[Any]:
+        """To messages of its type, with all that publishers keep for late subscribers. Raises RtmwError."""
+        kind: Any = Json if _is_json(self.description) else carried_type(self.description)
+        how: Any = {"domain": domain, "reliability": Reliability.TIMELY, "depth": 1024, "history": _HISTORY}
+        return Subscriber(self.topic, kind, **how)
+
+    def send(self, sample: shm.Sample[Any], client: int | None = None) -> None:
+        """To this client, or to all that show it. A client has one sink of the library, which has its number."""
+        payload = sample.value.text.encode() if _is_json(self.description) else bytes(sample)
+        self.opened.log(payload, log_time=sample.source_time_ns, sink_id=client)
+
+
+class FoxgloveServer(Closing):
+    """Serves a domain, which need not be there yet. `tell` is given sentences for whoever runs it.
+
+    Used by one thread. Errors: NotInstalled, TopicNameError, RtmwError for an address or certificate that cannot be.
+    """
+
+    def __init__(self, options: FoxgloveOptions, tell: Callable[[str], None]) -> None:
+        for pattern in options.patterns:
+            check_pattern(pattern)
+        self._options, self._tell = options, tell
+        self._library = needed("foxglove", "foxglove-sdk", "foxglove", "rtmw foxglove")
+        logging.getLogger("foxglove").setLevel(logging.CRITICAL)  # a client that goes is no news
+        self._viewers = _Viewers()
+        self._context = self._library.Context()
+        self._server = self._started()
+        place = f"{bracketed(options.address)}:{self._server.port}"
+        self.url = f"{'ws' if options.tls is None else 'wss'}://{place}"
+        self._looking: Domain | None = None
+        self._bus: Domain | None = None
+        self._region: int | None = None
+        self._seen: tuple[int, int] | None = None
+        self._channels: dict[str, _Channel] = {}
+        """By topic."""
+        self._unshown: dict[str, str] = {}
+        """Topics without a schema that Foxglove reads, and why."""
+        self._told: set[tuple[str, str]] = set()
+        self._status_s = 0.0
+        self.missed = 0
+        """Messages that its subscribers did not get, of topics that were shown."""
+
+    def _started(self) -> Any:
+        options = self._options
+        if not (is_loopback(options.address) or options.allow_remote or options.tls):
+            raise RtmwError(
+                f"{options.address} is reached from other hosts, and whoever reaches it reads all topics: say so with "
+                "--allow-remote, or name --tls-cert and --tls-key, or listen at 127.0.0.1"
+            )
+        cert, key = (None, None) if options.tls is None else map(_content, options.tls)
+        try:
+            return self._library.start_server(
+                name=f"rtmw domain {options.domain}",
+                host=options.address,
+                port=options.port,
+                server_listener=self._viewers,
+                context=self._context,
+                message_backlog_size=options.backlog,
+                tls_cert=cert,
+                tls_key=key,
+            )
+        except RuntimeError as error:
+            why = str(error).removeprefix("FoxgloveError: ")
+            place = f"{bracketed(options.address)}:{options.port}"
+            raise RtmwError(f"Foxglove cannot be served at {place}: {why}") from error
+
+    def run(self, end: threading.Event) -> None:
+        """Serves until `end` is set."""
+        next_s = 0.0
+        while not end.is_set():
+            if CLOCK.monotonic() >= next_s:
+                self._look()
+                next_s = CLOCK.monotonic() + LOOK_S
+            self._hear(0.0 if self._bus is not None else LOOK_S)
+            shown = {one.subscriber: one for one in self._channels.values() if one.subscriber is not None}
+            if shown:
+                self._send(shown)
+            elif self._bus is not None:
+                self._bus.close()  # gives its place in the domain back
+                self._bus = None
+
+    def close(self) -> None:
+        self._leave()
+        self._server.stop()
+
+    # ---- the topics of the domain ----
+
+    def _look(self) -> None:
+        """Makes channels of topics that came, and of new types of topics; those of topics that went are closed."""
+        number = self._options.domain
+        if self._looking is not None and shm.region_of(number) != self._region:
+            self._leave()
+        if self._looking is None:
+            self._region = shm.region_of(number)  # first: another one that comes now is seen by the next look
+            with suppress(DomainNotFound):
+                self._looking = None if self._region is None else Domain(number, observe=True)
+        if self._looking is None:
+            return
+        region = self._looking.region
+        seen = region.endpoints_fingerprint(), region.topic_count
+        if seen != self._seen:
+            self._seen = seen
+            self._follow(_types(region, self._options.means), region.types())
+        if self._unshown and CLOCK.monotonic() >= self._status_s:
+            self._status_s = CLOCK.monotonic() + _STATUS_S
+            level = self._library.StatusLevel.Warning
+            self._server.publish_status(f"Not shown: {_listed(self._unshown)}", level, id="rtmw")
+
+    def _follow(self, types: dict[str, set[int]], described: dict[int, tuple[str, bytes]]) -> None:
+        for topic in [topic for topic in self._channels if topic not in types]:
+            self._close(topic)
+        self._unshown = {topic: why for topic, why in self._unshown.items() if topic in types}
+        for topic, lives in types.items():
+            known = self._channels.get(topic)
+            if lives and (known is None or known.type not in lives):
+                self._open(topic, max(lives), described)
+        new = {topic: why for topic, why in self._unshown.items() if (topic, why) not in self._told}
+        if new:
+            self._told.update(new.items())
+            self._status_s = 0.0
+            self._tell(f"not shown: {_listed(new)}")
+
+    def _open(self, topic: str, life: int, described: dict[int, tuple[str, bytes]]) -> None:
+        """Makes the channel of a topic, instead of that of its type before."""
+        self._close(topic)
+        self._unshown.pop(topic, None)
+        description = described[life][1] if life in described else resolve(bytes).description
+        text = schema_of(description, ros2=self._options.ros2)
+        if _is_json(description):
+            text = SchemaText(text.name, "jsonschema", b'{"type": "object"}', "json")
+        elif text.encoding not in _SCHEMAS:
+            why = remark_of(description, ros2=self._options.ros2)
+            self._unshown[topic] = why or "bytes and numpy arrays have no schema that Foxglove reads"
+            return
+        # Foxglove's parser keeps the underscore by which IDL escapes its keywords, so the name has it, too.
+        name = "::".join(map(escaped, text.name.split("::"))) if text.encoding == "omgidl" else text.name
+        schema = self._library.Schema(name=name, encoding=text.encoding, data=text.data)
+        how = {"schema": schema, "message_encoding": text.message_encoding, "context": self._context}
+        self._channels[topic] = _Channel(topic, life, description, self._library.Channel(topic, **how))
+
+    def _close(self, topic: str) -> None:
+        channel = self._channels.pop(topic, None)
+        if channel is not None:
+            self._unsubscribe(channel)
+            self._viewers.sent_ns.pop(channel.opened.id(), None)
+            channel.opened.close()
+
+    def _leave(self) -> None:
+        """Forgets the domain: it was removed, or the server ends."""
+        for topic in [*self._channels]:
+            self._close(topic)
+        for domain in (self._bus, self._looking):
+            if domain is not None:
+                domain.close()
+        self._bus = self._looking = self._seen = None
+
+    # ---- what clients show ----
+
+    def _hear(self, seconds: float) -> None:
+        """Subscribes to what is shown now, and ends what no longer is. Waits so long for news."""
+        with suppress(queue.Empty):
+            event = self._viewers.events.get(timeout=seconds) if seconds else self._viewers.events.get_nowait()
+            while True:
+                channel = next((one for one in self._channels.values() if one.opened.id() == event.channel), None)
+                if channel is not None:  # else it was closed meanwhile
+                    self._note(channel, event)
+                event = self._viewers.events.get_nowait()
+
+    def _note(self, channel: _Channel, event: _Event) -> None:
+        (channel.viewers.add if event.shows else channel.viewers.discard)(event.client)
+        try:
+            if event.shows and channel.subscriber is None:
+                self._bus = self._bus or Domain(self._options.domain, create=False)
+                channel.subscriber = channel.subscribe(self._bus)
+            elif event.shows and self._bus is not None:
+                self._catch_up(channel, event, self._bus)
+            elif not channel.viewers:
+                self._unsubscribe(channel)
+        except RtmwError as error:  # the domain is full, or was removed just now
+            self._tell(f"{channel.topic} is not shown: {error}")
+
+    def _catch_up(self, channel: _Channel, event: _Event, bus: Domain) -> None:
+        """Sends what is kept of a topic to a client that shows it after others."""
+        with channel.subscribe(bus) as kept:
+            for sample in iter(kept.take, None):
+                if sample.source_time_ns > event.after_ns:
+                    break
+                channel.send(sample, event.client)
+
+    def _unsubscribe(self, channel: _Channel) -> None:
+        if channel.subscriber is not None:
+            self.missed += channel.subscriber.stats().missed
+            channel.subscriber.close()
+            channel.subscriber = None
+
+    def _send(self, shown: dict[Subscriber[Any], _Channel]) -> None:
+        for subscriber in WaitSet(*shown).wait(_WAIT_S):
+            channel = shown[subscriber]
+            for sample in subscriber.take_many(_TURN):
+                self._viewers.sent_ns[channel.opened.id()] = sample.source_time_ns
+                channel.send(sample)
+
+
+def _is_json(description: bytes) -> bool:
+    return description == resolve(Json).description
+
+
+def _types(region: shm.Region, means: Callable[[str], bool]) -> dict[str, set[int]]:
+    """The types of each topic that is meant: those that its publishers have; without any, its subscribers; else those
+    of messages that lie in its queues."""
+    names = {row.life: row.name for row in shm.topics(region) if means(row.name)}
+    found: dict[int, set[int]] = {life: set() for life in names}
+    publishing = [(row.topic, row.type) for row in shm.living(shm.publishers(region))]
+    subscribing = [(row.topic, row.type) for row in shm.living(shm.subscribers(region))]
+    for pairs in (publishing, subscribing):
+        used: dict[int, set[int]] = {}
+        for life, type in pairs:
+            if life in found and type != shm.TYPE_ANY:
+                used.setdefault(life, set()).add(type)
+        for life, types in used.items():
+            found[life] = found[life] or types
+    if not all(found.values()):
+        lying = region.contents()
+        found = {life: types or set(lying.get(life, (0, 0, ()))[2]) for life, types in found.items()}
+    return {names[life]: types for life, types in found.items()}
+
+
+def _listed(unshown: dict[str, str]) -> str:
+    """Topics by the reason for which they are not shown."""
+    reasons: dict[str, list[str]] = {}
+    for topic, why in unshown.items():
+        reasons.setdefault(why, []).append(topic)
+    return "; ".join(f"{some(topics)}: {why}" for why, topics in reasons.items())
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RtmwError(f"{path} cannot be read: {error.strerror}") from error
