@@ -19,7 +19,6 @@ from rtmw.daemon_log import VisibleLines, written
 from rtmw.domain import environment_domain
 from rtmw.errors import RtmwError
 from rtmw.net import signals
-from rtmw.net.service_node import ServiceNode, names_only_logs
 from rtmw.net.settings import NODE, Settings, make_settings
 from rtmw.net.unit import systemd_unit
 from rtmw.settings import SettingsFile
@@ -81,6 +80,8 @@ def _imports_kept() -> Generator[None]:
 
 
 def _serve(path: Path | None, given: dict[str, Any]) -> None:
+    from rtmw.net.service_node import ServiceNode, names_only_logs  # asyncio, which few commands need
+
     base = base_settings()
     begins_anew, held = os.environ.pop(ANEW, None) is not None, os.environ.pop(HELD, None)
     file = _file(path, held) if path else None
