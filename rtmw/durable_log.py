@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
@@ -31,6 +32,7 @@ from rtmw.log import (
 from rtmw.log_answers import Appended, Durability, LogStats, PersistQueue
 from rtmw.log_options import (
     DEDUPE,
+    ConnectOptions,
     LogOptions,
     Retention,
     agreed_type,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=np.generic)
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 _logs: weakref.WeakSet[Log[Any]] = weakref.WeakSet()
 """For a child of fork(), in which a thread that does not exist may hold a log's lock."""
@@ -133,6 +136,39 @@ class Log(Closing, Generic[T]):
         self._closed = self._told = False
         self._loops: list[Flushes] = []
         self._readers: weakref.WeakSet[Reading[Any, T]] = weakref.WeakSet()
+
+    @overload
+    @staticmethod
+    def connect(name: str, **options: Unpack[ConnectOptions]) -> Log[bytes]: ...
+    @overload
+    @staticmethod
+    def connect(name: str, type: AnyType, **options: Unpack[ConnectOptions]) -> Log[Any]: ...
+    @overload
+    @staticmethod
+    def connect(
+        name: str, type: np.dtype[S] | builtins.type[S], **options: Unpack[ConnectOptions]
+    ) -> Log[NDArray[S]]: ...
+    @overload
+    @staticmethod
+    def connect(
+        name: str, type: builtins.type[dict[str, Any]], **options: Unpack[ConnectOptions]
+    ) -> Log[dict[str, Any]]: ...
+    @overload
+    @staticmethod
+    def connect(name: str, type: builtins.type[V], **options: Unpack[ConnectOptions]) -> Log[V]: ...
+    @staticmethod
+    def connect(name: str, type: Any = bytes, **options: Any) -> Log[Any]:
+        """A log that several nodes keep (docs/replication.md), with the methods of this class.
+
+        `nodes`: where they listen, `HOST:PORT` or `unix:PATH`, best all of them; None: the environment variable
+        RTMW_LOG_NODES names them, with commas between. `keys`: a folder with node.pem and ca.pem, for TLS; without it
+        only loopback is reached, or with `insecure=True` anything. `timeout`: seconds that a call waits for a master
+        where it is given no other (30); None: no limit.
+        Errors: ValueError, TypeError, TypeMismatch, KeysError, NotPermitted, LogError; SessionError: no node was
+        reached within `timeout`.
+        """
+        made: Log[Any] = import_module("rtmw.replica.client").connect(name, type, options)
+        return made
 
     # ---- append ----
 

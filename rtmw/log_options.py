@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypedDict
@@ -85,6 +86,15 @@ class LogOptions(TypedDict, total=False):
     retention: Retention | None
     sync: bool
     dedupe: int
+
+
+class ConnectOptions(TypedDict, total=False):
+    """Keywords of Log.connect."""
+
+    nodes: Sequence[str] | None
+    keys: str | os.PathLike[str] | None
+    insecure: bool
+    timeout: float | None
 
 
 def log_path(path: str | os.PathLike[str]) -> Path:

@@ -89,7 +89,7 @@ class Reading(Closing, ABC, Generic[R, T]):
         self._closed = True
         self._log = log
         self._busy = Lock()
-        self._in_a_row = 0
+        self._follows, self._in_a_row = asked.follow, 0
         self._awaits = False
         self._made: list[R] = []
         """Records that were read ahead. `close` empties it from any thread, which ends `_next`, too."""
@@ -101,7 +101,7 @@ class Reading(Closing, ABC, Generic[R, T]):
             self._folder = folder.copy()
             earliest, self._end = folder.bounds()
             self._reader = self._open_reader(asked.start, earliest)
-            self._watch = Watch(folder.path) if asked.follow else None
+            self._watch = folder.watch() if asked.follow or folder.is_remote else None
         except BaseException:
             if self._cursor is not None:
                 self._cursor.close()
@@ -176,15 +176,23 @@ class Reading(Closing, ABC, Generic[R, T]):
         return not self._closed
 
     def _wait(self, watch: Watch) -> bool:
-        """Until something is made; False: it was closed."""
-        while not self._closed:
-            if self._take():
-                return True
-            self._end = self._folder.bounds()[1]
-            if self._reader.position >= self._end:
+        """Until something is made; False: nothing more comes, or it was closed."""
+        while not self._take():
+            if not self._may_come():
+                return False
+            if self._reader.position >= self._folder.bounds()[1]:
                 self._flush()
                 watch.wait()
-        return False
+        return True
+
+    def _may_come(self) -> bool:
+        """Nothing could be made: may that change? Looks where the log ends now."""
+        if self._watch is None or self._closed:
+            return False
+        if self._follows:
+            self._end = self._folder.bounds()[1]
+            return True
+        return self._reader.position < self._end
 
     def __aiter__(self) -> Self:
         return self
@@ -198,11 +206,8 @@ class Reading(Closing, ABC, Generic[R, T]):
                 await self._give_way()
                 return record
             with self._busy:
-                found = self._take()
-                if not found and self._watch is not None and not self._closed:
-                    self._end = self._folder.bounds()[1]
-                    found = self._take()
-                self._awaits = not found and self._watch is not None and not self._closed
+                found = self._take() or (self._may_come() and self._take())
+                self._awaits = not found and self._may_come()
             if found:
                 continue
             if not self._awaits or self._watch is None:

@@ -45,6 +45,7 @@ TESTED = {
     "river.py",
     "service.py",
     "notebook.py",
+    "replicated_log.py",
 }
 
 
@@ -170,6 +171,14 @@ def test_a_river_arrives_whole_at_its_centre_whose_node_is_killed_in_the_middle(
         ["campaigns", "3", "3", "equal"],
     ]
     assert lines[-1] == "The centre's tables equal those of the stations."
+
+
+@LONG
+def test_a_replicated_log_loses_nothing_when_its_master_is_killed() -> None:
+    lines = output("replicated_log.py")
+    assert lines[0] == "log orders is made; its members are a, b, c"
+    assert lines[1] in {f"node {name} was the master, and was killed" for name in "abc"}
+    assert lines[2:] == ["400 appends were answered, 400 are in the log, which has 400 records"]
 
 
 @LONG

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from rtmw.clock import CLOCK, Clock
 from rtmw.closing import Closing
-from rtmw.errors import ClosedError, ForkedError, LogError, LogFull
+from rtmw.errors import ClosedError, ForkedError, LogError
 from rtmw.log import _log as core
 from rtmw.log.folder import CURSOR, Folder, file_of
 from rtmw.log.holder import Holder, holder_of
@@ -36,7 +36,7 @@ def holder_of_cursor(folder: Folder, name: str) -> str | None:
     return holder_of(folder.descriptor, file_of(name) + ".lock")
 
 
-def _hold(folder: Folder, name: str) -> Holder:
+def hold(folder: Folder, name: str) -> Holder:
     """The lock of the cursor, whose file is removed together with it."""
     lock, subject = file_of(name) + ".lock", f"{folder.path}, cursor {name!r}"
     while True:
@@ -50,7 +50,7 @@ def delete_cursor(folder: Folder, name: str) -> None:
     """It keeps nothing any more. LogLocked names its holder; LogError: there is none of this name."""
     if name not in cursor_names(folder):
         raise LogError(f"{folder.path}: there is no cursor {name!r}; it has {cursor_names(folder) or 'none'}")
-    with _hold(folder, name):
+    with hold(folder, name):
         core.cursor_delete(folder.path, folder.descriptor, folder.uuid, file_of(name))
         with suppress(FileNotFoundError):
             os.unlink(file_of(name) + ".lock", dir_fd=folder.descriptor)
@@ -65,7 +65,7 @@ class HeldCursor(Closing):
     def __init__(self, folder: Folder, name: str, clock: Clock = CLOCK) -> None:
         self.name = name
         self._folder, self._clock = folder, clock
-        self._file = file_of(name)
+        file_of(name)  # raises ValueError
         self._busy = Lock()
         """Of what is committed; nothing waits for the disk under it."""
         self._writing = Lock()
@@ -74,9 +74,9 @@ class HeldCursor(Closing):
         self._owner = os.getpid()
         self._closed = self._failed = False
         self._untold: Exception | None = None
-        self._holder = _hold(folder, name)
+        self._holder = folder.hold_cursor(name)
         try:
-            found = core.cursor_read(folder.path, folder.descriptor, folder.uuid, self._file)
+            found = folder.cursor(name)
         except BaseException:
             self._holder.close()
             raise
@@ -90,16 +90,10 @@ class HeldCursor(Closing):
 
         LogFull: the disk has no room for a new cursor.
         """
-        arguments = self._folder.path, self._folder.descriptor, self._folder.uuid, self._file
-        if self.position is None:
-            try:
-                core.cursor_make(*arguments, position)
-            except LogFull:
-                os.unlink(self._file + ".lock", dir_fd=self._folder.descriptor)  # of a cursor that there is not
-                raise
+        is_new = self.position is None
+        self._folder.begin_cursor(self.name, position if self.position is None else self.position, is_new=is_new)
+        if is_new:
             self.position = position
-        else:
-            core.cursor_hold(*arguments, self.position)
         self._durable = self.position
         self._written_s = self._clock.monotonic()
 
@@ -151,7 +145,7 @@ class HeldCursor(Closing):
         if position is None or self.is_flushed:
             return
         try:
-            core.cursor_write(self._folder.path, self._folder.descriptor, self._folder.uuid, self._file, position)
+            self._folder.write_cursor(self.name, position)
         except Exception as error:
             self._failed, self._untold = True, error
             return

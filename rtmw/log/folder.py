@@ -8,14 +8,16 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import quote
 
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.disk import DISK, Disk
-from rtmw.errors import LogError, LogLocked
+from rtmw.errors import LogError, LogFull, LogLocked
 from rtmw.log import _log as core
 from rtmw.log.holder import LOCK, Holder
+from rtmw.log.watch import Watch
 
 __all__ = ["Folder", "open_folder"]
 
@@ -55,6 +57,8 @@ class Folder(Closing):
     """Only the service of the nodes that have it appends; readers see what is final."""
     cut: int = 0
     """Bytes of what was not whole, which were cut off when it was opened."""
+    is_remote: ClassVar[bool] = False
+    """Records come from the nodes of a replicated log."""
 
     def hold(self, to_write: bool = True) -> Holder:
         """The lock. LogLocked names who has it. A writer waits for those who only look whether the log is whole."""
@@ -107,6 +111,30 @@ class Folder(Closing):
     def cursor(self, name: str) -> tuple[int, int] | None:
         """Position of a cursor, and the time at which it was written; None: there is none."""
         return core.cursor_read(self.path, self.descriptor, self.uuid, file_of(name))
+
+    def hold_cursor(self, name: str) -> Closing:
+        """The lock of the cursor. LogLocked: another reader has it, and is named."""
+        from rtmw.log.cursor import hold
+
+        return hold(self, name)
+
+    def begin_cursor(self, name: str, position: int, *, is_new: bool) -> None:
+        """The first write of its holder. LogFull: the disk has no room for a new cursor."""
+        begin = core.cursor_make if is_new else core.cursor_hold
+        try:
+            begin(self.path, self.descriptor, self.uuid, file_of(name), position)
+        except LogFull:
+            if is_new:
+                os.unlink(file_of(name) + ".lock", dir_fd=self.descriptor)  # of a cursor that there is not
+            raise
+
+    def write_cursor(self, name: str, position: int) -> None:
+        """Durably. The caller holds the cursor."""
+        core.cursor_write(self.path, self.descriptor, self.uuid, file_of(name), position)
+
+    def watch(self) -> Watch:
+        """Wakes who waits for more records."""
+        return Watch(self.path)
 
     def copy(self) -> Folder:
         """For somebody who closes it at another time."""

@@ -18,14 +18,20 @@ WITHOUT_S = 0.005
 
 
 class Watch(Closing):
-    """Wakes when the log's end moves, or somebody calls `wake`. One waiter at a time."""
+    """Wakes when the log's end moves, or somebody calls `wake`. One waiter at a time.
 
-    def __init__(self, log: str) -> None:
+    `log`: its folder; None: it is elsewhere, and whoever reads from there calls `tell`.
+    """
+
+    def __init__(self, log: str | None) -> None:
         self._lock = Lock()
         self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._descriptor = -1
         with suppress(OSError):
-            self._descriptor = core.watch(os.path.join(log, "end"))
+            if log is None:
+                self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            else:
+                self._descriptor = core.watch(os.path.join(log, "end"))
         self._poll = select.poll()
         for descriptor in (self._event, self._descriptor):
             if descriptor >= 0:
@@ -51,6 +57,12 @@ class Watch(Closing):
         if self._descriptor >= 0:
             with suppress(BlockingIOError):
                 os.read(self._descriptor, 65536)
+
+    def tell(self) -> None:
+        """End this wait, where there is no folder. From any thread."""
+        with self._lock:
+            if self._descriptor >= 0:
+                os.eventfd_write(self._descriptor, 1)
 
     def wake(self) -> None:
         """End all waits from now on. From any thread."""

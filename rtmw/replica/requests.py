@@ -109,7 +109,7 @@ class Ask(IntEnum):
     SEEK = 5
     """<Q, nanoseconds since 1970, of any node; the position of the first record of then or later."""
     STATS = 6
-    """Nothing, of any node; JSON: segments and disk."""
+    """Nothing, of any node; where its log begins, and JSON: how many segments, and their bytes."""
     CURSORS = 7
     """Nothing; JSON: by name the position, the time of its last use, and its holder or null."""
     HOLD = 8
@@ -146,6 +146,8 @@ class Heard(NamedTuple):
 
 
 REQUEST: Final = struct.Struct("<IBxxxIQ")
+ONE: Final = struct.Struct("<IBxxxIQIII")
+"""A request to append one record, up to its labels: REQUEST, and how a batch of one begins."""
 _ANSWER: Final = struct.Struct("<IBxxxIQQ")
 REPLIES: Final = tuple(Reply)
 """On the wire a reply is its number in this order."""
@@ -237,7 +239,7 @@ class Welcome(NamedTuple):
     @classmethod
     def read(cls, words: bytes) -> Welcome:
         """Raises ValueError. What a later version adds is passed over."""
-        told: Any = json.loads(words)
+        told = json_of(words)
         try:
             made = cls(**{key: told[key] for key in cls._fields})
             if any(type(one) is not str for one in made[:4]) or type(made.epoch) is not int or len(told["uuid"]) != 32:
@@ -245,6 +247,14 @@ class Welcome(NamedTuple):
             return made._replace(uuid=bytes.fromhex(told["uuid"]), description=bytes.fromhex(told["description"]))
         except (KeyError, TypeError):
             raise ValueError(f"{words[:80]!r} is no welcome") from None
+
+
+def json_of(words: bytes) -> Any:
+    """Raises ValueError."""
+    try:
+        return json.loads(words)
+    except RecursionError:
+        raise ValueError(f"{words[:80]!r} is no answer of a node") from None
 
 
 # ---- reading ----

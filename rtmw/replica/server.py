@@ -25,6 +25,7 @@ from rtmw.net.session import Code, Hello, Session, Stream, Terms
 from rtmw.net.session.peers import Network, Peers, network_of
 from rtmw.replica import copying, operating, wire
 from rtmw.replica import words as w
+from rtmw.replica.guests import CURSORS, Guests
 from rtmw.replica.member import Identity, Member
 
 log = logging.getLogger("rtmw.replica")
@@ -98,6 +99,7 @@ class Server:
         terms = Terms(stream_credit=_ON_THE_WAY, send_buffer=_ON_THE_WAY)
         self.peers = Peers(node, _network(settings, node), hello, terms, self._run)
         self.peers.guest = self._guest
+        self.guests = Guests(self.members, self.peers.rights, node)
 
     @property
     def settings(self) -> w.Settings:
@@ -120,6 +122,7 @@ class Server:
             await self._hand_over()
         finally:
             await self.peers.close()
+            self.guests.close()
             for member in self.members.values():
                 with suppress(LogError):  # it has failed, which was said
                     await member.close()
@@ -197,7 +200,10 @@ class Server:
             session.close(why)
             return
         link = self._links[node] = _Link(session)
-        work = (link.tell(), link.tell_batches(), self._hear(node, session), self._watch(node, session), session.over())
+        work = (
+            *(link.tell(), link.tell_batches(), self._hear(node, session), self._watch(node, session)),
+            *(self.guests.tell_cursors(session), session.over()),
+        )
         tasks = [asyncio.ensure_future(one) for one in work]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -251,6 +257,8 @@ class Server:
         try:
             if stream.purpose in (wire.MESSAGES, wire.BATCHES):
                 await self._read(node, stream)
+            elif stream.purpose == CURSORS:
+                await self.guests.hear_cursors(stream)
             elif stream.purpose == operating.QUESTION:
                 await operating.answer(stream, self.operating, is_node=True)
             elif stream.purpose == wire.COPY:
@@ -277,7 +285,7 @@ class Server:
 
     async def _guest(self, session: Session) -> None:
         if operating.OPERATOR not in session.peer.capabilities:
-            session.close(f"node {self.node} serves no programs yet")
+            await self.guests.run(session)
             return
         if (why := self._may_not_operate(session)) is not None:
             session.close(why)

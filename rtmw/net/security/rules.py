@@ -38,6 +38,7 @@ VERBS: Final[dict[str, str]] = {
     "subscribe": "topics",
     "send": "transfers",
     "append": "logs",
+    "read": "logs",
     "serve": "services",
     "order": "orders",
     "follow": "subjects",

@@ -1,0 +1,512 @@
+"""Programs at a node of replicated logs: their requests go to the member of the log, its answers back to them.
+
+    session ─► stream log/1  ─► requests of a turn ─► Member.ask_many ─► answers of a turn, in one write
+            └► stream read/1 ◄─ whole batches up to the commit point, as fast as the program takes them
+
+A program keeps a session with each node, and hears from each whom it takes for the master, and in which epoch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import closing, suppress
+from functools import partial
+from typing import Any, Final, Protocol
+
+from rtmw.errors import LogDamaged, LogError, LogFull, LogLocked, RtmwError, SessionError, StreamError
+from rtmw.log import Folder, HeldCursor, bases, cursor_names, delete_cursor
+from rtmw.net.security.names import USER
+from rtmw.net.security.rights import Rights
+from rtmw.net.session.session import Session
+from rtmw.net.session.stream import Stream
+from rtmw.replica import requests as r
+from rtmw.replica import words as w
+from rtmw.replica.requests import Ask, Refusal, Request
+from rtmw.replica.words import Reply, Role
+
+__all__ = ["Guests", "Member"]
+
+log = logging.getLogger("rtmw.service")
+
+LOOK_S: Final = 0.05
+"""So often it is looked whether a log has another master."""
+TELL_S: Final = 1.0
+"""So often other nodes hear of cursors that have moved."""
+CURSORS: Final = "log cursors"
+"""The purpose of the stream to them."""
+TRIM_LOOKS: Final = 40
+OPEN_MOST: Final = 4096
+OPEN_BYTES: Final = 2 * r.LARGEST_BATCH
+"""Requests of a stream without an answer, and their bytes; beyond either the stream is not read."""
+FRAME: Final = 1 << 18
+"""Bytes of whole batches that a reader gets at a time; or one batch."""
+_PROGRAM: Final = "program="
+_LOCKED: Final = (
+    "log {log}: the cursor {name!r} is held by {holder}, and one reader at a time may go on with a cursor; end that "
+    "one, or read with a cursor of another name"
+)
+
+Event = Callable[[int], w.Event]
+
+
+class Member(Protocol):
+    """One log on this node, as far as programs need it. Its loop is that of the sessions."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def uuid(self) -> bytes: ...
+    @property
+    def description(self) -> bytes: ...
+    @property
+    def folder(self) -> Folder: ...
+    @property
+    def committed(self) -> int: ...
+    @property
+    def earliest(self) -> int: ...
+    def status(self) -> w.Status: ...
+    def ask_many(self, events: list[Event], heard: Callable[[int, w.Answer], None]) -> None:
+        """Steps each event, with a ticket, in this turn; `heard` gets the number in the list and the answer."""
+        ...
+
+    def on_commit(self, call: Callable[[], None]) -> Callable[[], None]:
+        """`call` is called when `committed` has moved, until the result is called."""
+        ...
+
+    def read_raw(self, position: int, size: int) -> bytes | None: ...
+    def step(self, *events: w.Event) -> None: ...
+
+
+class _Refused(Exception):
+    def __init__(self, why: Refusal, words: str) -> None:
+        super().__init__(words)
+        self.why = why
+
+
+def _refusal_of(error: Exception) -> Refusal:
+    match error:
+        case _Refused():
+            return error.why
+        case LogLocked():
+            return Refusal.LOCKED
+        case LogDamaged():
+            return Refusal.DAMAGED
+        case ValueError():
+            return Refusal.NO_RECORD
+        case _:
+            return Refusal.TRIMMED if "trimmed" in str(error) else Refusal.OTHER
+
+
+class _Guest:
+    """A program: its session, and who it is."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        said = [word for word in session.peer.capabilities if word.startswith(_PROGRAM)]
+        self.words = " ".join(filter(None, [*(word.removeprefix(_PROGRAM) for word in said[:1]), session.name]))
+        self.desks: set[_Desk] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a program %s: %r", self.words, error, exc_info=error)
+            self.session.close(f"an error of the node, which its log has: {error!r}")
+
+
+class Guests:
+    """All programs at this node. Not for several threads."""
+
+    def __init__(self, members: Mapping[str, Member], rights: Rights, node: str) -> None:
+        self.node, self.members = node, members
+        self._rights = rights
+        self._guests: set[_Guest] = set()
+        self._held: dict[tuple[str, str], tuple[HeldCursor, _Guest]] = {}
+        """By log and name of the cursor; of this node only while it is the master."""
+        self._news: dict[str, tuple[int, str]] = {}
+        self._watching: asyncio.Task[None] | None = None
+
+    async def run(self, session: Session) -> None:
+        """Serves a program until its session ends."""
+        guest = _Guest(session)
+        self._guests.add(guest)
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.get_running_loop().create_task(self._watch())
+        try:
+            async for stream in session:
+                guest.start(self._serve(guest, stream))
+        finally:
+            self._guests.discard(guest)
+            for task in list(guest.tasks):
+                task.cancel()
+            self._free(lambda one: self._held[one][1] is guest)
+
+    def close(self) -> None:
+        """Gives cursors back. Sessions are closed by whoever has made them."""
+        if self._watching is not None:
+            self._watching.cancel()
+        self._free(lambda _: True)
+
+    async def _serve(self, guest: _Guest, stream: Stream) -> None:
+        with suppress(SessionError):  # the program, or its session, has gone
+            try:
+                kind, name, position, limit = r.purpose_of(stream.purpose)
+                member = self._member(guest, name, ("read",) if kind == "read" else ("append", "read"))
+            except (ValueError, _Refused) as error:
+                why = error.why if isinstance(error, _Refused) else Refusal.OTHER
+                if stream.purpose.startswith("read"):
+                    await stream.write(_last(why, str(error)))
+                else:
+                    await stream.write(r.pack_answer(Reply.REFUSED, 0, why, 0, str(error).encode()))
+                stream.end()
+                return
+            if kind == "log":
+                await _Desk(self, guest, stream, member).run()
+            else:
+                await self._stream(guest, stream, position, limit)
+
+    def _member(self, guest: _Guest, name: str, verbs: tuple[str, ...]) -> Member:
+        """The log, which the guest has one of these rights to. Raises _Refused."""
+        reasons = [self.why_not(guest, verb, name) for verb in verbs]
+        if all(reasons):
+            raise _Refused(Refusal.NO_RIGHT, reasons[0])
+        member = self.members.get(name)
+        if member is None:
+            raise _Refused(
+                Refusal.NO_LOG,
+                f"node {self.node} has no log {name!r}; name its members' nodes, or make it: rtmw log create {name}",
+            )
+        return member
+
+    def why_not(self, guest: _Guest, verb: str, name: str, size: int = 0) -> str:
+        """Empty: it may. Without any rule, programs without a certificate that came to this host may do all."""
+        peer = guest.session.name
+        if not self._rights.table.rules and (not peer or peer in (f"{USER}{os.getuid()}", f"{USER}0")):
+            return ""
+        verdict = self._rights.verdict(peer, verb, name, size=size)
+        if verdict.allowed:
+            return ""
+        rule = f" ({verdict.place})" if verdict.place else ""
+        return (
+            f"{peer or 'a program without keys'} may not {verb} log {name} at node {self.node}: {verdict.why}{rule}; a "
+            f'rule that allows it has {verb} = ["{name}"]'
+        )
+
+    # ---- news ----
+
+    async def _watch(self) -> None:
+        """Tells programs of another master, and lets cursors go that another node has now."""
+        while self._guests:
+            for name, member in list(self.members.items()):
+                status = member.status()
+                known = status.epoch, status.master
+                if self._news.get(name) != known:
+                    self._news[name] = known
+                    for guest in self._guests:
+                        for desk in guest.desks:
+                            desk.tell_news(name)
+                if status.role is not Role.MASTER:
+                    self._free(partial(_is_of, name))
+            await asyncio.sleep(LOOK_S)
+
+    # ---- readers ----
+
+    async def _stream(self, guest: _Guest, stream: Stream, position: int, limit: int) -> None:
+        """Until the program ends its side, which says nothing else."""
+        pumping = asyncio.get_running_loop().create_task(self._pump(guest, stream, position, limit))
+        try:
+            while await stream.read():
+                pass
+        finally:
+            pumping.cancel()
+            await asyncio.wait([pumping])
+            if not pumping.cancelled() and (error := pumping.exception()) is not None:
+                raise error
+
+    async def _pump(self, guest: _Guest, stream: Stream, position: int, limit: int) -> None:
+        name = r.purpose_of(stream.purpose)[1]
+        changed = asyncio.Event()
+        leave = self._member(guest, name, ("read",)).on_commit(changed.set)
+        try:
+            stream.accept()
+            while position < limit:
+                changed.clear()
+                member = self._member(guest, name, ("read",))  # rules may have changed
+                data = member.read_raw(position, FRAME) if position < member.committed else None
+                if data is None:
+                    await changed.wait()
+                    continue
+                await stream.write(r.RAW.pack(len(data), 0))
+                await stream.write(data)
+                position += len(data)
+                await asyncio.sleep(0)
+            stream.end()
+        except SessionError:  # the program has gone
+            return
+        except (LogError, ValueError, _Refused) as error:
+            with suppress(SessionError):
+                await stream.write(_last(_refusal_of(error), str(error)))
+        finally:
+            leave()
+
+    # ---- cursors ----
+
+    async def hold(self, guest: _Guest, member: Member, name: str, begin: int) -> int:
+        """The guest has this cursor from now on; where it stands, or NO_LIMIT. `begin`: where it begins if it is new;
+        NO_LIMIT: it is not made yet. Raises LogLocked and what HeldCursor raises."""
+        key = member.name, name
+        self._check_held(guest, member, name)
+        cursor = self._held[key][0] if key in self._held else await asyncio.to_thread(HeldCursor, member.folder, name)
+        self._held[key] = cursor, guest
+        if begin != r.NO_LIMIT:
+            await asyncio.to_thread(cursor.begin, begin)
+        return r.NO_LIMIT if cursor.position is None else cursor.position
+
+    def _check_held(self, guest: _Guest, member: Member, name: str) -> None:
+        """A program that lives, and has a connection, keeps its cursor. Raises LogLocked."""
+        _, other = self._held.get((member.name, name), (None, guest))
+        if other is not guest and other in self._guests and other.session.is_connected:
+            raise LogLocked(_LOCKED.format(log=member.name, name=name, holder=other.words or "another program"))
+
+    async def commit(self, guest: _Guest, member: Member, name: str, position: int) -> None:
+        held = self._held.get((member.name, name))
+        if held is None or held[1] is not guest:
+            await self.hold(guest, member, name, position)
+        cursor = self._held[member.name, name][0]
+        cursor.commit(min(position, member.committed))  # a new master may know of less
+        await asyncio.to_thread(cursor.flush)
+
+    def free(self, guest: _Guest, member: Member, name: str, *, is_deleted: bool) -> None:
+        """LogLocked, LogError: it cannot be deleted."""
+        if is_deleted:
+            self._check_held(guest, member, name)
+            if name not in (known := cursor_names(member.folder)):
+                raise LogError(f"log {member.name}: there is no cursor {name!r}; it has {known or 'none'}")
+        self._free(lambda one: one == (member.name, name) and (is_deleted or self._held[one][1] is guest))
+
+    def _free(self, which: Callable[[tuple[str, str]], bool]) -> None:
+        for one in [one for one in self._held if which(one)]:
+            cursor, _ = self._held.pop(one)
+            with suppress(LogError):  # the commit is made again by whoever reads it again
+                cursor.close()
+
+    def known_cursors(self, member: Member) -> dict[str, tuple[int, int, str | None]]:
+        """By name: position, time of its last use, and its holder."""
+        found = dict[str, tuple[int, int, str | None]]()
+        for name in cursor_names(member.folder):
+            known, held = member.folder.cursor(name), self._held.get((member.name, name))
+            if known is not None:
+                found[name] = *known, None if held is None else held[1].words or "a program"
+        return found
+
+    async def tell_cursors(self, session: Session) -> None:
+        """To another node, once a second: those of the logs of which this node is the master. Raises SessionError."""
+        stream, told = session.open(CURSORS, priority=1), dict[str, dict[str, int]]()
+        while True:
+            mine = [one for one in self.members.values() if one.status().role is Role.MASTER]
+            known = {one.name: self._cursors(one.folder) for one in mine}
+            if known != told:
+                told, data = known, json.dumps(known).encode()
+                await stream.write(r.RAW.pack(len(data), 0) + data)
+            await asyncio.sleep(TELL_S)
+
+    async def hear_cursors(self, stream: Stream) -> None:
+        """As the master has them: after a switch a reader goes on there. Raises SessionError, ValueError."""
+        splitter = r.Splitter(r.RAW, r.LONGEST_WORDS)
+        stream.accept()
+        while data := await stream.read():
+            for _, words in splitter.feed(data):
+                for name, told in r.json_of(words).items():
+                    member = self.members.get(name)
+                    if member is not None and member.status().role is not Role.MASTER:
+                        with suppress(LogError, OSError):
+                            await asyncio.to_thread(self._mirror, member.folder, told)
+
+    def _cursors(self, folder: Folder) -> dict[str, int]:
+        return {name: known[0] for name in cursor_names(folder) if (known := folder.cursor(name)) is not None}
+
+    def _mirror(self, folder: Folder, told: dict[str, int]) -> None:
+        known = self._cursors(folder)
+        for name, position in told.items():
+            if known.get(name) != position:
+                with HeldCursor(folder, name) as cursor:
+                    cursor.begin(position)
+                    cursor.commit(position)
+        for name in known.keys() - told.keys():
+            delete_cursor(folder, name)
+
+
+def _is_of(log: str, one: tuple[str, str]) -> bool:
+    return one[0] == log
+
+
+def _last(why: Refusal, words: str) -> bytes:
+    said = words.encode()[: r.LONGEST_WORDS]
+    return r.RAW.pack(len(said), why) + said
+
+
+class _Desk:
+    """The requests of one program for one log."""
+
+    def __init__(self, guests: Guests, guest: _Guest, stream: Stream, member: Member) -> None:
+        self._guests, self._guest, self._stream, self._member = guests, guest, stream, member
+        self._out = list[bytes]()
+        self._has_out, self._has_room = asyncio.Event(), asyncio.Event()
+        self._open = self._bytes = 0
+
+    async def run(self) -> None:
+        status = self._member.status()
+        welcome = r.Welcome(
+            *(self._guests.node, self._member.uuid, self._member.description), master=status.master, epoch=status.epoch
+        )
+        self._say(r.pack_answer(Reply.DONE, 0, status.epoch, self._member.committed, welcome.packed()))
+        self._guest.desks.add(self)
+        writing = asyncio.get_running_loop().create_task(self._write())
+        splitter = r.request_splitter()
+        try:
+            while data := await self._stream.read():
+                self._take(r.requests_in(splitter, data))
+                while self._open >= OPEN_MOST or self._bytes >= OPEN_BYTES:
+                    self._has_room.clear()
+                    await self._has_room.wait()
+            self._stream.end()
+        except ValueError as error:
+            self._stream.reset(str(error))
+        finally:
+            writing.cancel()
+            self._guest.desks.discard(self)
+
+    async def _write(self) -> None:
+        with suppress(StreamError):
+            while True:
+                await self._has_out.wait()
+                self._has_out.clear()
+                out, self._out = self._out, []
+                await self._stream.write(b"".join(out))
+
+    def _say(self, answer: bytes) -> None:
+        self._out.append(answer)
+        self._has_out.set()
+
+    def tell_news(self, name: str) -> None:
+        if name == self._member.name:
+            status = self._member.status()
+            self._say(r.pack_answer(Reply.DONE, 0, status.epoch, self._member.committed, status.master.encode()))
+
+    def _take(self, asked: list[Request]) -> None:
+        """The requests of a turn: what the protocol decides is one turn of its own."""
+        events, those = list[Event](), list[Request]()
+        for request in asked:
+            self._open += 1
+            self._bytes += len(request.body)
+            try:
+                event = self._event(request)
+            except (ValueError, _Refused) as error:
+                self._refuse(request, error)
+                continue
+            if event is None:
+                self._guest.start(self._do(request))
+            else:
+                events.append(event)
+                those.append(request)
+        if events:
+            self._member.ask_many(events, lambda index, answer: self._heard(those[index], answer))
+
+    def _event(self, request: Request) -> Event | None:
+        """None: it is no event of the protocol. Raises ValueError, _Refused."""
+        ask, _, since, body = request
+        needs = "append" if ask in (Ask.APPEND, Ask.RESOLVE, Ask.TRIM) else "read"
+        if ask not in (Ask.FRESH, Ask.BOUNDS, Ask.STATS):  # which each guest may
+            why = self._guests.why_not(self._guest, needs, self._member.name, len(body) if ask == Ask.APPEND else 0)
+            if why:
+                raise _Refused(Refusal.NO_RIGHT, why)
+        if ask == Ask.APPEND:
+            id = r.id_of(r.unpack_batch(body)[0])
+            return lambda ticket: w.Append(ticket, id, since, body)
+        if ask == Ask.RESOLVE:
+            id = r.id_of(body)
+            return lambda ticket: w.Resolve(ticket, id, since)
+        return w.Fresh if ask == Ask.FRESH else None
+
+    def _heard(self, request: Request, answer: w.Answer) -> None:
+        words = self._member.status().master if answer.reply is Reply.MOVED else answer.words
+        self._answer(request, answer.reply, answer.position, words.encode())
+
+    def _answer(self, request: Request, reply: Reply, position: int = 0, words: bytes = b"") -> None:
+        self._open -= 1
+        self._bytes -= len(request.body)
+        self._has_room.set()
+        self._say(r.pack_answer(reply, request.ticket, position, self._member.committed, words))
+
+    def _refuse(self, request: Request, error: Exception) -> None:
+        self._answer(request, Reply.REFUSED, _refusal_of(error), str(error).encode())
+
+    async def _do(self, request: Request) -> None:
+        try:
+            await self._carry_out(request)
+        except (RtmwError, ValueError, OSError) as error:
+            if isinstance(error, LogFull):
+                self._answer(request, Reply.FULL, 0, str(error).encode())
+            else:
+                self._refuse(request, error)
+
+    async def _carry_out(self, request: Request) -> None:
+        ask, member, guests, body = request.ask, self._member, self._guests, request.body
+        if ask == Ask.BOUNDS:
+            return self._answer(request, Reply.DONE, member.earliest)
+        if ask == Ask.SEEK:
+            return self._answer(request, Reply.DONE, await asyncio.to_thread(_seek, member, _placed(body)[0]))
+        if ask == Ask.STATS:
+            told = json.dumps(member.folder.segments()).encode()
+            return self._answer(request, Reply.DONE, member.earliest, told)
+        status, position = member.status(), 0
+        if status.role is not Role.MASTER:
+            return self._answer(request, Reply.MOVED, 0, status.master.encode())
+        if ask == Ask.CURSORS:
+            return self._answer(request, Reply.DONE, 0, json.dumps(guests.known_cursors(member)).encode())
+        if ask in (Ask.FREE, Ask.DELETE):
+            guests.free(self._guest, member, body.decode(), is_deleted=ask == Ask.DELETE)
+            if ask == Ask.DELETE:
+                await asyncio.to_thread(delete_cursor, member.folder, body.decode())
+        else:
+            position, name = _placed(body)
+            if ask == Ask.HOLD:
+                position = await guests.hold(self._guest, member, name, position)
+            elif ask == Ask.COMMIT:
+                await guests.commit(self._guest, member, name, position)
+            else:
+                position = await _trim(member, position)
+        return self._answer(request, Reply.DONE, position)
+
+
+def _placed(body: bytes) -> tuple[int, str]:
+    """The number that a request begins with, and the name behind it. Raises ValueError."""
+    if len(body) < r.PLACE.size:
+        raise ValueError("a request without its number")
+    return r.PLACE.unpack_from(body)[0], body[r.PLACE.size :].decode()
+
+
+def _seek(member: Member, time_ns: int) -> int:
+    with closing(member.folder.reader(member.earliest, begins=True)) as reader:
+        reader.seek_time(time_ns, member.committed)
+        return reader.position
+
+
+async def _trim(member: Member, position: int) -> int:
+    """Where the log begins, once what may go has gone, or is on its way for too long."""
+    member.step(w.TrimTo(position))
+    least = max((base for base in bases(member.folder) if base <= min(position, member.status().checkpoint)), default=0)
+    for _ in range(TRIM_LOOKS):
+        if member.folder.bounds()[0] >= least:
+            break
+        await asyncio.sleep(LOOK_S)
+    return member.folder.bounds()[0]

@@ -1,0 +1,170 @@
+"""Nodes of replicated logs for tests: real ones, in a thread of this process, or each a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from rtmw.clock import CLOCK
+from rtmw.closing import Closing
+from rtmw.control.settings import read_log
+from rtmw.errors import RtmwError
+from rtmw.net.security.identity import Identity
+from rtmw.replica.operating import ask_node
+from rtmw.replica.server import Server
+from rtmw.types import resolve
+from tests.control.stores import free_ports
+
+T = TypeVar("T")
+
+
+def until(met: Callable[[], T], seconds: float = 30.0, what: Callable[[], str] = str) -> T:
+    """What it gives once that is true."""
+    end = CLOCK.monotonic() + seconds
+    while not (found := met()):
+        assert CLOCK.monotonic() < end, f"not within {seconds} s: {what()}"
+        threading.Event().wait(0.02)
+    return found
+
+
+class Nodes(Closing):
+    """The settings of nodes that know each other, and operators' questions to them."""
+
+    def __init__(self, folder: Path, names: str = "abc", *, log: str = "", rest: str = "", listen: str = "") -> None:
+        """`log`, `rest`: more lines of `[log]`, and behind all. `listen`: another place to listen at."""
+        self.folder, self.names = folder, names
+        self.ports = dict(zip(names, free_ports(len(names)), strict=True))
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            others = [f"127.0.0.1:{port}" for other, port in self.ports.items() if other != name]
+            text = (
+                f'name = "{name}"\nserve = ["log"]\ndata = "{name}"\n[log]\n'
+                f"listen = {json.dumps([f'127.0.0.1:{self.ports[name]}', listen][: 1 + bool(listen)])}\n"
+                f"connect = {json.dumps(others)}\nsuspect = 1.0\nlag = 2.0\nsync_timeout = 0.3\n{log}\n"
+                f'[control]\nstore = "sqlite:control.db"\n{rest}\n'
+            )
+            self.file(name).write_text(text)
+
+    def file(self, name: str) -> Path:
+        return self.folder / f"{name}.toml"
+
+    @property
+    def places(self) -> list[str]:
+        return [f"127.0.0.1:{port}" for port in self.ports.values()]
+
+    def create(self, log: str, keys: Identity | None = None, *, type: Any = bytes, **settings: Any) -> None:
+        if len(self.names) == 1:
+            settings["min_insync"] = 1
+        question = {"members": list(self.names), "description": resolve(type).description.hex(), "settings": settings}
+
+        why = ""
+
+        def made() -> bool:
+            nonlocal why
+            try:
+                ask_node(self.places[0], keys, name=log, ask="create", **question)
+            except RtmwError as error:  # the nodes have not met yet
+                why = str(error)
+                return False
+            return True
+
+        until(made, what=lambda: why)
+
+    def status(self, log: str, node: str) -> dict[str, Any]:
+        return ask_node(f"127.0.0.1:{self.ports[node]}", name=log, ask="status")
+
+    def master(self, log: str, node: str) -> str:
+        """Once there is one, as this node sees it."""
+        return str(until(lambda: self.status(log, node)["master"]))
+
+
+class Here(Nodes):
+    """In one thread of this process."""
+
+    def __init__(self, folder: Path, names: str = "abc", **more: str) -> None:
+        super().__init__(folder, names, **more)
+        self.servers = dict[str, Server]()
+        self._running = dict[str, asyncio.Task[None]]()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        for name in names:
+            self.start(name)
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    def start(self, name: str) -> None:
+        async def begin() -> None:
+            server = self.servers[name] = Server(self.folder / name, name, read_log(self.file(name)))
+            self._running[name] = asyncio.get_running_loop().create_task(server.run())
+
+        self.call(begin())
+
+    def stop(self, name: str) -> None:
+        """At once: it hands nothing over."""
+        task = self._running.pop(name)
+
+        async def end() -> None:
+            task.cancel()
+            await asyncio.wait([task])
+
+        self.call(end())
+
+    def close(self) -> None:
+        for name in list(self._running):
+            self.stop(name)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Processes(Nodes):
+    """Each a process, as `rtmw node` starts it."""
+
+    def __init__(self, folder: Path, names: str = "abc", **more: str) -> None:
+        super().__init__(folder, names, **more)
+        self.processes = dict[str, subprocess.Popen[bytes]]()
+        for name in names:
+            self.start(name)
+
+    def start(self, name: str) -> None:
+        arguments = [sys.executable, "-m", "tests.replica.nodes", name, str(self.file(name))]
+        with open(self.folder / f"{name}.out", "ab") as out:
+            self.processes[name] = subprocess.Popen(arguments, stdout=out, stderr=out, env=dict(os.environ))
+
+    def kill(self, name: str) -> None:
+        process = self.processes.pop(name)
+        process.kill()
+        process.wait()
+
+    def close(self) -> None:
+        for process in self.processes.values():
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in self.processes.values():
+            process.wait(20)
+
+    def __enter__(self) -> Self:
+        return self
+
+
+def main(name: str, file: str) -> None:
+    async def run() -> None:
+        server = Server(Path(file).parent / name, name, read_log(Path(file)))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.stopping.set)
+        await server.run()
+
+    asyncio.run(run())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
