@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.questions import APART, LINKS, NAMES, RELAY
+from bench.questions import APART, LINKS, NAMES, RELAY, REPLICA
 from bench.report import markdown
 from bench.results import Results, load
 from bench.stage import ROOT
@@ -42,6 +42,7 @@ PARTS = (
     PagePart("log results", LOG, "performance-log.svg", "Appends a second that each system answers, by writers", True),
     *(PagePart(f"{name} results", (name,), is_section=True) for name in LINKS),
     PagePart("relay results", RELAY, is_section=True),
+    PagePart("replica results", REPLICA, is_section=True),
 )
 
 

@@ -11,8 +11,10 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -35,41 +37,85 @@ def program(name: str, package: str = "rabbitmq-server") -> str:
     return found
 
 
+@dataclass(frozen=True)
+class Node:
+    """A server."""
+
+    port: int
+    pid_file: Path
+    about: dict[str, str]
+    """Its environment, in which its programs find it."""
+
+    @property
+    def place(self) -> str:
+        """Where clients connect."""
+        return f"amqp://guest:guest@127.0.0.1:{self.port}/"
+
+    @property
+    def name(self) -> str:
+        return self.about["RABBITMQ_NODENAME"]
+
+    def control(self, *command: str) -> str:
+        """What rabbitmqctl prints. RuntimeError: it failed."""
+        line = [program("rabbitmqctl"), "-q", "-n", self.name, *command]
+        done = subprocess.run(line, env=self.about, capture_output=True, text=True, timeout=START_S)
+        if done.returncode != 0:
+            raise RuntimeError(f"rabbitmqctl {' '.join(command)}: {done.stderr.strip()}")
+        return done.stdout
+
+
 @contextmanager
-def serving(folder: Path) -> Generator[str]:
-    """Where clients connect. CannotMeasure: it is not installed."""
-    port, names = free_port(), free_port()
-    about = {
+def serving(folder: Path, nodes: int = 1) -> Generator[list[Node]]:
+    """All of them are members of one cluster. CannotMeasure: it is not installed."""
+    names = free_port()
+    (folder / "names").mkdir()
+    epmd = [program("epmd", "erlang-base"), "-port", str(names), "-address", "127.0.0.1"]
+    with ExitStack() as stack:
+        stack.enter_context(
+            server(epmd, folder / "names", answers(socket.AF_INET, ("127.0.0.1", names)), ends_by=signal.SIGKILL)
+        )
+        made = list[Node]()
+        for number in range(nodes):
+            mine, port = folder / f"node{number}", free_port()
+            mine.mkdir()
+            node = Node(port, mine / "pid", os.environ | _about(folder, mine, port, names))
+            stack.enter_context(
+                server(
+                    [program("rabbitmq-server")],
+                    mine,
+                    answers(socket.AF_INET, ("127.0.0.1", port)),
+                    env=node.about,
+                    ends_by=signal.SIGKILL,
+                    start_s=START_S,
+                )
+            )
+            for command in (["stop_app"], ["join_cluster", made[0].name], ["start_app"]) if made else ():
+                node.control(*command)
+            made.append(node)
+        yield made
+
+
+def _about(folder: Path, mine: Path, port: int, names: int) -> dict[str, str]:
+    """The environment of a node. All find the secret of the cluster in one home."""
+    return {
         "HOME": str(folder),
         "ERL_EPMD_PORT": str(names),
         "RABBITMQ_NODENAME": f"bench{port}@localhost",
         "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
         "RABBITMQ_NODE_PORT": str(port),
         "RABBITMQ_DIST_PORT": str(free_port()),
-        "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
-        "RABBITMQ_LOG_BASE": str(folder / "log"),
-        "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+        "RABBITMQ_MNESIA_BASE": str(mine / "mnesia"),
+        "RABBITMQ_LOG_BASE": str(mine / "log"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(mine / "plugins"),
+        "RABBITMQ_PID_FILE": str(mine / "pid"),
         "RABBITMQ_CONF_ENV_FILE": os.devnull,
         "RABBITMQ_ALLOW_INPUT": "true",  # then the script becomes the server, instead of a parent that lasts
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-noinput",
     }
-    (folder / "names").mkdir()
-    epmd = [program("epmd", "erlang-base"), "-port", str(names), "-address", "127.0.0.1"]
-    with (
-        server(epmd, folder / "names", answers(socket.AF_INET, ("127.0.0.1", names)), ends_by=signal.SIGKILL),
-        server(
-            [program("rabbitmq-server")],
-            folder,
-            answers(socket.AF_INET, ("127.0.0.1", port)),
-            env=os.environ | about,
-            ends_by=signal.SIGKILL,
-            start_s=START_S,
-        ),
-    ):
-        yield f"amqp://guest:guest@127.0.0.1:{port}/"
 
 
 async def _queue(channel: Any) -> Any:
+    """A member on each node."""
     return await channel.declare_queue(QUEUE, durable=True, arguments={"x-queue-type": "quorum"})
 
 

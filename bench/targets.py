@@ -21,6 +21,7 @@ from bench.link_targets import LINK_TARGETS
 from bench.log_targets import LOG_TARGETS
 from bench.peers import ALL, ZENOH_TCP
 from bench.relay_targets import RELAY_TARGETS
+from bench.replica_targets import REPLICA_TARGETS
 from bench.target import Target, ours
 from bench.transfer_targets import TRANSFER_TARGETS
 
@@ -286,6 +287,7 @@ TARGETS = (
     *LOG_TARGETS,
     *TRANSFER_TARGETS,
     *RELAY_TARGETS,
+    *REPLICA_TARGETS,
     Target(
         "64 B from the bus to a recording: at least 3 × the Python writer of the MCAP project",
         ours("recording", "64 B"),

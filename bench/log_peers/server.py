@@ -42,23 +42,24 @@ def server(
     ends_by: signal.Signals = signal.SIGTERM,
     start_s: float = START_S,
     **how: Any,
-) -> Generator[None]:
-    """Until `is_ready`. What the server prints goes to the file `printed` of the folder; its last line is in the
-    RuntimeError of a server that does not start within `start_s`. `how`: more for Popen."""
+) -> Generator[int]:
+    """Its pid, as soon as it `is_ready`. What the server prints goes to the file `printed` of the folder; its last line
+    is in the RuntimeError of a server that does not start within `start_s`. `how`: more for Popen."""
     printed = folder / "printed"
     with printed.open("wb") as output:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             preexec_fn=_die_with_parent,
-            **how,
+            **{"stdin": subprocess.DEVNULL} | how,
         )
     try:
         _wait(process, is_ready, printed, start_s)
-        yield
+        yield process.pid
     finally:
+        if process.stdin is not None:
+            process.stdin.close()
         process.send_signal(ends_by)
         try:
             process.wait(END_S)

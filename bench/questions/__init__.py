@@ -44,6 +44,8 @@ NAMES = (
     "relay_verdict",
     "relay_urgent",
     "relay_start",
+    "replica_append",
+    "replica_switch",
     "recording",
     "scan",
     "scan_slice",
@@ -51,7 +53,8 @@ NAMES = (
 )
 LINKS = ("links", "links_cable")
 RELAY = tuple(name for name in NAMES if name.startswith("relay_"))
-APART = (*LINKS, *RELAY)
+REPLICA = tuple(name for name in NAMES if name.startswith("replica_"))
+APART = (*LINKS, *RELAY, *REPLICA)
 """Asked only where they are named: they would take as long as all others."""
 
 

@@ -46,8 +46,8 @@ def measure(stage: Stage, system: str, case: Case) -> dict[str, Figures]:
     seconds = case.options["seconds"]
     with disk.new_folder() as folder:
         if system != RTMW:
-            with quorum_queue.serving(folder) as place:
-                about = {"place": place, "receipts": system == RECEIPTS}
+            with quorum_queue.serving(folder) as (node,):
+                about = {"place": node.place, "receipts": system == RECEIPTS}
                 parts = [Part("consumer", case.options | about), Part("publisher", about)]
                 return {system: Figures(stage.play("relay_rate", system, parts)[0] / seconds)}
         with relays.serving(folder, (*SOURCES, *RECIPIENTS), RULES) as port:

@@ -58,11 +58,10 @@ def test_a_message_queue_ends_with_its_block_and_so_does_what_it_started(tmp_pat
     pytest.importorskip("aio_pika", reason="the environment of the bench has it")
     if not Path(quorum_queue.PROGRAMS).exists():
         pytest.skip("rabbitmq-server is not installed")
-    with quorum_queue.serving(tmp_path) as place:
-        port = int(place.rstrip("/").rpartition(":")[2])
-        assert answers(socket.AF_INET, ("127.0.0.1", port))()
+    with quorum_queue.serving(tmp_path) as (node,):
+        assert answers(socket.AF_INET, ("127.0.0.1", node.port))()
         case: Any = Case("", (relay_rate.RABBITMQ,), SECONDS)
-    assert not answers(socket.AF_INET, ("127.0.0.1", port))()
+    assert not answers(socket.AF_INET, ("127.0.0.1", node.port))()
     for system in (relay_rate.RABBITMQ, relay_rate.RECEIPTS):
         assert relay_rate.measure(Stage(), system, case)[system].value > 0
     mine = [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in path.read_bytes()]
