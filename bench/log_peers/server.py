@@ -52,7 +52,8 @@ def server(
             stdout=output,
             stderr=subprocess.STDOUT,
             preexec_fn=_die_with_parent,
-            **{"stdin": subprocess.DEVNULL} | how,
+            stdin=how.pop("stdin", subprocess.DEVNULL),
+            **how,
         )
     try:
         _wait(process, is_ready, printed, start_s)
