@@ -11,7 +11,7 @@ import pytest
 
 from rtmw.disk import Disk
 from rtmw.errors import LogDamaged
-from rtmw.log.copied import Copy
+from rtmw.log.copied import Copy, CopyFile
 from rtmw.replica import copying, wal
 from rtmw.replica import words as w
 from rtmw.replica.member import Member
@@ -159,7 +159,7 @@ async def test_a_copy_that_is_broken_off_goes_on_with_what_it_has(
         appended = await left_behind(nodes)
         write = Copy.write
 
-        def written(copy: Copy, file: copying.CopyFile, position: int, data: bytes) -> None:
+        def written(copy: Copy, file: CopyFile, position: int, data: bytes) -> None:
             nonlocal broken
             write(copy, file, position, data)
             writes.append((file.name, position))
