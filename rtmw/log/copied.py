@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from rtmw.disk import DISK, Disk
 from rtmw.errors import LogDamaged, LogError
 from rtmw.log import _log as core
-from rtmw.log.check import bases
+from rtmw.log.check import bases, look_into
 from rtmw.log.folder import CURSOR, Folder
 from rtmw.log.holder import Holder
 
@@ -90,13 +90,21 @@ def set_aside(path: Path, disk: Disk = DISK) -> None:
 
 
 def settle(path: Path, disk: Disk = DISK) -> None:
-    """Completes what a process that was killed has begun: a copy that is whole takes the place of the log."""
-    if (_copy(path) / "log").exists():
+    """Completes what a process that was killed has begun: a copy that is whole takes the place of the log. While a
+    copy comes, an empty log is there, and what was set aside stays."""
+    is_whole = (_copy(path) / "log").exists()
+    if is_whole:
         set_aside(path, disk)
         disk.rename(str(_copy(path)), None, str(path), None)
         disk.sync_folder(path.parent)
-    if path.exists():
+    if is_whole or (_aside(path).exists() and _has_records(path)):
         shutil.rmtree(_aside(path), ignore_errors=True)
+
+
+def _has_records(path: Path) -> bool:
+    with suppress(OSError, LogError), look_into(path) as folder:
+        return folder.bounds()[1] > 0
+    return False
 
 
 def make_room(path: Path) -> bool:
@@ -160,4 +168,8 @@ class Copy:
             raise
         finally:
             os.close(descriptor)
-        settle(self.path, self._disk)
+        try:
+            settle(self.path, self._disk)
+        except OSError:  # an empty log begins in its place: this copy must not replace what that one will have
+            (self._folder / "log").unlink(missing_ok=True)
+            raise

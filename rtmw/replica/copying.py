@@ -22,7 +22,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from rtmw.daemon_log import BOUNDED
 from rtmw.errors import LogDamaged, LogError, LogFull, SessionError
@@ -43,6 +43,7 @@ _PRIORITY: Final = 1
 _LONGEST: Final = 16 << 20
 """Bytes of a list of files."""
 _AGAIN_S: Final = 1.0
+T = TypeVar("T")
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -89,6 +90,16 @@ def _line(told: object) -> bytes:
     return json.dumps(told).encode() + b"\n"
 
 
+async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """A thread cannot be cancelled: whoever is cancelled here waits for it first, so that nothing is done behind it."""
+    working = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise
+
+
 # ---- at the master ----
 
 
@@ -101,7 +112,7 @@ async def serve(stream: Stream, members: Mapping[bytes, Any]) -> None:
         stream.reset("this node is not the master of that log", Code.REFUSED)
         return
     with member.folder.copy() as folder:
-        copied = await asyncio.to_thread(copy_files, folder, member.committed)
+        copied = await _in_thread(copy_files, folder, member.committed)
         await stream.write(_line(copied._asdict()))
         sizes = {file.name: file.size for file in copied.files}
         try:
@@ -117,7 +128,7 @@ async def _send(stream: Stream, folder: Folder, name: str, part: range) -> None:
     file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder.descriptor)
     try:
         for at in range(part.start, part.stop, PART):
-            data = await asyncio.to_thread(os.pread, file, min(PART, part.stop - at), at)
+            data = await _in_thread(os.pread, file, min(PART, part.stop - at), at)
             if len(data) < min(PART, part.stop - at):
                 raise FileNotFoundError(errno.ENOENT, "a part of the file", name)
             await stream.write(data)
@@ -159,7 +170,7 @@ async def _copied(member: _Member, session: Session) -> bool:
         await stream.write(_line({"log": member.uuid.hex()}))
         told = await words.line()
         copied = Copied(told["start"], told["end"], tuple(CopyFile(*file) for file in told["files"]))
-        copy = await asyncio.to_thread(Copy, member.wal.path, copied)
+        copy = await _in_thread(Copy, member.wal.path, copied)
         wanted = [(file, at) for file in copied.files if (at := copy.has(file)) < file.size]
         await stream.write(_line([(file.name, at) for file, at in wanted]))
         stream.end()
@@ -183,12 +194,12 @@ async def _copied(member: _Member, session: Session) -> bool:
 async def _written(copy: Copy, file: CopyFile, at: int, data: bytes) -> None:
     """What was set aside gives its room to the copy, if there is no other."""
     try:
-        await asyncio.to_thread(copy.write, file, at, data)
+        await _in_thread(copy.write, file, at, data)
     except OSError as error:
-        if error.errno not in _NO_ROOM or not await asyncio.to_thread(make_room, copy.path):
+        if error.errno not in _NO_ROOM or not await _in_thread(make_room, copy.path):
             raise
         log.warning("log %s: the disk is full: what was set aside goes", copy.path.name)
-        await asyncio.to_thread(copy.write, file, at, data)
+        await _in_thread(copy.write, file, at, data)
 
 
 async def _replaced(member: _Member, work: Callable[[], Any]) -> None:
@@ -196,17 +207,17 @@ async def _replaced(member: _Member, work: Callable[[], Any]) -> None:
     member.is_open = False
     fault: Exception | None = None
     try:
-        await asyncio.to_thread(member.wal.close)
+        await _in_thread(member.wal.close)
         try:
-            await asyncio.to_thread(work)
+            await _in_thread(work)
         except (OSError, LogError) as error:
             fault = error
         try:
-            await asyncio.to_thread(member.wal.open)
+            await _in_thread(member.wal.open)
         except LogFull:
-            if not await asyncio.to_thread(make_room, member.wal.path):
+            if not await _in_thread(make_room, member.wal.path):
                 raise
-            await asyncio.to_thread(member.wal.open)
+            await _in_thread(member.wal.open)
     except (OSError, LogError) as error:
         member.failed = error
         raise

@@ -179,6 +179,8 @@ class Member:
         await asyncio.gather(*tasks, return_exceptions=True)
         for ticket in list(self._asks):
             self._answer(w.Answer(ticket, w.Reply.MOVED))
+        for call in list(self._listeners.values()):  # a reader looks again, and is told that there is no such log here
+            call()
         try:
             await asyncio.to_thread(self.wal.close)
         finally:
@@ -223,6 +225,11 @@ class Member:
             told, master=node_of(told.master), in_sync=frozenset(map(node_of, told.in_sync)),
             members=frozenset(map(node_of, told.members)),
         )  # fmt: skip
+
+    @property
+    def holds(self) -> bool:
+        """Batches or requests wait for room in the log."""
+        return bool(self._held)
 
     def lags(self) -> dict[str, tuple[int, float]]:
         """Bytes that each other member has not acknowledged, and for how many seconds, as a master knows it."""

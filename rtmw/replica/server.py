@@ -38,6 +38,8 @@ _REFUSES_S: Final = 0.2
 """A session without a connection for so long is taken for refused."""
 _LOOK_S: Final = 0.5
 _AGAIN_S: Final = 0.2
+_ROOM_S: Final = 0.01
+"""So often it is looked whether a log that has no room for batches has some."""
 
 
 class _Link:
@@ -267,9 +269,12 @@ class Server:
                 stream.reset(f"{stream.purpose!r} is nothing of replicated logs", Code.REFUSED)
         except SessionError:  # the stream was reset, or the session is over
             return
-        except ValueError as error:
-            log.warning("node %s does not speak as it should, and its session is closed: %s", node, error)
-            session.close(str(error))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:  # of JSON of another shape
+            log.warning("node %s does not speak as it should, and its session is closed: %r", node, error)
+            session.close(f"the stream {stream.purpose!r} is not as it should be: {error!r:.200}")
+        except (LogError, OSError) as error:
+            log.warning("node %s is not given %r: %s", node, stream.purpose, error, extra=BOUNDED)
+            stream.reset(str(error))
 
     async def _read(self, node: str, stream: Stream) -> None:
         """Messages for members here; those of logs that this node does not have are passed over."""
@@ -280,6 +285,8 @@ class Server:
                 member = self._by_uuid.get(frame.log)
                 if member is not None:
                     member.hear(node, frame.sender, frame.message)
+                    while stream.purpose == wire.BATCHES and member.holds and member.failed is None:
+                        await asyncio.sleep(_ROOM_S)  # its disk is slower than the master: the stream pushes back
 
     # ---- programs and operators ----
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -181,6 +182,42 @@ def test_killed_at_any_call_leaves_the_old_log_or_none_or_the_copy(tmp_path: Pat
             assert os.listdir(path.parent) == ["b"], "nothing is left beside it"
             shutil.rmtree(path.parent)
         assert at > 20
+
+
+def test_what_was_set_aside_stays_until_a_copy_is_in_place_or_the_log_has_records(tmp_path: Path) -> None:
+    path, aside = tmp_path / "b", tmp_path / ".b.aside"
+    with master(tmp_path / "a") as source:
+        for completed in ("copied", "shipped"):
+            shutil.rmtree(path, ignore_errors=True)
+            shutil.copytree(source.path, path)
+            set_aside(path)
+            make_replica(path, 0).close()
+            settle(path)
+            assert aside.exists(), "it was killed while a copy came"
+            if completed == "copied":
+                copy_to(path, source)
+            else:
+                with look_into(path) as folder, writer_of(folder) as writer:
+                    writer.set_epoch(1)
+                    _, end = writer.append(b"one", automatic(1), STARTED, None)
+                    writer.wait(end, None)
+                    writer.commit(end)
+                settle(path)
+            assert not aside.exists()
+
+
+def test_a_copy_that_cannot_be_put_in_place_does_not_replace_what_the_log_has_later(tmp_path: Path) -> None:
+    class Failing(Disk):
+        def rename(self, old: str, old_folder: int | None, new: str, new_folder: int | None) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+    with master(tmp_path / "a") as source:
+        with pytest.raises(OSError, match="Input/output error"):
+            copy_to(tmp_path / "b", source, Failing())
+        make_replica(tmp_path / "b", 0).close()
+        settle(tmp_path / "b")
+        with look_into(tmp_path / "b") as folder, writer_of(folder) as writer:
+            assert writer.next == 0
 
 
 def test_where_the_disk_is_full_a_copy_goes_on_when_there_is_room(tmp_path: Path) -> None:

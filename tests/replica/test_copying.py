@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -178,3 +179,30 @@ async def test_a_copy_that_is_broken_off_goes_on_with_what_it_has(
         segments = [one for one in writes if one[0].endswith(".seg")]
         assert broken == 2
         assert len(segments) <= len({*segments}) + 2, "what was there did not come again"
+
+
+@in_loop
+async def test_a_node_that_ends_waits_for_the_thread_that_puts_a_copy_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_go_on = asyncio.Event(), threading.Event()
+    loop, finish = asyncio.get_running_loop(), Copy.finish
+
+    def finished(copy: Copy, uuid: bytes, description: bytes, segment: int) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        may_go_on.wait(10)
+        finish(copy, uuid, description, segment)
+
+    async with Inside(tmp_path, lag="0.3s", sync_timeout="0.2s") as nodes:
+        await left_behind(nodes)
+        monkeypatch.setattr(Copy, "finish", finished)
+        await nodes.start("c")
+        await begun.wait()
+        stopping = asyncio.create_task(nodes.stop("c"))
+        try:
+            await asyncio.wait([stopping], timeout=1.0)
+            assert not stopping.done(), "a thread is at the disk"
+        finally:
+            may_go_on.set()
+            await stopping
+        assert [path.name for path in (tmp_path / "c" / "logs").iterdir()] == ["orders"]

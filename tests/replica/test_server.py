@@ -1,0 +1,101 @@
+"""A node of replicated logs beside others that speak wrongly, disks that stand still, and logs that go."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from rtmw.errors import SessionError
+from rtmw.replica import requests as r
+from rtmw.replica import wire
+from rtmw.replica import words as w
+from rtmw.replica.guests import CURSORS
+from rtmw.replica.member import Member
+from tests.replica.inside import Inside, appended, in_loop, until
+
+
+def framed(words: bytes) -> bytes:
+    return r.RAW.pack(len(words), 0) + words
+
+
+@in_loop
+async def test_a_node_that_speaks_wrongly_loses_its_session_and_the_others_go_on(tmp_path: Path) -> None:
+    async with Inside(tmp_path, "ab") as nodes:
+        await nodes.start(*"ab")
+        await nodes.create(members="ab")
+        await nodes.in_sync("ab")
+        master = await nodes.master()
+        here, there = ("a", "b") if master.node == "b" else ("b", "a")
+        log = json.dumps({"log": master.uuid.hex()}).encode()
+        for purpose, words in (
+            *((wire.COPY, line + b"\n") for line in (b"[]", b"7", b'{"log": 7}', b"{}", b"[" * 100_000, b"\xff")),
+            *((wire.COPY, log + b"\n" + line + b"\n") for line in (b"7", b"[7]", b'[["x"]]', b'[[[], "1"]]')),
+            *((CURSORS, framed(line)) for line in (b"[]", b'"x"', b'{"orders": 7}', b'{"orders": {"x": "y"}}')),
+            (wire.BATCHES, b"\xff" * 100),
+        ):
+            await until(lambda: nodes.servers[here].session(there) is not None)
+            session = nodes.servers[here].session(there)
+            assert session is not None
+            with suppress(SessionError):
+                stream = session.open(purpose, priority=1)
+                await stream.write(words)
+                stream.end()
+                async with asyncio.timeout(10):
+                    while await stream.read():
+                        pass
+            assert not nodes._running[there].done(), words[:40]
+        await nodes.append(0, 5)
+        await nodes.in_sync("ab")
+
+
+@in_loop
+async def test_a_slave_whose_disk_stands_still_holds_little_and_the_master_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Inside(tmp_path, lag="0.2s", sync_timeout="0.1s") as nodes:
+        await nodes.start(*"abc")
+        await nodes.create()
+        await nodes.append(0, 5)
+        await nodes.in_sync()
+        master = await nodes.master()
+        slave = nodes.member(next(node for node in "abc" if node != master.node))
+        beats = list[int]()
+        hear = Member.hear
+
+        def heard(member: Member, node: str, copy: bytes, message: w.Message) -> None:
+            if member is slave and isinstance(message, w.Beat):
+                beats.append(message.end)
+            hear(member, node, copy, message)
+
+        def stands_still(data: bytes) -> bool:
+            raise TimeoutError
+
+        monkeypatch.setattr(Member, "hear", heard)
+        append_raw = slave.wal.append_raw
+        slave.wal.append_raw = stands_still  # type: ignore[method-assign]
+        asked = [asyncio.create_task(master.ask(appended(100 + one, 100_000))) for one in range(60)]
+        await asyncio.wait(asked)
+        so_far = len(beats)
+        await until(lambda: len(beats) >= so_far + 8)
+        held = [one.message for one in slave._held if isinstance(one, w.Received)]
+        assert 0 < sum(len(one.data) for one in held if isinstance(one, w.Batches)) < 3 << 20
+        slave.wal.append_raw = append_raw  # type: ignore[method-assign]
+        await nodes.in_sync()
+
+
+@in_loop
+async def test_who_reads_at_a_node_whose_copy_goes_is_woken(tmp_path: Path) -> None:
+    async with Inside(tmp_path, "ab") as nodes:
+        await nodes.start(*"ab")
+        await nodes.create(members="ab", min_insync=1)
+        slave = nodes.member("b" if (await nodes.master()).node == "a" else "a")
+        await nodes.append(0, 5)
+        await nodes.in_sync("ab")
+        woken = asyncio.Event()
+        slave.on_commit(woken.set)
+        await nodes.obey("a", ask="members", name="orders", remove=slave.node)
+        assert woken.is_set()
