@@ -123,7 +123,7 @@ def _tell_skipped(recorder: Recorder, told: set[str], progress: Progress) -> Non
     """Each topic once, with the reason."""
     for topic, reason in recorder.skipped.items():
         if topic not in told:
-            progress.say(f"{topic or 'a topic without a name'} is not recorded: {reason}")
+            progress.say(f"{topic} is not recorded: {reason}")
             told.add(topic)
 
 

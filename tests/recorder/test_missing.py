@@ -88,10 +88,10 @@ def test_what_expired_while_the_recorder_was_stopped_is_counted_once(
 def test_a_topic_that_cannot_be_recorded_is_told_and_the_others_are_recorded(
     domain: rtmw.Domain, tmp_path: Path
 ) -> None:
-    with rtmw.Recorder(["a", "no\nname"], tmp_path / "run", domain=domain) as recorder:
+    with rtmw.Recorder(["a", "x" * 192], tmp_path / "run", domain=domain) as recorder:
         with rtmw.Publisher("a", domain=domain) as publisher:
             publisher.publish(b"1")
-        assert recorder.skipped.keys() == {"no\nname"}
+        assert recorder.skipped.keys() == {"x" * 192}
     assert payloads_of(recorder.paths) == [b"1"]
 
 
