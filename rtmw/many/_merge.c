@@ -27,6 +27,7 @@ typedef struct {
     uint64_t follow_at, look_at; /* CLOCK_MONOTONIC */
     bool is_whole;               /* each look takes: descriptors are made quiet by that */
     bool is_shut;
+    PyObject *kept; /* the exception that take_many met behind messages that it gave */
 } Merge;
 
 typedef struct {
@@ -42,11 +43,10 @@ static MergeState *state_of_merge(PyObject *object)
 
 /* ---- sources ---- */
 
-/* Is there a message of this priority or a higher one behind the cursor? A hint. */
-static bool has_news(const Source *s, uint32_t least)
+static bool is_behind(const Subscriber *subscriber, uint32_t least)
 {
-    struct rtmw_subscriber *core = s->subscriber->core;
-    if (!core || s->subscriber->closed) return true; /* take says so */
+    struct rtmw_subscriber *core = subscriber->core;
+    if (!core || subscriber->closed) return true; /* take says so */
     uint32_t bands = load_relaxed(&core->topic->bands) >> least << least;
     for (; bands; bands &= bands - 1) {
         uint32_t band = (uint32_t)__builtin_ctz(bands);
@@ -54,6 +54,16 @@ static bool has_news(const Source *s, uint32_t least)
             return true;
     }
     return false;
+}
+
+/* Is there a message of this priority or a higher one behind the cursor? A hint. A reference to the source is held. */
+static bool has_news(const Source *s, uint32_t least)
+{
+    bool found;
+    GUARD_BEGIN(s->subscriber); /* its close takes the core away */
+    found = is_behind(s->subscriber, least);
+    GUARD_END();
+    return found;
 }
 
 /* The priority above the highest that is in the heap. */
@@ -133,7 +143,10 @@ static int advance(Merge *m, Source *s)
         PyObject *taken = PyObject_CallNoArgs(s->take);
         if (!taken || taken == Py_None) return Py_XDECREF(taken), taken ? 0 : -1;
         const rtmw_message *message = &((Sample *)taken)->core;
-        if (message->sequence > s->passed[message->priority]) return push(m, s, taken), 1;
+        if (message->sequence > s->passed[message->priority]) {
+            if (heap_reserve(&m->heap)) return push(m, s, taken), 1; /* again: meanwhile others may have taken */
+            return Py_DECREF(taken), PyErr_NoMemory(), -1;
+        }
         s->again++;
         s->untold_bytes += (Py_ssize_t)message->size;
         Py_DECREF(taken);
@@ -152,10 +165,9 @@ static bool look(Merge *m, uint64_t now)
         now = clock_ns(CLOCK_MONOTONIC);
     }
     for (size_t i = 0; i < m->count; i++) {
-        Source *s = m->sources[i];
-        if (s->held ? !has_news(s, above_held(s)) : !whole && !has_news(s, 0)) continue;
-        Py_INCREF(s);
-        int advanced = advance(m, s);
+        Source *s = (Source *)Py_NewRef(m->sources[i]);
+        bool is_due = s->held ? has_news(s, above_held(s)) : whole || has_news(s, 0);
+        int advanced = is_due ? advance(m, s) : 0;
         Py_DECREF(s);
         if (advanced < 0) return false;
     }
@@ -175,7 +187,10 @@ static PyObject *next_of(Merge *m)
         const rtmw_message *message = &((Sample *)first.sample)->core;
         bool is_over = message->ends_ns && message->ends_ns <= now;
         if ((!s->held || has_news(s, above_held(s))) && advance(m, s) < 0) {
-            if (heap_reserve(&m->heap)) push(m, s, first.sample); /* there was room for it before */
+            if (heap_reserve(&m->heap)) /* there was room for it before */
+                push(m, s, first.sample);
+            else
+                Py_DECREF((PyObject *)first.sample);
             Py_DECREF(s);
             return NULL;
         }
@@ -196,11 +211,35 @@ static bool is_open(Merge *m)
     return raised != NULL;
 }
 
+/* false: an exception is set; one that was kept is raised once. */
+static bool may_take(Merge *m)
+{
+    if (!is_open(m)) return false;
+    PyObject *kept = m->kept;
+    if (!kept) return true;
+    m->kept = NULL;
+    PyErr_SetObject((PyObject *)Py_TYPE(kept), kept);
+    Py_DECREF(kept);
+    return false;
+}
+
+/* The exception that is set is for the next call. Its frames may hold the merge: they are dropped. */
+static void keep(Merge *m)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyException_SetTraceback(value, Py_None);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    Py_XSETREF(m->kept, value);
+}
+
 static PyObject *Merge_take(PyObject *object, PyObject *unused)
 {
     (void)unused;
     Merge *self = (Merge *)object;
-    PyObject *sample = is_open(self) ? next_of(self) : NULL;
+    PyObject *sample = may_take(self) ? next_of(self) : NULL;
     return sample || PyErr_Occurred() ? sample : Py_NewRef(Py_None);
 }
 
@@ -208,7 +247,7 @@ static PyObject *Merge_take_many(PyObject *object, PyObject *limit)
 {
     Merge *self = (Merge *)object;
     Py_ssize_t most = PyNumber_AsSsize_t(limit, PyExc_OverflowError);
-    if ((most == -1 && PyErr_Occurred()) || !is_open(self)) return NULL;
+    if ((most == -1 && PyErr_Occurred()) || !may_take(self)) return NULL;
     PyObject *list = PyList_New(0), *sample;
     while (list && PyList_GET_SIZE(list) < most) {
         if (!(sample = next_of(self))) break;
@@ -216,18 +255,25 @@ static PyObject *Merge_take_many(PyObject *object, PyObject *limit)
     }
     if (list && PyErr_Occurred()) { /* what was taken is given, and the next call says what is wrong */
         if (PyList_GET_SIZE(list) && PyErr_ExceptionMatches(PyExc_Exception))
-            PyErr_Clear();
+            keep(self);
         else
             Py_CLEAR(list);
     }
     return list;
 }
 
+/* false: an exception is set. */
+static bool is_source(PyObject *object, PyObject *source)
+{
+    if (PyObject_TypeCheck(source, state_of_merge(object)->source) && ((Source *)source)->take) return true;
+    PyErr_Format(PyExc_TypeError, "%R is not a Source with a subscriber", source);
+    return false;
+}
+
 static PyObject *Merge_add(PyObject *object, PyObject *source)
 {
     Merge *self = (Merge *)object;
-    if (!PyObject_TypeCheck(source, state_of_merge(object)->source))
-        return PyErr_Format(PyExc_TypeError, "%R is not a Source", source);
+    if (!is_source(object, source)) return NULL;
     if (self->count == self->room) {
         size_t room = self->room ? 2 * self->room : 16;
         Source **larger = realloc(self->sources, room * sizeof *larger);
@@ -254,8 +300,7 @@ static PyObject *Merge_remove(PyObject *object, PyObject *source)
 
 static PyObject *Merge_advance(PyObject *object, PyObject *source)
 {
-    if (!PyObject_TypeCheck(source, state_of_merge(object)->source))
-        return PyErr_Format(PyExc_TypeError, "%R is not a Source", source);
+    if (!is_source(object, source)) return NULL;
     int advanced = advance((Merge *)object, (Source *)source);
     return advanced < 0 ? NULL : PyBool_FromLong(advanced);
 }
@@ -272,6 +317,7 @@ static PyObject *Merge_shut(PyObject *object, PyObject *unused)
     (void)unused;
     Merge *self = (Merge *)object;
     self->is_shut = true;
+    Py_CLEAR(self->kept);
     while (self->heap.count) {
         struct entry first = pop(self);
         Py_DECREF((PyObject *)first.sample);

@@ -12,6 +12,7 @@ import os
 import select
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -151,6 +152,8 @@ class PatternSubscriber(Merge[T], Closing):
         self._lock = threading.RLock()
         """Held for what follows; nobody waits with it."""
         self._sources: dict[str, Source[T]] = {}
+        self._new: deque[tuple[str, Source[T]]] = deque()
+        """Topics of which nothing is given yet, since `on_topic` was not told."""
         self._skipped: dict[str, str] = {}
         self._ended: dict[str, int] = {}
         """Topics without a publisher, and since when; the first ones first."""
@@ -184,9 +187,8 @@ class PatternSubscriber(Merge[T], Closing):
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics that it hears at present."""
-        self._check()
+        self._follow()
         with self._lock:
-            self._follow()
             return tuple(self._sources)
 
     @property
@@ -205,23 +207,38 @@ class PatternSubscriber(Merge[T], Closing):
         make = cast("Any", Subscriber)
         subscriber: Subscriber[T] = make(name, self._asked_type, history=history, **self._options)
         try:
+            self._check()  # once more: a handler of a signal may have closed it meanwhile
             if self._polled is not None:
                 self._polled.add(subscriber)
         except BaseException:
             subscriber.close()
             raise
         self._sources[name] = source = Source(subscriber, passed)
-        self._add(source)
-        if self._on_topic is not None:
-            self._on_topic(name)
+        self._new.append((name, source))
+
+    def _begin_new(self) -> None:
+        """Give messages of topics that are new, once `on_topic` was told: without the lock, for which a thread may wait
+        that the program waits for."""
+        while not self._closed:
+            try:
+                name, source = self._new.popleft()
+            except IndexError:
+                return
+            try:
+                if self._on_topic is not None:
+                    self._on_topic(name)
+            finally:
+                self._add(source)
 
     def _follow(self, history: int = ALL_KEPT) -> None:
         """Hear topics that have come, and leave those that have ended."""
         region = self._check()  # before the lock, which another thread may have had at a fork()
         with self._lock:
             self._follow_locked(region, history)
+        self._begin_new()
 
     def _follow_locked(self, region: shm.Region, history: int) -> None:
+        self._check()  # another thread may have closed it while this one waited
         if self._polled is not None:
             self._polled.quiet()
         endpoints = region.endpoints_fingerprint()
@@ -233,7 +250,7 @@ class PatternSubscriber(Merge[T], Closing):
                 if is_new and (row.life in publishing or self._has_kept(row)):
                     self._hear_or_skip(row, history)
             self._note_ended(publishing, rows)
-            self._endpoints = endpoints  # behind what may fail: on_topic is the program's
+            self._endpoints = endpoints  # behind what may fail
         if self._ended:
             self._leave_ended(region)
 
@@ -269,12 +286,13 @@ class PatternSubscriber(Merge[T], Closing):
         for name, at in list(self._ended.items()):
             source = self._sources[name]
             is_due = at <= before_ns or len(self._ended) > ENDED_MOST
-            if is_due and not source.held and not self._advance(source):
+            if is_due and not source.held and not self._advance(source) and self._remove(source):
                 row = rows[name]  # read before the take that gave nothing, so that all of it was passed
                 self._left[row.life] = tuple(last for last, _ in row.bands)
                 self._past = _sum([self._past, self._counted(source)])
-                self._remove(source)
                 del self._sources[name], self._ended[name]
+                if self._polled is not None:
+                    self._polled.remove(source.subscriber)
                 source.subscriber.close()
 
     # ---- messages ----
@@ -350,6 +368,7 @@ class PatternSubscriber(Merge[T], Closing):
         """
         region = self._check()
         with self._lock:
+            self._check()
             if self._polled is None:
                 polled = _Polled(region)
                 for source in self._sources.values():
@@ -469,8 +488,11 @@ class _Polled:
         return self._epoll.fileno()
 
     def add(self, subscriber: Subscriber[Any]) -> None:
-        """It leaves when it is closed, with its descriptor."""
         self._epoll.register(subscriber.fileno(), select.EPOLLIN)
+
+    def remove(self, subscriber: Subscriber[Any]) -> None:
+        """To be called before it is closed: a child of fork() may have a copy of its descriptor."""
+        self._epoll.unregister(subscriber.fileno())
 
     def quiet(self) -> None:
         """Endpoints that have come or gone by now are no news any more."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from hypothesis import strategies as some
 
 import rtmw
 from rtmw.many import pattern_subscriber
+from rtmw.many._merge import Source
 from tests.bus import LONG, Order, Reading, eventually
 from tests.child import Spawn
 from tests.conftest import free_number
@@ -26,6 +28,12 @@ pytestmark = pytest.mark.usefixtures("domain")
 
 def everything(pattern: rtmw.PatternSubscriber[Any]) -> list[tuple[str, bytes]]:
     return [(sample.topic, bytes(sample.data)) for sample in pattern.take_many(100_000)]
+
+
+def waiting_in(thread: threading.Thread) -> str:
+    """The function that a thread is in."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return frame.f_code.co_name if frame else ""
 
 
 # ---- which topics ----
@@ -245,6 +253,31 @@ def test_a_topic_with_messages_that_were_not_taken_is_not_left(monkeypatch: pyte
     assert len(everything(pattern)) == 20
 
 
+def test_a_topic_that_comes_again_while_it_is_left_is_heard_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler of a signal may take between the look and the removal, as another thread may."""
+    monkeypatch.setattr(pattern_subscriber, "LEAVE_AFTER_S", 0.0)
+    again: list[rtmw.Publisher[bytes]] = []
+    found: list[bytes] = []
+
+    class Interrupted(rtmw.PatternSubscriber[Any]):
+        def _advance(self, source: Any, /) -> bool:
+            advanced = super()._advance(source)
+            if not advanced and not again:
+                again.append(rtmw.Publisher("t/1"))
+                for number in range(3):
+                    again[0].publish(b"%d" % number)
+                found.append(bytes(self.receive(LONG).data))
+            return advanced
+
+    pattern = Interrupted("t/+")
+    with rtmw.Publisher("t/1"):
+        eventually(lambda: pattern.topics == ("t/1",))
+    while len(found) < 3:
+        found.append(bytes(pattern.receive(LONG).data))
+    assert found == [b"0", b"1", b"2"]
+    assert pattern.topics == ("t/1",)
+
+
 def test_a_topic_that_is_retyped_is_heard_with_both_types() -> None:
     pattern = rtmw.PatternSubscriber("t/+")
     with rtmw.Publisher("t/1", Reading, history=1) as first:
@@ -292,6 +325,73 @@ def test_an_exception_of_on_topic_reaches_who_takes_and_no_topic_is_lost_by_it()
         except KeyError:
             raised += 1
     assert raised == 3
+
+
+def test_any_exception_of_on_topic_reaches_who_takes() -> None:
+    def fail(name: str) -> None:
+        raise BlockingIOError(name)
+
+    pattern = rtmw.PatternSubscriber("t/+", on_topic=fail)
+    publisher = rtmw.Publisher("t/1", history=1)
+    with pytest.raises(BlockingIOError):
+        pattern.receive(LONG)
+    publisher.publish(b"x")
+    assert bytes(pattern.receive(LONG).data) == b"x"
+    assert pattern.skipped == {}
+
+
+def test_on_topic_may_wait_for_a_thread_that_asks_for_the_topics_and_is_told_before_the_first_message() -> None:
+    found: list[str] = []
+
+    def ask(name: str) -> None:
+        thread = threading.Thread(target=lambda: found.extend(pattern.topics), daemon=True)
+        thread.start()
+        thread.join(LONG)
+        found.append("told" if not thread.is_alive() else "stuck")
+
+    pattern = rtmw.PatternSubscriber("t/+", on_topic=ask)
+    with rtmw.Publisher("t/1", history=1) as publisher:
+        publisher.publish(b"x")
+        pattern.receive(LONG)
+        assert found == ["t/1", "told"]
+
+
+def test_on_topic_may_close_it_and_then_no_topic_more_is_heard() -> None:
+    told: list[str] = []
+
+    def close(name: str) -> None:
+        told.append(name)
+        pattern.close()
+
+    pattern = rtmw.PatternSubscriber("t/+", on_topic=close)
+    publishers = [rtmw.Publisher(f"t/{number}") for number in range(3)]
+    with pytest.raises(rtmw.ClosedError):
+        pattern.receive(LONG)
+    assert len(told) == 1
+    assert [publisher.subscribers for publisher in publishers] == [0, 0, 0]
+
+
+def test_a_thread_that_waits_to_look_for_topics_hears_none_of_a_pattern_that_is_closed_meanwhile() -> None:
+    pattern = rtmw.PatternSubscriber("t/+")
+    publisher = rtmw.Publisher("t/1")
+    raised: list[type] = []
+
+    def ask(use: Callable[[], object]) -> None:
+        try:
+            use()
+        except rtmw.ClosedError as error:
+            raised.append(type(error))
+
+    threads = [threading.Thread(target=ask, args=[use]) for use in (lambda: pattern.topics, pattern.fileno)]
+    with pattern._lock:
+        for thread in threads:
+            thread.start()
+        eventually(lambda: {waiting_in(thread) for thread in threads} == {"_follow", "fileno"})
+        pattern.close()
+    for thread in threads:
+        thread.join(LONG)
+    assert raised == [rtmw.ClosedError] * 2
+    assert publisher.subscribers == 0
 
 
 # ---- waiting ----
@@ -347,6 +447,27 @@ def test_a_lease_that_runs_out_is_told_and_nothing_that_was_taken_is_lost() -> N
         except rtmw.LeaseExpired as error:
             lapses += error.missed
     assert len(found) + lapses == 5
+
+
+def test_a_lease_that_runs_out_behind_messages_is_told_by_the_next_call() -> None:
+    reliable = rtmw.Reliability.RELIABLE
+    first = rtmw.Publisher("t/1", reliability=reliable)
+    second = rtmw.Publisher("t/2", reliability=reliable, depth=4, max_blocking=LONG)
+    pattern = rtmw.PatternSubscriber("t/*", reliability=reliable, depth=4, lease=0.05)
+    first.publish(b"x")
+    first.publish(b"x")
+    second.publish(b"x")
+    given, missed, told = [pattern.receive(LONG)], 0, 0
+    for _ in range(12):
+        assert second.publish(b"x")
+    for _ in range(20):
+        try:
+            given += pattern.take_many(10)
+        except rtmw.LeaseExpired as error:
+            told += 1
+            missed += error.missed
+    assert told == pattern.stats().lapses > 0
+    assert len(given) + missed == 15
 
 
 def test_a_listener_is_called_for_messages_of_all_topics() -> None:
@@ -405,6 +526,33 @@ def test_its_descriptor_is_readable_for_messages_and_new_topics_and_quiet_withou
     eventually(lambda: len(os.listdir("/proc/self/fd")) <= descriptors - 8)
 
 
+def test_its_descriptor_is_quiet_when_a_topic_was_left_though_a_child_of_fork_has_copies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pattern_subscriber, "LEAVE_AFTER_S", 0.0)
+    pattern = rtmw.PatternSubscriber("t/+")
+    poll = select.poll()
+    poll.register(pattern.fileno(), select.POLLIN)
+    publisher = rtmw.Publisher("t/1")
+    eventually(lambda: everything(pattern) == [] and pattern.topics == ("t/1",))
+    publisher.publish(b"x")
+    eventually(lambda: len(everything(pattern)) == 1)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        os.read(reading, 1)  # until the parent closes it
+        os._exit(0)
+    os.close(reading)
+    try:
+        publisher.close()
+        eventually(lambda: pattern.topics == ())
+        eventually(lambda: everything(pattern) == [] and poll.poll(0) == [])
+    finally:
+        os.close(writing)
+        os.waitpid(child, 0)
+
+
 # ---- what is counted, and who harms whom ----
 
 
@@ -429,6 +577,42 @@ def test_the_sums_are_those_of_the_topics_and_of_topics_that_were_left(monkeypat
     assert stats.received + stats.missed == 20
     assert stats.bytes == 2 * stats.received
     assert stats.latency.count == stats.received
+
+
+def test_a_handler_of_a_signal_that_takes_during_a_take_spoils_nothing(spawn: Spawn) -> None:
+    """The core runs handlers while it passes over messages that nobody gets; here a method stands for the handler."""
+    child = spawn(
+        """
+import rtmw
+from rtmw.many import pattern_subscriber
+
+class Interrupted(rtmw.Subscriber):
+    def take(self):
+        if handlers:
+            handlers.pop()()
+        return super().take()
+
+handlers = []
+pattern_subscriber.Subscriber = Interrupted
+publishers = [rtmw.Publisher(f"t/{number}") for number in range(64)]
+pattern = rtmw.PatternSubscriber("t/*")
+for publisher in publishers:
+    for _ in range(3):
+        publisher.publish(b"x")
+found = []
+handlers.append(lambda: found.append(pattern.take()))
+print(len(pattern.take_many(1000)) + len(found))
+"""
+    )
+    assert child.line() == str(64 * 3)
+
+
+def test_a_source_without_a_subscriber_is_refused() -> None:
+    pattern = rtmw.PatternSubscriber("t/+")
+    source: Any = Source.__new__(Source)
+    for use in (pattern._add, pattern._advance):
+        with pytest.raises(TypeError, match="not a Source with a subscriber"):
+            use(source)
 
 
 def test_threads_that_take_at_once_get_each_message_once() -> None:
