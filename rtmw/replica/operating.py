@@ -122,7 +122,7 @@ class Operating:
 
     def __init__(self, desk: Desk) -> None:
         self._desk, self.node = desk, desk.node
-        self._preparing = asyncio.Lock()
+        self._preparing, self._changing = asyncio.Lock(), asyncio.Lock()
 
     async def obey(self, question: Mapping[str, Any], *, is_node: bool) -> dict[str, Any]:
         """Raises LogError, ValueError and other errors: it cannot be done."""
@@ -154,19 +154,50 @@ class Operating:
             raise ValueError(f"members are {', '.join(nodes)}; name each node once")
         check_settings(given, len(nodes))
         held = await self._held(name)
-        if held.state:
+        if held.state and await self._is_made(name, control_in(held.state)[1]):
             raise LogError(f"there is a log {name} already; `rtmw log status {name}` shows it, or give another name")
-        identity = {"name": name, "uuid": os.urandom(16).hex(), "description": description}
-        asked = [self._ask(node, session, **identity) for node, session in self._sessions(nodes).items()]
-        copies = dict(zip(nodes, await asyncio.gather(*asked), strict=True))
-        ids = [member_id(one, bytes.fromhex(told["copy"])) for one, told in copies.items()]
-        control = w.Control(0, "", frozenset(ids), dict.fromkeys(ids, 1), settings=given)
-        state = pack_control(bytes.fromhex(identity["uuid"]), control)
-        done = await self._desk.store.change(name, held.version, state, {})
-        if done.outcome is not Outcome.APPLIED and (await self._held(name)).state != state:
-            raise LogError(f"log {name} is not made: {self._desk.store.fault or 'another one has come before it'}")
+        sessions, uuid = self._sessions(nodes), os.urandom(16)
+        ids = {node: member_id(node, os.urandom(16)) for node in nodes}
+        control = w.Control(0, "", frozenset(ids.values()), dict.fromkeys(ids.values(), 1), settings=given)
+        state = pack_control(uuid, control)
+        version = await self._put(name, held.version, uuid, state)
+        identity = {"name": name, "uuid": uuid.hex(), "description": description}
+        asked = [self._ask(node, sessions[node], **identity, copy=ids[node].rpartition(".")[2]) for node in nodes]
+        for told in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(told, BaseException):
+                await self._desk.store.change(name, version, b"", {})  # refused if it has a master by now
+                raise told
+        await self._put(name, version, uuid, state)  # whoever took this creation for one that was broken off is late
         log.info("log %s is made, with members %s", name, ", ".join(nodes))
-        return {"name": name, "uuid": identity["uuid"], "members": nodes}
+        return {"name": name, "uuid": uuid.hex(), "members": nodes}
+
+    async def _put(self, name: str, version: int, uuid: bytes, state: bytes) -> int:
+        """The version in the store. LogError: the store has another log of this name."""
+        done = await self._desk.store.change(name, version, state, {})
+        if done.outcome is Outcome.APPLIED:
+            return done.version
+        fault, held = self._desk.store.fault, await self._held(name)
+        if not held.state or control_in(held.state)[0] != uuid:
+            raise LogError(f"log {name} is not made: {fault or 'another creation has come before it'}")
+        return int(held.version)
+
+    async def _is_made(self, name: str, control: w.Control) -> bool:
+        """The store names the copies before they are made, so that of two creations at once one is refused by it. One
+        that was broken off had no master, and its copies are not all there: another one may take its place."""
+        if control.epoch:
+            return True
+        copies = await asyncio.gather(*(self._copy_at(node_of(one), name) for one in control.members))
+        return control.members == {*copies}
+
+    async def _copy_at(self, node: str, name: str) -> str:
+        """Which copy of a log a node has; empty: none, or it does not say."""
+        member, session = self._desk.members.get(name), self._desk.session(node)
+        with suppress(LogError, SessionError):
+            if node == self.node:
+                return member.me if member is not None else ""
+            if session is not None:
+                return str((await ask(session, _STATUS_S, ask="status", name=name))["copy"][0])
+        return ""
 
     async def _held(self, name: str) -> Any:
         held = await self._desk.store.read(name)
@@ -208,13 +239,13 @@ class Operating:
         )
         if len(uuid) != 16 or len(description) > _LONGEST_DESCRIPTION:
             raise ValueError(f"the uuid has {len(uuid)} bytes, the description of the type {len(description)}")
-        member = self._desk.members.get(name)
-        is_unused = member is not None and member.wal.end == member.wal.earliest and not member.replica.marks.promise
-        if member is not None and (is_unused or (told.get("joins") and not await self._is_member(member))):
+        member, copy = self._desk.members.get(name), bytes.fromhex(told.get("copy", "")) or os.urandom(16)
+        is_of_nobody = member is not None and not await self._is_member(member)
+        if member is not None and is_of_nobody and (told.get("joins") or member.wal.end == member.wal.earliest):
             await self._desk.discard(name)  # of a creation that was not finished, or of a member that was removed
         elif member is not None or name in self._desk.troubles or (self._desk.data / "logs" / name).exists():
             raise LogError(f"node {self.node} has a log {name} already, in {self._desk.data / 'logs' / name}")
-        member = await self._desk.open(Identity(name, uuid, os.urandom(16), description))
+        member = await self._desk.open(Identity(name, uuid, copy, description))
         return {"copy": member.identity.copy.hex()}
 
     # ---- members, master and end of a log: its master does it ----
@@ -227,7 +258,10 @@ class Operating:
             if kind == "drop":
                 return await self._drop(member)
             told = {key: values.name(question[key]) for key in ("to", "off", "add", "remove") if question.get(key)}
-            return await (self._move(member, **told) if kind == "move" else self._change_members(member, **told))
+            if kind == "move":
+                return await self._move(member, **told)
+            async with self._changing:  # the second of two finds what the first has made
+                return await self._change_members(member, **told)
         session = self._desk.session(node_of(member.replica.master))
         if session is None or question.get("is_sent"):
             raise LogError(

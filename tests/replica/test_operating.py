@@ -14,7 +14,10 @@ from rtmw.errors import LogError
 from rtmw.log import HeldCursor, delete_cursor
 from rtmw.replica import member, wal
 from rtmw.replica.words import Role
+from rtmw.types import resolve
 from tests.replica.inside import Inside, in_loop, numbers, until
+
+BYTES = resolve(bytes).description.hex()
 
 
 @in_loop
@@ -157,3 +160,40 @@ async def test_a_creation_whose_asker_is_gone_leaves_nothing_half_made(tmp_path:
             await nodes.create(members="ab")
         await nodes.append(0, 5)
         assert numbers(await nodes.master()) == list(range(5))
+
+
+@in_loop
+async def test_of_two_creations_of_one_name_at_once_one_is_made_and_the_other_is_refused(tmp_path: Path) -> None:
+    async with Inside(tmp_path) as nodes:
+        await nodes.start(*"abc")
+        await until(
+            lambda: all(one.session(other) for one in nodes.servers.values() for other in {*"abc"} - {one.node})
+        )
+        for turn in range(4):
+            name = f"orders{turn}"
+            members = [list("abc"), list("bca")]
+            made = await asyncio.gather(
+                *(
+                    nodes.obey(one[0], ask="create", name=name, members=one, description=BYTES, settings={})
+                    for one in members
+                ),
+                return_exceptions=True,
+            )
+            assert sum(isinstance(one, LogError) for one in made) == 1, made
+            await nodes.append(0, 3, name=name)
+            await nodes.in_sync(name=name)
+
+
+@in_loop
+async def test_two_who_add_one_member_at_once_add_one(tmp_path: Path) -> None:
+    async with Inside(tmp_path) as nodes:
+        await nodes.start(*"abc")
+        await nodes.create(members="ab")
+        await nodes.append(0, 5)
+        await until(lambda: all(nodes.servers["c"].session(one) for one in "ab"))
+        added = [nodes.obey(one, ask="members", name="orders", add="c") for one in "ab"]
+        done = await asyncio.gather(*added, return_exceptions=True)
+        assert [str(one) for one in done if isinstance(one, LogError)] == ["node c is a member of log orders already"]
+        await nodes.append(5, 5)
+        await nodes.in_sync()
+        assert len((await nodes.master()).status().members) == 3
