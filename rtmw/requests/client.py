@@ -122,7 +122,8 @@ class _Line:
         """Is there a server? One that says so and is not heard, or the other way round, is none."""
         with self._looking:
             while (sample := self._servers.take()) is not None:
-                self._announced, self.program = (sample.publisher, sample._pid == 0), sample.value.error
+                if (program := wire.announced(sample)) is not None:
+                    self._announced, self.program = (sample.publisher, sample._pid == 0), program
             identity, is_far = self._announced
             if identity and not self._is_there(identity, is_far):  # who publishes there next says so again
                 self._announced = identity, is_far = 0, False

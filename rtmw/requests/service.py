@@ -185,7 +185,7 @@ class Service(Closing, Generic[Q, R]):
         self._identity = 0
         self._told: set[int] = set()
         """Other servers of the name, of which the log has a line."""
-        self._tidy_s = self._say_s = 0.0
+        self._tidy_s = self._say_s = self._sift_s = 0.0
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -241,17 +241,19 @@ class Service(Closing, Generic[Q, R]):
         while True:
             with suppress(TimeoutError):
                 sample = self._others.receive(max(0.0, min(TICK_S, end - CLOCK.monotonic())))
-                if self._is_from_another(sample):
-                    return str(sample.value.error)
+                if (who := self._another(sample)) is not None:
+                    return who
             if CLOCK.monotonic() >= end:
                 return ""
 
-    def _is_from_another(self, sample: shm.Sample[Any]) -> bool:
-        """Not what one has left that has ended. What comes from another host is there while a node publishes it."""
-        region = self._domain.region
+    def _another(self, sample: shm.Sample[Any]) -> str | None:
+        """The program of another server that says here that it serves. None: it is none, or has ended. What comes from
+        another host is there while a node publishes it."""
+        region, who = self._domain.region, wire.announced(sample)
         life = region.topic_life(self._others.topic)
         others = [region.identity(row.identity) for row in shm.living(shm.publishers(region, life))]
-        return any(one != self._identity and (sample._pid == 0 or one == sample.publisher) for one in others)
+        is_there = any(one != self._identity and (sample._pid == 0 or one == sample.publisher) for one in others)
+        return who if is_there else None
 
     def _begin(self) -> None:
         if self._loop is not None:
@@ -313,19 +315,34 @@ class Service(Closing, Generic[Q, R]):
 
     def _accept_all(self) -> None:
         """Take the requests that are there: a call and its cancellation may be among them."""
-        while len(self._waiting) < wire.UNREAD_MOST and (sample := taken(self._requests, self._lapsed)) is not None:
+        while self._has_room() and (sample := taken(self._requests, self._lapsed)) is not None:
             self._accept(sample)
+
+    def _has_room(self) -> bool:
+        """May more requests wait? Those for which nobody waits make room: behind them may be a cancellation of the
+        call that has the worker."""
+        if CLOCK.monotonic() >= self._sift_s:
+            self._sift_s = CLOCK.monotonic() + TICK_S
+            for _ in range(len(self._waiting)):
+                call = self._waiting.popleft()
+                if self._is_wanted(call):
+                    self._waiting.append(call)
+        return len(self._waiting) < wire.UNREAD_MOST
 
     def _next_waiting(self) -> _Call | None:
         """The first call that somebody still waits for; None: there is none."""
         while self._waiting:
             call = self._waiting.popleft()
-            fate = self._fate(call)
-            if not fate:
+            if self._is_wanted(call):
                 return call
+        return None
+
+    def _is_wanted(self, call: _Call) -> bool:
+        """Does anybody wait for this call? One that nobody waits for is over."""
+        if fate := self._fate(call):
             del self._calls[call.key]
             self._add(fate)
-        return None
+        return not fate
 
     def _cancel(self, key: tuple[int, int] | None) -> None:
         call = self._calls.get(key) if key else None
@@ -367,10 +384,10 @@ class Service(Closing, Generic[Q, R]):
 
     def _failure(self, call: _Call, error: BaseException) -> Any:
         """The reply for what a handler raised, which is logged here."""
-        text = f"{type(error).__name__}: {error}"
+        text = _told(error)
         if call.value is not error:
             log.error("service %r: its handler raised %s", self.name, text, exc_info=error)
-        return self._reply.make(*call.key, LAST | FAILED, text[:_ERROR_MOST], None)
+        return self._reply.make(*call.key, LAST | FAILED, text, None)
 
     def _ended(self, call: _Call, message: Any, was_sent: bool) -> None:
         """Count how a call has ended. What its client has no room for is kept, or that it was given up."""
@@ -395,9 +412,9 @@ class Service(Closing, Generic[Q, R]):
             if number not in busy and not client.publisher.subscribers:
                 self._clients.pop(number).publisher.close()
         sample = self._others.take()
-        if sample is not None and sample.publisher not in self._told and self._is_from_another(sample):
+        if sample is not None and sample.publisher not in self._told and (who := self._another(sample)) is not None:
             self._told.add(sample.publisher)
-            log.error("service %r has another server, and clients hear either: %s", self.name, sample.value.error)
+            log.error("service %r has another server, and clients hear either: %s", self.name, who)
 
     def _pay(self, client: _Client) -> bool:
         message, end = client.owed[0]
@@ -409,7 +426,23 @@ class Service(Closing, Generic[Q, R]):
     # How a call is served, in a thread or in a task.
 
     async def _run(self, call: _Call, way: InThread) -> None:
-        token = wire.serving.set(call.end)
+        within = wire.Within(call.end)
+        token = wire.serving.set(within)
+        try:
+            return await self._answer(call, way)
+        except asyncio.CancelledError:  # its task is, which counts it when it ends
+            raise
+        except BaseException:  # a reply that says why there is none cannot be sent either
+            if not self._stopped.is_set():
+                log.exception("service %r: a call has ended, and its client is not told", self.name)
+            return self._add("failed")
+        finally:
+            within.is_over = True
+            wire.serving.reset(token)
+            self._calls.pop(call.key, None)
+
+    async def _answer(self, call: _Call, way: InThread) -> None:
+        """Run the handler, and send what comes of it."""
         try:
             if isinstance(call.value, ValueMismatch):
                 raise call.value
@@ -424,29 +457,29 @@ class Service(Closing, Generic[Q, R]):
                 raise
             message = self._failure(call, error)
             return self._ended(call, message, await self._send(call, message, way))
-        finally:
-            wire.serving.reset(token)
-            self._calls.pop(call.key, None)
 
     async def _stream(self, call: _Call, steps: Any, way: InThread) -> None:
+        was_sent, fate, message = True, "", None
         try:
-            while True:
+            while was_sent and not fate:
                 try:
                     value = next(steps) if way is IN_THREAD else await anext(steps)
                 except (StopIteration, StopAsyncIteration):
                     break
                 message = self._reply.make(*call.key, 0, "", self._reply.packed(value))
-                if not await self._send(call, message, way):
-                    return self._ended(call, message, False)
+                was_sent = await self._send(call, message, way)
                 if way is IN_THREAD:
                     self._look_between()
-                if fate := self._fate(call):
-                    return self._add(fate)
+                fate = self._fate(call)
         finally:
             if way is IN_THREAD:
                 getattr(steps, "close", bool)()
             else:
                 await getattr(steps, "aclose", partial(asyncio.sleep, 0))()
+        if not was_sent:
+            return self._ended(call, message, False)
+        if fate:
+            return self._add(fate)
         message = self._reply.make(*call.key, LAST, "", None)
         return self._ended(call, message, await self._send(call, message, way))
 
@@ -472,21 +505,31 @@ class Service(Closing, Generic[Q, R]):
     # In threads.
 
     def _serve(self) -> None:
-        with suppress(ClosedError):
-            while (call := self._next()) is not None:
-                wire.run(self._run(call, IN_THREAD))
+        while not self._stopped.is_set():
+            try:
+                call = self._next()
+                if call is not None:
+                    wire.run(self._run(call, IN_THREAD))
                 del call  # its value is not kept until the next one comes
+            except ClosedError:
+                return
+            except Exception:
+                self._note_fault()
+                self._stopped.wait(TICK_S)
+
+    def _note_fault(self) -> None:
+        log.exception("service %r goes on after an error of its own", self.name)
 
     def _next(self) -> _Call | None:
         """The next call to serve; None: the service is closed. One thread waits for it, the others for their turn."""
         with self._turn:
             while not self._stopped.is_set():
+                if CLOCK.monotonic() >= self._tidy_s:
+                    self._tidy()
                 self._accept_all()
                 call = self._next_waiting()
                 if call is not None:
                     return call
-                if CLOCK.monotonic() >= self._tidy_s:
-                    self._tidy()
                 sample = wire.run(IN_THREAD.receive(self._requests, TICK_S, self._lapsed))
                 if sample is not None:
                     self._accept(sample)
@@ -510,22 +553,33 @@ class Service(Closing, Generic[Q, R]):
         return task
 
     async def _serve_async(self) -> None:
-        """Take requests, and let go of the calls for which nobody waits any more."""
-        with suppress(ClosedError):
+        """Take requests until the service is closed, which it is when its loop ends: nobody serves them any more."""
+        try:
             while not self._stopped.is_set():
-                if CLOCK.monotonic() >= self._tidy_s:
-                    self._tidy()
-                    for call in list(self._calls.values()):
-                        if call.task is not None and self._fate(call):
-                            call.task.cancel()
-                if len(self._waiting) >= wire.UNREAD_MOST:
+                try:
+                    await self._take_async()
+                except ClosedError:
+                    return
+                except Exception:
+                    self._note_fault()
                     await asyncio.sleep(TICK_S)
-                    continue
-                sample = await IN_LOOP.receive(self._requests, TICK_S, self._lapsed)
-                if sample is not None:
-                    self._accept(sample)
-                    self._accept_all()
-                self._start()
+        finally:
+            self.close()
+
+    async def _take_async(self) -> None:
+        """Take what is there, or comes soon, and let go of the calls for which nobody waits any more."""
+        if CLOCK.monotonic() >= self._tidy_s:
+            self._tidy()
+            for call in list(self._calls.values()):
+                if call.task is not None and self._fate(call):
+                    call.task.cancel()
+        if not self._has_room():
+            return await asyncio.sleep(TICK_S)
+        sample = await IN_LOOP.receive(self._requests, TICK_S, self._lapsed)
+        if sample is not None:
+            self._accept(sample)
+            self._accept_all()
+        return self._start()
 
     def _start(self) -> None:
         """Serve what waits with the workers that are free."""
@@ -542,6 +596,15 @@ class Service(Closing, Generic[Q, R]):
             self._add(self._fate(call) or "cancelled")
         self._calls.pop(call.key, None)
         self._start()
+
+
+def _told(error: BaseException) -> str:
+    """Type and text of an error, made such that they travel, whatever its class does."""
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception as other:
+        text = f"{type(error).__name__}, whose text is none: {type(other).__name__}"
+    return text[:_ERROR_MOST].encode("utf-8", "replace").decode()
 
 
 def _running_loop(handler: object) -> asyncio.AbstractEventLoop:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, make_dataclass
 from functools import cache, partial
@@ -16,7 +17,7 @@ from typing import Any, Final, TypeVar, cast
 from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
-from rtmw.errors import LeaseExpired, LimitReached, TopicNameError, TypeMismatch, UnsupportedType
+from rtmw.errors import LeaseExpired, LimitReached, RtmwError, TopicNameError, TypeMismatch, UnsupportedType
 from rtmw.profiles import REQUEST
 from rtmw.publisher import Publisher
 from rtmw.qos import check_seconds
@@ -41,8 +42,18 @@ PUBLISHES: Final[dict[str, Any]] = {**REQUEST.publisher, "lifetime": None}
 """What is left of the call's timeout is the lifetime of each message."""
 SUBSCRIBES: Final[dict[str, Any]] = {**REQUEST.subscriber, "depth": UNREAD_MOST}
 
-serving: Final[ContextVar[float | None]] = ContextVar("serving", default=None)
-"""Within a handler, until when its call is waited for, on the monotonic clock; infinite: without a limit."""
+
+@dataclass(slots=True)
+class Within:
+    """A call that a handler serves. Tasks that the handler begins have it, too, and may go on when it is over."""
+
+    end: float
+    """Until when it is waited for, on the monotonic clock; infinite: without a limit."""
+    is_over: bool = False
+
+
+serving: Final[ContextVar[Within | None]] = ContextVar("serving", default=None)
+"""Set within a handler."""
 
 
 def check_name(name: object) -> None:
@@ -153,6 +164,16 @@ def numbers_of(data: memoryview) -> tuple[int, int] | None:
     return client, call
 
 
+def announced(sample: shm.Sample[Any]) -> str | None:
+    """The program that says by this message of `server_topic` that it serves. None: the message does not say so, or
+    somebody else has published it, as a replay does."""
+    with suppress(RtmwError):  # damaged
+        value = sample.value
+        if getattr(value, "flags", 0) == SERVER and getattr(value, "client", 0) == sample.publisher:
+            return str(getattr(value, "error", ""))
+    return None
+
+
 def publisher(topic: str, envelope: Envelope, domain: Domain, **options: Any) -> Publisher[Any]:
     """Of structs."""
     made: Any = Publisher(topic, envelope.kind, domain=domain, **options)
@@ -171,7 +192,8 @@ def end_of(timeout: float | None) -> float:
     """
     if type(timeout) is not float or not timeout > 0:
         check_seconds("timeout", timeout)
-    outer = serving.get()
+    within = serving.get()
+    outer = None if within is None or within.is_over else within.end
     seconds: float | None = REQUEST.publisher["lifetime"] if timeout is None and outer == math.inf else timeout
     end = math.inf if seconds is None else CLOCK.monotonic() + seconds
     return end if outer is None else min(end, outer)

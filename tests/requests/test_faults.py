@@ -1,0 +1,263 @@
+"""Errors that nobody expects, strangers on the topics of a service, and loops that stand still: both sides go on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import rtmw
+from rtmw.profiles import STATUS
+from rtmw.requests import wire
+from tests.bus import LONG, eventually
+from tests.requests.common import Goal, Step, client, double, service, steps
+
+pytestmark = pytest.mark.usefixtures("domain")
+
+
+async def in_time(fact: Callable[[], object]) -> None:
+    """`eventually`, in a loop that goes on."""
+    until = time.monotonic() + LONG
+    while not fact():
+        assert time.monotonic() < until
+        await asyncio.sleep(0.005)
+
+
+class Mute(Exception):
+    """An error without a text."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError("no text")
+
+
+ODD = [Mute(), ValueError("\udcff"), ValueError("a\0b")]
+
+
+@pytest.mark.parametrize("error", ODD, ids=["mute", "surrogate", "nul"])
+def test_an_error_whose_text_cannot_be_made_or_sent_is_callfailed_and_the_worker_goes_on(error: Exception) -> None:
+    def broken(goal: Goal) -> Step:
+        if goal.count == 1:
+            raise error
+        return double(goal)
+
+    async def broken_async(goal: Goal) -> Step:
+        return broken(goal)
+
+    async def main() -> None:
+        with service(broken_async, "async") as serves, client("async") as caller:
+            with pytest.raises(rtmw.CallFailed, match=type(error).__name__[0]):
+                await caller.call_async(Goal(1), timeout=LONG)
+            assert await caller.call_async(Goal(2), timeout=LONG) == Step(4)
+            assert (serves.stats().failed, serves.stats().served) == (1, 1)
+
+    with service(broken) as serves, client() as caller:
+        with pytest.raises(rtmw.CallFailed, match=type(error).__name__[0]):
+            caller.call(Goal(1), timeout=LONG)
+        assert caller.call(Goal(2), timeout=LONG) == Step(4)
+        assert serves.stats().failed == 1
+    asyncio.run(main())
+
+
+def test_a_call_whose_failure_cannot_be_sent_is_counted_as_failed_and_the_worker_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(goal: Goal) -> Any:
+        return 3 if goal.count == 1 else double(goal)
+
+    with service(broken) as serves, client() as caller:
+        assert caller.call(Goal(2), timeout=LONG) == Step(4)
+        reply = serves._reply
+
+        def refusing(client: int, call: int, flags: int, error: str, value: Any) -> Any:
+            return reply.make(client, call, flags, "\udcff" if error else "", value)
+
+        monkeypatch.setattr(serves, "_reply", wire.Envelope(reply.kind, refusing, reply.packed, reply.unpacked))
+        with pytest.raises(TimeoutError):
+            caller.call(Goal(1), timeout=0.2)
+        assert caller.call(Goal(2), timeout=LONG) == Step(4)
+        assert serves.stats().failed == 1
+    assert "its client is not told" in caplog.text
+
+
+def announcement() -> tuple[rtmw.Publisher[Any], Any]:
+    """A publisher where the server of "arm" says that it serves, and what that server has said."""
+    reply, topic = wire.envelope("Reply", Step), wire.server_topic("arm")
+    with wire.subscriber(topic, reply, rtmw.Domain(), **STATUS.subscriber) as said:
+        value = said.receive(timeout=LONG).value
+    return wire.publisher(topic, reply, rtmw.Domain(), **STATUS.publisher), value
+
+
+@pytest.mark.parametrize("kind", ["thread", "task"])
+def test_whatever_a_stranger_publishes_where_servers_say_that_they_serve_the_service_goes_on(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def double_async(goal: Goal) -> Step:
+        return double(goal)
+
+    async def main() -> None:
+        with (
+            rtmw.Publisher("arm/reply/server", history=1) as raw,
+            rtmw.Publisher("arm/reply/server", Step, history=1) as other,
+        ):
+            raw.publish(b"x")
+            other.publish(Step(1))
+            with service(double if kind == "thread" else double_async), client() as caller:
+                replayed, value = announcement()
+                for _ in range(3):
+                    raw.publish(b"y")
+                    other.publish(Step(2))
+                    replayed.publish(value)
+                    await asyncio.sleep(0.12)  # it has looked
+                    assert await caller.call_async(Goal(1), timeout=LONG) == Step(2)
+                replayed.close()
+
+    asyncio.run(main())
+    assert "another server" not in caplog.text
+    assert "error of its own" not in caplog.text
+
+
+def test_a_replay_of_what_a_server_said_ends_no_call() -> None:
+    go = threading.Event()
+    with service(lambda goal: go.wait(LONG) and Step(goal.count)), client() as caller:
+        replayed, value = announcement()
+        threading.Timer(0.05, replayed.publish, [value]).start()
+        threading.Timer(0.3, go.set).start()
+        with replayed:
+            assert caller.call(Goal(1), timeout=LONG) == Step(1)
+
+
+@pytest.mark.parametrize("kind", ["thread", "task"])
+def test_a_stream_that_is_left_is_closed_though_more_calls_than_may_wait_have_timed_out(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "UNREAD_MOST", 32)
+    monkeypatch.setitem(wire.SUBSCRIBES, "depth", 32)
+    closed = threading.Event()
+
+    def endless(goal: Goal) -> Iterator[Step]:
+        try:
+            for number in range(1 << 40):
+                yield Step(number)
+                time.sleep(0.2)
+        finally:
+            closed.set()
+
+    async def endless_async(goal: Goal) -> Any:
+        try:
+            for number in range(1 << 40):
+                yield Step(number)
+                await asyncio.sleep(0.2)
+        finally:
+            closed.set()
+
+    def either(goal: Goal) -> Any:
+        return (endless if kind == "thread" else endless_async)(goal)
+
+    async def main() -> None:
+        handler: Any = either if kind == "thread" else endless_async
+        with service(handler) as serves, client() as caller:
+            stream = caller.stream(Goal(1))
+            assert await anext(stream) == Step(0)
+            calls = (caller.call_async(Goal(2), timeout=0.2) for _ in range(100))
+            ends = await asyncio.gather(*calls, return_exceptions=True)
+            assert {type(end) for end in ends} == {TimeoutError}
+            await in_time(lambda: (serves.stats().running, serves.stats().waiting) == (1, 0))
+            stream.close()
+            await in_time(lambda: closed.is_set() and not serves.stats().running)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["thread", "task"])
+def test_a_left_stream_whose_generator_raises_at_its_end_is_counted_once(kind: str) -> None:
+    def broken(goal: Goal) -> Iterator[Step]:
+        try:
+            yield from steps(goal)
+        finally:
+            raise RuntimeError("at the end")
+
+    async def broken_async(goal: Goal) -> Any:
+        try:
+            for step in steps(goal):
+                await asyncio.sleep(0.001)
+                yield step
+        finally:
+            raise RuntimeError("at the end")
+
+    async def main() -> None:
+        handler: Any = broken if kind == "thread" else broken_async
+        with service(handler) as serves, client() as caller:
+            async for _ in caller.stream(Goal(1 << 30, 0.001)):
+                break
+            while serves.stats().running:
+                await asyncio.sleep(0.01)
+            stats = serves.stats()
+            assert stats.cancelled + stats.failed + stats.unread == 1
+
+    asyncio.run(main())
+
+
+def test_a_task_that_a_handler_began_may_call_when_the_call_of_the_handler_is_over() -> None:
+    tasks = list[asyncio.Task[Step]]()
+
+    async def main() -> None:
+        async def later() -> Step:
+            await asyncio.sleep(0.3)
+            return await caller.call_async(Goal(4), timeout=LONG)
+
+        async def begins(goal: Goal) -> Step:
+            tasks.append(asyncio.create_task(later()))
+            return Step(goal.count)
+
+        with service(double), service(begins, "begins"), client() as caller, client("begins") as other:
+            assert await other.call_async(Goal(1), timeout=0.2) == Step(1)
+            assert await tasks[0] == Step(8)
+
+    asyncio.run(main())
+
+
+def test_a_service_that_always_has_work_lets_go_of_clients_that_have_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(goal: Goal) -> Step:
+        time.sleep(0.005)
+        return Step(goal.count)
+
+    with service(busy) as serves, client() as caller:
+        over, tidied = threading.Event(), list[int]()
+        tidy = serves._tidy
+        monkeypatch.setattr(serves, "_tidy", lambda: (tidied.append(serves.stats().waiting), tidy()))
+
+        def load() -> None:
+            while not over.is_set():
+                caller.call(Goal(1), timeout=LONG)
+
+        threads = [threading.Thread(target=load) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            eventually(lambda: sum(waiting > 0 for waiting in tidied) >= 3)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+
+
+def test_an_async_service_whose_loop_has_ended_is_closed_and_a_call_is_noserver() -> None:
+    async def handler(goal: Goal) -> Step:
+        return Step(goal.count)
+
+    async def main() -> rtmw.Service[Goal, Step]:
+        serves = service(handler)
+        assert await caller.call_async(Goal(1), timeout=LONG) == Step(1)
+        return serves
+
+    with client() as caller:
+        serves = asyncio.run(main())
+        assert "closed" in repr(serves)
+        with pytest.raises(rtmw.NoServer):
+            caller.call(Goal(1), timeout=0.5)
+        with service(double):  # the name is free
+            assert caller.wait(LONG)
