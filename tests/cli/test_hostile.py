@@ -27,6 +27,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 ID = "not\u202ean id"
 WINDOW = ("--window", "0.1", "--count", "1")
+NOWHERE = ("--node", "127.0.0.1:1")
 RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "top": (("--once", "--window", "0.1"),),
     "graph": ((), ("--dot",), ("--svg", "{new}.svg")),
@@ -103,12 +104,20 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "log export": (("{log}", "--jsonl", "-"), ("{log}", "--jsonl", "{new}.jsonl")),
     "log store": ((TOPIC, "-o", "{new}", "--for", "0.3"),),
     "log replay": (("{folder}/none",),),
+    "log create": ((ID, "--members", ID, *NOWHERE),),
+    "log status": ((ID, *NOWHERE),),
+    "log members": ((ID, "add", ID, *NOWHERE),),
+    "log move": ((ID, ID, *NOWHERE),),
+    "log drop": ((ID, "--yes", *NOWHERE),),
+    "log rescue": ((ID, ID, "--yes", *NOWHERE),),
     "doctor": ((),),
     "clean": (("--yes",),),
 }
 """How each command is run here, so that it shows something that others have chosen."""
 NOT_RUN = {
     "completion": "it prints a script of its own words",
+    "dashboard": "it serves until it is told to end: test_dashboard.py shows names that others have chosen",
+    "foxglove": "it serves until it is told to end, and shows topics in Foxglove alone",
     "demo": "it shows programs of its own alone, for a minute",
 }
 
