@@ -120,7 +120,7 @@ class EtcdStore(Store):
         for _ in self._endpoints:
             endpoint, connection = self._endpoints[self._first % len(self._endpoints)], None
             try:
-                connection = self._idle[endpoint].pop() if self._idle[endpoint] else self._connected(endpoint)
+                connection = self._connected(endpoint)
                 is_sent = True
                 answer = _answer(connection, path, data)
                 self._idle[endpoint].append(connection)
@@ -137,6 +137,8 @@ class EtcdStore(Store):
         raise StoreFault(why)
 
     def _connected(self, endpoint: str) -> HTTPConnection:
+        with suppress(IndexError):  # another thread may have taken the last one
+            return self._idle[endpoint].pop()
         url, wait = urlsplit(endpoint), self.timeout / len(self._endpoints)
         made = HTTPConnection(url.hostname or "", url.port, timeout=wait)
         if url.scheme == "https":

@@ -27,7 +27,11 @@ CREATE TABLE IF NOT EXISTS slice
 PRAGMA application_id = {_OURS[0]};
 PRAGMA user_version = {_OURS[1]};
 """
-_RESTORE: Final = "stop the nodes that use it, and restore the file from a copy"
+_RESTORE: Final = (
+    "stop the nodes that use it, and restore the file from a copy. That one knows neither what the cache got since nor "
+    "who left the in-sync set: start the nodes first that were in sync last, or records that were answered may be "
+    "lost; if all of these are gone: rtmw log rescue"
+)
 _WAITS: Final = 0.8
 """Share of its time for which a request waits for other processes."""
 

@@ -95,6 +95,8 @@ class Store(ABC):
             self.fault = f"{self.where}: no answer within {duration(self.timeout)}"
         except StoreFault as fault:
             self.fault = f"{self.where}: {fault}"
+        except (LookupError, ValueError, TypeError, AttributeError) as error:
+            self.fault = f"{self.where}: its answer is not as it should be: {error!r}"
         else:
             self.fault = ""
             return answer

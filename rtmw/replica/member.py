@@ -105,8 +105,8 @@ class Member:
         self.me = member_id(node, identity.copy)
         self.path = data / "logs" / self.name
         self._marks = MarksFile(data / "marks" / f"{self.name}.marks")
+        self._was_lost = False
         self.wal = self._open()
-        self._was_lost = self.wal.is_new and self._marks.life > 0
         self._marks.life += 1
         self._marks.keep(self._marks.marks)
         self.replica = Replica(self.me, self.wal, self._marks.marks, self._marks.life, self._marks.others)
@@ -140,14 +140,23 @@ class Member:
     def _open(self) -> LogWal:
         """One that is damaged is set aside where others have it: this one begins empty, to be copied (rule 13)."""
         settle(self.path)
+        if self._marks.life > 0 and not (self.path / "log").exists():
+            self._be_another()
         try:
             return LogWal(self.path, self.uuid, self.description)
         except LogDamaged as error:
             if len(self._marks.others) < 2:
                 raise
             log.error("log %s is set aside, and copied anew: %s", self.name, error)
+            self._be_another()
             set_aside(self.path)
             return LogWal(self.path, self.uuid, self.description)
+
+    def _be_another(self) -> None:
+        """Durably, before there is a log that has less: no start after this one takes that for all there was."""
+        marks = self._marks.marks
+        self._marks.keep(marks._replace(incarnation=marks.incarnation + 1, checkpoint=0))
+        self._was_lost = True
 
     @property
     def folder(self) -> Folder:
@@ -173,6 +182,7 @@ class Member:
             self._timer.cancel()
         if self._work is not None:  # a thread that is at the disk cannot be cancelled
             await asyncio.wait([self._work])
+        self.is_open = False
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -299,10 +309,12 @@ class Member:
         if needs_room and self._held:
             self._held.append(event)
             return
-        self.wal.may_wait = not needs_room
         try:
             more = isinstance(event, _HELD) and bool(self._events) and isinstance(self._events[0], _HELD)
-            self._carry_out(self.replica.step(event, CLOCK.monotonic(), leads=not more))
+            try:
+                self.replica.step(event, CLOCK.monotonic(), leads=not more)
+            finally:
+                self._carry_out(self.replica.effects)
         except TimeoutError:
             if part is not None and part.position < self.wal.end:  # some of it had room
                 rest = part._replace(position=self.wal.end, data=part.data[self.wal.end - part.position :])
@@ -317,11 +329,16 @@ class Member:
         except (ValueError, RtmwError) as error:  # of a peer or a guest that is not as it should be
             if isinstance(event, _HELD):
                 self._answer(w.Answer(event.ticket, w.Reply.REFUSED, words=str(error)))
-            log.warning("log %s: a message is passed over: %s", self.name, error, extra=BOUNDED)
+            say = log.error if isinstance(error, LogError) else log.warning
+            say("log %s: a message is passed over: %s", self.name, error, extra=BOUNDED)
 
     def _carry_out(self, effects: Sequence[w.Effect]) -> None:
-        for effect in effects:
-            _CARRIED[type(effect)](self, effect)
+        for place, effect in enumerate(effects):
+            try:
+                _CARRIED[type(effect)](self, effect)
+            except Exception:
+                self._carry_out(effects[place + 1 :])
+                raise
         replica = self.replica
         if replica.role is not self._role:
             self._role = replica.role
@@ -343,6 +360,7 @@ class Member:
 
     def _rung(self) -> None:
         """More is durable, or there is room, or the writer has failed."""
+        self.wal.hear()
         if not self.is_open:
             return
         try:
@@ -395,6 +413,9 @@ class Member:
         self.committed = effect.position
         if self.is_open:
             self.wal.commit(effect.position)
+        self._tell()
+
+    def _tell(self) -> None:
         for call in list(self._listeners.values()):
             call()
 
@@ -446,9 +467,13 @@ class Member:
         self.step(then)
 
     def opened(self) -> None:
-        """The log was cut, or copied anew: it is open again."""
+        """The log was cut, or copied anew: it is open again. What waited for room is asked again, or comes again."""
         self.is_open, self._durable = True, self.wal.durable
-        self._held.clear()
+        held, self._held = self._held, deque[w.Event]()
+        for event in held:
+            if isinstance(event, _HELD):
+                self._answer(w.Answer(event.ticket, w.Reply.MOVED))
+        self._tell()
 
     def _refetch(self, effect: w.Refetch) -> None:
         self._start(self._copied(effect.peer))

@@ -24,6 +24,7 @@ from itertools import count
 from typing import Any, Final
 
 from rtmw.control.store import Outcome
+from rtmw.errors import LogError
 from rtmw.replica import words as w
 from rtmw.replica.words import Control, Kind, Marks, Peer, Reply, Role, Slice
 
@@ -50,7 +51,7 @@ class Replica:
         self.control: Control | None = None
         self._version = 0
         self._now = self._heard = self._beat_at = 0.0
-        self._out = list[w.Effect]()
+        self.effects = list[w.Effect]()  # of the last step, also if it has raised: what it decided before that holds
         self._then: Callable[[], None] | None = None
         self._awaited: w.Event = w.Tick()
         """What goes on when the disk has done what it was told: no other step changes the log until then."""
@@ -72,21 +73,21 @@ class Replica:
 
     def begin(self, now: float, was_lost: bool = False) -> list[w.Effect]:
         self._now = self._heard = self._beat_at = now
-        self._out = list[w.Effect]()
+        self.effects = list[w.Effect]()
         if was_lost or self.wal.end < self.marks.checkpoint:
-            self._be_another("records that were durable are gone")
-        return self._out
+            self._be_another("records that were durable are gone", self._greet)
+        return self.effects
 
     def step(self, event: w.Event, now: float, *, leads: bool = True) -> list[w.Effect]:
         """`leads`: false of requests of which more follow at once: what comes of them is decided with the last one."""
-        self._now, self._out = now, list[w.Effect]()
-        if self.role is not Role.FAILED:
+        self._now, self.effects = now, list[w.Effect]()
+        if isinstance(event, _REQUESTS) and self.role is not Role.MASTER:
+            self._answer(event.ticket, Reply.MOVED)
+        elif self.role is not Role.FAILED:
             _STEPS[type(event)](self, event)
             if self.role is Role.MASTER and leads:
                 self._lead()
-        elif isinstance(event, w.Append | w.Resolve | w.Fresh | w.Move | w.Members):
-            self._answer(event.ticket, Reply.MOVED)
-        return self._out
+        return self.effects
 
     @property
     def due(self) -> float:
@@ -117,17 +118,17 @@ class Replica:
         return self.control.settings if self.control else w.Settings()
 
     def _note(self, rule: int, words: str) -> None:
-        self._out.append(w.Note(rule, words))
+        self.effects.append(w.Note(rule, words))
 
     def _answer(self, ticket: int, reply: Reply, position: int = 0, words: str = "") -> None:
         if reply is Reply.MOVED and self.master != self.me:
             words = words or self.master
-        self._out.append(w.Answer(ticket, reply, position, self.commit, words))
+        self.effects.append(w.Answer(ticket, reply, position, self.commit, words))
 
     def _keep(self, marks: Marks, then: Callable[[], None]) -> None:
         self.marks = marks
         self._await(w.Kept(marks), then)
-        self._out.append(w.Keep(marks))
+        self.effects.append(w.Keep(marks))
 
     def _await(self, event: w.Event, then: Callable[[], None]) -> None:
         self._awaited, self._then = event, then
@@ -142,10 +143,17 @@ class Replica:
         """What a master said of its log before this is too old to be cut by: `_life` tells its answers apart."""
         self.epoch, self._life = 0, (self._life[0], self._life[1] + 1)
 
-    def _be_another(self, words: str) -> None:
+    def _be_another(self, words: str, then: Callable[[], None]) -> None:
         """Rule 13: this log has less than it acknowledged. The store does not know its new incarnation."""
         self._note(13, words)
-        self._keep(self.marks._replace(incarnation=self.marks.incarnation + 1, checkpoint=0), self._greet)
+        self._keep(self.marks._replace(incarnation=self.marks.incarnation + 1, checkpoint=0), then)
+
+    def _keep_checkpoint(self, control: Control) -> None:
+        """A log that ends before it has lost something; none is cut below it."""
+        checkpoint = min(control.checkpoint, self.wal.durable)
+        if checkpoint > self.marks.checkpoint:
+            self.marks = self.marks._replace(checkpoint=checkpoint)
+            self.effects.append(w.Keep(self.marks))
 
     def _failed(self, event: w.Failed) -> None:
         self._resign(event.words)
@@ -155,7 +163,7 @@ class Replica:
         """The replica leaves the set at once, and is copied anew as soon as there is a master."""
         self._resign(event.words)
         self._is_rotten = True
-        self._be_another(event.words)
+        self._be_another(event.words, self._greet)
 
     def _resign(self, words: str) -> None:
         """Whatever it was, it is a slave of nobody now. Who waits asks again elsewhere, with the same id."""
@@ -221,16 +229,18 @@ class Replica:
                 self._answer(self._operator, Reply.DONE)
             if self.role is Role.CANDIDATE:
                 self._win()
+            elif control is not None:
+                self._keep_checkpoint(control)
         self._operator = None
 
     def _read_store(self) -> None:
         self._asked = next(self._numbers), None
         self._asking, self._fresh = self._fresh, []
-        self._out.append(w.ReadStore(self._asked[0]))
+        self.effects.append(w.ReadStore(self._asked[0]))
 
     def _change_store(self, control: Control, put: Slice | None = None) -> None:
         self._asked = next(self._numbers), control
-        self._out.append(w.ChangeStore(self._asked[0], self._version, control, put))
+        self.effects.append(w.ChangeStore(self._asked[0], self._version, control, put))
 
     # ---- slave ----
 
@@ -250,7 +260,7 @@ class Replica:
         end = self.wal.end if self.epoch else 0
         marks = self.marks
         ack = w.Ack(self.epoch, durable, end, marks.incarnation, marks.promise, self._life, self.is_full, is_beat)
-        self._out.append(w.Send(to, ack))
+        self.effects.append(w.Send(to, ack))
 
     def _received(self, event: w.Received) -> None:
         _HEARD[type(event.message)](self, event.peer, event.message)
@@ -288,18 +298,15 @@ class Replica:
     def _go_by(self, beat: w.Beat) -> None:
         self._show(beat.commit)
         if beat.earliest > self.wal.earliest and beat.earliest <= self.commit:
-            self._out.append(w.Trim(beat.earliest))
-        checkpoint = min(beat.control.checkpoint, self.wal.durable)
-        if checkpoint > self.marks.checkpoint:
-            self.marks = self.marks._replace(checkpoint=checkpoint)
-            self._out.append(w.Keep(self.marks))
+            self.effects.append(w.Trim(beat.earliest))
+        self._keep_checkpoint(beat.control)
 
     def _show(self, commit: int) -> None:
         """A slave's readers get what is committed, verified and synced here (rule 12)."""
         commit = min(commit, self.wal.durable)
         if commit > self.commit:
             self.commit = commit
-            self._out.append(w.Commit(commit))
+            self.effects.append(w.Commit(commit))
 
     def _promise(self, peer: str, beat: w.Beat) -> None:
         """Rule 3: promise durably, cut to the end of the largest common epoch, then append."""
@@ -314,15 +321,21 @@ class Replica:
         assert beat.table is not None, "it was asked for"
         mine = self.wal.epochs()
         cut = w.common_end(mine, beat.table) if mine else self.wal.end
-        if cut < max(beat.earliest, self.wal.earliest) or cut > beat.end:
+        is_behind = cut < max(beat.earliest, self.wal.earliest) or cut > beat.end
+        if (beat.end if is_behind else cut) < self.marks.checkpoint:
+            raise LogError(
+                f"{peer}, epoch {beat.epoch}, lacks what was answered, {cut} to {self.marks.checkpoint}: this copy is "
+                "not cut. If the log of that node is to stay, remove this member and add it: rtmw log members"
+            )
+        if is_behind:
             self._be_behind(peer)
         elif cut < self.wal.end:
             self._note(3, f"cut from {self.wal.end} to {cut}")
             if cut < self.commit:  # of a deposed master: the same bytes come again
                 self.commit = cut
-                self._out.append(w.Commit(cut))
+                self.effects.append(w.Commit(cut))
             self._await(w.Truncated(), lambda: self._aligned(peer, beat))
-            self._out.append(w.Truncate(cut))
+            self.effects.append(w.Truncate(cut))
         else:
             self._aligned(peer, beat)
 
@@ -334,14 +347,12 @@ class Replica:
         """What it has is set aside, and sealed segments come as files. Until rule 8 lets it in again it is not in I."""
         self._unalign()
         self.role = Role.BEHIND
-        self._note(13, "left behind: copied anew")
-        marks = self.marks._replace(incarnation=self.marks.incarnation + 1, checkpoint=0)
-        self._keep(marks, lambda: self._refetch(peer))
+        self._be_another("left behind: copied anew", lambda: self._refetch(peer))
 
     def _refetch(self, peer: str) -> None:
         self._await(w.Refetched(True), lambda: None)
         self.commit = 0
-        self._out.append(w.Refetch(peer))
+        self.effects.append(w.Refetch(peer))
 
     def _refetched(self, event: w.Refetched) -> None:
         self._then, self.role, self._heard = None, Role.SLAVE, self._now
@@ -409,7 +420,8 @@ class Replica:
         elif is_news and not is_own and not self._is_called:  # there is a new master: it gets its time
             self._stay()
         else:
-            epoch = control.epoch + 1
+            last = max((epoch for epoch, _ in self.wal.epochs()), default=0)
+            epoch = max(control.epoch, self.marks.promise, last) + 1  # a store that was restored may know too little
             self._inherited = event.slices
             change = replace(control, epoch=epoch, master=self.me, pending=frozenset())
             self._note(6, f"epoch {epoch} is promised")
@@ -433,7 +445,7 @@ class Replica:
         if cut < self.wal.end:
             self._note(6, f"cut from {self.wal.end} to {cut}: the cache has other records")
             self._await(w.Truncated(), self._inherit)
-            self._out.append(w.Truncate(cut))
+            self.effects.append(w.Truncate(cut))
         else:
             self._inherit()
 
@@ -441,9 +453,13 @@ class Replica:
         assert self.control is not None
         for part, data in zip(self.control.slices, self._inherited, strict=True):
             rest = data[max(0, self.wal.end - part.start) :]
-            if rest and not self.wal.append_raw(rest):
-                self._note(6, "no room for the slices: another may stand")
-                self._stay()
+            try:
+                if rest and not self.wal.append_raw(rest):
+                    self._note(6, "no room for the slices: another may stand")
+                    self._stay()
+                    return
+            except TimeoutError:  # the disk has to catch up: another switch goes on with the rest
+                self._again = self._now + AGAIN_S
                 return
         if self.wal.durable < self.wal.end:
             self._await(w.Synced(), self._serve)
@@ -471,7 +487,7 @@ class Replica:
         offsets = {name: other.acked for name, other in self.peers.items() if name in self.control.in_sync}
         table = self.wal.epochs() if with_table else None
         beat = w.Beat(self.epoch, self.commit, self.wal.earliest, self.control, offsets, peer.life, table, self.wal.end)
-        self._out.append(w.Send(to, beat))
+        self.effects.append(w.Send(to, beat))
 
     def _peer(self, name: str) -> Peer:
         return self.peers.get(name) or self.peers.setdefault(name, Peer(heard=self._now))
@@ -535,7 +551,7 @@ class Replica:
         if commit > self.commit:
             self._note(5, f"{commit} is committed")
             self.commit = commit
-            self._out.append(w.Commit(commit))
+            self.effects.append(w.Commit(commit))
         while self._queue and self._queue[0][0] <= self.commit:
             one = heapq.heappop(self._queue)[2]
             if not one.is_answered:
@@ -549,7 +565,7 @@ class Replica:
         for name in self._members():
             peer = self._peer(name)
             if peer.is_aligned and not peer.is_full and self.wal.earliest <= peer.shipped < self.wal.end:
-                self._out.append(w.Ship(name, self.epoch, peer.shipped, self.wal.end))
+                self.effects.append(w.Ship(name, self.epoch, peer.shipped, self.wal.end))
                 peer.shipped = self.wal.end
             if peer.acked >= self.wal.end:
                 peer.wanted = None
@@ -559,42 +575,31 @@ class Replica:
     # ---- master: requests ----
 
     def _append(self, event: w.Append) -> None:
-        if self.role is not Role.MASTER or self._move is not None:
-            self._answer(event.ticket, Reply.MOVED)
-            return
         found = self.wal.find(event.id, Kind.DATA, event.data)
-        if found is not None and found.is_same:
+        if found is not None:
             self._note(1, "the id is known")
-            self._wait(event.ticket, found.start, found.end, Reply.WRITTEN)
-        elif found is not None:
-            self._note(11, "the id is taken")
-            self._wait(event.ticket, found.start, found.end, Reply.TAKEN)
-        elif event.since < self.wal.floor:
-            self._note(11, "the window of ids begins above: it cannot be known")
-            self._answer(event.ticket, Reply.UNKNOWABLE)
+            self._wait(event.ticket, found.start, found.end, Reply.WRITTEN if found.is_same else Reply.TAKEN)
         else:
-            self._put(event.ticket, event.id, Kind.DATA, event.data)
+            self._put(event, Kind.DATA, event.data)
 
     def _resolve(self, event: w.Resolve) -> None:
         """Rule 11: found, and it is waited for its commit; else a fence is committed, and it can never come."""
-        if self.role is not Role.MASTER or self._move is not None:
-            self._answer(event.ticket, Reply.MOVED)
-            return
         found = self.wal.find(event.id, Kind.DATA, b"")
         if found is not None:
             reply = Reply.WRITTEN if found.kind is Kind.DATA else Reply.ABSENT
             self._note(11, f"resolved: {reply.value}, once it is committed")
             self._wait(event.ticket, found.start, found.end, reply)
+        else:
+            self._put(event, Kind.FENCE, b"")
+
+    def _put(self, event: w.Append | w.Resolve, kind: Kind, data: bytes) -> None:
+        ticket = event.ticket
+        if self._move is not None:
+            self._answer(ticket, Reply.MOVED)
         elif event.since < self.wal.floor:
             self._note(11, "the window of ids begins above: it cannot be known")
-            self._answer(event.ticket, Reply.UNKNOWABLE)
-        else:
-            self._note(11, "a fence is appended")
-            self._put(event.ticket, event.id, Kind.FENCE, b"")
-
-    def _put(self, ticket: int, id: bytes, kind: Kind, data: bytes) -> None:
-        place = self.wal.append(self.epoch, id, kind, data)
-        if place is not None:
+            self._answer(ticket, Reply.UNKNOWABLE)
+        elif (place := self.wal.append(self.epoch, event.id, kind, data)) is not None:
             self._wait(ticket, *place, Reply.WRITTEN if kind is Kind.DATA else Reply.ABSENT)
         elif self._successor() is not None:
             self._move = "", self._now + 2 * self._settings.suspect, 0  # a master with a full disk hands over
@@ -621,10 +626,7 @@ class Replica:
                 self._answer(one.ticket, Reply.PENDING, one.start)
 
     def _fresh_asked(self, event: w.Fresh) -> None:
-        if self.role is Role.MASTER:
-            self._fresh.append(event.ticket)
-        else:
-            self._answer(event.ticket, Reply.MOVED)
+        self._fresh.append(event.ticket)
 
     # ---- master: the store ----
 
@@ -707,10 +709,7 @@ class Replica:
     # ---- operators ----
 
     def _members_asked(self, event: w.Members) -> None:
-        if self.role is Role.MASTER:
-            self._orders.append(event)
-        else:
-            self._answer(event.ticket, Reply.MOVED)
+        self._orders.append(event)
 
     def _obey(self, control: Control) -> Control | None:
         event = self._orders.popleft()
@@ -742,7 +741,7 @@ class Replica:
         return max(able, key=lambda name: (self._peer(name).acked, name), default=None)
 
     def _move_asked(self, event: w.Move) -> None:
-        if self.role is not Role.MASTER or self._move is not None or self.control is None:
+        if self._move is not None or self.control is None:
             self._answer(event.ticket, Reply.MOVED)
         elif (event.to or self._successor()) not in {*self.control.in_sync} - {self.me}:
             self._answer(event.ticket, Reply.REFUSED, words=f"{event.to or 'nobody'} is no slave in sync")
@@ -758,20 +757,21 @@ class Replica:
             self._answer(ticket, Reply.REFUSED, words=f"{to or 'nobody'} did not take over in time")
         elif to and self.commit >= self.wal.end and self._peer(to).acked >= self.wal.end and self._now >= self._told:
             self._told = self._now + self._settings.suspect / BEATS
-            self._out.append(w.Send(to, w.TakeOver(self.epoch)))
+            self.effects.append(w.Send(to, w.TakeOver(self.epoch)))
 
     def _trim_to(self, event: w.TrimTo) -> None:
         """Only a master trims by itself, never above the checkpoint or the start of the cache (rule 10)."""
         if self.role is Role.MASTER and self.control is not None:
             position = min([event.position, self.control.checkpoint, *(one.start for one in self.control.slices)])
             if position > self.wal.earliest:
-                self._out.append(w.Trim(position))
+                self.effects.append(w.Trim(position))
 
 
 def _without(in_sync: dict[str, int], name: str) -> dict[str, int]:
     return {other: incarnation for other, incarnation in in_sync.items() if other != name}
 
 
+_REQUESTS: Final = (w.Append, w.Resolve, w.Fresh, w.Move, w.Members)
 _STEPS: Final[dict[type, Callable[[Replica, Any], None]]] = {
     w.Received: Replica._received,
     w.Lost: Replica._lost,

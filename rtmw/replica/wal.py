@@ -29,8 +29,6 @@ SEGMENT: Final = 64 << 20
 WINDOW: Final = 65_536
 """Ids that are known, at least: of the last ones."""
 _READERS: Final = 64
-_ROOM_S: Final = 10.0
-"""So long a member that becomes master waits for room for the slices of the cache."""
 _EPOCH: Final = struct.Struct("<I12xI")
 _LENGTH, _ALIGN = 32, 8
 
@@ -41,17 +39,12 @@ class LogWal:
     def __init__(self, path: Path, uuid: bytes, description: bytes, base: int = 0) -> None:
         """LogError and its kind: it is another log, or damaged."""
         self.path, self.uuid, self.description = path, uuid, description
-        self.is_new = False
-        """It was not there."""
-        self.may_wait = False
-        """An append waits for room."""
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.open(base)
 
     def open(self, base: int = 0) -> None:
         """Recovers it. In any thread, while nobody else is in here."""
         folder = self.folder = _open_folder(self.path, self.uuid, self.description, base)
-        self.is_new = folder.is_new
         try:
             self._holder: Holder = folder.hold()
             self._writer: Writer = folder.writer(SEGMENT, WINDOW, KEEP_ALL, is_service=True)
@@ -97,6 +90,7 @@ class LogWal:
     def forget(self) -> None:
         """It is closed, and will not be opened again."""
         os.close(self._eventfd)
+        self._eventfd = -1
 
     def _forget(self) -> None:
         for reader in getattr(self, "_readers", {}).values():
@@ -130,7 +124,7 @@ class LogWal:
         """TimeoutError: there is no room yet; up to `end` it was appended. LogError: these batches do not follow."""
         begin = self.end
         try:
-            self._writer.append_raw(data, 0xFFFF_FFFF, _ROOM_S if self.may_wait else 0.0)
+            self._writer.append_raw(data, 0xFFFF_FFFF, 0.0)
         except LogFull:
             return False
         finally:
@@ -229,10 +223,14 @@ class LogWal:
         """What was appended goes to the disk; the eventfd rings when it is there."""
         self._writer.start(self.end)
 
+    def hear(self) -> None:
+        """The eventfd rings no more for what was, also while the log is closed."""
+        if self._eventfd >= 0:
+            with suppress(BlockingIOError):
+                os.eventfd_read(self._eventfd)
+
     def check(self) -> None:
         """LogFailed: nothing can be said of what is on the disk."""
-        with suppress(BlockingIOError):
-            os.eventfd_read(self._eventfd)
         if self._writer.failed:
             self._writer.wait(self.end, 0.0)
 
@@ -267,16 +265,11 @@ class LogWal:
         return found.f_bavail * found.f_frsize >= 2 * SEGMENT
 
 
-class _Opened(Folder):
-    is_new = False
-
-
-def _open_folder(path: Path, uuid: bytes, description: bytes, base: int) -> _Opened:
+def _open_folder(path: Path, uuid: bytes, description: bytes, base: int) -> Folder:
     DISK.make_folders(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         found = core.identify(str(path), descriptor)
-        is_new = found is None
         if found is None:
             core.create(str(path), descriptor, uuid, min(core.SEGMENT_FIRST, SEGMENT), description, True, base)
             found = uuid, description, True
@@ -289,9 +282,7 @@ def _open_folder(path: Path, uuid: bytes, description: bytes, base: int) -> _Ope
     except BaseException:
         os.close(descriptor)
         raise
-    folder = _Opened(str(path), descriptor, *found)
-    folder.is_new = is_new
-    return folder
+    return Folder(str(path), descriptor, *found)
 
 
 # ---- marks ----

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -215,5 +217,48 @@ def test_an_endpoint_where_nobody_is_or_no_etcd_is_an_answer() -> None:
         with closing(EtcdStore([f"http://127.0.0.1:{free_ports(1)[0]}"], timeout=LONG)) as store:
             assert await store.read(LOG) is None
             assert "refused" in store.fault
+
+    run(play)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"header": {}}', "'responses'"),
+        (b'{"header": {}, "responses": []}', "IndexError|ValueError"),
+        (b'{"header": {}, "responses": [{"response_range": {"kvs": [{"mod_revision": 1, "value": "a"}]}}]}', "base64"),
+        (b'{"header": {}, "responses": [[]]}', "TypeError"),
+    ],
+)
+def test_an_answer_that_is_not_as_one_of_etcd_is_none(body: bytes, words: str) -> None:
+    async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+
+    async def play() -> None:
+        server = await asyncio.start_server(answers, "127.0.0.1", 0)
+        endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with closing(EtcdStore([endpoint], timeout=LONG)) as store:
+            assert await store.read(LOG) is None
+            assert re.search(words, store.fault), store.fault
+        server.close()
+
+    run(play)
+
+
+def test_a_connection_that_another_thread_has_taken_is_made_anew() -> None:
+    class Taken(list[HTTPConnection]):
+        """One is there when it is looked for, and gone when it is taken."""
+
+        def __len__(self) -> int:
+            return 1
+
+    async def play() -> None:
+        endpoint = f"http://127.0.0.1:{free_ports(1)[0]}"
+        with closing(EtcdStore([endpoint], timeout=LONG)) as store:
+            store._idle[endpoint] = Taken()
+            assert await store.read(LOG) is None
+            assert "refused" in store.fault, "it was dialled"
 
     run(play)

@@ -19,12 +19,6 @@ def rule(old: str, new: str) -> Mutant:
     return Mutant("protocol", old, new)
 
 
-BELOW: Final = """            self._note(11, "the window of ids begins above: it cannot be known")
-            self._answer(event.ticket, Reply.UNKNOWABLE)
-        else:
-            self._put(event.ticket, event.id, """
-PUT: Final = BELOW.index("            self._put")
-
 MUTANTS: Final = {
     "1: an id is looked for before its batch is appended": rule(
         "found = self.wal.find(event.id, Kind.DATA, event.data)\n", "found = None\n"
@@ -55,8 +49,8 @@ MUTANTS: Final = {
         "            if same < part.end and same < cut:\n", "            if same < 0:\n"
     ),
     "6: a candidate appends what the cache has": rule(
-        "            if rest and not self.wal.append_raw(rest):",
-        "            if not rest and not self.wal.append_raw(rest):",
+        "                if rest and not self.wal.append_raw(rest):",
+        "                if not rest and not self.wal.append_raw(rest):",
     ),
     "6: only a member of the in-sync set may stand": rule(
         "        if control.in_sync.get(self.me) != self.marks.incarnation:\n",
@@ -86,27 +80,26 @@ MUTANTS: Final = {
         '            self._answer(event.ticket, reply, found.start)\n',
     ),
     "11: a fence says that it never comes": rule(
-        '            self._put(event.ticket, event.id, Kind.FENCE, b"")\n',
+        '            self._put(event, Kind.FENCE, b"")\n',
         '            self._answer(event.ticket, Reply.ABSENT)\n',
     ),
     "11: an id below the window is neither appended nor fenced": rule(
-        "        elif event.since < self.wal.floor:\n" + BELOW + "Kind.DATA",
-        "        else:\n" + BELOW[PUT:] + "Kind.DATA",
+        "        elif event.since < self.wal.floor:\n", "        elif event.since < 0:\n"
     ),
     "12: the store is asked before a fresh reader is answered": rule(
-        "            self._fresh.append(event.ticket)\n", "            self._confirmed.append(event.ticket)\n"
+        "        self._fresh.append(event.ticket)\n", "        self._confirmed.append(event.ticket)\n"
     ),
     "12: a fresh reader waits for a commit in this epoch": rule(
         "if self._confirmed and self.commit >= self.start:", "if self._confirmed:"
     ),
     "12: a slave shows what is committed": rule(
         "commit = min(commit, self.wal.durable)\n        if commit > self.commit:\n            self.commit = commit\n"
-        "            self._out.append(w.Commit(commit))\n\n    def _promise",
+        "            self.effects.append(w.Commit(commit))\n\n    def _promise",
         "commit = self.wal.durable\n        if commit > self.commit:\n            self.commit = commit\n"
-        "            self._out.append(w.Commit(commit))\n\n    def _promise",
+        "            self.effects.append(w.Commit(commit))\n\n    def _promise",
     ),
     "13: a node that lost a tail is another one": rule(
-        "incarnation=self.marks.incarnation + 1, checkpoint=0), self._greet)", "checkpoint=0), self._greet)"
+        "incarnation=self.marks.incarnation + 1, checkpoint=0), then)", "checkpoint=0), then)"
     ),
 }  # fmt: skip
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import pytest
 
 from rtmw.control.store import Outcome
+from rtmw.errors import LogError
 from rtmw.replica import words as w
 from rtmw.replica.protocol import Replica
-from rtmw.replica.words import Control, Reply, Role, Settings
+from rtmw.replica.words import Control, Kind, Marks, Reply, Role, Settings
 from tests.replica.disk import Disk, encode
 
 SIZE = len(encode(1, w.Kind.DATA, b"id0", b"x" * 20))
@@ -23,6 +24,7 @@ class Stage:
         self.disk, self.now, self.effects = Disk(1000), 100.0, list[w.Effect]()
         self.control = Control(0, "", frozenset(members), dict.fromkeys(members, 1), settings=settings or Settings())
         self.version, self.answers = 1, dict[int, w.Answer]()
+        self.slices = tuple[bytes, ...]()
         self.replica = Replica(me, self.disk, self.disk.marks, 1, members)
         self.do(self.replica.begin(self.now))
 
@@ -52,7 +54,7 @@ class Stage:
         self.effects = [one for one in self.effects if one not in asked]
         last = asked[-1]
         if isinstance(last, w.ReadStore):
-            self.step(w.Read(last.number, self.version, self.control))
+            self.step(w.Read(last.number, self.version, self.control, self.slices))
         else:
             if outcome is Outcome.APPLIED:
                 self.version, self.control = self.version + 1, last.control
@@ -245,3 +247,64 @@ def test_heartbeats_that_cross_a_question_for_the_table_do_not_make_its_answer_t
     assert isinstance(told, w.Send)
     assert isinstance(told.message, w.Ack)
     assert told.message.epoch == 1
+
+
+def test_a_master_keeps_the_checkpoint_that_the_store_has_confirmed() -> None:
+    stage = Stage().lead()
+    stage.append(1)
+    stage.ack("b")
+    stage.ack("c")
+    stage.wait(1.1)
+    while stage.store() is not None:
+        pass
+    assert stage.control.checkpoint == stage.replica.marks.checkpoint == SIZE
+
+
+@pytest.mark.parametrize("earliest", [0, 10])
+def test_a_copy_is_neither_cut_nor_set_aside_below_what_all_in_sync_had_acknowledged(earliest: int) -> None:
+    stage = Stage()
+    stage.disk.append(1, b"id1", Kind.DATA, b"x" * 20)
+    stage.disk.durable, stage.disk.marks = SIZE, Marks(1, 1, SIZE)
+    stage.disk.base = earliest
+    stage.replica = Replica("a", stage.disk, stage.disk.marks, 1, "abc")
+    control = Control(2, "b", stage.control.members, stage.control.in_sync)
+    beat = w.Beat(2, 0, 0, control, {}, (1, 0), ())
+    with pytest.raises(LogError, match=r"b, epoch 2, lacks what was answered, 0 to \d+: this copy is not cut"):
+        stage.step(w.Received("b", beat))
+    assert not any(isinstance(one, w.Truncate | w.Refetch) for one in stage.effects + stage.replica.effects)
+    assert stage.replica.status().epoch == 0, "it acknowledges nothing to that master"
+
+
+@pytest.mark.parametrize("knows", ["promise", "record"])
+def test_an_epoch_that_this_node_knows_is_not_given_again_by_a_store_that_was_restored(knows: str) -> None:
+    stage = Stage()
+    if knows == "promise":
+        stage.replica.marks = stage.replica.marks._replace(promise=5)
+    else:
+        stage.disk.append(5, b"id1", Kind.DATA, b"x" * 20)
+    stage.lead()
+    assert stage.control.epoch == stage.replica.marks.promise == 6
+
+
+def test_a_candidate_whose_disk_has_no_room_yet_for_the_cache_goes_on_by_another_switch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def waits(data: bytes) -> bool:
+        raise TimeoutError
+
+    stage = Stage()
+    data = encode(1, Kind.DATA, b"id1", b"x" * 20)
+    stage.control = Control(
+        1, "b", stage.control.members, stage.control.in_sync, slices=(w.Slice(0, SIZE),), settings=Settings()
+    )
+    stage.slices = (data,)
+    with monkeypatch.context() as full:
+        full.setattr(stage.disk, "append_raw", waits)
+        stage.wait(1.01)
+        for _ in range(2):
+            stage.store()
+        assert (stage.replica.status().role, stage.control.epoch) == (Role.CANDIDATE, 2)
+    stage.wait(0.21)
+    while stage.replica.role is not Role.MASTER:
+        assert stage.store() is not None
+    assert (stage.disk.end, stage.control.epoch) == (SIZE, 3)
