@@ -11,6 +11,7 @@ from rtmw.cli.show import Table, say, show, show_json, size
 from rtmw.errors import SessionError
 from rtmw.replica.operating import ask_node
 from rtmw.types import resolve
+from rtmw.units import duration
 
 _SETTINGS = ("min_insync", "sync_timeout", "lag", "suspect", "age", "bytes")
 
@@ -59,6 +60,8 @@ def status_command(arguments: argparse.Namespace) -> int:
         )
     show(Table("Members", ("node", "", "behind", "for seconds"), rows))
     reach = f"records {found['earliest']} to {found['committed']}, checkpoint {found['checkpoint']}"
+    if found["checkpoint_age"]:
+        reach += f", which has not risen for {duration(found['checkpoint_age'])}"
     waits = f"{found['queue']} appends wait, the oldest for {found['oldest']:g} s; {size(found['cached'])} cached"
     say(f"{reach}; {waits}; {found['pending']} answered PENDING; {found['store']}")
     return 0

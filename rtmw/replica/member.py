@@ -134,6 +134,8 @@ class Member:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = math.inf
         self._durable, self._role, self._full = 0, Role.SLAVE, False
+        self._checkpoint = (0, 0.0)
+        """What it is, and since when."""
         self._work: asyncio.Task[None] | None = None
         self._tasks = set[asyncio.Task[None]]()
 
@@ -248,6 +250,13 @@ class Member:
             node_of(name): (self.wal.end - peer.acked, now - peer.wanted[1] if peer.wanted else 0.0)
             for name, peer in self.replica.peers.items()
         }
+
+    def checkpoint_age(self) -> float:
+        """Seconds for which records that are committed lie above a checkpoint that does not rise; to a second."""
+        checkpoint, now = self.replica.status().checkpoint, CLOCK.monotonic()
+        if checkpoint != self._checkpoint[0] or checkpoint >= self.committed:
+            self._checkpoint = checkpoint, now
+        return now - self._checkpoint[1]
 
     # ---- what other nodes say ----
 
@@ -379,6 +388,7 @@ class Member:
     async def _look(self) -> None:
         for turn in count():
             await asyncio.sleep(_LOOK_S)
+            self.checkpoint_age()
             if self.is_open and turn % _RETAIN == 0 and self.replica.role is Role.MASTER:
                 await self._retain()
             if self.is_open:

@@ -44,6 +44,8 @@ _MOST: Final = 1 << 20
 _ANSWER_S: Final = 20.0
 _STATUS_S: Final = 1.0
 """So long a node waits for what its master says."""
+_OLD_S: Final = 10.0
+"""A checkpoint rises once a second, while records come; one that is so old is told."""
 _LONGEST_DESCRIPTION: Final = 1 << 16
 
 
@@ -418,7 +420,8 @@ class Operating:
             "name": member.name, "uuid": member.uuid.hex(), "node": self.node,
             "copy": [member.me, member.replica.marks.incarnation], "role": status.role.value,
             "master": status.master, "epoch": status.epoch, "in_sync": sorted(status.in_sync),
-            "members": sorted(status.members), "checkpoint": status.checkpoint, "committed": status.committed,
+            "members": sorted(status.members), "checkpoint": status.checkpoint,
+            "checkpoint_age": round(member.checkpoint_age(), 3), "committed": status.committed,
             "earliest": member.earliest, "end": member.wal.end, "min_insync": settings.min_insync,
             "queue": status.queue, "oldest": round(status.oldest, 3), "cached": status.cached,
             "pending": status.pending, "switches": status.switches, "lag": lag,
@@ -443,6 +446,11 @@ class Operating:
             )
         if least == 1:
             said.append("min_insync is 1: a record may be on one disk alone when it is answered")
+        if (age := member.checkpoint_age()) > _OLD_S:
+            said.append(
+                f"the checkpoint has not risen for {duration(age)}: segments above it are not trimmed, and a rescue "
+                "knows less of what may be missing"
+            )
         if status.cached:
             said.append(f"{size(status.cached)} are in the control store, since members have not acknowledged them")
         if member.replica.is_full:

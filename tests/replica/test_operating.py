@@ -6,13 +6,15 @@ import asyncio
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rtmw.clock import CLOCK
+from rtmw.control.store import UNKNOWN, Changed
 from rtmw.errors import LogError
 from rtmw.log import HeldCursor, delete_cursor
-from rtmw.replica import member, wal
+from rtmw.replica import member, operating, wal
 from rtmw.replica.words import Role
 from rtmw.types import resolve
 from tests.replica.inside import Inside, in_loop, numbers, until
@@ -197,3 +199,34 @@ async def test_two_who_add_one_member_at_once_add_one(tmp_path: Path) -> None:
         await nodes.append(5, 5)
         await nodes.in_sync()
         assert len((await nodes.master()).status().members) == 3
+
+
+@in_loop
+async def test_status_says_for_how_long_the_checkpoint_has_not_risen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operating, "_OLD_S", 0.3)
+    monkeypatch.setattr(member, "_LOOK_S", 0.1)
+    async with Inside(tmp_path) as nodes:
+        await nodes.start(*"abc")
+        await nodes.create()
+        await nodes.append(0, 5)
+        await nodes.in_sync()
+        master = await nodes.master()
+
+        def status() -> dict[str, Any]:
+            return nodes.servers[master.node].operating.status_of(master)
+
+        await until(lambda: status()["checkpoint"] == master.committed)
+        assert status()["checkpoint_age"] == 0
+
+        async def gives_no_answer(*_: object) -> Changed:
+            return UNKNOWN
+
+        with monkeypatch.context() as away:
+            away.setattr(nodes.servers[master.node].store, "change", gives_no_answer)
+            await nodes.append(5, 5)
+            await until(lambda: status()["checkpoint_age"] > 0.3)
+            assert any(words.startswith("the checkpoint has not risen for") for words in status()["words"])
+        await until(lambda: status()["checkpoint_age"] == 0)
+        assert status()["checkpoint"] == master.committed
