@@ -116,9 +116,9 @@ class Events(Closing):
         self._epoll = select.epoll()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._wake, select.EPOLLIN)
-        self._closed = False
+        self._closed, self._pid = False, os.getpid()
         self._descriptors = weakref.finalize(self, _give_back, self._epoll, self._wake, self._watched)
-        self._look(set())
+        self._look([])
         self._found.clear()
 
     def _step(self, seconds: float) -> None:
@@ -126,27 +126,32 @@ class Events(Closing):
         with self._lock:
             if self._closed:
                 return
-            ready = {self._watched[fd] for fd, _ in self._epoll.poll(seconds) if fd in self._watched}
-            if not self._closed:
-                self._look(ready)
+            try:
+                ended = [fd for fd, _ in self._epoll.poll(seconds) if fd in self._watched]
+                if not self._closed:
+                    self._look(ended)
+            except Exception:
+                if not self._closed:  # by a handler of a signal, meanwhile
+                    raise
 
-    def _look(self, ended: set[int]) -> None:
+    def _look(self, ended: list[int]) -> None:
         region = self._domain.region
         endpoints = region.endpoints_fingerprint()
         if endpoints != self._seen or ended:
             self._seen = endpoints
-            self._compare(region, ended)
+            self._unwatch(ended)
+            self._compare(region)
         if CLOCK.monotonic() >= self._node_at:
             self._node_at = CLOCK.monotonic() + _NODE_S
             self._look_elsewhere()
 
     # ---- here ----
 
-    def _compare(self, region: shm.Region, ended: set[int]) -> None:
-        names = region.names()
-        rows = self._rows(region, names)
-        dead = {one.pid for one, is_alive in rows.values() if not is_alive} | (ended & names.keys())
-        now = {key: one for key, (one, is_alive) in rows.items() if is_alive and one.pid not in dead}
+    def _compare(self, region: shm.Region) -> None:
+        """The table knows who is dead by the time at which a pidfd says so; another process may have that pid since."""
+        rows = self._rows(region, region.names())
+        dead = {one.pid for one, is_alive in rows.values() if not is_alive}
+        now = {key: one for key, (one, is_alive) in rows.items() if is_alive}
         for pid in dead:
             had = [one for one in self._known.values() if one.pid == pid]
             if had:
@@ -188,10 +193,7 @@ class Events(Closing):
                     self._found.append(told)
 
     def _watch(self, pids: set[int]) -> None:
-        for fd, pid in [*self._watched.items()]:
-            if pid not in pids:
-                del self._watched[fd]
-                os.close(fd)  # which takes it out of the epoll
+        self._unwatch([fd for fd, pid in self._watched.items() if pid not in pids])
         for pid in pids - {*self._watched.values()}:
             try:
                 fd = os.pidfd_open(pid)
@@ -199,6 +201,12 @@ class Events(Closing):
                 continue
             self._watched[fd] = pid
             self._epoll.register(fd, select.EPOLLIN)
+
+    def _unwatch(self, descriptors: list[int]) -> None:
+        for fd in descriptors:
+            del self._watched[fd]
+            self._epoll.unregister(fd)  # close() does not, while a child of fork() has a copy
+            os.close(fd)
 
     # ---- elsewhere ----
 
@@ -231,23 +239,39 @@ class Events(Closing):
         return self
 
     async def __anext__(self) -> Event:
-        import asyncio  # where it is used: commands that only look do without
-
         while not self._found:
             if self._closed:
                 raise StopAsyncIteration
             self._step(0.0)
-            if not self._found:
-                await asyncio.sleep(_LOOK_S)
+            if not self._found and not self._closed:
+                await self._until_readable()
         return self._found.popleft()
 
+    async def _until_readable(self) -> None:
+        """Wait for a death for _LOOK_S at most."""
+        import asyncio  # where it is used: commands that only look do without
+
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+        descriptor = os.dup(self._epoll.fileno())  # of its own: each task waits, and `close` takes none away
+        loop.add_reader(descriptor, done.set)
+        timer = loop.call_later(_LOOK_S, done.set)
+        try:
+            await done.wait()
+        finally:
+            timer.cancel()
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+
     def close(self) -> None:
-        """End it; a thread that waits returns."""
+        """End it; a thread that waits returns. In a child of fork() it takes nothing away from the parent."""
         if self._closed:
             return
         self._closed = True
-        os.eventfd_write(self._wake, 1)
-        with self._lock:
+        if os.getpid() == self._pid:
+            os.eventfd_write(self._wake, 1)
+            with self._lock:  # which in a child may be held by a thread that is not there
+                self._descriptors()
+        else:
             self._descriptors()
         self._held.close()
 

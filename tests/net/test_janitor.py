@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 import rtmw
 from rtmw import shm
 from rtmw.net.janitor import Janitor
+from rtmw.observe import EventKind, events
 from tests.books import examine
 from tests.child import Spawn
 from tests.net.hosts import PATIENCE, Host, wait_until
@@ -39,6 +42,28 @@ def test_what_the_dead_held_is_free_again_whatever_else_the_node_does(
     wait_until(lambda: janitor.swept == 1, "it is not counted")
     wait_until(lambda: f"({child.pid}) ended without closing" in caplog.text, "the log does not name it")
     examine(domain)
+
+
+@pytest.mark.usefixtures("janitor")
+def test_who_looks_on_is_told_of_each_death_though_the_janitor_cleans_up(domain: rtmw.Domain, spawn: Spawn) -> None:
+    def gone(pid: int) -> bool:
+        return pid not in domain.region.names()
+
+    async def kinds() -> list[str]:
+        found: list[str] = []
+        with events(domain) as told:
+            for number in range(3):
+                child = spawn(f"import rtmw; publisher = rtmw.Publisher('t', domain={domain.id}); print(); input()")
+                child.line(PATIENCE)
+                for _ in range(2):
+                    event = await asyncio.wait_for(anext(told), PATIENCE)
+                    found.append(event.kind)
+                    if event.kind is EventKind.CAME:
+                        child.kill()
+                wait_until(partial(gone, child.pid), f"death {number} is not swept")
+        return found
+
+    assert asyncio.run(kinds()) == [EventKind.CAME, EventKind.DIED] * 3
 
 
 def test_who_ends_in_order_is_no_death(janitor: Janitor, domain: rtmw.Domain, spawn: Spawn) -> None:

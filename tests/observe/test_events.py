@@ -8,8 +8,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -102,6 +102,60 @@ time.sleep(1000)
     assert event.text.startswith("it ended without closing; it was publisher of t/0, ")
     domain.region.sweep()
     assert silent(found)
+
+
+@contextmanager
+def holder(of: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """A child of fork() that has copies of all descriptors; it has called `of`."""
+    (reading, ending), (called, calling) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(ending)
+        with suppress(BaseException):
+            of()
+            os.write(calling, b"x")
+            os.read(reading, 1)  # until the parent closes it
+        os._exit(0)
+    os.close(calling)
+    try:
+        assert os.read(called, 1) == b"x"
+        yield
+    finally:
+        for descriptor in (reading, ending, called):
+            os.close(descriptor)
+        os.waitpid(child, 0)
+
+
+def test_a_death_is_told_once_and_no_other_by_it_though_a_child_of_fork_has_copies(found: Events, spawn: Spawn) -> None:
+    program = "import rtmw; publisher = rtmw.Publisher('t'); print('ready'); input()"
+    first = spawn(program)
+    assert first.line() == "ready"
+    assert [event.kind for event in told(found, 1)] == [EventKind.CAME]
+    with holder():
+        first.kill()
+        assert [event.kind for event in told(found, 1)] == [EventKind.DIED]
+        assert found._epoll.poll(0) == []
+        second = spawn(program)
+        assert second.line() == "ready"
+        assert [event.kind for event in told(found, 1)] == [EventKind.CAME]
+        assert silent(found)
+        assert found._epoll.poll(0) == []
+
+
+def test_close_in_a_child_of_fork_leaves_the_parent_in_peace(domain: rtmw.Domain, found: Events) -> None:
+    with holder(found.close):
+        assert found._epoll.poll(0) == []
+        with rtmw.Publisher("a", domain=domain):
+            assert [event.kind for event in told(found, 1)] == [EventKind.CAME]
+
+
+def test_a_handler_of_a_signal_may_end_it(found: Events) -> None:
+    before = signal.signal(signal.SIGALRM, lambda *_: found.close())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.03)
+        assert list(found) == []
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_process_that_ends_in_order_leaves_and_does_not_die(domain: rtmw.Domain, found: Events, spawn: Spawn) -> None:
