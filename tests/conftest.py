@@ -42,7 +42,7 @@ WITHOUT_DDS = [*range(100, 215)]
 """Domains of tests in which no node carries anything over DDS: these need no UDP ports."""
 
 _claims: deque[socket.socket] = deque()
-_CLAIMS_MOST = 12
+_CLAIMS_MOST = 7
 """Of the numbers given last: these stand for DDS domains, too, which nothing shows in /dev/shm."""
 
 
