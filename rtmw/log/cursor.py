@@ -105,24 +105,27 @@ class HeldCursor(Closing):
     def commit(self, end: int) -> None:
         """All below `end` is done with. On the disk within a batch of a tenth of a second, or with `flush`."""
         self._check_owner()
+        self._tell_failure()
         with self._busy:
             if self._closed:
                 raise ClosedError(
                     f"{self._folder.path}: the reader with cursor {self.name!r} has ended; commit before it is closed"
                 )
             self.position = max(self.position or 0, end)
+            self._failed = False
             due_s = max(0.0, self._written_s + BATCH_S - self._clock.monotonic())
-        self._tell_failure()
         if self._later is not None and self._later(due_s):
             return
         if not due_s:
             self.flush()
 
     def flush(self) -> None:
-        """Brings commits to the disk. LogFailed: they may be there or not."""
+        """Brings commits to the disk, also those whose write has failed before. LogFailed: they may be there or not."""
         self._check_owner()
-        self.write()
-        self._tell_failure()
+        with self._writing:
+            self._failed = False
+            self._write()
+            self._tell_failure()  # under the lock: of several who flush, each is told of its own write
 
     def write(self) -> None:
         """As `flush`, but what goes wrong is raised by the next commit, flush or close."""
@@ -140,7 +143,7 @@ class HeldCursor(Closing):
             raise ForkedError(f"{self._folder.path}: cursor {self.name!r} is held by the parent of this process")
 
     def _write(self) -> None:
-        """`_writing` is held. A write that failed is not tried again; `_tell_failure` raises it."""
+        """`_writing` is held. After one that failed the next commit or flush writes; `_tell_failure` raises it."""
         position = self.position
         if position is None or self.is_flushed:
             return

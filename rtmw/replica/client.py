@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
@@ -36,6 +37,8 @@ NODES: Final = "RTMW_LOG_NODES"
 """The environment variable that names the nodes where a program does not."""
 _HEAD: Final = 32
 """Bytes before a record's labels and data in the log; all together are a multiple of eight."""
+_SINCES: Final = 65536
+"""So many ids of appends whose outcome is unknown are remembered; nodes remember as many ids."""
 T = TypeVar("T")
 _STATES: Final = {
     Reply.WRITTEN: Durability.WRITTEN,
@@ -91,6 +94,9 @@ class RemoteLog(Log[T]):
         self._encode = self.type.encode
         self._decode: Callable[[bytes], Any] = self.type.decode or bytes
         self._producer = AUTOMATIC_HEAD + os.urandom(16)
+        self._sinces = dict[bytes, int]()
+        """By id of the program, while its outcome is not known: `since` of its first try, which later ones have, too.
+        Else a node that has forgotten the id would take it for new."""
         self._readers = WeakSet()
         self._closed = False
 
@@ -101,11 +107,13 @@ class RemoteLog(Log[T]):
     ) -> Appended:
         check_seconds("timeout", timeout)
         call, labels, since = self._call(value, key, id)
-        return self._answer(self._net.wait(call, timeout), labels, since, id)
+        self._net.wait(call, timeout)
+        return self._answer(call, labels, since, id)
 
     async def append_async(self, value: T, *, key: Label | None = None, id: Label | None = None) -> Appended:
         call, labels, since = self._call(value, key, id)
-        return self._answer(await self._net.wait_async(call), labels, since, id)
+        await self._net.wait_async(call)
+        return self._answer(call, labels, since, id)
 
     def _call(self, value: T, key: Label | None, id: Label | None) -> tuple[Call, bytes, int]:
         """One record: as r.pack_request and r.pack_batch have it, in one step."""
@@ -115,10 +123,19 @@ class RemoteLog(Log[T]):
         net, ticket = self._net, self._net.ticket()
         since, labels = net.known, self._labels(key, id, ticket)
         size = len(labels) + len(data) + 12
-        if size > r.LARGEST_BATCH:
-            raise self._too_large(size)
+        if r.size_of(size, 1) > r.LARGEST_BATCH:
+            raise self._too_large(r.size_of(size, 1))
+        if id is not None:
+            since = self._since(labels)
         head = r.ONE.pack(size, Ask.APPEND, ticket, since, len(labels), 1, len(data))
         return Call(ticket, head + labels + data, 1), labels, since
+
+    def _since(self, labels: bytes) -> int:
+        since = self._sinces.setdefault(r.id_of(labels), self._net.known)
+        if len(self._sinces) > _SINCES:
+            with suppress(RuntimeError):  # another thread adds to it: the next append looks again
+                self._sinces.pop(next(iter(self._sinces)), None)
+        return since
 
     def _labels(self, key: Label | None, id: Label | None, ticket: int) -> bytes:
         """With the id of the program, or an automatic one."""
@@ -135,11 +152,20 @@ class RemoteLog(Log[T]):
 
     def _too_large(self, size: int) -> MessageTooLarge:
         return MessageTooLarge(
-            f"log {self.path}: {size} bytes are too many for one append to a replicated log, which takes "
-            f"{r.LARGEST_BATCH}; append less at once. Nothing was appended"
+            f"log {self.path}: {size} bytes, with 40 for each record, are too many for one append to a replicated log, "
+            f"which takes {r.LARGEST_BATCH}; append less at once. Nothing was appended"
         )
 
-    def _answer(self, heard: Heard, labels: bytes, since: int, id: Label | None) -> Appended:
+    def _answer(self, call: Call, labels: bytes, since: int, id: Label | None) -> Appended:
+        heard = call.heard
+        assert heard is not None
+        if heard.reply is Reply.FULL and call.was_resent:
+            raise LogFailed(
+                f"log {self.path}: the disks of its nodes have no room, and whether an earlier master has kept this is "
+                "unknown: append again with the same id, or without an id look for it in the log"
+            )
+        if id is not None and heard.reply is not Reply.PENDING:
+            self._sinces.pop(r.id_of(labels), None)
         if heard.reply not in _STATES:
             raise self._failure(heard)
         return RemoteAppended(self, heard.position, id, (heard, labels, since))
@@ -167,11 +193,11 @@ class RemoteLog(Log[T]):
         ticket, since = self._net.ticket(), self._net.known
         labels = self._labels(None, None, ticket)
         body = r.pack_batch(labels, data)
-        if len(body) > r.LARGEST_BATCH:
-            raise self._too_large(len(body))
-        heard = self._net.wait(Call(ticket, r.pack_request(Ask.APPEND, ticket, since, body), len(data)), None)
-        if heard.reply not in _STATES:
-            raise self._failure(heard)
+        if (size := r.size_of(len(body), len(data))) > r.LARGEST_BATCH:
+            raise self._too_large(size)
+        call = Call(ticket, r.pack_request(Ask.APPEND, ticket, since, body), len(data))
+        heard = self._net.wait(call, None)
+        self._answer(call, labels, since, None)
         sent, made, position, more = (heard, labels, since), list[Appended](), heard.position, len(labels)
         for one in data:
             made.append(RemoteAppended(self, position, None, sent))

@@ -64,6 +64,8 @@ LEASE_S: Final = 3.0
 """Readers leave a node of which nothing is heard for so long; appends leave it as soon as another one is master."""
 AGAIN_S: Final = 0.05
 """A node that cannot tell is asked again after so long, if there is no news."""
+AGAIN_LONGEST_S: Final = 0.2
+"""And after so long, at most, if it cannot tell again and again."""
 LOOK_S: Final = 0.1
 LONGEST_S: Final = 0.5
 """Between two tries to reach a node, at most."""
@@ -78,14 +80,14 @@ class Call:
 
     __slots__ = (
         *("begun", "data", "future", "goes_anywhere", "heard", "link", "records", "ticket", "until", "waiter"),
-        "was_sent",
+        *("was_resent", "was_sent"),
     )
 
     def __init__(self, ticket: int, data: bytes, records: int = 0, goes_anywhere: bool = False) -> None:
         self.ticket, self.data, self.records, self.goes_anywhere = ticket, data, records, goes_anywhere
         self.heard: Heard | None = None
         self.link: Link | None = None
-        self.was_sent = False
+        self.was_sent = self.was_resent = False
         self.waiter: Asleep | None = None
         self.future: asyncio.Future[None] | None = None
         """One of the two; `until`: when the future ends without an answer."""
@@ -99,8 +101,9 @@ class Link:
         self.place, self.session = place, session
         self.welcome: Welcome | None = None
         self.epoch, self.master = 0, ""
-        self.out = list[bytes]()
+        self.out = list[Call]()
         self.has_out = asyncio.Event()
+        self.is_writing = False
 
     @property
     def node(self) -> str:
@@ -156,12 +159,16 @@ class Connection(Closing):
         self._identity = way.identity()
         self._links = list[Link]()
         self._master: Link | None = None
+        self._again = Backoff(AGAIN_S, AGAIN_LONGEST_S)
+        """Until all that goes to the master is sent to a node again that could not tell."""
         self._why: dict[str, str] = {}
         """By place: why there is no session with it."""
         self._refused: dict[str, Heard] = {}
         self.changed = asyncio.Event()
         """Another link is there, or one has gone."""
         self._fetching = set[asyncio.Task[None]]()
+        self._reading: dict[Stream, Link] = {}
+        """Streams of readers."""
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name=f"rtmw log {name}", daemon=True)
@@ -369,8 +376,9 @@ class Connection(Closing):
             while True:
                 await link.has_out.wait()
                 link.has_out.clear()
-                out, link.out = link.out, []
-                await stream.write(b"".join(out))
+                out, link.out, link.is_writing = link.out, [], True
+                await stream.write(b"".join([call.data for call in out]))
+                link.is_writing = False
 
     def _flush(self) -> None:
         with self._lock:
@@ -382,11 +390,12 @@ class Connection(Closing):
         """What goes to the master waits for one."""
         master = self._master
         some = master or next((link for link in self._links if link.welcome), None)
-        for call in calls:
-            link = call.link = some if call.goes_anywhere else master
-            if link is not None:
-                call.was_sent = True
-                link.out.append(call.data)
+        with self._lock:  # who gives a call up knows whether it was sent
+            for call in calls:
+                link = call.link = some if call.goes_anywhere else master
+                if link is not None and call.ticket in self._calls:
+                    call.was_sent, call.was_resent = True, call.was_sent
+                    link.out.append(call)
         for link in (master, some):
             if link is not None and link.out:
                 link.has_out.set()
@@ -401,6 +410,8 @@ class Connection(Closing):
                     continue
                 call = self._calls.pop(heard.ticket, None)
                 if call is not None:
+                    if not call.goes_anywhere:
+                        self._again.reset()
                     self._bytes -= len(call.data)
                     call.heard = heard
                     _wake(done, call)
@@ -438,7 +449,14 @@ class Connection(Closing):
         if link is self._master:
             self._master = None
             link.master = heard.words.decode() or link.master
-            self._loop.call_later(AGAIN_S, self._choose)
+            self._loop.call_later(self._again.seconds(), self._choose_again, link)
+
+    def _choose_again(self, link: Link) -> None:
+        """Not before the node has taken all of the last time: what is sent again is here once."""
+        if link in self._links and (link.out or link.is_writing):
+            self._loop.call_later(AGAIN_S, self._choose_again, link)
+        else:
+            self._choose()
 
     def _choose(self) -> None:
         """The master is whom the node with the highest epoch takes for it."""
@@ -447,7 +465,11 @@ class Connection(Closing):
         if master is self._master:
             return
         self._master = master
+        for link in self._links:  # what lies there goes to the new master
+            link.out = [call for call in link.out if call.goes_anywhere]
         if master is not None:
+            for stream in [one for one, link in self._reading.items() if link is not master]:
+                stream.reset("another node is the master")  # the old one may be cut off, and hear of nothing
             with self._lock:
                 calls = [call for call in self._calls.values() if not call.goes_anywhere]
                 self._unsent = [call for call in self._unsent if call.goes_anywhere]
@@ -488,6 +510,7 @@ class Connection(Closing):
         splitter = r.Splitter(r.RAW, r.LARGEST_RAW)
         with suppress(SessionError, ValueError):
             stream = link.session.open(r.read_purpose(self.name, fetch.came, fetch.limit))
+            self._reading[stream] = link
             try:
                 while parts := await stream.read_parts():
                     for part in parts:
@@ -496,10 +519,12 @@ class Connection(Closing):
                                 self._fetch_refused(link, fetch, why, data)
                                 return
                             fetch.put(data)
+                            fetch.refused.clear()
                     while fetch.ahead > AHEAD:
                         fetch.has_room.clear()
                         await fetch.has_room.wait()
             finally:
+                del self._reading[stream]
                 stream.reset()
 
     def _fetch_refused(self, link: Link, fetch: Fetch, why: int, words: bytes) -> None:

@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import closing, suppress
 from functools import partial
+from itertools import count
 from typing import Any, Final, Protocol
 
 from rtmw.errors import LogDamaged, LogError, LogFull, LogLocked, RtmwError, SessionError, StreamError
@@ -36,12 +37,18 @@ LOOK_S: Final = 0.05
 """So often it is looked whether a log has another master."""
 TELL_S: Final = 1.0
 """So often other nodes hear of cursors that have moved."""
+TELL_ALL: Final = 10
+"""Each so many times they hear of all: one of them may have failed to write, or be a member only now."""
 CURSORS: Final = "log cursors"
 """The purpose of the stream to them."""
 TRIM_LOOKS: Final = 40
 OPEN_MOST: Final = 4096
 OPEN_BYTES: Final = 2 * r.LARGEST_BATCH
 """Requests of a stream without an answer, and their bytes; beyond either the stream is not read."""
+OUT_BYTES: Final = 4 << 20
+"""Answers that a program has not taken; beyond it no more are made for it."""
+CURSORS_MOST: Final = 2000
+"""Cursors of a log: what is told of all of them fits in one answer."""
 FRAME: Final = 1 << 18
 """Bytes of whole batches that a reader gets at a time; or one batch."""
 _PROGRAM: Final = "program="
@@ -109,6 +116,8 @@ class _Guest:
         said = [word for word in session.peer.capabilities if word.startswith(_PROGRAM)]
         self.words = " ".join(filter(None, [*(word.removeprefix(_PROGRAM) for word in said[:1]), session.name]))
         self.desks: set[_Desk] = set()
+        self.pumps = set[asyncio.Event]()
+        """Of its readers: each looks again whether there is more for it."""
         self.tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -155,6 +164,16 @@ class Guests:
         if self._watching is not None:
             self._watching.cancel()
         self._free(lambda _: True)
+
+    def gone(self, log: str) -> None:
+        """This node has the log no more: who reads or asks here goes on at another node."""
+        for guest in self._guests:
+            for desk in [one for one in guest.desks if one.log == log]:
+                desk.leave(f"node {self.node} has log {log} no more")
+            for pump in guest.pumps:
+                pump.set()
+        self._free(partial(_is_of, log))
+        self._news.pop(log, None)
 
     async def _serve(self, guest: _Guest, stream: Stream) -> None:
         with suppress(SessionError):  # the program, or its session, has gone
@@ -234,13 +253,16 @@ class Guests:
 
     async def _pump(self, guest: _Guest, stream: Stream, position: int, limit: int) -> None:
         name = r.purpose_of(stream.purpose)[1]
-        changed = asyncio.Event()
-        leave = self._member(guest, name, ("read",)).on_commit(changed.set)
+        changed, begun = asyncio.Event(), self._member(guest, name, ("read",))
+        leave = begun.on_commit(changed.set)
+        guest.pumps.add(changed)
         try:
             stream.accept()
             while position < limit:
                 changed.clear()
                 member = self._member(guest, name, ("read",))  # rules may have changed
+                if member is not begun:
+                    raise _Refused(Refusal.NO_LOG, f"node {self.node} has another copy of log {name} now")
                 data = member.read_raw(position, FRAME) if position < member.committed else None
                 if data is None:
                     await changed.wait()
@@ -256,6 +278,7 @@ class Guests:
             with suppress(SessionError):
                 await stream.write(_last(_refusal_of(error), str(error)))
         finally:
+            guest.pumps.discard(changed)
             leave()
 
     # ---- cursors ----
@@ -265,9 +288,15 @@ class Guests:
         NO_LIMIT: it is not made yet. Raises LogLocked and what HeldCursor raises."""
         key = member.name, name
         self._check_held(guest, member, name)
-        cursor = self._held[key][0] if key in self._held else await asyncio.to_thread(HeldCursor, member.folder, name)
+        if key in self._held:
+            cursor = self._held[key][0]
+        else:
+            cursor = await asyncio.to_thread(HeldCursor, member.folder, name)
+            cursor.write_later(lambda _: True)  # `commit` flushes, in a thread
         self._held[key] = cursor, guest
         if begin != r.NO_LIMIT:
+            if cursor.position is None and len(cursor_names(member.folder)) >= CURSORS_MOST:
+                raise LogError(f"log {member.name} has {CURSORS_MOST} cursors, and no more can be made; delete some")
             await asyncio.to_thread(cursor.begin, begin)
         return r.NO_LIMIT if cursor.position is None else cursor.position
 
@@ -282,8 +311,12 @@ class Guests:
         if held is None or held[1] is not guest:
             await self.hold(guest, member, name, position)
         cursor = self._held[member.name, name][0]
-        cursor.commit(min(position, member.committed))  # a new master may know of less
-        await asyncio.to_thread(cursor.flush)
+        try:
+            cursor.commit(min(position, member.committed))  # a new master may know of less
+            await asyncio.to_thread(cursor.flush)
+        except Exception:  # the next commit begins with what is on the disk
+            self._free(lambda one: one == (member.name, name) and self._held[one][0] is cursor)
+            raise
 
     def free(self, guest: _Guest, member: Member, name: str, *, is_deleted: bool) -> None:
         """LogLocked, LogError: it cannot be deleted."""
@@ -296,13 +329,15 @@ class Guests:
     def _free(self, which: Callable[[tuple[str, str]], bool]) -> None:
         for one in [one for one in self._held if which(one)]:
             cursor, _ = self._held.pop(one)
-            with suppress(LogError):  # the commit is made again by whoever reads it again
+            with suppress(LogError, OSError):  # the commit is made again by whoever reads it again
                 cursor.close()
 
     def known_cursors(self, member: Member) -> dict[str, tuple[int, int, str | None]]:
         """By name: position, time of its last use, and its holder."""
-        found = dict[str, tuple[int, int, str | None]]()
-        for name in cursor_names(member.folder):
+        found, names = dict[str, tuple[int, int, str | None]](), cursor_names(member.folder)
+        if len(names) > CURSORS_MOST:  # a program of the node's host has made them
+            raise LogError(f"log {member.name} has {len(names)} cursors, which are too many to be told; delete some")
+        for name in names:
             known, held = member.folder.cursor(name), self._held.get((member.name, name))
             if known is not None:
                 found[name] = *known, None if held is None else held[1].words or "a program"
@@ -311,12 +346,14 @@ class Guests:
     async def tell_cursors(self, session: Session) -> None:
         """To another node, once a second: those of the logs of which this node is the master. Raises SessionError."""
         stream, told = session.open(CURSORS, priority=1), dict[str, dict[str, int]]()
-        while True:
-            mine = [one for one in self.members.values() if one.status().role is Role.MASTER]
-            known = {one.name: self._cursors(one.folder) for one in mine}
-            if known != told:
-                told, data = known, json.dumps(known).encode()
-                await stream.write(r.RAW.pack(len(data), 0) + data)
+        for turn in count():
+            if turn % TELL_ALL == 0:
+                told.clear()
+            for member in [one for one in self.members.values() if one.status().role is Role.MASTER]:
+                known = self._cursors(member.folder)
+                if known != told.get(member.name):
+                    told[member.name], data = known, json.dumps({member.name: known}).encode()
+                    await stream.write(r.RAW.pack(len(data), 0) + data)
             await asyncio.sleep(TELL_S)
 
     async def hear_cursors(self, stream: Stream) -> None:
@@ -325,14 +362,16 @@ class Guests:
         stream.accept()
         while data := await stream.read():
             for _, words in splitter.feed(data):
-                for name, told in r.json_of(words).items():
+                for name, told in _cursors_in(words).items():
                     member = self.members.get(name)
                     if member is not None and member.status().role is not Role.MASTER:
                         with suppress(LogError, OSError):
                             await asyncio.to_thread(self._mirror, member.folder, told)
 
     def _cursors(self, folder: Folder) -> dict[str, int]:
-        return {name: known[0] for name in cursor_names(folder) if (known := folder.cursor(name)) is not None}
+        """No more than fit in what is told of them: a program of this host may have made others."""
+        names = cursor_names(folder)[:CURSORS_MOST]
+        return {name: known[0] for name in names if (known := folder.cursor(name)) is not None}
 
     def _mirror(self, folder: Folder, told: dict[str, int]) -> None:
         known = self._cursors(folder)
@@ -341,12 +380,21 @@ class Guests:
                 with HeldCursor(folder, name) as cursor:
                     cursor.begin(position)
                     cursor.commit(position)
-        for name in known.keys() - told.keys():
+        for name in known.keys() - told.keys() if len(told) < CURSORS_MOST else ():
             delete_cursor(folder, name)
 
 
 def _is_of(log: str, one: tuple[str, str]) -> bool:
     return one[0] == log
+
+
+def _cursors_in(words: bytes) -> dict[str, dict[str, int]]:
+    """By log. Raises ValueError."""
+    told = r.json_of(words)
+    try:
+        return {str(log): {str(name): int(at) for name, at in known.items()} for log, known in told.items()}
+    except (AttributeError, TypeError, OverflowError):
+        raise ValueError(f"{words[:80]!r} is nothing of cursors") from None
 
 
 def _last(why: Refusal, words: str) -> bytes:
@@ -361,7 +409,11 @@ class _Desk:
         self._guests, self._guest, self._stream, self._member = guests, guest, stream, member
         self._out = list[bytes]()
         self._has_out, self._has_room = asyncio.Event(), asyncio.Event()
-        self._open = self._bytes = 0
+        self._open = self._bytes = self._unwritten = 0
+        self.log = member.name
+
+    def leave(self, why: str) -> None:
+        self._stream.reset(why)
 
     async def run(self) -> None:
         status = self._member.status()
@@ -375,9 +427,8 @@ class _Desk:
         try:
             while data := await self._stream.read():
                 self._take(r.requests_in(splitter, data))
-                while self._open >= OPEN_MOST or self._bytes >= OPEN_BYTES:
-                    self._has_room.clear()
-                    await self._has_room.wait()
+                while self._open >= OPEN_MOST or self._bytes >= OPEN_BYTES or self._unwritten >= OUT_BYTES:
+                    await self._room()
             self._stream.end()
         except ValueError as error:
             self._stream.reset(str(error))
@@ -385,16 +436,25 @@ class _Desk:
             writing.cancel()
             self._guest.desks.discard(self)
 
+    async def _room(self) -> None:
+        """Until something was answered, or taken by the program."""
+        self._has_room.clear()
+        await self._has_room.wait()
+
     async def _write(self) -> None:
         with suppress(StreamError):
             while True:
                 await self._has_out.wait()
                 self._has_out.clear()
                 out, self._out = self._out, []
-                await self._stream.write(b"".join(out))
+                data = b"".join(out)
+                await self._stream.write(data)
+                self._unwritten -= len(data)
+                self._has_room.set()
 
     def _say(self, answer: bytes) -> None:
         self._out.append(answer)
+        self._unwritten += len(answer)
         self._has_out.set()
 
     def tell_news(self, name: str) -> None:
@@ -451,6 +511,8 @@ class _Desk:
         self._answer(request, Reply.REFUSED, _refusal_of(error), str(error).encode())
 
     async def _do(self, request: Request) -> None:
+        while self._unwritten >= OUT_BYTES:
+            await self._room()
         try:
             await self._carry_out(request)
         except (RtmwError, ValueError, OSError) as error:

@@ -20,7 +20,9 @@ from rtmw.log.labels import LONGEST
 from rtmw.replica.words import MIB, Reply
 
 LARGEST_BATCH: Final = 16 * MIB
-"""Bytes of what one append brings, packed."""
+"""Bytes of what one append brings, packed, and of the records that the log makes of it."""
+_RECORD: Final = 40
+"""Bytes of a record in the log beside its data, at most."""
 LONGEST_WORDS: Final = 1 << 20
 """Bytes behind the head of an answer."""
 LARGEST_RAW: Final = 2 * LARGEST_BATCH
@@ -44,8 +46,13 @@ def pack_batch(labels: bytes, values: Sequence[bytes]) -> bytes:
     return b"".join((_COUNT.pack(len(labels), len(values)), sizes, labels, *values))
 
 
+def size_of(body: int, count: int) -> int:
+    """Bytes of a batch, whose body has so many and brings so many records, at most; nodes send each other records."""
+    return body + (_RECORD - 4) * count
+
+
 def unpack_batch(data: bytes | memoryview) -> tuple[bytes, list[memoryview]]:
-    """Labels, which have an id, and the data of each record. ValueError: these bytes are no batch."""
+    """Labels, which have an id, and the data of each record. ValueError: these bytes are no batch, or too many."""
     view = memoryview(data)
     if len(view) < _COUNT.size:
         raise ValueError(f"a batch of {len(view)} bytes has no head")
@@ -53,6 +60,8 @@ def unpack_batch(data: bytes | memoryview) -> tuple[bytes, list[memoryview]]:
     begin = _COUNT.size + 4 * count
     if not count or len(view) < begin + labels_size:
         raise ValueError(f"a batch of {len(view)} bytes cannot have {count} records and {labels_size} bytes of labels")
+    if size_of(len(view), count) > LARGEST_BATCH:
+        raise ValueError(f"{count} records of {len(view)} bytes are too many for one append; append less at once")
     sizes = struct.unpack_from(f"<{count}I", view, _COUNT.size)
     at = begin + labels_size
     if at + sum(sizes) != len(view):

@@ -172,6 +172,7 @@ class Server:
         """An empty copy of a log goes. Raises LogError, OSError."""
         member = self.members.pop(name)
         del self._by_uuid[member.uuid]
+        self.guests.gone(name)
         await member.close()
         for ending in ("json", "marks"):
             (self.data / "marks" / f"{name}.{ending}").unlink(missing_ok=True)

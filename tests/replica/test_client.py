@@ -10,6 +10,7 @@ import threading
 from collections.abc import Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -18,11 +19,13 @@ import pytest
 
 import rtmw
 from rtmw import Durability
+from rtmw.log import cursor
 from rtmw.net.security.identity import Identity
+from rtmw.replica import guests, wal
 from rtmw.replica import requests as r
-from rtmw.replica import wal
 from rtmw.replica.client import NODES
-from rtmw.replica.connection import OPEN_MOST
+from rtmw.replica.connection import OPEN_MOST, Call
+from rtmw.replica.words import Reply
 from tests.net.security.site import Site
 from tests.replica.nodes import Here, until
 
@@ -360,7 +363,94 @@ def test_a_stream_that_says_anything_else_ends_and_the_node_goes_on(one: Here, n
     assert log.append(b"x").state is Durability.WRITTEN
 
 
+def test_an_append_whose_outcome_is_unknown_is_sent_again_as_the_first_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The nodes have forgotten its id meanwhile: it is not taken for new."""
+    monkeypatch.setattr(wal, "WINDOW", 16)
+    with Here(tmp_path, "a") as nodes:
+        nodes.create("orders")
+        with rtmw.Log.connect("orders", nodes=nodes.places) as log:
+            log.append(b"first")
+            with monkeypatch.context() as patch:
+                patch.setattr(guests._Desk, "_heard", _nothing)
+                with pytest.raises(TimeoutError, match="the outcome is unknown"):
+                    log.append(b"x", id="x", timeout=0.3)
+            for _ in range(3):
+                asyncio.run(_many(log, 12))
+            with pytest.raises(rtmw.LogFailed, match="cannot be known any more"):
+                log.append(b"x", id="x")
+            assert sum(record.id == "x" for record in log.read()) == 1
+            assert log.append(b"y", id="y").state is Durability.WRITTEN
+            assert cast("Any", log)._sinces == {}
+
+
+def test_a_commit_that_failed_is_not_taken_for_done_later(
+    log: rtmw.Log[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.append_many([b"0", b"1", b"2"])
+    with log.read(cursor="c") as records:
+        record = next(records)
+        with monkeypatch.context() as patch:
+            patch.setattr(cursor.core, "cursor_write", _fail)
+            with pytest.raises(rtmw.LogError, match="the disk is gone"):
+                until(record.commit)  # a write is due
+        record = next(records)
+        record.commit()
+    assert log.cursors()["c"].position == record.end
+
+
+def _nothing(*_: object) -> None:
+    return
+
+
+def _fail(*_: object) -> None:
+    raise rtmw.LogFailed("the disk is gone")
+
+
+def test_many_small_records_are_as_large_as_what_the_log_makes_of_them(log: rtmw.Log[bytes]) -> None:
+    """Nodes send each other records, and no more of them than fit in a frame."""
+    with pytest.raises(rtmw.MessageTooLarge, match="with 40 for each record"):
+        log.append_many([b"12345678"] * 400_000)
+    assert len(log.append_many([b"12345678"] * 1000)) == 1000
+
+
+def test_full_disks_at_a_later_master_leave_the_outcome_unknown(log: rtmw.Log[bytes]) -> None:
+    call, any_log = Call(1, b""), cast("Any", log)
+    call.heard = r.Heard(Reply.FULL, 1, 0, 0, b"no room")
+    with pytest.raises(rtmw.LogFull, match="no room"):
+        any_log._answer(call, b"", 0, None)
+    call.was_resent = True
+    with pytest.raises(rtmw.LogFailed, match="whether an earlier master has kept this is unknown"):
+        any_log._answer(call, b"", 0, None)
+
+
 # ---- what only several nodes can ----
+
+
+def test_a_master_that_cannot_tell_is_asked_again_and_no_more_waits_than_was_asked(one: Here, name: str) -> None:
+    with rtmw.Log.connect(name, nodes=one.places) as log:
+        net, replica, asked = cast("Any", log)._net, one.servers["a"].members[name].replica, 1000
+        log.append(b"x")
+        hand_over = type(replica)._hand_over
+        replica._move, cast("Any", replica)._hand_over = ("nobody", 1e18, 0), _nothing
+
+        async def rounds() -> int:
+            for _ in range(5):
+                net._master = None
+                net._choose()
+            return sum(len(link.out) for link in net._links)
+
+        async def flood() -> None:
+            made = [asyncio.ensure_future(log.append_async(bytes(1000))) for _ in range(asked)]
+            while not all(call.was_resent for call in list(net._calls.values())):
+                await asyncio.sleep(0.01)
+            assert await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(rounds(), net._loop)) <= asked
+            replica._move, cast("Any", replica)._hand_over = None, partial(hand_over, replica)
+            await asyncio.gather(*made)
+
+        asyncio.run(flood())
+        assert len(list(log.read())) == asked + 1
 
 
 def test_each_state_of_an_append_becomes_true(tmp_path: Path) -> None:

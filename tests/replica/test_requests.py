@@ -58,6 +58,8 @@ def test_a_batch_of_any_other_length_is_refused() -> None:
         r.unpack_batch(packed + b"x")
     with pytest.raises(ValueError, match="batch"):
         r.unpack_batch(r.pack_batch(labels(), []))
+    with pytest.raises(ValueError, match=r"420000 records of .* are too many for one append"):
+        r.unpack_batch(r.pack_batch(labels(), [b""] * 420_000))
 
 
 def test_requests_and_answers_come_back_however_their_bytes_are_divided() -> None:

@@ -1,0 +1,161 @@
+"""Programs at nodes whose logs come and go, that are cut off, or that do not take what they asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import tomllib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+import pytest
+
+import rtmw
+from rtmw.clock import CLOCK
+from rtmw.log import HeldCursor
+from rtmw.net.session import Carrier, Hello, Terms
+from rtmw.replica import guests
+from rtmw.replica import requests as r
+from tests.replica.inside import Inside, in_loop, until
+
+
+def places(nodes: Inside) -> list[str]:
+    return [tomllib.loads((nodes.path / f"{node}.toml").read_text())["log"]["listen"] for node in nodes.servers]
+
+
+def _nothing(*_: object) -> None:
+    return
+
+
+class Program:
+    """Follows a log from its beginning, in a thread, and appends to it."""
+
+    def __init__(self, log: rtmw.Log[bytes]) -> None:
+        self.log, self.read = log, list[bytes]()
+
+    def follow(self) -> None:
+        self.read.extend(record.data for record in self.log.read(follow=True))
+
+    async def append(self, data: bytes) -> None:
+        """And sees it."""
+        assert (await self.log.append_async(data)).state in (rtmw.Durability.WRITTEN, rtmw.Durability.CACHED)
+        await until(lambda: data in self.read[-2:])
+
+
+@asynccontextmanager
+async def program(nodes: Inside) -> AsyncGenerator[Program]:
+    await nodes.start(*"abc")
+    await nodes.create()
+    await nodes.append(0, 1)
+    await nodes.in_sync()
+    one = Program(await asyncio.to_thread(rtmw.Log.connect, "orders", nodes=places(nodes), timeout=8.0))
+    following = asyncio.ensure_future(asyncio.to_thread(one.follow))
+    try:
+        await one.append(b"first")
+        yield one
+    finally:
+        await asyncio.to_thread(one.log.close)
+        await following
+
+
+@in_loop
+async def test_a_program_goes_on_where_a_log_leaves_its_node_and_comes_back(tmp_path: Path) -> None:
+    """Its reader leaves the node that has the log no more; its appends go to the new copy, once that is the master."""
+    async with Inside(tmp_path) as nodes, program(nodes) as one:
+        old = (await nodes.master()).node
+        new = next(node for node in "abc" if node != old)
+        await nodes.obey(old, ask="move", name="orders", to=new)
+        await until(lambda: nodes.member(new).replica.role.value == "master")
+        await nodes.obey(new, ask="members", name="orders", remove=old)
+        await one.append(b"without it")
+        await nodes.obey(new, ask="members", name="orders", add=old)
+        await nodes.in_sync()
+        await nodes.obey(new, ask="move", name="orders", to=old)
+        await one.append(b"with its new copy")
+
+
+@in_loop
+async def test_a_reader_leaves_a_master_that_is_cut_off_from_the_others(tmp_path: Path) -> None:
+    async with Inside(tmp_path, suspect=0.5) as nodes, program(nodes) as one:
+        old = await nodes.master()
+        server = cast("Any", nodes.servers[old.node])
+        cast("Any", old).hear = server.send = server.ship = _nothing
+        await until(
+            lambda: any(nodes.member(node).replica.role.value == "master" for node in "abc" if node != old.node)
+        )
+        await one.append(b"at the new one")
+        del cast("Any", old).hear, server.send, server.ship
+
+
+@in_loop
+async def test_cursors_of_many_logs_are_told_each_alone_and_again_where_they_were_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests, "TELL_S", 0.02)
+    monkeypatch.setattr(guests, "CURSORS_MOST", 8)
+    monkeypatch.setattr(r, "LONGEST_WORDS", 800)
+    mirror, tried = guests.Guests._mirror, set[Any]()
+
+    def fail_once(self: guests.Guests, folder: Any, told: dict[str, int]) -> None:
+        if told and folder.path not in tried:
+            tried.add(folder.path)
+            raise OSError("the disk is away for a moment")
+        mirror(self, folder, told)
+
+    monkeypatch.setattr(guests.Guests, "_mirror", fail_once)
+    async with Inside(tmp_path) as nodes:
+        await nodes.start(*"abc")
+        for name in ("orders", "other"):
+            await nodes.create(name)
+            await nodes.append(0, 1, name=name)
+            await nodes.in_sync(name=name)
+            master = await nodes.master(name)
+            for number in range(8):
+                with HeldCursor(master.folder, f"{number:060}") as cursor:
+                    cursor.begin(0)
+        sessions = [one.session(other) for one in nodes.servers.values() for other in "abc" if one.node != other]
+        for name in ("orders", "other"):
+            folders = [nodes.member(node, name).folder for node in "abc"]
+            await until(lambda folders=folders: all(len(guests.cursor_names(one)) == 8 for one in folders))  # type: ignore[misc]
+        assert all(session is not None and session.error is None for session in sessions)
+        log = await asyncio.to_thread(rtmw.Log.connect, "orders", nodes=places(nodes))
+        with pytest.raises(rtmw.LogError, match="has 8 cursors, and no more can be made; delete some"):
+            await asyncio.to_thread(lambda: log.read(cursor="one more"))
+        await asyncio.to_thread(log.close)
+
+
+@in_loop
+async def test_answers_that_a_program_does_not_take_are_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests, "OUT_BYTES", 1 << 16)
+    desks, run, asked = list[Any](), guests._Desk.run, 800
+
+    async def keep(self: guests._Desk) -> None:
+        desks.append(self)
+        await run(self)
+
+    monkeypatch.setattr(guests._Desk, "run", keep)
+    async with Inside(tmp_path, "a", min_insync=1) as nodes:
+        await nodes.start("a")
+        await nodes.create(members="a")
+        await nodes.append(0, 1)
+        for number in range(40):
+            with HeldCursor(nodes.member("a").folder, f"{number:060}") as cursor:
+                cursor.begin(0)
+        hello = Hello(uuid4(), CLOCK.wall_ns(), capabilities=frozenset({r.CAPABILITY}))
+        terms = Terms(stream_credit=1 << 16)
+        async with Carrier(hello.node, insecure=True, hello=hello, terms=terms) as carrier:
+            host, port = places(nodes)[0].split(":")
+            stream = (await carrier.connect(host, int(port))).open(r.log_purpose("orders"))
+            await stream.write(b"".join(r.pack_request(r.Ask.CURSORS, 1 + n, 0) for n in range(asked)))
+            await until(lambda: bool(desks) and desks[0]._unwritten >= guests.OUT_BYTES)
+            for _ in range(50):
+                await asyncio.sleep(0.01)
+                assert desks[0]._unwritten < 2 * guests.OUT_BYTES
+            splitter, answers = r.answer_splitter(), set[int]()
+            while len(answers) < 1 + asked:
+                answers |= {heard.ticket for heard in r.answers_in(splitter, await stream.read())}
+                assert desks[0]._unwritten < 2 * guests.OUT_BYTES
