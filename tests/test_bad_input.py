@@ -62,7 +62,8 @@ def test_a_bad_topic_name_is_refused_with_the_rule(endpoint: Endpoint, name: str
 def test_a_pattern_is_no_topic_name_and_the_error_says_who_takes_patterns(
     endpoint: Endpoint, name: str, domain: rtmw.Domain
 ) -> None:
-    with pytest.raises(rtmw.TopicNameError, match=r"without .*`\*`, `\?` and `\[`.*patterns are for rtmw\.Recorder"):
+    words = r"without .*`\*`, `\?` and `\[`.*patterns are for rtmw\.PatternSubscriber"
+    with pytest.raises(rtmw.TopicNameError, match=words):
         endpoint(name, domain=domain)
     assert domain.region.topics() == []
 

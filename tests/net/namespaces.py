@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from contextlib import suppress
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 
 from tests.net.hosts import Place
@@ -36,11 +37,14 @@ def _rate(bits_per_second: int) -> list[str]:
     return ["rate", f"{bits_per_second}bit", "burst", str(burst)]
 
 
+_networks = count()
+
+
 class Network:
     """So many hosts at one bridge. `close` removes all of it."""
 
     def __init__(self, hosts: int, mtu: int = 1500) -> None:
-        self._prefix, self._made = f"rtmw-{os.getpid()}-", list[str]()
+        self._prefix, self._made = f"rtmw-{os.getpid()}-{next(_networks)}-", list[str]()
         self._folders = list[Path]()
         try:
             self._build(hosts, mtu)
