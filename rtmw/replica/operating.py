@@ -70,7 +70,7 @@ async def answer(stream: Stream, desk: Operating, *, is_node: bool) -> None:
         told = await desk.obey(json.loads(await _whole(stream)), is_node=is_node)
     except SessionError:
         raise
-    except (RtmwError, ValueError, TypeError, KeyError, OSError, RecursionError) as error:
+    except (RtmwError, ValueError, TypeError, KeyError, AttributeError, OSError, RecursionError) as error:
         known = isinstance(error, RtmwError | OSError) or type(error) is ValueError
         told = {"error": str(error) if known else f"this is no question that node {desk.node} knows: {error!r:.200}"}
     await stream.write(json.dumps(told).encode())
@@ -189,7 +189,7 @@ class Operating:
         if control.epoch:
             return True
         copies = await asyncio.gather(*(self._copy_at(node_of(one), name) for one in control.members))
-        return control.members == {*copies}
+        return control.members == frozenset(copies)
 
     async def _copy_at(self, node: str, name: str) -> str:
         """Which copy of a log a node has; empty: none, or it does not say."""

@@ -286,8 +286,13 @@ class Server:
                 member = self._by_uuid.get(frame.log)
                 if member is not None:
                     member.hear(node, frame.sender, frame.message)
-                    while stream.purpose == wire.BATCHES and member.holds and member.failed is None:
-                        await asyncio.sleep(_ROOM_S)  # its disk is slower than the master: the stream pushes back
+                    if stream.purpose == wire.BATCHES:
+                        await self._has_room(member)
+
+    async def _has_room(self, member: Member) -> None:
+        """While the disk of a log is slower than its master, the stream is not read: it pushes back."""
+        while member.holds and member.failed is None and self._by_uuid.get(member.uuid) is member:
+            await asyncio.sleep(_ROOM_S)
 
     # ---- programs and operators ----
 

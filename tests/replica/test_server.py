@@ -88,6 +88,29 @@ async def test_a_slave_whose_disk_stands_still_holds_little_and_the_master_waits
 
 
 @in_loop
+async def test_a_log_that_is_dropped_while_its_disk_stands_still_holds_up_no_other(tmp_path: Path) -> None:
+    def stands_still(data: bytes) -> bool:
+        raise TimeoutError
+
+    async with Inside(tmp_path, "ab") as nodes:
+        await nodes.start(*"ab")
+        for name in ("orders", "others"):
+            await nodes.create(name, members="ab")
+            await nodes.append(0, 1, name=name)
+            await nodes.in_sync("ab", name)
+            if (await nodes.master(name)).node != "a":
+                await nodes.obey("b", ask="move", name=name, to="a")
+        slave = nodes.member("b")
+        slave.wal.append_raw = stands_still  # type: ignore[method-assign]
+        appending = asyncio.create_task(nodes.member("a").ask(appended(1, 100)))
+        await until(lambda: slave.holds)
+        await nodes.obey("a", ask="drop", name="orders")
+        await appending
+        await nodes.append(1, 5, name="others")
+        await nodes.in_sync("ab", "others")
+
+
+@in_loop
 async def test_who_reads_at_a_node_whose_copy_goes_is_woken(tmp_path: Path) -> None:
     async with Inside(tmp_path, "ab") as nodes:
         await nodes.start(*"ab")
