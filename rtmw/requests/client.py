@@ -2,7 +2,8 @@
 
 All clients of one service in a process share a line: one topic for replies, on which each call has its number. No
 thread is kept for it. Of the callers that wait, one leads: it takes the replies of all, until its own call is over, and
-looks now and then whether the server still lives.
+looks now and then whether the server still lives. A leader may stand still, as a task does whose loop is blocked: the
+others take replies, too, when they have waited for long.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import itertools
 import math
 import os
 import threading
+import weakref
 from collections import deque
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -37,6 +39,8 @@ WATCH_S: Final = 0.05
 """Seconds between looks whether the server lives, while somebody waits."""
 LEAD_S: Final = 0.25
 """Seconds after which who waits looks by itself whether somebody leads."""
+SHORTEST_S: Final = 0.001
+"""Seconds that who waits sleeps at least."""
 LOOK_S: Final = 0.01
 """Seconds between looks for a server that is waited for."""
 
@@ -99,6 +103,12 @@ class _Line:
         self._types: dict[int, bool] = {}
         """By life, whether a type of the region is that of the requests."""
         self._next_look_s = 0.0
+        self._looked = 0, 0.0
+        """The fingerprint of the endpoints at the last look for the server, and until when that look holds."""
+        self._taking = threading.RLock()
+        """Held while replies are taken and given to their calls, so that those of a call keep their order."""
+        self._uncancelled: set[int] = set()
+        """Calls that are over, of which the server could not be told, for its queue was full."""
         with ExitStack() as opened:
             try:
                 self.publisher = opened.enter_context(
@@ -118,17 +128,21 @@ class _Line:
 
     # Who serves.
 
-    def look(self) -> bool:
-        """Is there a server? One that says so and is not heard, or the other way round, is none."""
+    def look(self) -> int:
+        """Who serves? 0: nobody. One that says so and is not heard, or the other way round, is none."""
+        for number in list(self._uncancelled):
+            if not self._cancel(number):
+                break
         with self._looking:
+            self._looked = self.domain.region.endpoints_fingerprint(), CLOCK.monotonic() + WATCH_S
             while (sample := self._servers.take()) is not None:
                 if (program := wire.announced(sample)) is not None:
                     self._announced, self.program = (sample.publisher, sample._pid == 0), program
             identity, is_far = self._announced
             if identity and not self._is_there(identity, is_far):  # who publishes there next says so again
                 self._announced = identity, is_far = 0, False
-            self.server = identity if self._is_heard() else 0
-            return self.server != 0
+            self.server = server = identity if self._is_heard() else 0
+            return server
 
     def _is_there(self, identity: int, is_far: bool) -> bool:
         """The server publishes that it serves; of one on another host the node does, while it is there."""
@@ -161,24 +175,29 @@ class _Line:
 
     def _watch(self, now: float) -> None:
         """Look whether the server lives; calls to one that does not fail, unless their replies are here already."""
-        self._next_look_s, before = now + WATCH_S, self.server
-        if self.look() and self.server == before:
+        self._next_look_s, server = now + WATCH_S, self.look()
+        if all(call.server == server for call in list(self.calls.values())):
             return
-        self._drain()
-        for call in list(self.calls.values()):
-            if call.server != self.server:
-                self._finish(call, self.no_server(call))
+        with self._taking:
+            self._drain()
+            for call in list(self.calls.values()):
+                if call.server != server:
+                    self._finish(call, self.no_server(call))
         self._signal.notify()
 
     # Calls.
 
     def begin(self, end: float, is_stream: bool) -> _Call:
         """A call whose request is published next. NoServer."""
-        if not self.server and not self.look():
+        server, (fingerprint, until) = self.server, self._looked
+        is_news = fingerprint != self.domain.region.endpoints_fingerprint() or CLOCK.monotonic() >= until
+        if not server or is_news:  # while nobody waited, another server may have come
+            server = self.look()
+        if not server:
             raise self.no_server()
         if not self.calls:
             self._next_look_s = CLOCK.monotonic() + WATCH_S
-        call = _Call(next(self._numbers), end, self.server, is_stream)
+        call = _Call(next(self._numbers), end, server, is_stream)
         self.begun = call.number
         self.calls[call.number] = call
         return call
@@ -190,7 +209,7 @@ class _Line:
             self._check_full(call)
 
     def _check_full(self, call: _Call) -> None:
-        if not self.look() or self.server != call.server:
+        if self.look() != call.server:
             raise self.no_server(call)
         self._check_time(call, "; ".join(self.publisher.stats().in_the_way))
 
@@ -207,8 +226,15 @@ class _Line:
         """The call is over for its caller. Does not block, and takes no lock: a garbage collector may call it."""
         if self.calls.pop(call.number, None) is not None:
             call.is_over = True
-            with suppress(RtmwError):
-                self.publisher._try(0.0, self.request.make(self.id, call.number, CANCEL, "", None))
+            self._cancel(call.number)
+
+    def _cancel(self, number: int) -> bool:
+        """Tell the server that nobody waits for this call. False: it has no room, and is told later."""
+        self._uncancelled.add(number)
+        with suppress(RtmwError):
+            if self.publisher._try(0.0, self.request.make(self.id, number, CANCEL, "", None)) is True:
+                self._uncancelled.discard(number)
+        return number not in self._uncancelled
 
     async def wait(self, call: _Call, way: InThread) -> None:
         """Return when there is something for the caller. TimeoutError, ClosedError."""
@@ -218,8 +244,7 @@ class _Line:
                 if leads:
                     await self._lead_call(call, way)
                 else:
-                    left = self._check_time(call)
-                    await way.reached(self._signal, lambda: call.leads or call.is_ready(), min(left, LEAD_S))
+                    await self._follow(call, way)
             finally:
                 self._end_wait(call, leads)
             if leads and not call.is_ready():
@@ -245,19 +270,31 @@ class _Line:
                     self._signal.notify()
                     break
 
+    async def _follow(self, call: _Call, way: InThread) -> None:
+        """Wait for who leads. It may stand still: a task whose loop does not run. Replies expire with the call, so this
+        one looks before the end of a short call, too."""
+        seconds = min(self._check_time(call) / 2 + SHORTEST_S, LEAD_S)
+        if not await way.reached(self._signal, lambda: call.leads or call.is_ready(), seconds):
+            self._drain()
+            if (now := CLOCK.monotonic()) >= self._next_look_s:
+                self._watch(now)
+
     async def _lead_call(self, call: _Call, way: InThread) -> None:
         while not call.is_ready() and (now := CLOCK.monotonic()) < call.end:
             if now >= self._next_look_s:
                 self._watch(now)
                 continue
-            sample = await way.receive(self._replies, min(WATCH_S, call.end - now), self._lose)
-            if sample is not None:
-                self._hand_over(sample)
+            if not self._drain():
+                await way.arrival(self._replies, min(WATCH_S, call.end - now))
 
-    def _drain(self) -> None:
-        """Take all replies that are there. Who leads does: replies of a call keep their order."""
-        while (sample := wire.taken(self._replies, self._lose)) is not None:
-            self._hand_over(sample)
+    def _drain(self) -> bool:
+        """Take all replies that are there. Were there any?"""
+        found = False
+        with self._taking:
+            while (sample := wire.taken(self._replies, self._lose)) is not None:
+                found = True
+                self._hand_over(sample)
+        return found
 
     def _hand_over(self, sample: shm.Sample[Any]) -> None:
         """Give a reply to its call."""
@@ -307,6 +344,8 @@ class _Line:
 
 _lines: dict[tuple[int, str, int, int], _Line] = {}
 _lock = threading.Lock()
+_dropped: deque[_Line] = deque()
+"""Of each client that was dropped without `close`, its line."""
 
 
 def _after_fork() -> None:
@@ -314,6 +353,7 @@ def _after_fork() -> None:
     global _lock
     _lock = threading.Lock()
     _lines.clear()
+    _dropped.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -326,24 +366,41 @@ def _line_of(domain: Domain, name: str, request: Envelope, reply: Envelope) -> _
         if line is None or line.publisher.closed:
             line = _lines[key] = _Line(domain, name, request, reply)
         line.users += 1
-        return line
+    _settle()
+    return line
 
 
 def _give_back(line: _Line) -> None:
     with _lock:
         line.users -= 1
-        if not line.users:
-            for key in [key for key, one in _lines.items() if one is line]:
-                del _lines[key]
-            line.close()
+        if line.users:
+            return
+        for key in [key for key, one in _lines.items() if one is line]:
+            del _lines[key]
+    line.close()
+
+
+def _drop(line: _Line) -> None:
+    """A garbage collector calls it for a client that was not closed, perhaps in a thread that has the lock."""
+    _dropped.append(line)
+    _settle()
+
+
+def _settle() -> None:
+    """Give back the lines of clients that were dropped. Whoever has the lock does so afterwards."""
+    while _dropped and _lock.acquire(blocking=False):
+        _lock.release()
+        with suppress(IndexError, RtmwError):
+            _give_back(_dropped.popleft())
 
 
 class Stream(Closing, Generic[R]):
     """Made by `Client.stream`: the replies of one call, for `for` or `async for`. The first step sends the request.
     Closed before its end, or dropped as by `break`, it cancels the call."""
 
-    def __init__(self, line: _Line, value: Any, end: float) -> None:
-        self._line, self._value, self._end = line, value, end
+    def __init__(self, client: Client[Any, R], value: Any, end: float) -> None:
+        self._line, self._value, self._end = client._line, value, end
+        self._client = client
         self._call: _Call | None = None
         self._closed = False
 
@@ -424,6 +481,8 @@ class Client(Closing, Generic[Q, R]):
         self._shared: _Line | None = None
         given = domain_of(domain)
         self._shared = _line_of(given, name, wire.envelope("Request", request), wire.envelope("Reply", reply))
+        self._drop = weakref.finalize(self, _drop, self._shared)
+        self._drop.atexit = False
         given.adopt(self)
 
     @property
@@ -470,7 +529,7 @@ class Client(Closing, Generic[Q, R]):
 
     def stream(self, value: Q, timeout: float | None = None) -> Stream[R]:
         """The replies to a request as they come, for `for` or `async for`. `timeout`: seconds, of all."""
-        return Stream(self._line, value, end_of(timeout))
+        return Stream(self, value, end_of(timeout))
 
     def stats(self) -> ClientStats:
         """Counters of the service in this process."""
@@ -479,8 +538,9 @@ class Client(Closing, Generic[Q, R]):
     def close(self) -> None:
         """Calls of the last client of a service in a process that are not over end with ClosedError."""
         line, self._shared = self._shared, None
-        if line is not None:
+        if line is not None and self._drop.detach():
             _give_back(line)
+            _settle()
 
     def __repr__(self) -> str:
         return f"<rtmw.Client {self.name!r}{', closed' if self._shared is None else ''}>"

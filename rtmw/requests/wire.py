@@ -240,8 +240,12 @@ class InThread:
             lapsed(error)
             return None
 
-    async def reached(self, signal: Signal, met: Callable[[], bool], seconds: float) -> None:
-        signal.wait(met, seconds)
+    async def arrival(self, subscriber: Subscriber[Any], seconds: float) -> None:
+        """Return when something may be there. ClosedError."""
+        shm.wait_any((subscriber,), seconds)
+
+    async def reached(self, signal: Signal, met: Callable[[], bool], seconds: float) -> bool:
+        return signal.wait(met, seconds)
 
     async def sleep(self, seconds: float) -> None:
         CLOCK.sleep(seconds)
@@ -256,15 +260,18 @@ class InLoop(InThread):
         return await publisher.publish_async(message, lifetime=left_of(end))
 
     async def receive(self, subscriber: Subscriber[Any], seconds: float, lapsed: Lapsed) -> shm.Sample[Any] | None:
-        from rtmw.aio import wakeup  # where there is an event loop
-
         sample = taken(subscriber, lapsed)
         if sample is None:
-            await wakeup(subscriber, subscriber._domain.region, seconds)
+            await self.arrival(subscriber, seconds)
         return sample
 
-    async def reached(self, signal: Signal, met: Callable[[], bool], seconds: float) -> None:
-        await signal.reached(met, seconds)
+    async def arrival(self, subscriber: Subscriber[Any], seconds: float) -> None:
+        from rtmw.aio import wakeup  # where there is an event loop
+
+        await wakeup(subscriber, subscriber._domain.region, seconds)
+
+    async def reached(self, signal: Signal, met: Callable[[], bool], seconds: float) -> bool:
+        return await signal.reached(met, seconds)
 
     async def sleep(self, seconds: float) -> None:
         from asyncio import sleep

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import pytest
 
 import rtmw
 from rtmw.profiles import STATUS
+from rtmw.requests import client as calling
 from rtmw.requests import wire
 from tests.bus import LONG, eventually
 from tests.requests.common import Goal, Step, client, double, service, steps
@@ -261,3 +263,124 @@ def test_an_async_service_whose_loop_has_ended_is_closed_and_a_call_is_noserver(
             caller.call(Goal(1), timeout=0.5)
         with service(double):  # the name is free
             assert caller.wait(LONG)
+
+
+@pytest.mark.parametrize(("timeout", "lead"), [(1.0, 60.0), (LONG, 0.1)], ids=["short", "long"])
+@pytest.mark.parametrize("where", ["in the loop", "in a thread", "between two runs"])
+def test_a_call_is_answered_though_who_leads_is_a_task_whose_loop_stands_still(
+    where: str, timeout: float, lead: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calling, "LEAD_S", lead)
+    go = threading.Event()
+
+    def either(goal: Goal) -> Step:
+        if goal.count == 0:
+            go.wait(LONG)
+        return Step(goal.count)
+
+    got = list[Step]()
+
+    def call() -> None:
+        got.append(caller.call(Goal(1), timeout=timeout))
+
+    def blocked() -> None:
+        if where == "in a thread":
+            thread = threading.Thread(target=call)
+            thread.start()
+            thread.join()
+        else:
+            call()
+
+    async def leads() -> asyncio.Task[Step]:
+        task = asyncio.create_task(caller.call_async(Goal(0), timeout=LONG))
+        await in_time(lambda: serves.stats().running == 1)
+        if where != "between two runs":
+            blocked()
+        return task
+
+    loop = asyncio.new_event_loop()
+    with service(either, workers=2) as serves, client() as caller:
+        task = loop.run_until_complete(leads())
+        if where == "between two runs":
+            blocked()
+        go.set()
+        assert loop.run_until_complete(task) == Step(0)
+    loop.close()
+    assert got == [Step(1)]
+
+
+def test_an_idle_client_does_not_take_the_server_of_before_for_that_of_now() -> None:
+    first = service(double)
+    with client() as caller:
+        assert caller.call(Goal(1), timeout=LONG) == Step(2)
+        first.close()
+
+        def slow(goal: Goal) -> Step:
+            time.sleep(0.2)  # longer than the client waits before it looks who serves
+            return Step(7)
+
+        with service(slow):
+            assert caller.call(Goal(1), timeout=LONG) == Step(7)
+
+
+def test_no_call_begins_with_a_server_that_another_thread_has_just_seen_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    with service(double), client() as caller:
+        line = caller._line
+        identity = line.look()
+
+        class Racing(type(line)):  # type: ignore[misc]
+            """Its server is gone as soon as it was read."""
+
+            @property
+            def server(self) -> int:
+                return reads.pop(0) if reads else 0
+
+            @server.setter
+            def server(self, value: int) -> None:
+                pass
+
+        reads = [identity]
+        monkeypatch.setattr(line, "__class__", Racing)
+        call = line.begin(time.monotonic() + LONG, False)
+        line.leave(call)
+        assert call.server == identity
+
+
+def test_a_cancellation_for_which_the_server_had_no_room_is_sent_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(wire.SUBSCRIBES, "depth", 4)
+    ended = threading.Event()
+
+    async def sleeps(goal: Goal) -> Step:
+        if goal.count == 0:
+            return Step(0)
+        try:
+            await asyncio.sleep(600)
+        finally:
+            ended.set()
+        return Step(1)
+
+    async def main() -> None:
+        with service(sleeps, workers=100) as serves, client() as caller:
+            tasks = [asyncio.create_task(caller.call_async(Goal(1), timeout=None)) for _ in range(40)]
+            await in_time(lambda: serves.stats().running == 40)
+            for task in tasks:
+                task.cancel()  # all in one turn of the loop, in which the server takes nothing
+            await asyncio.gather(*tasks, return_exceptions=True)
+            until = time.monotonic() + LONG
+            while serves.stats().running:
+                assert time.monotonic() < until
+                assert await caller.call_async(Goal(0), timeout=LONG) == Step(0)
+                await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+    assert ended.is_set()
+
+
+def test_a_client_that_is_dropped_gives_its_topics_back_and_its_stream_goes_on(domain: rtmw.Domain) -> None:
+    before = len(domain.region.publishers()), len(domain.region.subscribers())
+    for _ in range(3):
+        client("nobody")
+    gc.collect()
+    assert (len(domain.region.publishers()), len(domain.region.subscribers())) == before
+    with service(steps):
+        assert [*client().stream(Goal(3), timeout=LONG)] == [Step(0), Step(1), Step(2)]
