@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -105,7 +105,7 @@ time.sleep(1000)
 
 
 @contextmanager
-def holder(of: Callable[[], object] = lambda: None) -> Iterator[None]:
+def holder(of: Callable[[], object] = lambda: None) -> Generator[None]:
     """A child of fork() that has copies of all descriptors; it has called `of`."""
     (reading, ending), (called, calling) = os.pipe(), os.pipe()
     child = os.fork()
@@ -150,7 +150,10 @@ def test_close_in_a_child_of_fork_leaves_the_parent_in_peace(domain: rtmw.Domain
 
 
 def test_a_handler_of_a_signal_may_end_it(found: Events) -> None:
-    before = signal.signal(signal.SIGALRM, lambda *_: found.close())
+    def end(signum: int, frame: object) -> None:
+        found.close()
+
+    before = signal.signal(signal.SIGALRM, end)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.03)
         assert list(found) == []
