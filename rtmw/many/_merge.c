@@ -16,6 +16,7 @@ typedef struct {
     PyObject *take;         /* its method */
     uint64_t passed[BANDS]; /* sequences up to which its topic was taken before */
     uint32_t held_of[BANDS], held;
+    uint32_t taking; /* calls of `take` that are on their way: others may come in between */
     Py_ssize_t held_bytes, again, expired, untold_bytes; /* untold: of those that were taken, and given to nobody */
 } Source;
 
@@ -140,7 +141,9 @@ static int advance(Merge *m, Source *s)
 {
     for (;;) {
         if (!heap_reserve(&m->heap)) return PyErr_NoMemory(), -1;
+        s->taking++;
         PyObject *taken = PyObject_CallNoArgs(s->take);
+        s->taking--;
         if (!taken || taken == Py_None) return Py_XDECREF(taken), taken ? 0 : -1;
         const rtmw_message *message = &((Sample *)taken)->core;
         if (message->sequence > s->passed[message->priority]) {
@@ -289,7 +292,8 @@ static PyObject *Merge_remove(PyObject *object, PyObject *source)
 {
     Merge *self = (Merge *)object;
     for (size_t i = 0; i < self->count; i++) {
-        if ((PyObject *)self->sources[i] != source || self->sources[i]->held) continue;
+        Source *s = self->sources[i];
+        if ((PyObject *)s != source || s->held || s->taking) continue;
         self->count--;
         for (; i < self->count; i++) self->sources[i] = self->sources[i + 1];
         Py_DECREF(source);

@@ -41,7 +41,7 @@ class Merge(Generic[_T]):
     def take_many(self, limit: int, /) -> list[Sample[_T]]: ...
     def _add(self, source: Source[_T], /) -> None: ...
     def _remove(self, source: Source[_T], /) -> bool:
-        """False: messages of it are in the heap."""
+        """False: messages of it are in the heap, or a take of it is on its way."""
 
     def _advance(self, source: Source[_T], /) -> bool:
         """Take its next message into the heap. False: there is none."""

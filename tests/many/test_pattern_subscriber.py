@@ -278,6 +278,29 @@ def test_a_topic_that_comes_again_while_it_is_left_is_heard_further(monkeypatch:
     assert pattern.topics == ("t/1",)
 
 
+def test_a_topic_is_not_left_by_a_handler_of_a_signal_that_interrupts_a_take_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pattern_subscriber, "LEAVE_AFTER_S", 0.0)
+    handlers: list[Callable[[], object]] = []
+
+    class Interrupted(rtmw.Subscriber[Any]):
+        def take(self) -> rtmw.Sample[Any] | None:
+            if handlers:
+                handlers.pop()()
+            return super().take()
+
+    monkeypatch.setattr(pattern_subscriber, "Subscriber", Interrupted)
+    pattern = rtmw.PatternSubscriber("t/+")
+    with rtmw.Publisher("t/1"):
+        eventually(lambda: pattern.topics == ("t/1",))
+    handlers.append(lambda: [pattern.topics for _ in range(3)])
+    pattern._look_whole()
+    assert pattern.take() is None
+    assert not handlers
+    eventually(lambda: pattern.topics == ())
+
+
 def test_a_topic_that_is_retyped_is_heard_with_both_types() -> None:
     pattern = rtmw.PatternSubscriber("t/+")
     with rtmw.Publisher("t/1", Reading, history=1) as first:
