@@ -175,13 +175,14 @@ class _Line:
 
     def _watch(self, now: float) -> None:
         """Look whether the server lives; calls to one that does not fail, unless their replies are here already."""
-        self._next_look_s, server = now + WATCH_S, self.look()
-        if all(call.server == server for call in list(self.calls.values())):
+        self._next_look_s = now + WATCH_S
+        self.look()
+        if all(call.server == self.server for call in list(self.calls.values())):
             return
         with self._taking:
             self._drain()
             for call in list(self.calls.values()):
-                if call.server != server:
+                if call.server != self.server:  # read behind the call, which may have begun since that look
                     self._finish(call, self.no_server(call))
         self._signal.notify()
 

@@ -453,7 +453,7 @@ class Service(Closing, Generic[Q, R]):
             message = self._reply.make(*call.key, LAST, "", self._reply.packed(value))
             return self._ended(call, message, await self._send(call, message, way))
         except BaseException as error:  # SystemExit too, with which Python ends a thread in silence
-            if isinstance(error, asyncio.CancelledError) and self._fate(call):
+            if way is IN_LOOP and isinstance(error, asyncio.CancelledError) and self._fate(call):
                 raise
             message = self._failure(call, error)
             return self._ended(call, message, await self._send(call, message, way))

@@ -85,6 +85,20 @@ def test_a_call_whose_failure_cannot_be_sent_is_counted_as_failed_and_the_worker
     assert "its client is not told" in caplog.text
 
 
+def test_a_handler_in_a_thread_that_raises_cancellederror_after_its_call_leaves_the_worker() -> None:
+    def cancelled(goal: Goal) -> Step:
+        if goal.count == 1:
+            time.sleep(0.1)
+            raise asyncio.CancelledError
+        return double(goal)
+
+    with service(cancelled) as serves, client() as caller:
+        with pytest.raises(TimeoutError):
+            caller.call(Goal(1), timeout=0.05)
+        assert caller.call(Goal(2), timeout=LONG) == Step(4)
+        eventually(lambda: serves.stats().served == 1)
+
+
 def announcement() -> tuple[rtmw.Publisher[Any], Any]:
     """A publisher where the server of "arm" says that it serves, and what that server has said."""
     reply, topic = wire.envelope("Reply", Step), wire.server_topic("arm")
