@@ -14,7 +14,7 @@ import pytest
 
 import rtmw
 from rtmw.clock import CLOCK
-from rtmw.log import HeldCursor
+from rtmw.log import Folder, HeldCursor
 from rtmw.net.session import Carrier, Hello, Terms
 from rtmw.replica import guests
 from rtmw.replica import requests as r
@@ -23,6 +23,12 @@ from tests.replica.inside import Inside, in_loop, until
 
 def places(nodes: Inside) -> list[str]:
     return [tomllib.loads((nodes.path / f"{node}.toml").read_text())["log"]["listen"] for node in nodes.servers]
+
+
+def make_cursors(folder: Folder, count: int) -> None:
+    for number in range(count):
+        with HeldCursor(folder, f"{number:060}") as cursor:
+            cursor.begin(0)
 
 
 def _nothing(*_: object) -> None:
@@ -112,9 +118,7 @@ async def test_cursors_of_many_logs_are_told_each_alone_and_again_where_they_wer
             await nodes.append(0, 1, name=name)
             await nodes.in_sync(name=name)
             master = await nodes.master(name)
-            for number in range(8):
-                with HeldCursor(master.folder, f"{number:060}") as cursor:
-                    cursor.begin(0)
+            await asyncio.to_thread(make_cursors, master.folder, 8)  # the disk may be slow, and nodes wait for none
         sessions = [one.session(other) for one in nodes.servers.values() for other in "abc" if one.node != other]
         for name in ("orders", "other"):
             folders = [nodes.member(node, name).folder for node in "abc"]
@@ -142,9 +146,7 @@ async def test_answers_that_a_program_does_not_take_are_not_made(
         await nodes.start("a")
         await nodes.create(members="a")
         await nodes.append(0, 1)
-        for number in range(40):
-            with HeldCursor(nodes.member("a").folder, f"{number:060}") as cursor:
-                cursor.begin(0)
+        await asyncio.to_thread(make_cursors, nodes.member("a").folder, 40)
         hello = Hello(uuid4(), CLOCK.wall_ns(), capabilities=frozenset({r.CAPABILITY}))
         terms = Terms(stream_credit=1 << 16)
         async with Carrier(hello.node, insecure=True, hello=hello, terms=terms) as carrier:
