@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import queue
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -173,10 +172,10 @@ class FoxgloveServer(Closing):
             place = f"{bracketed(options.address)}:{options.port}"
             raise RtmwError(f"Foxglove cannot be served at {place}: {why}") from error
 
-    def run(self, end: threading.Event) -> None:
-        """Serves until `end` is set."""
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """Serves until it is over."""
         next_s = 0.0
-        while not end.is_set():
+        while not is_over():
             if CLOCK.monotonic() >= next_s:
                 self._look()
                 next_s = CLOCK.monotonic() + LOOK_S

@@ -4,14 +4,42 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Final
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 """Asked to end, or its terminal was closed."""
+
+
+class Demand:
+    """A `threading.Event` that handlers of signals may set. That one takes a lock, which the thread may hold that the
+    handler interrupts: then it would wait for itself."""
+
+    def __init__(self) -> None:
+        self._is_set, self._told = False, SimpleQueue[None]()
+
+    def set(self) -> None:
+        self._is_set = True
+        self._told.put(None)
+
+    def clear(self) -> None:
+        self._is_set = False
+        with suppress(Empty):
+            while True:
+                self._told.get_nowait()
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it is set, at the latest after so many seconds."""
+        if not self._is_set:
+            with suppress(Empty):
+                self._told.get(timeout=timeout)
+        return self._is_set
 
 
 @contextmanager
@@ -31,9 +59,9 @@ def ends_in_order() -> Generator[None]:
 
 
 @contextmanager
-def until_asked() -> Generator[threading.Event]:
-    """Within the block, SIGINT, SIGTERM and SIGHUP set the event: the command comes to its end by itself."""
-    end = threading.Event()
+def until_asked() -> Generator[Demand]:
+    """Within the block, SIGINT, SIGTERM and SIGHUP set the demand: the command comes to its end by itself."""
+    end = Demand()
     numbers = [signal.SIGINT, *heeded(SIGNALS)]
     before = {number: signal.signal(number, lambda _number, _frame: end.set()) for number in numbers}
     try:

@@ -54,7 +54,7 @@ def foxglove(arguments: argparse.Namespace) -> int:
     )
     with until_asked() as end, FoxgloveServer(options, lambda text: warn(f"rtmw: {visible(text)}")) as server:
         say(f"Foxglove shows domain {arguments.domain} at {server.url}", flush=True)
-        server.run(end)
+        server.run(end.is_set)
         server.close()
     if server.missed:
         warn(f"rtmw: {counted(server.missed, 'message')} came faster than they could be sent and were missed.")

@@ -8,7 +8,6 @@ more is taken, and RELIABLE publishers wait.
 from __future__ import annotations
 
 import argparse
-import threading
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,7 +15,7 @@ from typing import Any, Final
 import rtmw
 from rtmw import observe
 from rtmw.cli.common import LOOK_S, CommandError, await_topic
-from rtmw.cli.endings import until_asked
+from rtmw.cli.endings import Demand, until_asked
 from rtmw.cli.show import counted, say, show_json, size, warn
 from rtmw.clock import CLOCK
 from rtmw.errors import LogFull
@@ -90,9 +89,7 @@ def _taker(topic: str, kind: Any, domain: rtmw.Domain, arguments: argparse.Names
 # ---- the type ----
 
 
-def _await_types(
-    topics: list[str], arguments: argparse.Namespace, end: threading.Event
-) -> tuple[rtmw.Domain, MessageType]:
+def _await_types(topics: list[str], arguments: argparse.Namespace, end: Demand) -> tuple[rtmw.Domain, MessageType]:
     """The domain, and the type that all these topics carry, as soon as somebody names it."""
     until = None if arguments.timeout is None else CLOCK.monotonic() + arguments.timeout
     found: dict[str, MessageType] = {}
@@ -135,7 +132,7 @@ def _store(
     log: rtmw.Log[Any],
     takers: list[rtmw.Subscriber[Any]],
     stored: Stored,
-    end: threading.Event,
+    end: Demand,
     until: float | None,
 ) -> None:
     """Until the end; and then what is in the queues at that moment."""
@@ -150,7 +147,7 @@ def _store(
         _take(log, taker, taker.stats().waiting + 1, stored, end)
 
 
-def _take(log: rtmw.Log[Any], taker: rtmw.Subscriber[Any], most: int, stored: Stored, end: threading.Event) -> None:
+def _take(log: rtmw.Log[Any], taker: rtmw.Subscriber[Any], most: int, stored: Stored, end: Demand) -> None:
     """One by one: while the disk is full, a single message is out of the queue and not in the log."""
     for _ in range(most):
         sample = taker.take()
@@ -162,7 +159,7 @@ def _take(log: rtmw.Log[Any], taker: rtmw.Subscriber[Any], most: int, stored: St
         sample.release()
 
 
-def _append(log: rtmw.Log[Any], sample: rtmw.Sample[Any], stored: Stored, end: threading.Event) -> None:
+def _append(log: rtmw.Log[Any], sample: rtmw.Sample[Any], stored: Stored, end: Demand) -> None:
     """Not waited for: the log's batches hold what comes, and `append` waits while they are full."""
     while True:
         try:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import signal
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 from rtmw.cli.common import LOOK_S, CommandError, attach
-from rtmw.cli.endings import heeded
+from rtmw.cli.endings import Demand, heeded
 from rtmw.cli.keys import can_press, keys
 from rtmw.cli.progress import Progress, facts, summary
 from rtmw.cli.show import say, show_json, warn
@@ -33,7 +32,7 @@ class _Demands:
     """The requests of signals and keys; the main thread carries them out."""
 
     def __init__(self) -> None:
-        self.end, self.cut, self.pause = threading.Event(), threading.Event(), threading.Event()
+        self.end, self.cut, self.pause = Demand(), Demand(), Demand()
 
     @contextmanager
     def listening(self) -> Generator[None]:
@@ -57,8 +56,8 @@ class _Demands:
             event.set()
 
 
-def _setting(event: threading.Event) -> Callable[[int, FrameType | None], None]:
-    return lambda _number, _frame: event.set()
+def _setting(demand: Demand) -> Callable[[int, FrameType | None], None]:
+    return lambda _number, _frame: demand.set()
 
 
 def record(arguments: argparse.Namespace) -> int:
