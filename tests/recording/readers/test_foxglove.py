@@ -97,7 +97,7 @@ def serve(domain_id: int, node_folder: Path) -> Iterator[Callable[..., Any]]:
         told: list[str] = []
         end = threading.Event()
         with FoxgloveServer(FoxgloveOptions(domain_id, patterns, port=0, **options), told.append) as server:
-            thread = threading.Thread(target=server.run, args=(end,))
+            thread = threading.Thread(target=server.run, args=(end.is_set,))
             thread.start()
 
             def client(*arguments: str) -> Client:
