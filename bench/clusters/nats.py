@@ -7,13 +7,14 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
 from bench.clusters import Cluster
-from bench.log_peers import Append, AppendAsync, Store
-from bench.log_peers.nats import SUBJECT, program
+from bench.log_peers import AppendAsync, Store
+from bench.log_peers.nats import SUBJECT, program, stored
 from bench.log_peers.server import answers, free_port, server
 
 STREAM: Final = "log"
@@ -55,7 +56,7 @@ def serving(folder: Path) -> Generator[Cluster]:
 
 @contextmanager
 def store(places: list[str]) -> Generator[Store]:
-    yield Store(lambda: _appender(places), _shared(places))
+    yield stored(partial(_connect, places))
 
 
 @asynccontextmanager
@@ -104,33 +105,3 @@ async def _leader(places: list[str]) -> str:
     found = await connection.jetstream().stream_info(STREAM)
     await connection.close()
     return str(found.cluster.leader)
-
-
-@contextmanager
-def _appender(places: list[str]) -> Generator[Append]:
-    with asyncio.Runner() as runner:
-        connection = runner.run(_connect(places))
-        stream, run = connection.jetstream(), runner.get_loop().run_until_complete
-        yield lambda record: run(stream.publish(SUBJECT, record))
-        runner.run(connection.close())
-
-
-def _shared(places: list[str]) -> Any:
-    """Tasks of one loop: the first one connects, and the last one to leave closes the connection."""
-    connecting: list[asyncio.Task[Any]] = []
-    users: set[object] = set()
-
-    @asynccontextmanager
-    async def appender_async() -> AsyncGenerator[AppendAsync]:
-        me = object()
-        users.add(me)
-        if not connecting:
-            connecting.append(asyncio.create_task(_connect(places)))
-        connection = await connecting[0]
-        stream = connection.jetstream()
-        yield lambda record: stream.publish(SUBJECT, record)
-        users.discard(me)
-        if not users:
-            await connection.close()
-
-    return appender_async

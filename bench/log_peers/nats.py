@@ -10,15 +10,17 @@ import asyncio
 import shutil
 import socket
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.log_peers import Append, AppendAsync, Store
+from bench.log_peers import Append, AppendAsync, AppenderAsync, Store
 from bench.log_peers.server import answers, free_port, server
 
 SUBJECT = "bench.log"
+Connect = Callable[[], Coroutine[Any, Any, Any]]
 CONFIGURATION = """\
 host: 127.0.0.1
 port: {port}
@@ -41,8 +43,7 @@ def opened(folder: Path) -> Generator[Store]:
     command = [program(), "--config", str(configuration)]
     with server(command, folder, answers(socket.AF_INET, ("127.0.0.1", port))):
         asyncio.run(_make_stream(port))
-        with _shared(port) as appender_async:
-            yield Store(lambda: _appender(port), appender_async)
+        yield stored(partial(_connect, port))
 
 
 async def _connect(port: int) -> Any:
@@ -57,18 +58,22 @@ async def _make_stream(port: int) -> None:
     await connection.close()
 
 
+def stored(connect: Connect) -> Store:
+    """What writers of this process use, each with what `connect` gives. Tasks of one loop share a connection."""
+    return Store(lambda: _appender(connect), _shared(connect))
+
+
 @contextmanager
-def _appender(port: int) -> Generator[Append]:
+def _appender(connect: Connect) -> Generator[Append]:
     with asyncio.Runner() as runner:
-        connection = runner.run(_connect(port))
+        connection = runner.run(connect())
         stream, run = connection.jetstream(), runner.get_loop().run_until_complete
         yield lambda record: run(stream.publish(SUBJECT, record))
         runner.run(connection.close())
 
 
-@contextmanager
-def _shared(port: int) -> Generator[Any]:
-    """Tasks of one loop: the first one connects, and the last one to leave closes the connection."""
+def _shared(connect: Connect) -> AppenderAsync:
+    """The first task connects, and the last one to leave closes the connection."""
     connecting: list[asyncio.Task[Any]] = []
     users: set[object] = set()
 
@@ -77,7 +82,7 @@ def _shared(port: int) -> Generator[Any]:
         me = object()
         users.add(me)
         if not connecting:
-            connecting.append(asyncio.create_task(_connect(port)))
+            connecting.append(asyncio.create_task(connect()))
         connection = await connecting[0]
         stream = connection.jetstream()
         yield lambda record: stream.publish(SUBJECT, record)
@@ -85,4 +90,4 @@ def _shared(port: int) -> Generator[Any]:
         if not users:
             await connection.close()
 
-    yield appender_async
+    return appender_async

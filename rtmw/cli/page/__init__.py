@@ -119,7 +119,7 @@ class State:
         if now - self._measured > STALE_S:
             self._meter = observe.Meter()
             self._meter.read(views, now)
-            threading.Event().wait(FIRST_S)
+            CLOCK.sleep(FIRST_S)
             views, now = observe.topics(domain), CLOCK.monotonic()
         self._measured = now
         return views, self._meter.read(views, now)
