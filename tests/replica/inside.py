@@ -101,9 +101,9 @@ class Inside:
         """Until all are in the in-sync set, and have what is committed."""
 
         def are() -> bool:
-            found = [one.members[name] for node, one in self.servers.items() if node in members]
+            found = [one.members[name] for node, one in self.servers.items() if node in members and name in one.members]
             masters = [one for one in found if one.replica.role is w.Role.MASTER]
-            return any(
+            return len(found) == len(members) and any(  # a node that has just begun has no member yet
                 one.status().in_sync == frozenset(members) and all(other.committed == one.wal.end for other in found)
                 for one in masters
             )
