@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -18,6 +17,7 @@ import pytest
 from rtmw.control.etcd import EtcdStore
 from rtmw.control.sqlite import SqliteStore
 from rtmw.control.store import Store
+from tests.ports import free_ports
 
 ETCD = os.environ.get("RTMW_ETCD") or shutil.which("etcd")
 needs_etcd = pytest.mark.skipif(
@@ -32,14 +32,6 @@ def store_of(spec: str, timeout: float = 2.0) -> Store:
     if spec.startswith("sqlite:"):
         return SqliteStore(Path(spec.removeprefix("sqlite:")), timeout)
     return EtcdStore(spec.split(","), timeout=timeout)
-
-
-def free_ports(number: int) -> list[int]:
-    found = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [one.getsockname()[1] for one in found]
-    for one in found:
-        one.close()
-    return ports
 
 
 class Member:

@@ -19,8 +19,9 @@ from rtmw.control.store import SLICE_MOST, Outcome, StoreFault
 from tests.bus import LONG
 from tests.control.certificates import write_certificates
 from tests.control.relay import Way, proxy
-from tests.control.stores import Cluster, free_ports, needs_etcd
+from tests.control.stores import Cluster, needs_etcd
 from tests.control.writer import LOG
+from tests.ports import free_ports
 
 FAILS = 0.5
 """Seconds for a request that is to fail."""

@@ -12,8 +12,8 @@ import pytest
 from rtmw import Reliability
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, wait_until
-from tests.net.link.hosts import free_port
 from tests.net.test_books import Stream
+from tests.ports import free_port
 
 RULE = '[[allow]]\npeer = "*"\npublish = ["*"]\nsubscribe = ["*"]\n'
 BY_DDS = "[link]\ninsecure = true\n"

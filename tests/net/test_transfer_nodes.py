@@ -15,7 +15,8 @@ from rtmw import Delivery, Level
 from rtmw.daemon_log import LINES_MOST
 from rtmw.net.session import Carrier, Hello
 from tests.net.hosts import PATIENCE, Host, wait_until
-from tests.transfer.between.pair import free_port, take, written
+from tests.ports import free_port
+from tests.transfer.between.pair import take, written
 
 
 def keys(folder: Path, *words: str) -> None:

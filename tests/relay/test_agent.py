@@ -26,9 +26,9 @@ from rtmw import DispatchState
 from rtmw.relay.agent import Entry
 from rtmw.relay.frame import Frame, Kind, Packet, Stamps, Welcome, encode
 from tests.net.hosts import wait_until
-from tests.net.link.hosts import free_port
 from tests.net.security.site import Site
 from tests.page import programs
+from tests.ports import free_port
 from tests.relay.servers import PATIENCE, SETTINGS, Peer, Relay, Silent
 from tests.whole import IS_WHOLE
 

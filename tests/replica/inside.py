@@ -15,7 +15,7 @@ from rtmw.replica import words as w
 from rtmw.replica.member import Member
 from rtmw.replica.server import Server
 from rtmw.types import resolve
-from tests.control.stores import free_ports
+from tests.ports import free_ports
 
 P = ParamSpec("P")
 PRODUCER = b"producer" * 2

@@ -21,7 +21,7 @@ from rtmw.net.security.identity import Identity
 from rtmw.replica.operating import ask_node
 from rtmw.replica.server import Server
 from rtmw.types import resolve
-from tests.control.stores import free_ports
+from tests.ports import free_ports
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ import rtmw
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 from rtmw.replica.operating import ask_node
-from tests.control.stores import free_ports
+from tests.ports import free_ports
 from tests.replica.history import Anomaly, Entry, check
 from tests.replica.nodes import Nodes, Processes, until
 

@@ -19,7 +19,7 @@ import pytest
 from rtmw.clock import CLOCK
 from rtmw.errors import LogError, RtmwError
 from rtmw.replica.operating import ask_node
-from tests.control.stores import free_ports
+from tests.ports import free_ports
 
 PAGE = (Path(__file__).parents[2] / "docs" / "replication.md").read_text()
 FILE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]

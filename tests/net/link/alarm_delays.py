@@ -24,8 +24,9 @@ from rtmw.cli.show import Table, show
 from tests.conftest import free_number
 from tests.net.cable import Cable, Faults
 from tests.net.hosts import PATIENCE, Host, wait_until
-from tests.net.link.nodes import ALL, free_port
+from tests.net.link.nodes import ALL
 from tests.net.namespaces import Network, run
+from tests.ports import free_port
 
 QUEUE_S = 0.5
 IMAGE = 256 << 10

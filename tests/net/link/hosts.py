@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections import Counter
 from pathlib import Path
 
 from tests.conftest import free_number
 from tests.net.hosts import HERE, Host, Place
+from tests.ports import free_port
 
 TO_LINKS = {"--lease": "lease", "--max-rate": "max_rate"}
 """Settings that [link] has for links, where DDS has them at the top of the file."""
-
-
-def free_port(address: str = "127.0.0.1") -> int:
-    with socket.socket() as one:
-        one.bind((address, 0))
-        return int(one.getsockname()[1])
 
 
 class LinkHost(Host):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,14 +18,9 @@ from rtmw.net.settings import make_settings
 from tests.conftest import free_number
 from tests.net.hosts import Host, wait_until
 from tests.net.security.site import Site
+from tests.ports import free_port
 
 ALL = '[[allow]]\npeer = "*"\npublish = ["*"]\nsubscribe = ["*"]\n'
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def links_of(domain: rtmw.Domain, path: Path, line: str, identity: Identity | None = None) -> Links:

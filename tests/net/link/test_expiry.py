@@ -15,8 +15,9 @@ from rtmw.net.joining import STEP_S
 from rtmw.net.link.greeting import dial
 from rtmw.net.link.words import in_words
 from tests.net.hosts import PATIENCE
-from tests.net.link.nodes import free_port, links_of
+from tests.net.link.nodes import links_of
 from tests.net.security.site import Site
+from tests.ports import free_port
 
 
 async def outlive(domains: tuple[rtmw.Domain, rtmw.Domain], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

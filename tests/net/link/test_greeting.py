@@ -19,9 +19,10 @@ from rtmw.net.link.greeting import LinkGuest, dial
 from rtmw.net.link.links import Links
 from rtmw.net.security.folder import NODE
 from tests.net.hosts import PATIENCE
-from tests.net.link.nodes import free_port, links_of
+from tests.net.link.nodes import links_of
 from tests.net.security.site import Site
 from tests.net.session.skipping import ended, run_skipping, skip
+from tests.ports import free_port
 
 PATIENCE_S = 3.0
 """What is promised: so long a peer may take until a line has both connections."""

@@ -11,9 +11,10 @@ import rtmw
 from rtmw.net.link.greeting import dial
 from rtmw.net.link.links import Links
 from rtmw.net.security.identity import Identity
-from tests.net.link.nodes import free_port, links_of
+from tests.net.link.nodes import links_of
 from tests.net.security.site import Site
 from tests.net.session.relay import Relay
+from tests.ports import free_port
 from tests.whole import IS_WHOLE
 
 TLS_STEP = 1 if IS_WHOLE else 5

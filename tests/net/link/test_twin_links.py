@@ -21,8 +21,9 @@ from rtmw.net.security.identity import Peer
 from rtmw.net.session.errors import Code, Violation
 from tests.net.hosts import PATIENCE
 from tests.net.link.ends import tcp_pair
-from tests.net.link.nodes import free_port, links_of
+from tests.net.link.nodes import links_of
 from tests.net.security.site import Site
+from tests.ports import free_port
 
 
 async def until(what: Callable[[], object]) -> None:

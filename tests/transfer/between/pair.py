@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.messages import Show, Shown
 from tests.net.security.site import Site
 from tests.net.session.relay import Relay
+from tests.ports import free_port
 from tests.transfer.core_process import PATIENCE, CoreProcess
 
 T = TypeVar("T")
@@ -27,12 +27,6 @@ MIB = 1 << 20
 LEASE_S = 2
 ANY = '[[allow]]\npeer = "*"\nsend = ["*"]\n'
 ALL = '[[allow]]\npeer = "rtmw://plant/*"\nsend = ["*"]\n'
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
 
 
 def until(met: Callable[[], Any], what: str) -> None:
