@@ -119,7 +119,9 @@ def test_what_the_cable_lost_of_timely_messages_is_counted(at_a_time: int, conne
     sent, got = send_until(200 * at_a_time, publisher, subscriber, at_a_time)
     between = got[-1] - got[0] + 1 - len(got)
     assert between > 0, "the cable lost nothing"
-    wait_until(lambda: there.crossed("in", "counted")["lost"] >= between, "what was lost is not counted")
+    # also what came late, and all at once, to a machine that was busy, and overran the queue of the subscriber
+    assert subscriber.stats().missed >= between, "what was lost is not told"
+    wait_until(lambda: there.crossed("in", "counted")["lost"] > 0, "what the cable lost is not counted")
     counted = there.crossed("in", "counted")
     assert got[0] + counted["received"] + counted["lost"] <= sent
     wait_until(lambda: at_a_time == 1 or here.crossed("out", "counted")["packs"] > 0, "nothing was packed")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import rtmw
 from rtmw import Reliability
-from tests.net.link.ends import PATIENCE, Ends
+from tests.net.link.ends import PATIENCE, Ends, wait_until
 
 RELIABLE = Reliability.RELIABLE
 LOOKAHEAD = 64
@@ -51,10 +51,12 @@ def test_of_a_route_with_less_than_the_usual_depth_no_more_than_that_wait(ends: 
 
 
 def test_of_large_messages_no_more_wait_than_a_share_of_the_pool(ends: Ends) -> None:
-    ends.route("stuck", window=100_000, depth=200)
+    outbound, _ = ends.route("stuck", window=100_000, depth=200)
     ends.join()
     ends.up()
     with stuck(ends, 200) as publisher:
+        assert publisher.publish(bytes(100_000)), "the first one, by which the route knows that they are large"
+        wait_until(lambda: outbound.counters()["sent"])
         assert accepted(publisher, 100_000) < ends.here.zero_copy_most // 100_000 + 20
 
 
