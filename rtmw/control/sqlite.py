@@ -1,7 +1,11 @@
 """A control store in a SQLite file, which the nodes of one host share.
 
 One connection and one thread: requests run in their order, so a read behind a change that was given up shows what came
-of it. The file is in WAL mode and each change is synced. After any error the connection is opened anew.
+of it. The file is in WAL mode. After any error the connection is opened anew.
+
+A process that is stopped (SIGSTOP) while it has the lock of the file lets nobody else change it. So the lock is held
+for one call of SQLite, in which no Python runs and which waits for no disk: a trigger moves slices that were laid
+ready, and the file is synced behind it. A value that another process has changed is synced, too, before it is shown.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import Final
 
 from rtmw.checksum import crc32
 from rtmw.control.store import REFUSED, TIMEOUT_S, Changed, Outcome, Slices, Store, StoreFault, Value
+from rtmw.disk import DISK
 from rtmw.units import duration
 
 _OURS: Final = (0x52_54_4D_57, 1)
@@ -26,6 +31,18 @@ CREATE TABLE IF NOT EXISTS slice
     (log TEXT, start INTEGER, data BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (log, start));
 PRAGMA application_id = {_OURS[0]};
 PRAGMA user_version = {_OURS[1]};
+"""
+_STAGED: Final = """
+CREATE TEMP TABLE staged (start INTEGER PRIMARY KEY, data BLOB, crc INTEGER);
+CREATE TEMP TRIGGER moved AFTER INSERT ON main.value BEGIN
+    DELETE FROM slice WHERE log = new.log AND start NOT IN (SELECT start FROM staged);
+    INSERT OR REPLACE INTO slice SELECT new.log, start, data, crc FROM staged WHERE data IS NOT NULL;
+END;
+"""
+"""Slices that a log has after the next change; those without data are there already."""
+_CHANGE: Final = """
+INSERT OR REPLACE INTO main.value SELECT :log, :version + 1, :state, :crc
+    WHERE :version = coalesce((SELECT version FROM main.value WHERE log = :log), 0)
 """
 _RESTORE: Final = (
     "stop the nodes that use it, and restore the file from a copy. That one knows neither what the cache got since nor "
@@ -45,37 +62,48 @@ class SqliteStore(Store):
         self.where = f"control store {self._path}, on this host and its disk alone"
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
+        self._synced = dict[str, int]()
+        """By log: the version that is known to be on the disk."""
 
     def _read(self, log: str, slices: bool) -> Value:
-        with self._transaction("DEFERRED") as connection:
+        with self._connected() as connection:
+            connection.execute("BEGIN")
             found = connection.execute("SELECT version, state, crc FROM value WHERE log = ?", (log,)).fetchone()
             asked = "SELECT start, data, crc FROM slice WHERE log = ? ORDER BY start"
             rows = connection.execute(asked, (log,)).fetchall() if slices else []
+            connection.execute("COMMIT")
+            if found:
+                self._sync(log, found[0])
         if any(_sum(log, *row) != crc for *row, crc in ([*rows, found] if found else rows)):
             raise StoreFault(f"what it has of log {log} is not as it was written; {_RESTORE}")
         return Value(found[0], found[1], {start: data for start, data, _ in rows}) if found else Value()
 
     def _change(self, log: str, version: int, state: bytes, slices: Slices) -> Changed:
-        with self._transaction("IMMEDIATE") as connection:
-            found = connection.execute("SELECT version FROM value WHERE log = ?", (log,)).fetchone()
-            if (found[0] if found else 0) != version:
+        staged = [(start, data, None if data is None else _sum(log, start, data)) for start, data in slices.items()]
+        told = {"log": log, "version": version, "state": state, "crc": _sum(log, version + 1, state)}
+        with self._connected() as connection:
+            connection.execute("DELETE FROM staged")
+            connection.executemany("INSERT INTO staged VALUES (?, ?, ?)", staged)
+            if not connection.execute(_CHANGE, told).rowcount:
                 return REFUSED
-            kept = (min(slices), max(slices)) if slices else (0, -1)
-            connection.execute("DELETE FROM slice WHERE log = ? AND start NOT BETWEEN ? AND ?", (log, *kept))
-            new = [(log, start, data, _sum(log, start, data)) for start, data in slices.items() if data is not None]
-            connection.executemany("INSERT OR REPLACE INTO slice VALUES (?, ?, ?, ?)", new)
-            row = (log, version + 1, state, _sum(log, version + 1, state))
-            connection.execute("INSERT OR REPLACE INTO value VALUES (?, ?, ?, ?)", row)
+            self._sync(log, version + 1)
         return Changed(Outcome.APPLIED, version + 1)
 
+    def _sync(self, log: str, version: int) -> None:
+        """The value of this version is on the disk: in the file of changes, or in the other one, which SQLite syncs."""
+        if self._synced.get(log) != version:
+            file = os.open(f"{self._path.resolve()}-wal", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                DISK.sync_data(file)
+            finally:
+                os.close(file)
+            self._synced[log] = version
+
     @contextmanager
-    def _transaction(self, kind: str) -> Generator[sqlite3.Connection]:
-        """Committed at the end of the block, or not at all. StoreFault."""
+    def _connected(self) -> Generator[sqlite3.Connection]:
+        """What fails in the block is a StoreFault, and what was begun there is not committed."""
         try:
-            connection = self._opened()
-            connection.execute(f"BEGIN {kind}")
-            yield connection
-            connection.execute("COMMIT")
+            yield self._opened()
         except BaseException as error:
             self._drop()
             if isinstance(error, sqlite3.Error | OSError):
@@ -91,9 +119,11 @@ class SqliteStore(Store):
             self._path, timeout=_WAITS * self.timeout, isolation_level=None, check_same_thread=False
         )
         made.execute("PRAGMA journal_mode = WAL")
-        made.execute("PRAGMA synchronous = FULL")
+        made.execute("PRAGMA synchronous = NORMAL")  # it is synced by _sync, behind the lock
+        made.execute("PRAGMA temp_store = MEMORY")
         if self._is_new(made):
             made.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT")
+        made.executescript(_STAGED)
         self._inode = os.stat(self._path).st_ino
         return made
 
@@ -127,6 +157,7 @@ class SqliteStore(Store):
             with suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
+        self._synced.clear()
 
     def close(self) -> None:
         """As for every store."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import random
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from rtmw.control import sqlite
 from rtmw.control.sqlite import SqliteStore
 from rtmw.control.store import Outcome, Value
+from rtmw.disk import Disk
 from tests.control.writer import LOG
 
 TURNED = 60
@@ -96,6 +100,85 @@ def test_a_file_that_another_process_has_locked_is_an_answer_and_the_change_is_n
             assert f"fuser {path}" in store.fault
             assert await store.read(LOG, slices=True) == value  # readers are not locked out
         assert await store.read(LOG, slices=True) == value
+        assert (await store.change(LOG, 1, b"another", {})).outcome is Outcome.APPLIED
+
+    run(path, play, FAILS)
+
+
+class Looking(Disk):
+    """At each sync it looks whether others may change the file meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self.may_change = path, list[bool]()
+
+    def sync_data(self, descriptor: int) -> None:
+        with closing(sqlite3.connect(self._path, timeout=0, isolation_level=None)) as other:
+            try:
+                other.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                self.may_change.append(False)
+            else:
+                self.may_change.append(True)
+        super().sync_data(descriptor)
+
+
+def test_a_change_is_synced_and_locks_nobody_out_while_the_disk_is_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "control.db"
+    filled(path)
+    disk = Looking(path)
+    monkeypatch.setattr(sqlite, "DISK", disk)
+
+    async def play(store: SqliteStore) -> None:
+        for version in (1, 2):
+            assert (await store.change(LOG, version, b"more", {0: None, 5000: b"z"})).outcome is Outcome.APPLIED
+        assert disk.may_change == [True, True]
+
+    run(path, play)
+
+
+def test_what_another_process_has_changed_is_synced_before_it_is_shown_and_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "control.db"
+    filled(path)
+    disk = Looking(path)
+    monkeypatch.setattr(sqlite, "DISK", disk)
+
+    async def play(store: SqliteStore) -> None:
+        for _ in range(3):
+            assert await store.read(LOG)
+        assert len(disk.may_change) == 1
+
+    run(path, play)
+
+
+HOLDER = """
+import os, signal, sqlite3, sys
+other = sqlite3.connect(sys.argv[1], isolation_level=None)
+other.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def test_a_stopped_process_that_has_the_lock_keeps_changes_out_and_no_reads_until_it_goes_on_or_ends(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "control.db"
+    value = filled(path)
+
+    async def play(store: SqliteStore) -> None:
+        with subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE) as holder:
+            try:
+                assert holder.stdout is not None
+                holder.stdout.readline()
+                assert (await store.change(LOG, 1, b"another", {})).outcome is Outcome.UNKNOWN
+                assert f"fuser {path}" in store.fault
+                assert await store.read(LOG, slices=True) == value
+            finally:
+                holder.kill()
         assert (await store.change(LOG, 1, b"another", {})).outcome is Outcome.APPLIED
 
     run(path, play, FAILS)
