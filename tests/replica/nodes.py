@@ -18,12 +18,15 @@ from rtmw.closing import Closing
 from rtmw.control.settings import read_log
 from rtmw.errors import RtmwError
 from rtmw.net.security.identity import Identity
+from rtmw.replica import copying, wal
 from rtmw.replica.operating import ask_node
 from rtmw.replica.server import Server
 from rtmw.types import resolve
 from tests.ports import free_ports
 
 T = TypeVar("T")
+SEGMENT = "RTMW_TEST_SEGMENT"
+"""Bytes of a segment, so that a few records fill some of them."""
 
 
 def until(met: Callable[[], T], seconds: float = 30.0, what: Callable[[], str] = str) -> T:
@@ -56,9 +59,13 @@ class Nodes(Closing):
     def file(self, name: str) -> Path:
         return self.folder / f"{name}.toml"
 
+    def place(self, name: str) -> str:
+        """Where programs and operators connect."""
+        return f"127.0.0.1:{self.ports[name]}"
+
     @property
     def places(self) -> list[str]:
-        return [f"127.0.0.1:{port}" for port in self.ports.values()]
+        return [self.place(name) for name in self.names]
 
     def create(self, log: str, keys: Identity | None = None, *, type: Any = bytes, **settings: Any) -> None:
         if len(self.names) == 1:
@@ -79,7 +86,7 @@ class Nodes(Closing):
         until(made, what=lambda: why)
 
     def status(self, log: str, node: str) -> dict[str, Any]:
-        return ask_node(f"127.0.0.1:{self.ports[node]}", name=log, ask="status")
+        return ask_node(self.place(node), name=log, ask="status")
 
     def master(self, log: str, node: str) -> str:
         """Once there is one, as this node sees it."""
@@ -136,14 +143,30 @@ class Processes(Nodes):
         for name in names:
             self.start(name)
 
+    def before(self, name: str) -> list[str]:
+        """What stands before the command of a node: where it runs, and with what faults."""
+        return []
+
     def start(self, name: str) -> None:
-        arguments = [sys.executable, "-m", "tests.replica.nodes", name, str(self.file(name))]
+        arguments = [*self.before(name), sys.executable, "-m", "tests.replica.nodes", name, str(self.file(name))]
         with open(self.folder / f"{name}.out", "ab") as out:
             self.processes[name] = subprocess.Popen(arguments, stdout=out, stderr=out, env=dict(os.environ))
+
+    def said(self) -> str:
+        """The last words of each node."""
+        return "\n".join(
+            f"{name}: {(self.folder / f'{name}.out').read_text(errors='replace')[-2000:]}" for name in self.names
+        )
 
     def kill(self, name: str) -> None:
         process = self.processes.pop(name)
         process.kill()
+        process.wait()
+
+    def end(self, name: str) -> None:
+        """It hands over first."""
+        process = self.processes.pop(name)
+        process.terminate()
         process.wait()
 
     def close(self) -> None:
@@ -158,6 +181,9 @@ class Processes(Nodes):
 
 
 def main(name: str, file: str) -> None:
+    if SEGMENT in os.environ:
+        wal.SEGMENT = copying.SEGMENT = int(os.environ[SEGMENT])  # type: ignore[attr-defined, misc]
+
     async def run() -> None:
         server = Server(Path(file).parent / name, name, read_log(Path(file)))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.stopping.set)

@@ -1,9 +1,11 @@
-"""Switches under load: masters are killed, stopped, cut off in one direction, or moved while programs append and read.
+"""Switches under load: masters are killed, stopped, cut off in one direction, moved, or told to end, while programs
+append and read.
 
-    python -m tests.replica.switching SEED SWITCHES [FAULT…]     prints what happened; status 1 if the history is wrong
+    python -m tests.replica.switching SEED NUMBER [FAULT…]     prints what happened; status 1: the history is wrong
 
 What the programs saw is a history, in which the checker looks for anomalies (history.py). Nodes are processes; those
-that know each other talk through relays of this process, which can lose what goes in one direction.
+that know each other talk through relays of this process, which can lose what goes in one direction, or carry it slowly.
+A fault with `+etcd` also kills a member of etcd.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -29,13 +31,38 @@ import rtmw
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 from rtmw.replica.operating import ask_node
+from tests.control.stores import Cluster
 from tests.ports import free_ports
 from tests.replica.history import Anomaly, Entry, check
 from tests.replica.nodes import Nodes, Processes, until
 
 NAME: Final = "orders"
-FAULTS: Final = ("kill", "stop", "cut", "move", "store")
+SWITCHES: Final = ("kill", "stop", "cut", "move", "end")
+"""Each makes another node master."""
+QUIET: Final = ("deaf", "store")
+"""A master that hears no acknowledgements; the store held while a slave stands still. Appends have to be answered."""
+PATIENCE_S: Final = 120.0
+"""Seconds after which something that has to happen has not: the machine may be slow."""
 _PACE_S: Final = 0.02
+_WRITE_LOCK: Final = "120"
+"""The byte of SQLite's file of locks that who changes the database has locked (wal-index format)."""
+
+
+class Cuttable(Processes):
+    """Nodes whose ways to each other can be cut. `etcd`: their control store, instead of a file."""
+
+    etcd: Cluster | None = None
+
+    def use_etcd(self, etcd: Cluster | None) -> None:
+        """Before the nodes are started."""
+        self.etcd = etcd
+        for name in self.names if etcd else ():
+            places = json.dumps([one.endpoint for one in etcd.members]) if etcd else ""
+            self.file(name).write_text(self.file(name).read_text().replace('"sqlite:control.db"', places))
+
+    def cut(self, ways: set[tuple[str, str]]) -> None:
+        """From now on what goes from the first of these to the second is lost, and what goes elsewhere is not."""
+        raise NotImplementedError
 
 
 class Wires:
@@ -47,6 +74,8 @@ class Wires:
         self._ports = nodes.ports
         self.lost = set[tuple[str, str]]()
         """What goes from the first to the second is lost."""
+        self.rates = dict[tuple[str, str], float]()
+        """Bytes a second that this way carries, where it is slow."""
         self._loop: asyncio.AbstractEventLoop
         self._ending: asyncio.Event
         self._begun = threading.Event()
@@ -88,9 +117,11 @@ class Wires:
 
     async def _half(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: tuple[str, str]) -> None:
         with suppress(OSError):
-            while data := await reader.read(1 << 16):
+            while data := await reader.read(1 << (12 if way in self.rates else 16)):
                 while way in self.lost:  # TCP sends again: what is lost comes late, or its connection ends before
                     await asyncio.sleep(0.02)
+                if rate := self.rates.get(way):
+                    await asyncio.sleep(len(data) / rate)
                 writer.write(data)
                 await writer.drain()
 
@@ -99,15 +130,19 @@ class Wires:
         self._thread.join()
 
 
-class Wired(Processes):
-    """Nodes whose ways to each other can be cut."""
+class Wired(Cuttable):
+    """Their ways go through relays of this process."""
 
-    def __init__(self, folder: Path, names: str = "abc") -> None:
+    def __init__(self, folder: Path, names: str = "abc", etcd: Cluster | None = None) -> None:
         Nodes.__init__(self, folder, names)
         self.wires = Wires(self)
+        self.use_etcd(etcd)
         self.processes = dict[str, subprocess.Popen[bytes]]()
         for name in names:
             self.start(name)
+
+    def cut(self, ways: set[tuple[str, str]]) -> None:
+        self.wires.lost = ways
 
     def close(self) -> None:
         self.wires.lost.clear()
@@ -118,8 +153,9 @@ class Wired(Processes):
 class Programs:
     """Programs that append and read, in threads; what they saw. `with`: until its end."""
 
-    def __init__(self, places: list[str], writers: int = 8) -> None:
-        self._places, self._writers = places, writers
+    def __init__(self, places: list[str], writers: int = 8, size: int = 0) -> None:
+        """`size`: bytes of a record, at least."""
+        self._places, self._writers, self._size = places, writers, size
         self.history = list[Entry]()
         self.failures = list[str]()
         self._stopping = threading.Event()
@@ -156,7 +192,7 @@ class Programs:
             entry: Entry = {"op": "append", "client": client, "id": f"{client}-{number}", "asked": CLOCK.monotonic()}
             self.history.append(entry)
             try:
-                done = await log.append_async(entry["id"].encode(), id=entry["id"])
+                done = await log.append_async(entry["id"].encode().ljust(self._size), id=entry["id"])
                 entry |= {"answered": CLOCK.monotonic(), "answer": done.state.value, "position": done.position}
                 if done.state is rtmw.Durability.PENDING:
                     await self._resolve(done, entry)
@@ -192,7 +228,7 @@ class Programs:
 
 
 def _seen(client: str, begin: int, end: int, records: list[Any], **more: Any) -> Entry:
-    found = [[record.position, record.data.decode()] for record in records]
+    found = [[record.position, record.data.decode().rstrip()] for record in records]
     now = CLOCK.monotonic()
     return {"op": "read", "client": client, "asked": now, "answered": now, "from": begin, "to": end,
             "records": found, **more}  # fmt: skip
@@ -201,98 +237,160 @@ def _seen(client: str, begin: int, end: int, records: list[Any], **more: Any) ->
 def status(nodes: Nodes, but: str = "") -> dict[str, Any]:
     """As the master of the highest epoch says it; `but`: of nodes other than this one."""
     found = list[dict[str, Any]]()
-    for node, port in nodes.ports.items():
+    for node in nodes.names:
         if node != but:
             with suppress(RtmwError, OSError):
-                found.append(ask_node(f"127.0.0.1:{port}", name=NAME, ask="status", here=True))
+                found.append(ask_node(nodes.place(node), name=NAME, ask="status", here=True))
     masters = [one for one in found if one["role"] == "master"]
     return max(masters, key=lambda one: int(one["epoch"])) if masters else {}
 
 
-def moved(nodes: Nodes, off: str) -> bool:
+def is_whole(nodes: Nodes) -> bool:
+    """All nodes are in sync."""
+    return len(status(nodes).get("in_sync", ())) == len(nodes.names)
+
+
+def moved(nodes: Nodes, off: str = "", to: str = "") -> bool:
+    question: dict[str, Any] = {"ask": "move", "name": NAME} | ({"off": off} if off else {"to": to})
     with suppress(RtmwError):  # a slave that has come back a moment ago may be behind
-        ask_node(f"127.0.0.1:{nodes.ports[off]}", name=NAME, ask="move", off=off)
+        ask_node(nodes.place(off or to), **question)
         return True
     return False
 
 
+def stop(nodes: Processes, node: str) -> None:
+    """It stands still, at a moment in which it does not have the lock of a SQLite store: who waits for that lock waits
+    for this node (docs/replication.md)."""
+    process = nodes.processes[node]
+
+    def stands() -> bool:
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        if _has_lock(process.pid, nodes.folder / "control.db-shm"):
+            process.send_signal(signal.SIGCONT)
+            return False
+        return True
+
+    until(stands, PATIENCE_S)
+
+
+def _has_lock(process: int, path: Path) -> bool:
+    if not path.exists():
+        return False
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    number = str(path.stat().st_ino)
+    mine = [one for one in locks if one[1] == "POSIX" and one[3:5] == ["WRITE", str(process)]]
+    return any(one[5].split(":")[-1] == number and _WRITE_LOCK in one[6:] for one in mine)
+
+
 @contextmanager
-def fault(nodes: Wired, kind: str, node: str) -> Generator[None]:
+def fault(nodes: Cuttable, kind: str, node: str) -> Generator[None]:
     """Something befalls a node, and is over at the end."""
     others = [other for other in nodes.names if other != node]
-    held: sqlite3.Connection | None = None
     if kind == "kill":
         nodes.kill(node)
     elif kind == "stop":
-        nodes.processes[node].send_signal(signal.SIGSTOP)
+        stop(nodes, node)
+    elif kind == "end":
+        nodes.end(node)
     elif kind == "cut":
-        nodes.wires.lost |= {(node, other) for other in others}
+        nodes.cut({(node, other) for other in others})
+    elif kind == "deaf":
+        nodes.cut({(other, node) for other in others})
     elif kind == "store":  # no switch: the store is held by another program, and a slave stands still
-        nodes.processes[others[0]].send_signal(signal.SIGSTOP)
-        held = sqlite3.connect(nodes.folder / "control.db", isolation_level=None, timeout=30)
-        held.execute("BEGIN EXCLUSIVE")
+        stop(nodes, others[0])
     elif kind == "move":
-        until(lambda: moved(nodes, node))
-    try:
+        until(lambda: moved(nodes, off=node), PATIENCE_S)
+    with _store_held(nodes) if kind == "store" else nullcontext():
         yield
-    finally:
-        if held is not None:
-            held.close()
-    if kind == "kill":
+    if kind in ("kill", "end"):
         nodes.start(node)
-    elif kind == "stop":
-        nodes.processes[node].send_signal(signal.SIGCONT)
-    elif kind == "store":
-        nodes.processes[others[0]].send_signal(signal.SIGCONT)
-    elif kind == "cut":
-        nodes.wires.lost.clear()
+    elif kind in ("stop", "store"):
+        nodes.processes[node if kind == "stop" else others[0]].send_signal(signal.SIGCONT)
+    nodes.cut(set())
 
 
-def _told(nodes: Nodes, kind: str) -> str:
+@contextmanager
+def _store_held(nodes: Cuttable) -> Generator[None]:
+    """The control store takes no changes."""
+    if nodes.etcd is not None:
+        for one in nodes.etcd.members[1:]:
+            one.signal(signal.SIGSTOP)
+        yield
+        for one in nodes.etcd.members[1:]:
+            one.signal(signal.SIGCONT)
+        return
+    with closing(sqlite3.connect(nodes.folder / "control.db", isolation_level=None, timeout=30)) as held:
+        held.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+@contextmanager
+def _without_one(etcd: Cluster | None, number: int) -> Generator[None]:
+    """A member of etcd is killed, each in its turn, so that it is the leader now and then; it comes back at the end."""
+    if etcd is None:
+        yield
+        return
+    one = etcd.members[number % len(etcd.members)]
+    one.kill()
+    yield
+    one.start()
+    until(one.is_healthy, PATIENCE_S)
+
+
+def _told(nodes: Cuttable, kind: str) -> str:
     """What the nodes say of themselves."""
     said = [kind]
-    for port in nodes.ports.values():
+    for node in nodes.names:
         try:
-            said.append(str(ask_node(f"127.0.0.1:{port}", name=NAME, ask="status", here=True)))
+            said.append(str(ask_node(nodes.place(node), name=NAME, ask="status", here=True)))
         except (RtmwError, OSError) as error:
             said.append(str(error))
-    return "\n".join(said)
+    holders = [name for name, one in nodes.processes.items() if _has_lock(one.pid, nodes.folder / "control.db-shm")]
+    return "\n".join([*said, f"the lock of the store has {holders or 'nobody here'}", nodes.said()])
 
 
-def _switch(nodes: Wired, programs: Programs, kind: str) -> None:
+def _switch(nodes: Cuttable, programs: Programs, kind: str, number: int) -> None:
     """A fault, and what has to follow from it; then all is whole again."""
+    kind, with_etcd, _ = kind.partition("+")
     told = partial(_told, nodes, kind)
-    before = until(lambda: status(nodes), what=told)
+    before = until(lambda: status(nodes), PATIENCE_S, told)
     answered, pending = programs.answered, programs.pending
-    with fault(nodes, kind, before["master"]):
+    with _without_one(nodes.etcd if with_etcd else None, number), fault(nodes, kind, before["master"]):
         if kind == "store":
-            until(lambda: programs.pending > pending, what=told)
+            until(lambda: programs.pending > pending, PATIENCE_S, told)
         else:
-            until(lambda: status(nodes, before["master"]).get("epoch", 0) > before["epoch"], what=told)
-            until(lambda: programs.answered > answered + 4, what=told)
-    until(lambda: len(status(nodes).get("in_sync", ())) == len(nodes.names), what=told)
+            if kind in SWITCHES:
+                until(lambda: status(nodes, before["master"]).get("epoch", 0) > before["epoch"], PATIENCE_S, told)
+            until(lambda: programs.answered > answered + 4, PATIENCE_S, told)
+    until(lambda: is_whole(nodes), PATIENCE_S, told)
 
 
-def run(folder: Path, seed: int, switches: int, faults: tuple[str, ...] = FAULTS) -> tuple[Programs, Counter[str]]:
-    """So many switches; each fault is over, and all nodes are in sync, before the next."""
+def kinds_of(switches: int, ending: str = "") -> list[str]:
+    """So many switches, each kind as often as another, and some faults that are none. `ending`: +etcd."""
+    some = [SWITCHES[number % len(SWITCHES)] for number in range(switches)]
+    return [kind + ending for kind in (*some, *QUIET * -(-switches // 20))]
+
+
+def run(nodes: Cuttable, seed: int, kinds: list[str], **load: int) -> tuple[Programs, Counter[str]]:
+    """These faults in any order; each is over, and all nodes are in sync, before the next. `load`: of Programs."""
     chance, done = random.Random(seed), Counter[str]()
-    kinds = [faults[number % len(faults)] for number in range(switches)]
     chance.shuffle(kinds)
-    with Wired(folder) as nodes:
-        nodes.create(NAME)
-        until(lambda: status(nodes))
-        with Programs(nodes.places) as programs:
-            for kind in kinds:
-                _switch(nodes, programs, kind)
-                done[kind] += 1
-        programs.read_all()
+    nodes.create(NAME, suspect=0.5, lag=1.0)
+    until(lambda: is_whole(nodes), PATIENCE_S)
+    with Programs(nodes.places, **load) as programs:
+        for number, kind in enumerate(kinds):
+            _switch(nodes, programs, kind, number)
+            done[kind] += 1
+    programs.read_all()
     return programs, done
 
 
 def main() -> int:
     seed, switches, *faults = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as folder:
-        programs, done = run(Path(folder), int(seed), int(switches), tuple(faults) or FAULTS)
+    kinds = faults * int(switches) if faults else kinds_of(int(switches))
+    with tempfile.TemporaryDirectory() as folder, Wired(Path(folder)) as nodes:
+        programs, done = run(nodes, int(seed), kinds)
     if path := os.environ.get("RTMW_HISTORY"):
         Path(path).write_text("".join(json.dumps(one) + "\n" for one in programs.history))
     found = programs.anomalies()
