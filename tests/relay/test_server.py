@@ -171,10 +171,11 @@ def test_an_agent_above_its_rate_is_not_read_from(tmp_path: Path) -> None:
         source = Peer(relay, "AODB")
         source.socket.sendall(b"".join(source.made("KEEP", b"%d" % number).encode() for number in range(12)))
         keep = Peer(relay, "KEEP")
-        for number in range(12):
-            came = keep.take()
-            assert came.data == b"%d" % number
-            keep.confirm(came)
+        got = list[bytes]()
+        while len(got) < 12:
+            keep.confirm(came := keep.take())
+            got += [came.data] * (came.data not in got)  # a receipt that was late on a busy machine: it came again
+        assert got == [b"%d" % number for number in range(12)]
         relay.end()
         stored = [row.at for row in relay.rows() if row.kind == "STORED"]
         assert stored[11] - stored[5] >= 0.9e9, "five at once, and then one each 200 ms"
