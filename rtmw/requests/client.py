@@ -16,6 +16,7 @@ import weakref
 from collections import deque
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Final, Generic, Self, TypeVar, overload
 
 from rtmw import shm
@@ -27,7 +28,7 @@ from rtmw.matching import LongWait, WaitLog
 from rtmw.profiles import STATUS
 from rtmw.qos import check_seconds
 from rtmw.requests import wire
-from rtmw.requests.wire import CANCEL, FAILED, IN_LOOP, IN_THREAD, LAST, Envelope, InThread, end_of
+from rtmw.requests.wire import CANCEL, FAILED, IN_LOOP, IN_THREAD, LAST, Envelope, InLoop, InThread
 from rtmw.waiting import Signal
 
 __all__ = ["Client", "ClientStats", "Stream"]
@@ -59,36 +60,42 @@ class ClientStats:
     """The program that serves; empty: none."""
 
 
+_NOTHING: Final[Any] = object()
+
+
 class _Call:
     """A call, and what has come of it."""
 
-    __slots__ = ("arrived", "end", "error", "is_over", "is_stream", "leads", "number", "server")
+    value: Any = _NOTHING
+    """The last one that came of it."""
+    error: Exception | None = None
+    is_over = False
+    leads = False
+    """Who led has ended, and this caller is to go on."""
 
-    def __init__(self, number: int, end: float, server: int, is_stream: bool) -> None:
-        self.number, self.end, self.server, self.is_stream = number, end, server, is_stream
-        self.arrived: deque[Any] | list[Any] = deque() if is_stream else []
-        """Of a call that is no stream, the last one alone."""
-        self.error: Exception | None = None
-        self.is_over = self.leads = False
-        """`leads`: who led has ended, and this caller is to go on."""
+    def __init__(self, number: int, end: float, server: int, arrived: deque[Any] | None) -> None:
+        self.number, self.end, self.server = number, end, server
+        self.arrived = arrived
+        """Values of a stream that its caller has not got; None: it is no stream."""
 
     def is_ready(self) -> bool:
         """There is something for its caller."""
-        return self.is_over or (self.is_stream and bool(self.arrived))
+        return self.is_over or bool(self.arrived)
 
     def last(self) -> Any:
         if self.error is not None:
             raise self.error
-        if not self.arrived:
+        if self.value is _NOTHING:
             raise CallFailed("the handler ended without a value; a stream may be empty, and is got by `stream`")
-        return self.arrived.pop()
+        return self.value
 
 
 class _Line:
     """What the clients of one service in a process share. Any thread, any event loop."""
 
     def __init__(self, domain: Domain, name: str, request: Envelope, reply: Envelope) -> None:
-        self.name, self.request, self.reply, self.domain = name, request, reply, domain
+        self.name, self.domain = name, domain
+        self.kind, self.make, self.packed, self._unpacked = request.kind, request.make, request.packed, reply.unpacked
         self.users = self.begun = self.late = self.server = 0
         """`server`: the identity of who serves; 0: nobody."""
         self.program = ""
@@ -103,10 +110,13 @@ class _Line:
         self._types: dict[int, bool] = {}
         """By life, whether a type of the region is that of the requests."""
         self._next_look_s = 0.0
-        self._looked = 0, 0.0
-        """The fingerprint of the endpoints at the last look for the server, and until when that look holds."""
+        self._holds_s = 0.0
+        """Until when the last look for the server holds, unless another one says that it serves."""
+        self._said = 0
+        """The sequence of the message by which the server said so."""
         self._taking = threading.RLock()
-        """Held while replies are taken and given to their calls, so that those of a call keep their order."""
+        """Held while replies are taken and given to their calls, so that those of a call keep their order; by a thread
+        that leads also while it waits for them."""
         self._uncancelled: set[int] = set()
         """Calls that are over, of which the server could not be told, for its queue was full."""
         with ExitStack() as opened:
@@ -128,16 +138,19 @@ class _Line:
 
     # Who serves.
 
-    def look(self) -> int:
-        """Who serves? 0: nobody. One that says so and is not heard, or the other way round, is none."""
+    def look(self, said: shm.Sample[Any] | None = None) -> int:
+        """Who serves? 0: nobody. One that says so and is not heard, or the other way round, is none. `said`: what was
+        taken already of what servers say."""
         for number in list(self._uncancelled):
             if not self._cancel(number):
                 break
         with self._looking:
-            self._looked = self.domain.region.endpoints_fingerprint(), CLOCK.monotonic() + WATCH_S
-            while (sample := self._servers.take()) is not None:
-                if (program := wire.announced(sample)) is not None:
-                    self._announced, self.program = (sample.publisher, sample._pid == 0), program
+            self._holds_s = monotonic() + WATCH_S
+            while (said := said or self._servers.take()) is not None:
+                if said.sequence > self._said and (program := wire.announced(said)) is not None:
+                    self._said, self.program = said.sequence, program
+                    self._announced = said.publisher, said._pid == 0
+                said = None
             identity, is_far = self._announced
             if identity and not self._is_there(identity, is_far):  # who publishes there next says so again
                 self._announced = identity, is_far = 0, False
@@ -157,7 +170,7 @@ class _Line:
         life = region.topic_life(wire.request_topic(self.name))
         rows = shm.living(shm.subscribers(region, life)) if life else []
         if any(row.type not in self._types for row in rows):
-            kind = self.request.kind
+            kind = self.kind
             known = region.types().items()
             self._types |= {life: type == (kind.name, kind.description) for life, type in known}
         return any(self._types.get(row.type, False) for row in rows)
@@ -188,24 +201,34 @@ class _Line:
 
     # Calls.
 
-    def begin(self, end: float, is_stream: bool) -> _Call:
-        """A call whose request is published next. NoServer."""
-        server, (fingerprint, until) = self.server, self._looked
-        is_news = fingerprint != self.domain.region.endpoints_fingerprint() or CLOCK.monotonic() >= until
-        if not server or is_news:  # while nobody waited, another server may have come
-            server = self.look()
+    def begin(self, now: float, end: float, arrived: deque[Any] | None = None) -> _Call:
+        """A call whose request is published next. `arrived`: it is a stream. NoServer."""
+        server, said = self.server, self._servers.take()
+        if said is not None or not server or now >= self._holds_s:
+            server = self.look(said)  # while nobody waited, another server may have come
         if not server:
             raise self.no_server()
         if not self.calls:
-            self._next_look_s = CLOCK.monotonic() + WATCH_S
-        call = _Call(next(self._numbers), end, server, is_stream)
-        self.begun = call.number
-        self.calls[call.number] = call
+            self._next_look_s = now + WATCH_S
+        self.begun = number = next(self._numbers)
+        self.calls[number] = call = _Call(number, end, server, arrived)
         return call
+
+    def lead_once(self, call: _Call, left: float) -> None:
+        """A thread takes one reply, if nobody leads."""
+        if self._lead.acquire(blocking=False):
+            try:
+                self._take(WATCH_S if left > WATCH_S else max(left, 0.0))
+            finally:
+                self._lead.release()
+                if self._followers:
+                    self._pass_on()
+        if not call.is_over:
+            wire.run(self.wait(call, IN_THREAD))
 
     async def ask(self, call: _Call, value: Any, way: InThread) -> None:
         """Publish the request; waits while the queue of the server is full. TimeoutError, NoServer, MessageError."""
-        message = self.request.make(self.id, call.number, 0, "", self.request.packed(value))
+        message = self.make(self.id, call.number, 0, "", self.packed(value))
         while not await way.publish(self.publisher, message, call.end):
             self._check_full(call)
 
@@ -216,7 +239,7 @@ class _Line:
 
     def _check_time(self, call: _Call, why: str = "") -> float:
         """Seconds that are left of a call. TimeoutError."""
-        left = call.end - CLOCK.monotonic()
+        left = call.end - monotonic()
         if left <= 0:
             served_by = f", which {self.program} serves" if self.program else ""
             told = f"no answer of service {self.name!r}{served_by}, within the timeout"
@@ -233,7 +256,7 @@ class _Line:
         """Tell the server that nobody waits for this call. False: it has no room, and is told later."""
         self._uncancelled.add(number)
         with suppress(RtmwError):
-            if self.publisher._try(0.0, self.request.make(self.id, number, CANCEL, "", None)) is True:
+            if self.publisher._try(0.0, self.make(self.id, number, CANCEL, "", None)) is True:
                 self._uncancelled.discard(number)
         return number not in self._uncancelled
 
@@ -242,12 +265,14 @@ class _Line:
         while not call.is_ready():
             leads = self._may_lead(call)
             try:
-                if leads:
-                    await self._lead_call(call, way)
-                else:
-                    await self._follow(call, way)
+                await (self._lead_call if leads else self._follow)(call, way)
             finally:
-                self._end_wait(call, leads)
+                self._followers.pop(call, None)
+                if leads:
+                    self._lead.release()
+                if leads or call.leads:
+                    call.leads = False
+                    self._pass_on()
             if leads and not call.is_ready():
                 self._check_time(call)
 
@@ -258,35 +283,42 @@ class _Line:
         self._followers[call] = None
         return self._lead.acquire(blocking=False)
 
-    def _end_wait(self, call: _Call, leads: bool) -> None:
-        """Of the others one leads next."""
-        self._followers.pop(call, None)
-        if leads:
-            self._lead.release()
-        if leads or call.leads:
-            call.leads = False
-            for other in list(self._followers):
-                if not other.is_ready():
-                    other.leads = True
-                    self._signal.notify()
-                    break
+    def _pass_on(self) -> None:
+        """Another one leads next."""
+        for other in list(self._followers):
+            if not other.is_ready():
+                other.leads = True
+                return self._signal.notify()
 
     async def _follow(self, call: _Call, way: InThread) -> None:
         """Wait for who leads. It may stand still: a task whose loop does not run. Replies expire with the call, so this
-        one looks before the end of a short call, too."""
+        one looks before the end of a short call, too, unless a thread takes them just now."""
         seconds = min(self._check_time(call) / 2 + SHORTEST_S, LEAD_S)
-        if not await way.reached(self._signal, lambda: call.leads or call.is_ready(), seconds):
-            self._drain()
-            if (now := CLOCK.monotonic()) >= self._next_look_s:
-                self._watch(now)
+        is_met = await way.reached(self._signal, lambda: call.leads or call.is_ready(), seconds)
+        if not is_met and self._taking.acquire(blocking=False):
+            try:
+                self._drain()
+                if (now := monotonic()) >= self._next_look_s:
+                    self._watch(now)
+            finally:
+                self._taking.release()
 
     async def _lead_call(self, call: _Call, way: InThread) -> None:
-        while not call.is_ready() and (now := CLOCK.monotonic()) < call.end:
+        while not call.is_ready() and (now := monotonic()) < call.end:
+            seconds = min(WATCH_S, call.end - now)
             if now >= self._next_look_s:
                 self._watch(now)
-                continue
-            if not self._drain():
-                await way.arrival(self._replies, min(WATCH_S, call.end - now))
+            elif not isinstance(way, InLoop):
+                self._take(seconds)
+            elif not self._drain():
+                await way.arrival(self._replies, seconds)
+
+    def _take(self, seconds: float) -> None:
+        """Wait in this thread for a reply, and give it to its call."""
+        with self._taking:
+            sample = wire.received(self._replies, seconds, self._lose)
+            if sample is not None:
+                self._hand_over(sample)
 
     def _drain(self) -> bool:
         """Take all replies that are there. Were there any?"""
@@ -300,26 +332,29 @@ class _Line:
     def _hand_over(self, sample: shm.Sample[Any]) -> None:
         """Give a reply to its call."""
         error: Exception | None = None
-        key: tuple[int, int] | None
         try:
             reply = sample.value
-            key, flags, has_value = (reply.client, reply.call), reply.flags, reply.value is not None
-            value = self.reply.unpacked(reply.value) if has_value else None
+            client, number, flags, value = reply.client, reply.call, reply.flags, reply.value
+            if value is None:
+                value = _NOTHING
+            elif self._unpacked is not None:
+                value = self._unpacked(value)
             if flags & FAILED:
                 error = CallFailed(reply.error)
         except ValueMismatch as mismatch:  # the class refuses the value
-            key, flags, has_value, value, error = wire.numbers_of(sample.data), LAST, False, None, mismatch
-        call = self.calls.get(key[1]) if key is not None and key[0] == self.id else None
-        if call is None:
+            (client, number), flags, value, error = wire.numbers_of(sample.data), LAST, _NOTHING, mismatch
+        call = self.calls.get(number)
+        if call is None or client != self.id:
             self.late += 1
             return
-        if has_value:
-            if not call.is_stream:
-                call.arrived.clear()
-            call.arrived.append(value)
+        if value is not _NOTHING:
+            if call.arrived is None:
+                call.value = value
+            else:
+                call.arrived.append(value)
         if flags & LAST:
             self._finish(call, error)
-        elif len(call.arrived) > wire.UNREAD_MOST:
+        elif call.arrived is not None and len(call.arrived) > wire.UNREAD_MOST:
             self._give_up(call, f"its caller left {wire.UNREAD_MOST} replies unread, and the call was given up")
         if self._followers:
             self._signal.notify()
@@ -409,14 +444,13 @@ class Stream(Closing, Generic[R]):
         """The next reply; None: there are no more."""
         try:
             if self._call is None and not self._closed:
-                self._call = self._line.begin(self._end, is_stream=True)
+                self._call = self._line.begin(monotonic(), self._end, deque())
                 await self._line.ask(self._call, self._value, way)
             if self._closed or self._call is None:
                 return None
             await self._line.wait(self._call, way)
-            arrived = self._call.arrived
-            if isinstance(arrived, deque) and arrived:
-                return (arrived.popleft(),)
+            if self._call.arrived:
+                return (self._call.arrived.popleft(),)
             if self._call.error is not None:
                 raise self._call.error
         except BaseException:
@@ -496,13 +530,13 @@ class Client(Closing, Generic[Q, R]):
         """Wait until there is a server; it looks a hundred times a second. False: not within `timeout` seconds; None:
         no limit, and the reason is logged after 2 s."""
         check_seconds("timeout", timeout)
-        end = math.inf if timeout is None else CLOCK.monotonic() + timeout
+        end = math.inf if timeout is None else monotonic() + timeout
         line, told = self._line, WaitLog(self.name, "a server")
         waiting = LongWait(lambda: told.note(line.why_none()))
         while not line.look():
             if timeout is None:
                 waiting.look()
-            left = end - CLOCK.monotonic()
+            left = end - monotonic()
             if left <= 0:
                 return False
             CLOCK.sleep(min(LOOK_S, left))
@@ -511,18 +545,26 @@ class Client(Closing, Generic[Q, R]):
     def call(self, value: Q, timeout: float | None = 5.0) -> R:
         """The reply to a request; of several the last one. `timeout`: seconds; so long the request is valid. None:
         no limit."""
-        return wire.run(self._answer(value, timeout, IN_THREAD))
+        line, now = self._shared or self._line, monotonic()
+        call = line.begin(now, wire.end_of(timeout, now))
+        try:
+            message, left = line.make(line.id, call.number, 0, "", line.packed(value)), call.end - now
+            if not line.publisher.publish(message, lifetime=None if left == math.inf else max(left, wire.SHORTEST_S)):
+                wire.run(line.ask(call, value, IN_THREAD))
+            line.lead_once(call, left)
+            answer: R = call.last()
+            return answer
+        finally:
+            if not call.is_over:
+                line.leave(call)
 
     async def call_async(self, value: Q, timeout: float | None = 5.0) -> R:
         """`call`, for asyncio. Cancelled, it cancels the call."""
-        return await self._answer(value, timeout, IN_LOOP)
-
-    async def _answer(self, value: Q, timeout: float | None, way: InThread) -> R:
-        line = self._line
-        call = line.begin(end_of(timeout), is_stream=False)
+        line, now = self._line, monotonic()
+        call = line.begin(now, wire.end_of(timeout, now))
         try:
-            await line.ask(call, value, way)
-            await line.wait(call, way)
+            await line.ask(call, value, IN_LOOP)
+            await line.wait(call, IN_LOOP)
             answer: R = call.last()
             return answer
         finally:
@@ -530,7 +572,7 @@ class Client(Closing, Generic[Q, R]):
 
     def stream(self, value: Q, timeout: float | None = None) -> Stream[R]:
         """The replies to a request as they come, for `for` or `async for`. `timeout`: seconds, of all."""
-        return Stream(self, value, end_of(timeout))
+        return Stream(self, value, wire.end_of(timeout, monotonic()))
 
     def stats(self) -> ClientStats:
         """Counters of the service in this process."""

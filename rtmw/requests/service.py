@@ -19,11 +19,11 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Final, Generic, TypeVar, cast, overload
+from time import monotonic
+from typing import Any, Final, Generic, TypeVar, overload
 
 from rtmw import shm
 from rtmw.claims import claimed
-from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.errors import ClosedError, LeaseExpired, LimitReached, RtmwError, ServiceTaken, ValueMismatch
@@ -104,17 +104,18 @@ class _Client:
         return self.has_met and not is_there
 
 
-class _Call:
+class _Call(wire.Within):
     """A request that is not over."""
 
-    __slots__ = ("client", "end", "is_cancelled", "key", "look_s", "task", "value")
+    is_cancelled = False
+    refusal: ValueMismatch | None = None
+    """The class refuses the value, or the message is damaged."""
+    task: asyncio.Task[None] | None = None
 
-    def __init__(self, key: tuple[int, int], value: Any, client: _Client, now: float, left: float) -> None:
-        self.key, self.value, self.client, self.end = key, value, client, now + left
-        self.is_cancelled = False
+    def __init__(self, key: tuple[int, int], value: Any, client: _Client, now: float, end: float) -> None:
+        self.key, self.value, self.client, self.end = key, value, client, end
         self.look_s = now + TICK_S
         """When it is looked next whether the client is there."""
-        self.task: asyncio.Task[None] | None = None
 
 
 class Service(Closing, Generic[Q, R]):
@@ -218,7 +219,7 @@ class Service(Closing, Generic[Q, R]):
     def _say(self) -> None:
         """Again and again: a client that has lost the way to its server waits for what is new."""
         self._sign.publish(self._says)
-        self._say_s = CLOCK.monotonic() + SAY_S
+        self._say_s = monotonic() + SAY_S
 
     def _claim(self, opened: ExitStack) -> None:
         """Take the name: on this host, and on others, which are asked if a node runs here. ServiceTaken."""
@@ -237,13 +238,13 @@ class Service(Closing, Generic[Q, R]):
 
     def _who_serves(self, seconds: float) -> str:
         """The program that says so, and is still there; empty: none does within these seconds."""
-        end = CLOCK.monotonic() + seconds
+        end = monotonic() + seconds
         while True:
             with suppress(TimeoutError):
-                sample = self._others.receive(max(0.0, min(TICK_S, end - CLOCK.monotonic())))
+                sample = self._others.receive(max(0.0, min(TICK_S, end - monotonic())))
                 if (who := self._another(sample)) is not None:
                     return who
-            if CLOCK.monotonic() >= end:
+            if monotonic() >= end:
                 return ""
 
     def _another(self, sample: shm.Sample[Any]) -> str | None:
@@ -295,34 +296,45 @@ class Service(Closing, Generic[Q, R]):
 
     # What threads and tasks share. Whoever takes requests has the turn.
 
-    def _accept(self, sample: shm.Sample[Any]) -> None:
-        """A request waits from now on, or is cancelled, or is none."""
-        key: tuple[int, int] | None
+    def _accept(self, sample: shm.Sample[Any], now: float) -> _Call | None:
+        """The call that a request begins. None: it cancels one, or is none."""
+        refusal = None
         try:
             message = sample.value
-            key, flags, value = (message.client, message.call), message.flags, message.value
-        except ValueMismatch as error:  # the class refuses the value, or the message is damaged
-            key, flags, value = wire.numbers_of(sample.data), 0, error
+            number, flags, value = message.client, message.flags, message.value
+            key = number, message.call
+        except ValueMismatch as error:
+            key, flags, value, refusal = wire.numbers_of(sample.data), 0, ..., error
+            number = key[0]
         if flags & CANCEL:
-            return self._cancel(key)
-        client = None if value is None or key in self._calls or key is None else self._way_to(key[0])
-        if client is None or key is None:
-            return self._add("refused")
-        expires_ns = sample.expires_ns
-        left = math.inf if expires_ns is None else (expires_ns - CLOCK.wall_ns()) / 1e9
-        call = self._calls[key] = _Call(key, value, client, CLOCK.monotonic(), left)
-        return self._waiting.append(call)
+            self._cancel(key)
+            return None
+        client = None
+        if value is not None and number and key not in self._calls:
+            client = self._clients.get(number) or self._way_to(number)
+        if client is None:
+            self._add("refused")
+            return None
+        ends_ns = sample._ends_ns
+        self._calls[key] = call = _Call(key, value, client, now, ends_ns / 1e9 if ends_ns else math.inf)
+        if refusal is not None:
+            call.refusal = refusal
+        return call
 
-    def _accept_all(self) -> None:
-        """Take the requests that are there: a call and its cancellation may be among them."""
-        while self._has_room() and (sample := taken(self._requests, self._lapsed)) is not None:
-            self._accept(sample)
+    def _accept_all(self, now: float) -> bool:
+        """Let the requests that are there wait: a call and its cancellation may be among them. Were there any?"""
+        found = False
+        while self._has_room(now) and (sample := taken(self._requests, self._lapsed)) is not None:
+            found = True
+            if (call := self._accept(sample, now)) is not None:
+                self._waiting.append(call)
+        return found
 
-    def _has_room(self) -> bool:
+    def _has_room(self, now: float) -> bool:
         """May more requests wait? Those for which nobody waits make room: behind them may be a cancellation of the
         call that has the worker."""
-        if CLOCK.monotonic() >= self._sift_s:
-            self._sift_s = CLOCK.monotonic() + TICK_S
+        if now >= self._sift_s:
+            self._sift_s = now + TICK_S
             for _ in range(len(self._waiting)):
                 call = self._waiting.popleft()
                 if self._is_wanted(call):
@@ -344,23 +356,21 @@ class Service(Closing, Generic[Q, R]):
             self._add(fate)
         return not fate
 
-    def _cancel(self, key: tuple[int, int] | None) -> None:
-        call = self._calls.get(key) if key else None
+    def _cancel(self, key: tuple[int, int]) -> None:
+        call = self._calls.get(key)
         if call is not None:
             call.is_cancelled = True
             if call.task is not None:
                 call.task.cancel()
 
     def _way_to(self, number: int) -> _Client | None:
-        client = self._clients.get(number)
-        if client is None:
-            topic, options = wire.reply_topic(self.name, number), wire.PUBLISHES | {"max_blocking": ROOM_S}
-            try:
-                client = _Client(wire.publisher(topic, self._reply, self._domain, **options))
-            except RtmwError as error:
-                log.warning("service %r cannot answer a client: %s", self.name, error)
-                return None
-            self._clients[number] = client
+        topic, options = wire.reply_topic(self.name, number), wire.PUBLISHES | {"max_blocking": ROOM_S}
+        try:
+            client = _Client(wire.publisher(topic, self._reply, self._domain, **options))
+        except RtmwError as error:
+            log.warning("service %r cannot answer a client: %s", self.name, error)
+            return None
+        self._clients[number] = client
         return client
 
     def _lapsed(self, error: LeaseExpired) -> None:
@@ -374,7 +384,7 @@ class Service(Closing, Generic[Q, R]):
         """How the call is over before it has ended; empty: it goes on."""
         if call.is_cancelled or self._stopped.is_set():
             return "cancelled"
-        now = CLOCK.monotonic()
+        now = monotonic()
         if now >= call.end:
             return "expired"
         if now >= call.look_s:
@@ -385,7 +395,7 @@ class Service(Closing, Generic[Q, R]):
     def _failure(self, call: _Call, error: BaseException) -> Any:
         """The reply for what a handler raised, which is logged here."""
         text = _told(error)
-        if call.value is not error:
+        if call.refusal is not error:
             log.error("service %r: its handler raised %s", self.name, text, exc_info=error)
         return self._reply.make(*call.key, LAST | FAILED, text, None)
 
@@ -402,7 +412,7 @@ class Service(Closing, Generic[Q, R]):
 
     def _tidy(self) -> None:
         """Let go of clients that have gone, pay what is owed, and see whether another one serves."""
-        self._tidy_s = CLOCK.monotonic() + TICK_S
+        self._tidy_s = monotonic() + TICK_S
         if self._tidy_s >= self._say_s:
             self._say()
         busy = {client for client, _ in list(self._calls)}
@@ -418,45 +428,76 @@ class Service(Closing, Generic[Q, R]):
 
     def _pay(self, client: _Client) -> bool:
         message, end = client.owed[0]
-        if CLOCK.monotonic() >= end or client.is_gone():
+        if monotonic() >= end or client.is_gone():
             return True
         client.is_full = client.publisher._try(0.0, message, lifetime=left_of(end)) is not True
         return not client.is_full
 
     # How a call is served, in a thread or in a task.
 
-    async def _run(self, call: _Call, way: InThread) -> None:
-        within = wire.Within(call.end)
-        token = wire.serving.set(within)
+    def _run(self, call: _Call) -> None:
+        """In a thread. What is answered at once needs no coroutine."""
+        token = wire.serving.set(call)
         try:
-            return await self._answer(call, way)
+            try:
+                made = self._handler(self._asked(call))
+                if hasattr(made, "__next__"):
+                    return wire.run(self._stream(call, made, IN_THREAD))
+                client, reply = call.client, self._reply
+                message = reply.make(*call.key, LAST, "", reply.packed(made))
+                if client.has_met and not client.is_full and not client.owed:
+                    sent = client.publisher.publish(message, lifetime=left_of(call.end))
+                    client.is_full = not sent
+                else:
+                    sent = wire.run(self._send(call, message, IN_THREAD))
+            except BaseException as error:  # SystemExit too, with which Python ends a thread in silence
+                message = self._failure(call, error)
+                sent = wire.run(self._send(call, message, IN_THREAD))
+            self._ended(call, message, sent)
+        except BaseException:
+            self._note_silence()
+        finally:
+            self._let_go(call)
+            wire.serving.reset(token)
+
+    async def _run_async(self, call: _Call) -> None:
+        wire.serving.set(call)
+        try:
+            try:
+                made = self._handler(self._asked(call))
+                if hasattr(made, "__anext__"):
+                    return await self._stream(call, made, IN_LOOP)
+                message = self._reply.make(*call.key, LAST, "", self._reply.packed(await made))
+                sent = await self._send(call, message, IN_LOOP)
+            except BaseException as error:
+                if isinstance(error, asyncio.CancelledError) and self._fate(call):
+                    raise
+                message = self._failure(call, error)
+                sent = await self._send(call, message, IN_LOOP)
+            self._ended(call, message, sent)
         except asyncio.CancelledError:  # its task is, which counts it when it ends
             raise
-        except BaseException:  # a reply that says why there is none cannot be sent either
-            if not self._stopped.is_set():
-                log.exception("service %r: a call has ended, and its client is not told", self.name)
-            return self._add("failed")
+        except BaseException:
+            self._note_silence()
         finally:
-            within.is_over = True
-            wire.serving.reset(token)
-            self._calls.pop(call.key, None)
+            self._let_go(call)
 
-    async def _answer(self, call: _Call, way: InThread) -> None:
-        """Run the handler, and send what comes of it."""
-        try:
-            if isinstance(call.value, ValueMismatch):
-                raise call.value
-            made: Any = self._handler(self._request.unpacked(call.value))
-            if hasattr(cast("object", made), way.NEXT):
-                return await self._stream(call, made, way)
-            value = await made if way is IN_LOOP else made
-            message = self._reply.make(*call.key, LAST, "", self._reply.packed(value))
-            return self._ended(call, message, await self._send(call, message, way))
-        except BaseException as error:  # SystemExit too, with which Python ends a thread in silence
-            if way is IN_LOOP and isinstance(error, asyncio.CancelledError) and self._fate(call):
-                raise
-            message = self._failure(call, error)
-            return self._ended(call, message, await self._send(call, message, way))
+    def _asked(self, call: _Call) -> Any:
+        """What the handler is asked. ValueMismatch."""
+        if call.refusal is not None:
+            raise call.refusal
+        unpacked = self._request.unpacked
+        return call.value if unpacked is None else unpacked(call.value)
+
+    def _note_silence(self) -> None:
+        """A reply that says why there is none cannot be sent either."""
+        if not self._stopped.is_set():
+            log.exception("service %r: a call has ended, and its client is not told", self.name)
+        self._add("failed")
+
+    def _let_go(self, call: _Call) -> None:
+        call.is_over = True
+        self._calls.pop(call.key, None)
 
     async def _stream(self, call: _Call, steps: Any, way: InThread) -> None:
         was_sent, fate, message = True, "", None
@@ -497,8 +538,8 @@ class Service(Closing, Generic[Q, R]):
 
     async def _meet(self, call: _Call, way: InThread) -> None:
         """Wait for the reader of the first reply to a client."""
-        publisher, end = call.client.publisher, min(call.end, CLOCK.monotonic() + MEET_S)
-        while not publisher.subscribers and CLOCK.monotonic() < end:
+        publisher, end = call.client.publisher, min(call.end, monotonic() + MEET_S)
+        while not publisher.subscribers and monotonic() < end:
             await way.sleep(LOOK_S)
         call.client.has_met = publisher.subscribers > 0
 
@@ -509,7 +550,7 @@ class Service(Closing, Generic[Q, R]):
             try:
                 call = self._next()
                 if call is not None:
-                    wire.run(self._run(call, IN_THREAD))
+                    self._run(call)
                 del call  # its value is not kept until the next one comes
             except ClosedError:
                 return
@@ -521,25 +562,26 @@ class Service(Closing, Generic[Q, R]):
         log.exception("service %r goes on after an error of its own", self.name)
 
     def _next(self) -> _Call | None:
-        """The next call to serve; None: the service is closed. One thread waits for it, the others for their turn."""
+        """A call to serve; None: the service is closed. One thread waits for it, the others for their turn."""
         with self._turn:
             while not self._stopped.is_set():
-                if CLOCK.monotonic() >= self._tidy_s:
+                now = monotonic()
+                if now >= self._tidy_s:
                     self._tidy()
-                self._accept_all()
+                self._accept_all(now)
                 call = self._next_waiting()
+                if call is None:
+                    sample = wire.received(self._requests, TICK_S, self._lapsed)
+                    call = None if sample is None else self._accept(sample, monotonic())
                 if call is not None:
                     return call
-                sample = wire.run(IN_THREAD.receive(self._requests, TICK_S, self._lapsed))
-                if sample is not None:
-                    self._accept(sample)
         return None
 
     def _look_between(self) -> None:
         """Take requests while a generator runs, for there may be cancellations among them."""
         if self._turn.acquire(blocking=False):
             try:
-                self._accept_all()
+                self._accept_all(monotonic())
             finally:
                 self._turn.release()
 
@@ -568,18 +610,16 @@ class Service(Closing, Generic[Q, R]):
 
     async def _take_async(self) -> None:
         """Take what is there, or comes soon, and let go of the calls for which nobody waits any more."""
-        if CLOCK.monotonic() >= self._tidy_s:
+        if monotonic() >= self._tidy_s:
             self._tidy()
             for call in list(self._calls.values()):
                 if call.task is not None and self._fate(call):
                     call.task.cancel()
-        if not self._has_room():
-            return await asyncio.sleep(TICK_S)
-        sample = await IN_LOOP.receive(self._requests, TICK_S, self._lapsed)
-        if sample is not None:
-            self._accept(sample)
-            self._accept_all()
-        return self._start()
+        if not self._has_room(monotonic()):
+            await asyncio.sleep(TICK_S)
+        elif not self._accept_all(monotonic()):
+            await IN_LOOP.arrival(self._requests, TICK_S)
+        self._start()
 
     def _start(self) -> None:
         """Serve what waits with the workers that are free."""
@@ -587,7 +627,7 @@ class Service(Closing, Generic[Q, R]):
             call = self._next_waiting()
             if call is None:
                 return
-            call.task = self._add_task(self._run(call, IN_LOOP))
+            call.task = self._add_task(self._run_async(call))
             call.task.add_done_callback(partial(self._end_task, call))
 
     def _end_task(self, call: _Call, task: asyncio.Task[None]) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, make_dataclass
-from functools import cache, partial
+from functools import cache
+from time import monotonic
 from typing import Any, Final, TypeVar, cast
 
 from rtmw import shm
@@ -43,13 +44,12 @@ PUBLISHES: Final[dict[str, Any]] = {**REQUEST.publisher, "lifetime": None}
 SUBSCRIBES: Final[dict[str, Any]] = {**REQUEST.subscriber, "depth": UNREAD_MOST}
 
 
-@dataclass(slots=True)
 class Within:
     """A call that a handler serves. Tasks that the handler begins have it, too, and may go on when it is over."""
 
     end: float
     """Until when it is waited for, on the monotonic clock; infinite: without a limit."""
-    is_over: bool = False
+    is_over = False
 
 
 serving: Final[ContextVar[Within | None]] = ContextVar("serving", default=None)
@@ -88,8 +88,8 @@ class Envelope:
     """A struct of client, call, flags, error and a packed value; None: it has no value."""
     packed: Callable[[Any], Any]
     """A value as its struct holds it. TypeMismatch, ValueMismatch: it cannot travel."""
-    unpacked: Callable[[Any], Any]
-    """A value as programs get it."""
+    unpacked: Callable[[Any], Any] | None = None
+    """A value as programs get it; None: as its struct holds it."""
 
 
 def envelope(direction: str, type: Any) -> Envelope:
@@ -107,7 +107,7 @@ def _envelope(direction: str, type: Any, shown: str) -> Envelope:
         direction, members, slots=True, namespace={"__idl_typename__": f"rtmw.{direction}_{word}"}
     )
     if type is not dict:
-        return Envelope(resolve(made), made, partial(_some, shown), lambda value: value)
+        return Envelope(resolve(made), made, _packed(shown))
     from rtmw.types.text import Json, read_json, written
 
     return Envelope(resolve(made), made, lambda value: Json(written(value)), lambda json: read_json(json.text))
@@ -122,13 +122,16 @@ def described(description: bytes) -> Envelope:
     def made(client: int, call: int, flags: int, error: str, value: Any) -> Any:
         return make({"client": client, "call": call, "flags": flags, "error": error, "value": value})
 
-    return Envelope(kind, made, partial(_some, shown_name(kind.name)), lambda value: value)
+    return Envelope(kind, made, _packed(shown_name(kind.name)))
 
 
-def _some(name: str, value: Any) -> Any:
-    if value is None:
-        raise TypeMismatch(f"expected a value of {name}, found None")
-    return value
+def _packed(name: str) -> Callable[[Any], Any]:
+    def packed(value: Any) -> Any:
+        if value is None:
+            raise TypeMismatch(f"expected a value of {name}, found None")
+        return value
+
+    return packed
 
 
 def _member(type: Any) -> Any:
@@ -156,10 +159,10 @@ _NUMBERS: Final = struct.Struct("<QQ")
 """Client and call, behind the four bytes of CDR's head: what is known of a message whose value its class refuses."""
 
 
-def numbers_of(data: memoryview) -> tuple[int, int] | None:
-    """Client and call of a message; None: it is too short to have any."""
+def numbers_of(data: memoryview) -> tuple[int, int]:
+    """Client and call of a message; zeros, which nobody has: it is too short to have any."""
     if len(data) < 4 + _NUMBERS.size:
-        return None
+        return 0, 0
     client, call = _NUMBERS.unpack_from(data, 4)
     return client, call
 
@@ -186,28 +189,29 @@ def subscriber(topic: str, envelope: Envelope, domain: Domain, **options: Any) -
     return cast("Subscriber[Any]", made)
 
 
-def end_of(timeout: float | None) -> float:
-    """Until when a call is waited for, on the monotonic clock. Within a handler no longer than the call is that it
-    serves; where neither has a limit, for as long as REQUEST says: so services that call each other in a circle end.
-    """
+def end_of(timeout: float | None, now: float) -> float:
+    """Until when a call is waited for that begins now, on the monotonic clock. Within a handler no longer than the call
+    is that it serves; where neither has a limit, for as long as REQUEST says: so services that call each other in a
+    circle end."""
     if type(timeout) is not float or not timeout > 0:
         check_seconds("timeout", timeout)
     within = serving.get()
     outer = None if within is None or within.is_over else within.end
     seconds: float | None = REQUEST.publisher["lifetime"] if timeout is None and outer == math.inf else timeout
-    end = math.inf if seconds is None else CLOCK.monotonic() + seconds
+    end = math.inf if seconds is None else now + seconds
     return end if outer is None else min(end, outer)
 
 
-_SHORTEST_S: Final = 1e-6
+SHORTEST_S: Final = 1e-6
+"""Lifetime of what is sent though its time is over."""
 
 
 def left_of(end: float) -> float | None:
     """Seconds until then, above 0, as `lifetime` takes them; None: no limit."""
     if end == math.inf:
         return None
-    left = end - CLOCK.monotonic()
-    return left if left > _SHORTEST_S else _SHORTEST_S
+    left = end - monotonic()
+    return left if left > SHORTEST_S else SHORTEST_S
 
 
 def limit_reached(name: str, error: LimitReached) -> LimitReached:
@@ -224,25 +228,8 @@ Lapsed = Callable[[LeaseExpired], object]
 class InThread:
     """How a thread waits: in coroutines that never suspend, so that threads and tasks share what is built on these."""
 
-    NEXT = "__next__"
-    """What the stream of a handler has."""
-
     async def publish(self, publisher: Publisher[Any], message: Any, end: float) -> bool:
         return publisher.publish(message, lifetime=left_of(end))
-
-    async def receive(self, subscriber: Subscriber[Any], seconds: float, lapsed: Lapsed) -> shm.Sample[Any] | None:
-        """None: nothing came, perhaps before the time is over. ClosedError."""
-        try:
-            return subscriber.receive(seconds)
-        except TimeoutError:
-            return None
-        except LeaseExpired as error:
-            lapsed(error)
-            return None
-
-    async def arrival(self, subscriber: Subscriber[Any], seconds: float) -> None:
-        """Return when something may be there. ClosedError."""
-        shm.wait_any((subscriber,), seconds)
 
     async def reached(self, signal: Signal, met: Callable[[], bool], seconds: float) -> bool:
         return signal.wait(met, seconds)
@@ -254,18 +241,11 @@ class InThread:
 class InLoop(InThread):
     """How a task of an event loop waits."""
 
-    NEXT = "__anext__"
-
     async def publish(self, publisher: Publisher[Any], message: Any, end: float) -> bool:
         return await publisher.publish_async(message, lifetime=left_of(end))
 
-    async def receive(self, subscriber: Subscriber[Any], seconds: float, lapsed: Lapsed) -> shm.Sample[Any] | None:
-        sample = taken(subscriber, lapsed)
-        if sample is None:
-            await self.arrival(subscriber, seconds)
-        return sample
-
     async def arrival(self, subscriber: Subscriber[Any], seconds: float) -> None:
+        """Return when something may be there. ClosedError."""
         from rtmw.aio import wakeup  # where there is an event loop
 
         await wakeup(subscriber, subscriber._domain.region, seconds)
@@ -283,6 +263,17 @@ def taken(subscriber: Subscriber[Any], lapsed: Lapsed) -> shm.Sample[Any] | None
     """What is there; a lease that ran out is told."""
     try:
         return subscriber.take()
+    except LeaseExpired as error:
+        lapsed(error)
+        return None
+
+
+def received(subscriber: Subscriber[Any], seconds: float, lapsed: Lapsed) -> shm.Sample[Any] | None:
+    """What a thread waits for. None: nothing came, perhaps before the time is over. ClosedError."""
+    try:
+        return subscriber.receive(seconds)
+    except TimeoutError:
+        return None
     except LeaseExpired as error:
         lapsed(error)
         return None

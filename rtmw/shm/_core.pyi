@@ -263,6 +263,10 @@ class Sample(Generic[_T]):
     @property
     def _description(self) -> bytes | None: ...
     @property
+    def _ends_ns(self) -> int:
+        """CLOCK_MONOTONIC in nanoseconds; 0: never."""
+
+    @property
     def _pid(self) -> int:
         """Process that published it; 0: of another host."""
 

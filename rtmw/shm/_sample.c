@@ -236,12 +236,12 @@ static PyGetSetDef Sample_getset[] = {
     {"_pid", Sample_pid, NULL, "Process that published it; 0: of another host.", NULL},
     {"expires_ns", Sample_expires, NULL, "Wall clock in nanoseconds; None: never.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
-static PyMemberDef Sample_members[] = {{"sequence", T_ULONGLONG, offsetof(Sample, core.sequence), READONLY,
-                                        "Dense within topic and priority, from 1."},
-                                       {"priority", T_UBYTE, offsetof(Sample, core.priority), READONLY, "0 to 7."},
-                                       {"source_time_ns", T_ULONGLONG, offsetof(Sample, core.source_time_ns), READONLY,
-                                        "Wall clock at publishing."},
-                                       {NULL, 0, 0, 0, NULL}};
+static PyMemberDef Sample_members[] = {
+    {"sequence", T_ULONGLONG, offsetof(Sample, core.sequence), READONLY, "Dense within topic and priority, from 1."},
+    {"priority", T_UBYTE, offsetof(Sample, core.priority), READONLY, "0 to 7."},
+    {"source_time_ns", T_ULONGLONG, offsetof(Sample, core.source_time_ns), READONLY, "Wall clock at publishing."},
+    {"_ends_ns", T_ULONGLONG, offsetof(Sample, core.ends_ns), READONLY, "CLOCK_MONOTONIC in nanoseconds; 0: never."},
+    {NULL, 0, 0, 0, NULL}};
 static PyType_Slot Sample_slots[] = {{Py_tp_dealloc, Sample_dealloc},
                                      {Py_tp_doc, (void *)Sample_doc},
                                      {Py_tp_repr, Sample_repr},

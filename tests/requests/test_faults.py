@@ -360,7 +360,7 @@ def test_no_call_begins_with_a_server_that_another_thread_has_just_seen_go(monke
 
         reads = [identity]
         monkeypatch.setattr(line, "__class__", Racing)
-        call = line.begin(time.monotonic() + LONG, False)
+        call = line.begin(time.monotonic(), time.monotonic() + LONG)
         line.leave(call)
         assert call.server == identity
 
