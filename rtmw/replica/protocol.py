@@ -567,9 +567,9 @@ class Replica:
             if peer.is_aligned and not peer.is_full and self.wal.earliest <= peer.shipped < self.wal.end:
                 self.effects.append(w.Ship(name, self.epoch, peer.shipped, self.wal.end))
                 peer.shipped = self.wal.end
-            if peer.acked >= self.wal.end:
-                peer.wanted = None
-            elif peer.wanted is None or peer.acked >= peer.wanted[0]:
+            if peer.wanted is not None and peer.acked >= peer.wanted[0]:
+                peer.took, peer.wanted = self._now - peer.wanted[1], None
+            if peer.wanted is None and peer.acked < self.wal.end:
                 peer.wanted = self.wal.end, self._now
 
     # ---- master: requests ----
@@ -701,7 +701,7 @@ class Replica:
                 in_sync = control.in_sync | {name: peer.incarnation}
                 return replace(control, in_sync=in_sync, pending=control.pending - {name})
             is_near = peer.is_aligned and peer.acked + control.settings.slice >= self.wal.durable
-            if known is None and name not in control.pending and is_near:
+            if known is None and name not in control.pending and is_near and peer.keeps_up(control.settings.lag):
                 self._note(8, f"{name} enters P")
                 return replace(control, pending=control.pending | {name})
         return None

@@ -407,8 +407,14 @@ class Peer:
     heard: float = 0.0
     wanted: tuple[int, float] | None = None
     """A position that it has not acknowledged, and since when."""
+    took: float = 0.0
+    """Seconds that it took for the one before."""
     last_end: int = -1
     """Its end at its last heartbeat."""
+
+    def keeps_up(self, lag: float) -> bool:
+        """It will not soon be behind for so long again: appends would wait for it meanwhile."""
+        return self.wanted is None or self.took <= lag
 
 
 @dataclass

@@ -1,6 +1,6 @@
-"""Two hosts at one bad cable: what goes through it comes later, in another order, twice, or not at all.
+"""Hosts at one bad cable, two or more: what goes through it comes later, in another order, twice, or not at all.
 
-Each host is a network namespace whose interface is a TAP device, and this process carries the frames between the two.
+Each host is a network namespace whose interface is a TAP device, and this process carries each frame to all others.
 """
 
 from __future__ import annotations
@@ -46,20 +46,22 @@ class Faults:
 
 
 class Cable:
-    """Namespaces 0 and 1, and the cable between them. `close` removes all of it."""
+    """Namespaces 0, 1 and so on, and the cable between them. `close` removes all of it."""
 
-    def __init__(self, faults: Faults, seed: int = 1) -> None:
+    def __init__(self, faults: Faults, seed: int = 1, ends: int = 2) -> None:
         self._prefix, self._faults, self._random = f"rtmw-{os.getpid()}-end", faults, random.Random(seed)
         self._made, self._ends = list[str](), list[int]()
-        self._free_at = [0.0, 0.0]
+        self._free_at = [0.0] * ends
+        self.cut = set[tuple[int, int]]()
+        """What goes from the first of two ends to the second is lost."""
         self._closing = threading.Event()
         self._carrier = threading.Thread(target=self._carry, daemon=True)
         self.carried = 0
         """Frames that went in."""
-        self.loaded = [0, 0]
+        self.loaded = [0] * ends
         """Bytes that each end has brought through the slow place."""
         try:
-            for end in range(2):
+            for end in range(ends):
                 self._plug(end)
         except OSError:
             self.close()
@@ -101,14 +103,20 @@ class Cable:
         with suppress(BlockingIOError):
             frame = os.read(self._ends[end], _LARGEST_FRAME)
             leaves = self._leaves(end, len(frame))
-            if leaves is None or self._random.random() < self._faults.lost:
+            if leaves is None:
                 return
-            if self._faults.damage is not None:
-                frame = self._faults.damage(frame, self._random)
-            for _ in range(1 + (self._random.random() < self._faults.twice)):
-                self.carried += 1
-                due = leaves + self._random.uniform(*self._faults.delay_s)
-                heapq.heappush(waiting, (due, self.carried, 1 - end, frame))
+            for to in range(len(self._ends)):
+                if to != end and (end, to) not in self.cut:
+                    self._pass_on(leaves, frame, to, waiting)
+
+    def _pass_on(self, leaves: float, frame: bytes, to: int, waiting: list[tuple[float, int, int, bytes]]) -> None:
+        if self._random.random() < self._faults.lost:
+            return
+        if self._faults.damage is not None:
+            frame = self._faults.damage(frame, self._random)
+        for _ in range(1 + (self._random.random() < self._faults.twice)):
+            self.carried += 1
+            heapq.heappush(waiting, (leaves + self._random.uniform(*self._faults.delay_s), self.carried, to, frame))
 
     def _leaves(self, end: int, size: int) -> float | None:
         """When a frame is through the slow place; None: it has found the queue full."""

@@ -92,14 +92,17 @@ async def _without_etcd(path: Path, etcd: Cluster) -> None:
         etcd.members[0].kill()
         await nodes.append(10, 10)
         etcd.members[1].kill()
-        await nodes.append(20, 100)
+        await nodes.append(20, 50)
+        etcd.members[2].kill()
+        await nodes.append(70, 50)
         master = await nodes.master()
         await until(lambda: all(nodes.member(node).committed == master.wal.end for node in "abc"))
         fresh = asyncio.create_task(master.ask(w.Fresh))
         await asyncio.wait([fresh], timeout=1)
         assert not fresh.done(), "a reader of the present end needs the store"
         await nodes.append(120, 10)
-        etcd.members[1].start()
+        for one in etcd.members[1:]:
+            one.start()
         assert (await fresh).reply is Reply.DONE
         await nodes.stop(master.node)
         await nodes.append(130, 10)

@@ -133,6 +133,30 @@ def test_s5_a_slave_behind_for_the_lag_leaves_the_set_and_two_stay() -> None:
     assert "a" in stage.control.in_sync
 
 
+def test_s5_a_slave_that_was_too_slow_holds_no_appends_up_again_before_it_keeps_up() -> None:
+    stage = Stage().lead()
+
+    def others_say(position_of_c: int) -> None:
+        stage.ack("b")
+        stage.ack("c", position_of_c)
+        while stage.store() is not None:
+            pass
+
+    others_say(0)
+    stage.append(1)
+    for _ in range(3):
+        stage.wait(0.8)
+        others_say(0)
+    assert "c" not in stage.control.in_sync
+    stage.append(2)
+    others_say(SIZE)
+    assert stage.control.pending == frozenset(), "it is a record behind, and took more than the lag for the one before"
+    stage.append(3)
+    stage.wait(0.1)
+    others_say(2 * SIZE)
+    assert "c" in stage.control.pending | {*stage.control.in_sync}
+
+
 def test_s6_resolving_an_id_that_is_not_there_commits_a_fence_and_the_message_is_refused_for_ever() -> None:
     stage = Stage("a", Settings(min_insync=1)).lead()
     stage.step(w.Resolve(1, b"id2", 0))

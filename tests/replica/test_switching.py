@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
+from tests.control.stores import Cluster, needs_etcd
 from tests.replica.switching import QUIET, SWITCHES, Wired, kinds_of, run
 from tests.whole import IS_WHOLE
 
@@ -21,4 +23,16 @@ def test_whatever_befalls_masters_nothing_is_lost_doubled_or_reordered_and_every
     assert programs.anomalies() == []
     assert sum(done[kind] for kind in SWITCHES) == NUMBER
     assert done.keys() == {*SWITCHES, *QUIET}
+    assert min(programs.answered, programs.pending) > 0
+
+
+@needs_etcd
+def test_members_of_etcd_are_killed_while_masters_are_and_the_log_goes_on_as_with_a_file(tmp_path: Path) -> None:
+    kinds = kinds_of(100, "+etcd") if IS_WHOLE else ["kill+etcd", "stop+etcd", "store"]
+    with closing(Cluster(tmp_path)) as etcd:
+        etcd.start()
+        with Wired(tmp_path, etcd=etcd) as nodes:
+            programs, done = run(nodes, 1, [*kinds])
+    assert programs.anomalies() == []
+    assert done.total() == len(kinds)
     assert min(programs.answered, programs.pending) > 0
