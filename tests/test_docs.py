@@ -35,6 +35,17 @@ def test_each_sentence_of_the_paper_of_the_relay_has_its_test() -> None:
     assert [row for row in rows if not NAMED.search(row)] == []
 
 
+def test_each_promise_of_the_replicated_log_has_a_test_under_each_fault() -> None:
+    _, _, part = (ROOT / "docs" / "replication.md").read_text().partition("## Proofs")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line[:2] == "| "]
+    tests = {key for key, test, _ in (row for row in rows if len(row) == 3) if NAMED.search(test)}
+    table = [row[1:] for row in rows[1:] if len(row) == 6]
+    assert len(table) > 15
+    cells = [re.findall(r"\b[A-Z]\b", cell) for row in table for cell in row if cell != "**not covered**"]
+    assert all(cells)
+    assert {key for cell in cells for key in cell} == tests
+
+
 def defined_in(file: str) -> set[str]:
     return set(re.findall(r"^(?:async )?def (test_\w+)\(", (ROOT / file).read_text(), re.MULTILINE))
 

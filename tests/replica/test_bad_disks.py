@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,7 +45,7 @@ class Harmed(Wired):
 
 
 @contextmanager
-def under_load(nodes: Harmed, size: int = 0) -> Iterator[Programs]:
+def under_load(nodes: Harmed, size: int = 0) -> Generator[Programs]:
     """Programs append and read; what they saw is right in the end, and all nodes are in sync."""
     nodes.create(NAME, lag=0.5, sync_timeout=0.2)
     with Programs(nodes.places, size=size) as programs:
