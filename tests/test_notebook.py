@@ -150,6 +150,7 @@ def test_recordings_are_shown_with_topics_span_and_what_is_missing(tmp_path: Pat
         assert found.rows[0] == ["topic", "type", "messages", "per second", "missing", "not decoded"]
         assert [row[:3] for row in found.rows[1:]] == [["<script>", "bytes", "3"], ["y", "bytes", "10"]]
         assert found.rows[1][4].startswith("1,234 ")
+        assert found.text.startswith(f"Recordings {tmp_path}")
         assert "13 messages in 2 files" in found.text
         assert "from 2023-11-14 22:13:20 UTC to 2023-11-14 22:13:22 UTC" in found.text
         assert "b.mcap is not complete" in found.text

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,8 +32,6 @@ from rtmw.types import MessageType
 from rtmw.units import counted
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from numpy.typing import NDArray
 
 Topics = str | Collection[str] | None
@@ -63,14 +61,6 @@ class Recording(Tabular):
         self._loaded: Index | None = None
         self._lock = threading.Lock()
         self._types: dict[int, tuple[MessageType | None, str | None]] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Recording({str(self.path)!r})"

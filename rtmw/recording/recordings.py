@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rtmw.errors import ClosedError, RecordingDamaged, RecordingError
 from rtmw.notebook import moment, table
@@ -13,11 +13,10 @@ from rtmw.recording.paths import Source, find_recordings
 from rtmw.recording.recording import Recording
 from rtmw.recording.tabular import Tabular
 from rtmw.recording.tools.info import RunInfo, TopicInfo, info_of, run_of
+from rtmw.recording.versions import some
 from rtmw.units import counted, size
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import pyarrow as pa
 
     from rtmw.recording.frames.frame import Frame, Query
@@ -111,7 +110,8 @@ class Recordings(Tabular):
         return self._known[1]
 
     def _repr_html_(self) -> str:
-        return as_html("Recordings", self._recordings(), self.left_out)
+        named = [self._source] if isinstance(self._source, (str, os.PathLike)) else list(self._source)
+        return as_html(f"Recordings {some(named)}", self._recordings(), self.left_out)
 
     def _recordings(self) -> tuple[Recording, ...]:
         return tuple(self._opened.values())
@@ -125,14 +125,6 @@ class Recordings(Tabular):
     def close(self) -> None:
         for recording in self._opened.values():
             recording.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<rtmw.Recordings {counted(len(self._opened), 'file')}, {counted(self.message_count, 'message')}>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
+from rtmw.closing import Closing
 from rtmw.optional import needed
 from rtmw.recording.times import Time, time_ns
 from rtmw.recording.versions import version_number
@@ -40,7 +41,7 @@ class TableKeywords(TypedDict, total=False):
     name."""
 
 
-class Tabular:
+class Tabular(Closing):
     """The methods of `Recording` and `Recordings` that read them as a table."""
 
     def _recordings(self) -> Sequence[Recording]:

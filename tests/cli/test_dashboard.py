@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Generator
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -16,9 +18,13 @@ import pytest
 import rtmw
 from rtmw import Reliability
 from rtmw.cli.page import Site
+from rtmw.clock import CLOCK
 from rtmw.net.http_server import HttpServer
+from rtmw.observe.transfers import NODE_TOPIC
+from rtmw.publisher import OwnPublisher
 from tests.child import Spawn
 from tests.cli.command import Run
+from tests.cli.test_node_doctor import STATUS
 
 SERVER = """
     import sys
@@ -184,6 +190,65 @@ def test_publishers_that_are_gone_are_a_problem_while_somebody_listens(browser: 
             publisher.publish(b"x")
         site_is_asked_again(browser)
         assert "its publishers are gone" in kinds(browser.state())["silent"]
+
+
+def test_topics_of_rtmw_itself_and_commands_that_look_on_wait_for_nobody(
+    browser: Browser, domain: rtmw.Domain, domain_id: int
+) -> None:
+    command = (sys.executable, "-um", "rtmw", "topic", "echo", "t", "--wait", "--domain", str(domain_id))
+    echo = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert echo.stdout is not None
+    with rtmw.Subscriber("rtmw/own", domain=domain):
+        with OwnPublisher("rtmw/own", domain=domain) as own, rtmw.Publisher("t", domain=domain) as publisher:
+            own.publish(b"x")
+            publisher.publish(b"x")
+            assert echo.stdout.readline()
+        assert kinds(browser.state()) == {}
+    echo.send_signal(signal.SIGINT)
+    echo.communicate(timeout=20)
+
+
+def test_a_service_without_its_server_is_told_by_its_name_once(browser: Browser, domain: rtmw.Domain) -> None:
+    with rtmw.Client("add", request=dict, reply=dict, domain=domain) as client:
+        with rtmw.Service("add", lambda asked: asked, request=dict, reply=dict, domain=domain):
+            assert client.call({"a": 1}, timeout=10) == {"a": 1}
+        (problem,) = browser.state()["problems"]
+    assert problem["about"] == "add/reply/server"
+    assert problem["why"].startswith("nobody serves add any more; ")
+    assert problem["why"].endswith(f" ({os.getpid()}) is still there")
+
+
+def test_a_drop_is_told_for_a_while_and_not_for_a_moment_alone(browser: Browser, domain: rtmw.Domain) -> None:
+    with (
+        rtmw.Publisher("t", domain=domain, depth=1, reliability=Reliability.TIMELY) as publisher,
+        rtmw.Subscriber("t", domain=domain, depth=1, reliability=Reliability.TIMELY) as subscriber,
+    ):
+        browser.state()
+        for _ in range(10):
+            publisher.publish(b"x")
+        while subscriber.take():
+            pass
+        for _ in range(3):
+            site_is_asked_again(browser)
+            assert kinds(browser.state()) == {"drops": f"{subscriber.stats().missed} missed in the last minute"}
+
+
+def test_what_the_doctor_of_a_node_finds_is_a_problem_and_its_remarks_are_none(
+    browser: Browser, domain: rtmw.Domain
+) -> None:
+    told = STATUS | {"pid": os.getpid(), "told_ns": CLOCK.monotonic_ns(), "host": "h", "domain": domain.id}
+    told |= {
+        "out": [],
+        "in": [],
+        "elsewhere": [],
+        "participants": 0,
+        "peers": [],
+        "refused": {"odd name": "DDS takes no such name"},
+    }
+    with OwnPublisher(NODE_TOPIC, domain=domain, history=1) as node:
+        node.publish(json.dumps(told).encode())
+        problems = browser.state()["problems"]
+    assert problems == [{"kind": "node", "about": "odd name", "why": "refused; DDS takes no such name"}]
 
 
 def site_is_asked_again(browser: Browser) -> None:

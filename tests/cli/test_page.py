@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 
 import rtmw
+from rtmw import Reliability
 from rtmw.cli.page import Site
+from rtmw.clock import CLOCK
 from rtmw.net.http_server import HttpServer
+from rtmw.observe.transfers import COUNTERS_TOPIC, TransferCounters, TransferQueue, pack_activity
+from rtmw.publisher import OwnPublisher
 from tests.child import Spawn
 
 pytest.importorskip("playwright", reason="playwright is not installed: no page is looked at")
@@ -121,3 +125,30 @@ def test_a_domain_that_is_not_there_is_said_and_the_graph_comes_when_it_is_asked
         row(page, "topics", "late").wait_for()
         page.locator("#graph summary").click()
         page.wait_for_function("() => document.getElementById('picture').naturalWidth > 0")
+
+
+def test_what_waits_for_inboxes_is_a_row_each_and_names_are_visible_text(page: Page, domain: rtmw.Domain) -> None:
+    counters = TransferCounters(5, 0, 0, 0, 5, 0, 0, 0)
+    queues = [TransferQueue("ingest", "", 3, CLOCK.wall_ns() - 65 * 10**9), TransferQueue("store", "far", 2, 1)]
+    with (
+        OwnPublisher(COUNTERS_TOPIC, domain=domain, history=1) as core,
+        rtmw.Publisher("rtl/\u202eabc", str, domain=domain) as publisher,
+    ):
+        core.publish(pack_activity(counters, queues, ""))
+        publisher.publish("\u202eexe")
+        cells = row(page, "transfers", "ingest").locator("td")
+        cells.first.wait_for()
+        assert cells.nth(1).text_content() == "3"
+        assert str(cells.nth(2).text_content()).endswith(" s")
+        row(page, "transfers", "store@far").wait_for()
+        name = row(page, "topics", "rtl/\\u202eabc")
+        name.get_by_role("button").click()
+        page.locator("tr.open pre", has_text="\\u202eexe").wait_for()
+
+
+def test_a_filter_that_fits_nothing_says_so_of_what_is_wrong_too(page: Page, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("t", domain=domain), rtmw.Subscriber("t", domain=domain, reliability=Reliability.RELIABLE):
+        page.locator("#problems li", has_text="RELIABLE is wanted").wait_for()
+        page.locator("#filter").fill("of no topic")
+        page.locator("#problems li", has_text="Nothing that the filter lets through").wait_for()
+        assert page.locator("#n-problems").text_content() == "0 of 1"

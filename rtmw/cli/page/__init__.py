@@ -15,6 +15,7 @@ import secrets
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from http import HTTPStatus
 from importlib.resources import files
@@ -23,17 +24,20 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from rtmw import observe
-from rtmw.cli import graph, top
+from rtmw.cli import graph, node_doctor, top
 from rtmw.cli.common import look_at
 from rtmw.cli.doctor import MOST_HOLDINGS, NEARLY_FULL, Examination
+from rtmw.cli.environment import Check
 from rtmw.cli.node_status import status_seen
-from rtmw.cli.show import counted, duration
+from rtmw.cli.show import counted
 from rtmw.cli.topic import mismatches
 from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.observe.picture import picture
+from rtmw.patterns import is_own
+from rtmw.recording.versions import some
 from rtmw.strict_json import as_json
 from rtmw.types import from_description
 from rtmw.types.text import content
@@ -51,7 +55,10 @@ STALE_S: Final = 10.0
 """Rates over a longer time say nothing about now: they are measured anew."""
 FIRST_S: Final = 0.25
 DOCTOR_S: Final = 10.0
-SILENT_S: Final = 5.0
+LOOKING: Final = ("rtmw foxglove", "rtmw topic", "rtmw trace", "rtmw record")
+"""Commands that take what comes."""
+RECENT_S: Final = 60.0
+"""So long a drop is told of: a burst of a moment is seen, too."""
 VALUE_MOST: Final = 1 << 16
 """Bytes of a value that are decoded for a row."""
 RAW_MOST: Final = 512
@@ -78,6 +85,7 @@ class State:
         self._number, self._lock = number, threading.Lock()
         self._meter, self._measured = observe.Meter(), float("-inf")
         self._told, self._until = b"", float("-inf")
+        self._drops: list[tuple[float, str, Counter[str]]] = []
         self._examined: dict[str, Any] = {}
         self._examined_at = float("-inf")
 
@@ -97,6 +105,7 @@ class State:
                 return head | {"absent": ""} | self._of_domain(domain)
         except RtmwError as error:
             self._measured = self._examined_at = float("-inf")
+            self._drops.clear()
             return head | {"absent": str(error)}
 
     def _of_domain(self, domain: Domain) -> dict[str, Any]:
@@ -104,7 +113,9 @@ class State:
         status, core = status_seen(domain), observe.transfers(domain)
         whole = graph.across(views, status) if status else observe.graph(views)
         doctor = self._doctor()
-        found = [*_of_topics(views, activity), *_of_doctor(doctor), *_of_node(status), *_of_transfers(core)]
+        found = [*_of_topics(views), *self._of_drops(activity), *_of_doctor(doctor), *_of_transfers(core)]
+        if status is not None:
+            found += _of_node(node_doctor.checks(self._number, status))
         return {
             "problems": [{"kind": kind, "about": about, "why": why} for kind, about, why in found],
             "top": [top.record(topic) for topic in activity],
@@ -123,6 +134,18 @@ class State:
             views, now = observe.topics(domain), CLOCK.monotonic()
         self._measured = now
         return views, self._meter.read(views, now)
+
+    def _of_drops(self, activity: Sequence[observe.TopicActivity]) -> Iterator[Problem]:
+        now = CLOCK.monotonic()
+        self._drops += [(now, one.topic, Counter(one.dropped)) for one in activity if one.dropped]
+        self._drops = [row for row in self._drops if now - row[0] < RECENT_S]
+        lately: dict[str, Counter[str]] = {}
+        for _, topic, dropped in self._drops:
+            lately.setdefault(topic, Counter()).update(dropped)
+        for topic, dropped in lately.items():
+            del dropped["thinned"]
+            if dropped:
+                yield "drops", topic, f"{top.drops(dropped)} in the last minute"
 
     def _doctor(self) -> dict[str, Any]:
         if CLOCK.monotonic() - self._examined_at > DOCTOR_S:
@@ -167,63 +190,52 @@ Problem = tuple[str, str, str]
 """Kind, what it is about, and the reason in words."""
 
 
-def _of_topics(views: Sequence[observe.TopicView], activity: Sequence[observe.TopicActivity]) -> Iterator[Problem]:
+def _of_topics(views: Sequence[observe.TopicView]) -> Iterator[Problem]:
     for view in views:
         for words in mismatches(view):
             yield "unmatched", view.name, words
-        if view.subscribers and view.published and not view.publishers:
-            yield "silent", view.name, "it is subscribed to, and its publishers are gone"
+        service, _, reply = view.name.rpartition("/reply/")
+        if _is_deserted(view) and (not service or reply == "server"):
+            gone = f"nobody serves {service} any more" if service else "its publishers are gone"
+            yield "silent", view.name, f"{gone}; {_names(view.subscribers)} still there"
         late = sum(one.deadlines_missed for one in view.subscribers)
         if late:
             yield "deadline", view.name, f"{counted(late, 'deadline')} missed by its subscribers of now"
-    for one in activity:
-        dropped = {cause: number for cause, number in one.dropped.items() if cause != "thinned"}
-        if dropped:
-            yield "drops", one.topic, f"{top.drops(dropped)} in {duration(one.seconds)}"
+
+
+def _names(subscribers: Sequence[observe.SubscriberView]) -> str:
+    names = sorted({f"{observe.program(one.process)} ({one.pid})" for one in subscribers})
+    return f"{some(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def _is_deserted(view: observe.TopicView) -> bool:
+    """Are its publishers gone, while a program waits for more? Commands that look on wait for nothing."""
+    if is_own(view.name) or view.publishers or not view.published:
+        return False
+    return any(not observe.program(one.process).startswith(LOOKING) for one in view.subscribers)
 
 
 def _of_doctor(found: dict[str, Any]) -> Iterator[Problem]:
     for table in found["tables"]:
         if table.share_of_all >= NEARLY_FULL:
-            yield (
-                "full",
-                f"the table of {table.name}",
-                f"{100 * table.share_of_all:.0f} % of what all may use; rtmw doctor says by whom",
-            )
+            share = f"{100 * table.share_of_all:.0f} % of what all may use"
+            yield "full", f"the table of {table.name}", f"{share}; rtmw doctor says by whom"
     for words in found["books"].problems if found["books"] else ():
         yield "books", "the books", words
-    for check in found["relay"]:
-        if check.advice:
-            yield "relay", check.name, f"{check.found}; {check.advice}"
+    yield from _told("relay", found["relay"])
 
 
-def _of_node(status: dict[str, Any] | None) -> Iterator[Problem]:
-    if status is None:
-        return
-    if status["silent_s"] > SILENT_S:
-        yield "node", "the node", f"it has said nothing for {duration(status['silent_s'])}: rtmw node doctor"
-    keys: dict[str, Any] = status.get("keys") or {}
-    links: dict[str, Any] = status.get("links") or {}
-    if keys.get("warning"):
-        yield "node", "the keys of the node", str(keys["warning"])
-    for row in status.get("services", ()):
-        if words := observe.service_fault(row):
-            yield "node", f"service {row['name']}", words
-    for place, why in links.get("failing", {}).items():
-        yield "link", f"the link with {place}", why
-    for peer in links.get("peers", ()):
-        if not peer["up"]:
-            yield "link", f"the link with {peer['peer'] or peer['host']}", peer["why_down"] or "not up yet"
+def _of_node(checks: Iterable[Check]) -> Iterator[Problem]:
+    """What the node's doctor finds; of mere remarks only that keys end soon."""
+    yield from _told("node", (one for one in checks if one.kind == "fault" or one.name == "keys"))
+
+
+def _told(kind: str, checks: Iterable[Check]) -> Iterator[Problem]:
+    return ((kind, one.name, f"{one.found}; {one.advice}") for one in checks if one.advice)
 
 
 def _of_transfers(core: observe.TransferActivity | None) -> Iterator[Problem]:
-    if core is None:
-        return
-    if core.stands_still:
-        yield "transfers", "the core of transfers", f"it has said nothing for {duration(core.silent)}: rtmw node doctor"
-    if core.full:
-        yield "transfers", "transfers", f"for want of room, not all is accepted: {core.full}"
-    if core.counters.dead:
+    if core is not None and core.counters.dead:
         yield "transfers", "transfers", f"{counted(core.counters.dead, 'dead letter')}: rtmw transfers"
 
 

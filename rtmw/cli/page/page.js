@@ -12,10 +12,17 @@ let last = null;
 
 function element(name, text, kind) {
   const made = document.createElement(name);
-  if (text !== undefined) made.textContent = text;
+  if (text !== undefined) made.textContent = visible(text);
   if (kind) made.className = kind;
   return made;
 }
+
+// As `rtmw.visible`: an escape for what steers, turns the direction of reading, or is not seen. Lines may end.
+const UNSEEN = /(?![ \n])[\p{C}\p{Z}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\u{e0100}-\u{e01ef}]/gu;
+const visible = (text) => String(text).replace(UNSEEN, (letter) => {
+  const code = letter.codePointAt(0).toString(16);
+  return code.length > 4 ? `\\U${code.padStart(8, "0")}` : code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
+});
 
 function scaled(value, units, step) {
   let at = 0;
@@ -23,7 +30,7 @@ function scaled(value, units, step) {
   return `${value >= 100 || at === 0 ? Math.round(value) : value.toPrecision(3)} ${units[at]}`.trim();
 }
 const bytes = (value) => scaled(value, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
-const number = (value) => (value >= 1e5 ? scaled(value, ["", "k", "M", "G"], 1000) : value >= 10 || value === 0
+const number = (value) => (value >= 1e5 ? scaled(value, ["", "k", "M", "G"], 1000) : value >= 10 || Number.isInteger(value)
   ? String(Math.round(value)) : value.toPrecision(2));
 function time(seconds) {
   if (seconds === null || seconds === undefined) return "";
@@ -34,6 +41,8 @@ function time(seconds) {
 const sum = (counts) => Object.entries(counts).reduce((all, [cause, count]) => all + (cause === "thinned" ? 0 : count), 0);
 const causes = (counts) => Object.entries(counts).map(([cause, count]) => `${count} ${cause.replace("_", " ")}`).join(", ");
 
+const address = (row) => row.node ? `${row.service}@${row.node}` : row.service;
+
 // ---- tables: columns have a head, the value to sort by, and how it is shown ----
 
 const TABLES = {
@@ -42,30 +51,31 @@ const TABLES = {
       ["topic", (row) => row.topic, (row) => opener(row)],
       ["msg/s", (row) => row.messages_per_s, (row) => number(row.messages_per_s), "n"],
       ["five minutes", null, (row) => spark(row.topic), "spare"],
-      ["bytes/s", (row) => row.bytes_per_s, (row) => bytes(row.bytes_per_s), "n"],
+      ["bytes/s", (row) => row.bytes_per_s, (row) => bytes(row.bytes_per_s), "n spare"],
       ["p50", (row) => row.latency.p50, (row) => time(row.latency.p50), "n spare"],
       ["p99", (row) => row.latency.p99, (row) => time(row.latency.p99), "n"],
-      ["queued", (row) => row.queued, (row) => number(row.queued), "n"],
+      ["queued", (row) => row.queued, (row) => number(row.queued), "n spare"],
       ["pubs", (row) => row.publishers, (row) => row.publishers, "n spare"],
       ["subs", (row) => row.subscribers.length, (row) => row.subscribers.length, "n spare"],
       ["behind", (row) => row.behind?.messages ?? 0, (row) => row.behind ? `${row.behind.messages} (${row.behind.pid})` : "", "n"],
-      ["drops", (row) => sum(row.dropped), (row) => causes(row.dropped)],
+      ["drops", (row) => sum(row.dropped), (row) => causes(row.dropped), "text"],
     ], key: (row) => row.topic, bad: (row) => last.wrong.has(row.topic), more: details,
+    idle: (row) => !row.publishers && !row.subscribers.length,
   },
   programs: {
     columns: [
       ["program", (row) => row.process, (row) => row.process],
-      ["pid", (row) => row.pid, (row) => row.pid, "n"],
+      ["pid", (row) => row.pid, (row) => row.pid, "n spare"],
       ["host", (row) => row.host || "", (row) => row.host || "this host", "spare"],
-      ["publishes", (row) => row.publishes.length, (row) => row.publishes.length, "n"],
-      ["subscribes", (row) => row.subscribes.length, (row) => row.subscribes.length, "n"],
-      ["state", (row) => row.state, (row) => row.state],
+      ["pubs", (row) => row.publishes.length, (row) => row.publishes.length, "n"],
+      ["subs", (row) => row.subscribes.length, (row) => row.subscribes.length, "n"],
+      ["state", (row) => row.state, (row) => row.state, "text"],
     ], key: (row) => row.key, bad: (row) => row.isBad,
   },
   links: {
     columns: [
       ["peer", (row) => row.peer || row.host, (row) => row.peer || row.host],
-      ["state", (row) => (row.up ? 1 : 0), (row) => row.up ? "up" : `cut for ${time(row.down_s)}: ${row.why_down || "not up yet"}`],
+      ["state", (row) => (row.up ? 1 : 0), (row) => row.up ? "up" : `cut for ${time(row.down_s)}: ${row.why_down || "not up yet"}`, "text"],
       ["cipher", (row) => row.cipher || "", (row) => row.cipher || (row.user ? "within this host" : "none")],
       ["certificate until", (row) => row.expires ?? 0, (row) => row.expires ? new Date(row.expires * 1000).toISOString().slice(0, 10) : ""],
       ["there and back", (row) => row.round_trip_ns ?? 0, (row) => row.round_trip_ns === null ? "" : time(row.round_trip_ns / 1e9), "n"],
@@ -75,10 +85,10 @@ const TABLES = {
   },
   transfers: {
     columns: [
-      ["inbox", (row) => row.name, (row) => row.name],
-      ["waiting", (row) => row.waiting, (row) => row.waiting, "n"],
-      ["oldest", (row) => row.oldest, (row) => time(row.oldest), "n"],
-    ], key: (row) => row.name, bad: () => false,
+      ["inbox", address, address],
+      ["waiting", (row) => row.transfers, (row) => row.transfers, "n"],
+      ["oldest", (row) => -row.since_ns, (row) => time(last.time - row.since_ns / 1e9), "n"],
+    ], key: address, bad: () => false,
   },
 };
 const sorting = { topics: [0, 1], programs: [0, 1], links: [0, 1], transfers: [0, 1] };
@@ -101,7 +111,7 @@ function heads(name) {
 }
 
 function table(name, rows, wanted) {
-  const { columns, key, bad, more } = TABLES[name], [at, way] = sorting[name], body = byId(name).tBodies[0];
+  const { columns, key, bad, idle, more } = TABLES[name], [at, way] = sorting[name], body = byId(name).tBodies[0];
   const by = columns[at][1], old = new Map([...body.rows].map((row) => [row.dataset.key, row])), kept = [];
   [...byId(name).tHead.rows[0].cells].forEach((head, place) => {
     if (place === at) head.setAttribute("aria-sort", way > 0 ? "ascending" : "descending");
@@ -114,7 +124,7 @@ function table(name, rows, wanted) {
   for (const data of found) {
     const row = old.get(key(data)) ?? document.createElement("tr");
     row.dataset.key = key(data);
-    row.className = bad(data) ? "bad" : "";
+    row.className = bad(data) ? "bad" : idle?.(data) ? "idle" : "";
     columns.forEach(([, , shown, kind], place) => fill(row.cells[place] ?? row.appendChild(element("td", undefined, kind)), shown(data)));
     kept.push(row);
     if (more && open.has(key(data))) kept.push(more(data, old.get(`open ${key(data)}`)));
@@ -123,13 +133,15 @@ function table(name, rows, wanted) {
   kept.forEach((row, place) => { if (body.rows[place] !== row) body.insertBefore(row, body.rows[place] ?? null); });
   while (body.rows.length > kept.length) body.lastChild.remove();
   if (body.contains(focused)) focused.focus();
-  byId(`n-${name}`).textContent = found.length === rows.length ? rows.length : `${found.length} of ${rows.length}`;
+  byId(`n-${name}`).textContent = part(found.length, rows.length);
 }
+
+const part = (found, all) => (found === all ? all : `${found} of ${all}`);
 
 function fill(cell, content) {
   if (content instanceof Node) {
     if (cell.firstChild !== content) cell.replaceChildren(content);
-  } else if (cell.textContent !== String(content)) cell.textContent = content;
+  } else if (cell.textContent !== visible(content)) cell.textContent = visible(content);
 }
 
 // ---- topics ----
@@ -165,8 +177,9 @@ function spark(topic) {
     sparks.set(topic, [picture, line]);
   }
   const points = rates.get(topic) ?? [], most = Math.max(1e-9, ...points.map(([, rate]) => rate));
-  line.setAttribute("points", points.map(([at, rate]) =>
-    `${(KEPT_S - (last.time - at)).toFixed(1)},${(19 - 18 * rate / most).toFixed(1)}`).join(" "));
+  const place = ([at, rate]) => `${(KEPT_S - (last.time - at)).toFixed(1)},${(20 - 16 * rate / most).toFixed(1)}`;
+  const foot = (point) => point && `${(KEPT_S - (last.time - point[0])).toFixed(1)},20`;
+  line.setAttribute("points", [foot(points[0]), ...points.map(place), foot(points.at(-1))].join(" "));
   return picture;
 }
 
@@ -184,9 +197,13 @@ function details(data, row) {
     `${edge.process} (${edge.pid})${edge.host ? ` on ${edge.host}` : ""} ${edge.does}, ${edge.reliability}, ${edge.type}`
     + (edge.matched ? "" : `: meets nobody${edge.apart ? `, ${edge.apart}` : ""}`));
   fill(words, [...why, ...who].join("\n") || "nobody uses it");
-  fill(value, !said ? "…" : said.words || `${time(said.age)} ago, ${bytes(said.size)}:\n${JSON.stringify(said.value, null, 1)}`);
+  fill(value, !said ? "…" : said.words || `${time(said.age)} ago, ${bytes(said.size)}:\n${written(said.value)}`);
   return row;
 }
+
+// A list of numbers is one line.
+const written = (value) => JSON.stringify(value, null, 1).replace(/\[\n\s*([^[\]{}"]*?)\n\s*\]/g,
+  (all, inner) => `[${inner.replace(/\s+/g, " ")}]`);
 
 async function askValues() {
   for (const topic of open) {
@@ -248,14 +265,15 @@ function show() {
     const row = element("li");
     row.append(element("b", one.about), element("span", `${one.kind}: ${one.why}`));
     return row;
-  }), ...(last.problems.length || last.absent ? [] : [element("li", "Nothing that is known.", "well")]));
-  byId("n-problems").textContent = last.problems.length || "";
+  }), ...(wrong.length || last.absent ? [] : [element("li", last.problems.length ? "Nothing that the filter lets through."
+    : "Nothing that is known.", last.problems.length ? "" : "well")]));
+  byId("n-problems").textContent = part(wrong.length, last.problems.length) || "";
   table("topics", last.top, (row) => has(row.topic, ...row.subscribers.map((one) => one.process)));
   table("programs", last.programs, (row) => has(row.process, row.pid, row.host, ...row.publishes, ...row.subscribes));
   byId("s-links").hidden = !last.node?.links?.peers.length;
   table("links", last.node?.links?.peers ?? [], (row) => has(row.peer, row.host, row.why_down));
   byId("s-transfers").hidden = !last.transfers;
-  table("transfers", last.transfers?.queues ?? [], (row) => has(row.name));
+  table("transfers", last.transfers?.queues ?? [], (row) => has(address(row)));
 }
 
 function say(words, bad) {
