@@ -96,7 +96,7 @@ async def _serve(
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, work.stopping.set)
-        loop.add_reader(sys.stdin.fileno(), _hear, work)
+        loop.add_reader(sys.stdin.fileno(), _hear, work, loop)
         gc.freeze()  # modules, and what waits already: a full collection went through all of it
         try:
             await work.run()
@@ -113,6 +113,7 @@ def _reread(obey: Callable[[], None]) -> None:
         log.info("settings read again")
 
 
-def _hear(work: Work) -> None:
+def _hear(work: Work, loop: asyncio.AbstractEventLoop) -> None:
     if not os.read(sys.stdin.fileno(), 4096):
+        loop.remove_reader(sys.stdin.fileno())  # it has an end for ever, and the work may take a while to stop
         work.stopping.set()

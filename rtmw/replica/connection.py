@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 from weakref import WeakSet
 
+import uvloop
+
 from rtmw.addresses import place_to_reach, unix_path
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
@@ -169,7 +171,7 @@ class Connection(Closing):
         self._fetching = set[asyncio.Task[None]]()
         self._reading: dict[Stream, Link] = {}
         """Streams of readers."""
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name=f"rtmw log {name}", daemon=True)
         self._thread.start()

@@ -52,12 +52,13 @@ CURSORS_MOST: Final = 2000
 FRAME: Final = 1 << 18
 """Bytes of whole batches that a reader gets at a time; or one batch."""
 _PROGRAM: Final = "program="
+_APPENDS: Final = frozenset({Ask.APPEND, Ask.RESOLVE, Ask.TRIM})
+_OF_ALL: Final = frozenset({Ask.FRESH, Ask.BOUNDS, Ask.STATS})
+"""What each guest may ask."""
 _LOCKED: Final = (
     "log {log}: the cursor {name!r} is held by {holder}, and one reader at a time may go on with a cursor; end that "
     "one, or read with a cursor of another name"
 )
-
-Event = Callable[[int], w.Event]
 
 
 class Member(Protocol):
@@ -76,8 +77,10 @@ class Member(Protocol):
     @property
     def earliest(self) -> int: ...
     def status(self) -> w.Status: ...
-    def ask_many(self, events: list[Event], heard: Callable[[int, w.Answer], None]) -> None:
-        """Steps each event, with a ticket, in this turn; `heard` gets the number in the list and the answer."""
+    @property
+    def ticket(self) -> Callable[[], int]: ...
+    def ask_many(self, events: list[w.Request], heard: Callable[[w.Answer], None]) -> None:
+        """Steps each event in this turn; `heard` gets its answer, with its ticket."""
         ...
 
     def on_commit(self, call: Callable[[], None]) -> Callable[[], None]:
@@ -408,6 +411,8 @@ class _Desk:
     def __init__(self, guests: Guests, guest: _Guest, stream: Stream, member: Member) -> None:
         self._guests, self._guest, self._stream, self._member = guests, guest, stream, member
         self._out = list[bytes]()
+        self._asked = dict[int, Request]()
+        """By ticket: what the member has not answered."""
         self._has_out, self._has_room = asyncio.Event(), asyncio.Event()
         self._open = self._bytes = self._unwritten = 0
         self.log = member.name
@@ -464,7 +469,7 @@ class _Desk:
 
     def _take(self, asked: list[Request]) -> None:
         """The requests of a turn: what the protocol decides is one turn of its own."""
-        events, those = list[Event](), list[Request]()
+        events = list[w.Request]()
         for request in asked:
             self._open += 1
             self._bytes += len(request.body)
@@ -476,30 +481,29 @@ class _Desk:
             if event is None:
                 self._guest.start(self._do(request))
             else:
+                self._asked[event.ticket] = request
                 events.append(event)
-                those.append(request)
         if events:
-            self._member.ask_many(events, lambda index, answer: self._heard(those[index], answer))
+            self._member.ask_many(events, self._heard)
 
-    def _event(self, request: Request) -> Event | None:
+    def _event(self, request: Request) -> w.Request | None:
         """None: it is no event of the protocol. Raises ValueError, _Refused."""
         ask, _, since, body = request
-        needs = "append" if ask in (Ask.APPEND, Ask.RESOLVE, Ask.TRIM) else "read"
-        if ask not in (Ask.FRESH, Ask.BOUNDS, Ask.STATS):  # which each guest may
+        if ask not in _OF_ALL:
+            needs = "append" if ask in _APPENDS else "read"
             why = self._guests.why_not(self._guest, needs, self._member.name, len(body) if ask == Ask.APPEND else 0)
             if why:
                 raise _Refused(Refusal.NO_RIGHT, why)
         if ask == Ask.APPEND:
-            id = r.id_of(r.unpack_batch(body)[0])
-            return lambda ticket: w.Append(ticket, id, since, body)
+            batch = r.unpack_batch(body)
+            return w.Append(self._member.ticket(), r.id_of(batch.labels), since, batch)
         if ask == Ask.RESOLVE:
-            id = r.id_of(body)
-            return lambda ticket: w.Resolve(ticket, id, since)
-        return w.Fresh if ask == Ask.FRESH else None
+            return w.Resolve(self._member.ticket(), r.id_of(body), since)
+        return w.Fresh(self._member.ticket()) if ask == Ask.FRESH else None
 
-    def _heard(self, request: Request, answer: w.Answer) -> None:
+    def _heard(self, answer: w.Answer) -> None:
         words = self._member.status().master if answer.reply is Reply.MOVED else answer.words
-        self._answer(request, answer.reply, answer.position, words.encode())
+        self._answer(self._asked.pop(answer.ticket), answer.reply, answer.position, words.encode())
 
     def _answer(self, request: Request, reply: Reply, position: int = 0, words: bytes = b"") -> None:
         self._open -= 1

@@ -592,7 +592,7 @@ class Replica:
         else:
             self._put(event, Kind.FENCE, b"")
 
-    def _put(self, event: w.Append | w.Resolve, kind: Kind, data: bytes) -> None:
+    def _put(self, event: w.Append | w.Resolve, kind: Kind, data: Any) -> None:
         ticket = event.ticket
         if self._move is not None:
             self._answer(ticket, Reply.MOVED)

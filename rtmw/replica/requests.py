@@ -14,10 +14,13 @@ import json
 import struct
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rtmw.log.labels import LONGEST
 from rtmw.replica.words import MIB, Reply
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 LARGEST_BATCH: Final = 16 * MIB
 """Bytes of what one append brings, packed, and of the records that the log makes of it."""
@@ -34,6 +37,7 @@ CAPABILITY: Final = "client"
 # ---- what is appended ----
 
 _COUNT: Final = struct.Struct("<II")
+_ONE_OF: Final = struct.Struct("<III")
 _LABELS: Final = struct.Struct("<BBHHH")
 _TEXT, _NUMBER, _AUTOMATIC = 2, 3, 4
 AUTOMATIC_HEAD: Final = _LABELS.pack(0, _AUTOMATIC, 0, 24, 0)
@@ -51,9 +55,23 @@ def size_of(body: int, count: int) -> int:
     return body + (_RECORD - 4) * count
 
 
-def unpack_batch(data: bytes | memoryview) -> tuple[bytes, list[memoryview]]:
-    """Labels, which have an id, and the data of each record. ValueError: these bytes are no batch, or too many."""
+class Batch(NamedTuple):
+    """What one append brings."""
+
+    labels: bytes
+    """Of the first record, with an id."""
+    values: list[Buffer]
+    """The data of each record."""
+
+
+def unpack_batch(data: bytes | memoryview) -> Batch:
+    """ValueError: these bytes are no batch, or too many."""
     view = memoryview(data)
+    if _ONE_OF.size <= len(view) < LARGEST_BATCH - _RECORD:  # one record, as most have: the same in fewer steps
+        labels_size, count, size = _ONE_OF.unpack_from(view)
+        begin = _ONE_OF.size + labels_size
+        if count == 1 and begin + size == len(view):
+            return Batch(bytes(view[_ONE_OF.size : begin]), [view[begin:]])
     if len(view) < _COUNT.size:
         raise ValueError(f"a batch of {len(view)} bytes has no head")
     labels_size, count = _COUNT.unpack_from(view)
@@ -68,11 +86,11 @@ def unpack_batch(data: bytes | memoryview) -> tuple[bytes, list[memoryview]]:
         raise ValueError(
             f"the records of a batch of {len(view)} bytes have {sum(sizes)}, and {len(view) - at} are left"
         )
-    values = list[memoryview]()
+    values: list[Buffer] = []
     for size in sizes:
         values.append(view[at : at + size])
         at += size
-    return bytes(view[begin : begin + labels_size]), values
+    return Batch(bytes(view[begin : begin + labels_size]), values)
 
 
 def id_of(labels: bytes) -> bytes:
@@ -131,6 +149,9 @@ class Ask(IntEnum):
     """The name."""
     TRIM = 12
     """<Q, a position; where the log begins now."""
+
+
+_ASKS: Final = len(Ask)
 
 
 class Request(NamedTuple):
@@ -205,10 +226,11 @@ class Splitter:
 
 def requests_in(splitter: Splitter, data: bytes) -> list[Request]:
     """ValueError: it is no request that a node of this version knows, or is too large."""
-    found = [Request(ask, ticket, since, body) for (_, ask, ticket, since), body in splitter.feed(data)]
-    for request in found:
-        if not 1 <= request.ask <= len(Ask) or not request.ticket:
-            raise ValueError(f"request {request.ticket} is of kind {request.ask}, which this version does not know")
+    found = list[Request]()
+    for (_, ask, ticket, since), body in splitter.feed(data):
+        if not 1 <= ask <= _ASKS or not ticket:
+            raise ValueError(f"request {ticket} is of kind {ask}, which this version does not know")
+        found.append(Request(ask, ticket, since, body))
     return found
 
 

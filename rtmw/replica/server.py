@@ -184,6 +184,10 @@ class Server:
 
     # ---- other nodes ----
 
+    @property
+    def has_one_log(self) -> bool:
+        return len(self.members) == 1
+
     def session(self, node: str) -> Session | None:
         link = self._links.get(node)
         return link.session if link is not None else None

@@ -22,7 +22,7 @@ from rtmw.errors import LogError, LogFull
 from rtmw.log import FENCED, HELD, KEEP_ALL, Folder, Holder, Reader, Writer, bases, cursor_names, pack_labels
 from rtmw.log import _log as core
 from rtmw.log_options import ABANDONED_S
-from rtmw.replica.requests import unpack_batch
+from rtmw.replica.requests import Batch
 from rtmw.replica.words import Found, Kind, Marks, Table
 
 SEGMENT: Final = 64 << 20
@@ -103,17 +103,18 @@ class LogWal:
     def durable(self) -> int:
         return self._writer.durable
 
-    def append(self, epoch: int, id: bytes, kind: Kind, data: bytes) -> tuple[int, int] | None:
+    def append(self, epoch: int, id: bytes, kind: Kind, data: Batch | bytes) -> tuple[int, int] | None:
         """TimeoutError: there is no room yet."""
         if epoch != self._epoch:
             self._writer.set_epoch(epoch)
             self._epoch = epoch
         try:
-            if kind is Kind.FENCE:
+            if isinstance(data, bytes):  # a fence has none
                 start, end = self._writer.append(b"", id, HELD | FENCED, 0.0)
+            elif len(data.values) == 1:
+                start, end = self._writer.append(data.values[0], data.labels, HELD, 0.0)
             else:
-                labels, values = unpack_batch(data)
-                starts, end = self._writer.append_many([*values], HELD, labels, 0.0)
+                starts, end = self._writer.append_many(data.values, HELD, data.labels, 0.0)
                 start = starts[0]
         except LogFull:
             return None
@@ -153,18 +154,19 @@ class LogWal:
             self._table.append((epoch, end))
         self.end = end
 
-    def find(self, id: bytes, kind: Kind, data: bytes) -> Found | None:
+    def find(self, id: bytes, kind: Kind, data: Batch | bytes) -> Found | None:
         found, self.floor = self._writer.find_id(id)
         if found is None:
             return None
         start, end, number = found
-        return Found(Kind(number), start, end, number == kind.value and bool(data) and self._is_same(data))
+        return Found(
+            Kind(number), start, end, number == kind.value and not isinstance(data, bytes) and self._is_same(data)
+        )
 
-    def _is_same(self, data: bytes) -> bool:
+    def _is_same(self, data: Batch) -> bool:
         """Has the batch with this id this content? An append of the same one appends nothing."""
-        labels, values = unpack_batch(data)
         try:
-            self._writer.append_many([*values], HELD, labels, 0.0)
+            self._writer.append_many(data.values, HELD, data.labels, 0.0)
         except LogError:
             return False
         return True
@@ -222,6 +224,10 @@ class LogWal:
     def sync(self) -> None:
         """What was appended goes to the disk; the eventfd rings when it is there."""
         self._writer.start(self.end)
+
+    def try_sync(self) -> bool:
+        """The same in this thread, as long as that takes. False: another thread is at it, or there is nothing."""
+        return self._writer.try_flush()
 
     def hear(self) -> None:
         """The eventfd rings no more for what was, also while the log is closed."""

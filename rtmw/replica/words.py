@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from rtmw.control.store import Outcome
 
@@ -50,15 +50,15 @@ class Wal(Protocol):
         """From here on the log knows each id."""
         ...
 
-    def append(self, epoch: int, id: bytes, kind: Kind, data: bytes) -> tuple[int, int] | None:
-        """Start and end of the new batch; None: the disk is full."""
+    def append(self, epoch: int, id: bytes, kind: Kind, data: Any) -> tuple[int, int] | None:
+        """Start and end of the new batch; None: the disk is full. A fence has no data."""
         ...
 
     def append_raw(self, data: bytes) -> bool:
         """Appends whole batches at `end`, unchanged. False: the disk is full, and nothing was appended."""
         ...
 
-    def find(self, id: bytes, kind: Kind, data: bytes) -> Found | None:
+    def find(self, id: bytes, kind: Kind, data: Any) -> Found | None:
         """The batch with this id, committed or not."""
         ...
 
@@ -245,7 +245,8 @@ class Append(NamedTuple):
     ticket: int
     id: bytes
     since: int
-    data: bytes
+    data: Any
+    """The batch, as `Wal.append` takes it."""
 
 
 class Resolve(NamedTuple):
@@ -287,9 +288,11 @@ class Tick(NamedTuple):
     pass
 
 
+Request = Append | Resolve | Fresh | Move | Members
+"""What is answered, under its ticket."""
 Event = (
     Received | Lost | Synced | Kept | Truncated | Refetched | Room | Failed | Rotten | Read | Changed
-    | Append | Resolve | Fresh | Move | Members | TrimTo | Tick
+    | Request | TrimTo | Tick
 )  # fmt: skip
 
 # ---- effects ----

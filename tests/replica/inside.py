@@ -123,7 +123,7 @@ class Inside:
 
 def appended(number: int, size: int) -> Callable[[int], w.Append]:
     labels = pack_labels(None, AutomaticId(PRODUCER, number)) or b""
-    data = r.pack_batch(labels, [number.to_bytes(8, "big").ljust(size, b".")])
+    data = r.unpack_batch(r.pack_batch(labels, [number.to_bytes(8, "big").ljust(size, b".")]))
     return lambda ticket: w.Append(ticket, labels, 0, data)
 
 

@@ -25,6 +25,8 @@ IDENTITY = Identity("orders", b"u" * 16, b"c" * 16, resolve(bytes).description)
 class Nobody:
     """No other node is there."""
 
+    has_one_log = True
+
     def send(self, log: Member, to: str, message: w.Message) -> None: ...
     def ship(self, log: Member, to: str) -> None: ...
 
@@ -107,7 +109,7 @@ async def test_effects_behind_one_that_fails_are_carried_out(tmp_path: Path, mon
         raise LogDamaged("a record is not as it was")
 
     member, heard = await asyncio.to_thread(started, tmp_path), list[w.Answer]()
-    member._asks[7] = lambda _, answer: heard.append(answer), 0
+    member._asks[7] = heard.append
     monkeypatch.setattr(member.wal, "trim", is_damaged)
     with pytest.raises(LogDamaged):
         member._carry_out([w.Trim(0), w.Answer(7, Reply.PENDING)])
@@ -139,3 +141,22 @@ async def test_a_ring_while_the_log_is_closed_does_not_keep_the_loop_busy(tmp_pa
         loop.add_reader(master.wal.watch(), ring)
         master.opened()
         assert rung < 5
+
+
+@in_loop
+async def test_a_fast_disk_is_synced_by_the_loop_and_a_slow_one_by_the_thread_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Inside(tmp_path, "a", min_insync=1) as nodes:
+        await nodes.start("a")
+        await nodes.create(members="a")
+        await nodes.append(0, 1)
+        master, here = await nodes.master(), list[bool]()
+        try_sync = master.wal.try_sync
+        monkeypatch.setattr(master.wal, "try_sync", lambda: here.append(try_sync()) or here[-1])
+        for fast_s, first in ((60.0, 1), (-1.0, 21)):
+            here.clear()
+            monkeypatch.setattr("rtmw.replica.member._FAST_S", fast_s)
+            for number in range(20):
+                await nodes.append(first + number, 1)
+            assert any(here) == (fast_s > 0)

@@ -13,7 +13,7 @@ import pytest
 
 from rtmw.errors import LogError
 from rtmw.log import look_into, pack_labels
-from rtmw.replica.requests import pack_batch
+from rtmw.replica.requests import Batch, pack_batch, unpack_batch
 from rtmw.replica.wal import LogWal, MarksFile
 from rtmw.replica.words import Found, Kind, Marks
 from rtmw.types import resolve
@@ -39,8 +39,12 @@ def id_of(number: int) -> bytes:
     return pack_labels(None, number) or b""
 
 
-def batch(number: int, content: str) -> bytes:
+def packed(number: int, content: str) -> bytes:
     return pack_batch(id_of(number), [content.encode()] * (number % 3 + 1))
+
+
+def batch(number: int, content: str) -> Batch:
+    return unpack_batch(packed(number, content))
 
 
 def retry(call: Callable[[], object]) -> None:
@@ -64,8 +68,8 @@ class Twins:
         self.epoch += chance.random() < 0.2
         self.number += 1
         kind = chance.choice([Kind.DATA, Kind.DATA, Kind.FENCE])
-        data = batch(self.number, "x" * chance.randrange(200)) if kind is Kind.DATA else b""
-        place = self.wal.append(self.epoch, id_of(self.number), kind, data)
+        data = packed(self.number, "x" * chance.randrange(200)) if kind is Kind.DATA else b""
+        place = self.wal.append(self.epoch, id_of(self.number), kind, data and unpack_batch(data))
         modelled = self.disk.append(self.epoch, id_of(self.number), kind, data)
         assert place is not None
         assert modelled is not None
@@ -93,8 +97,9 @@ class Twins:
         assert tuple((epoch, places[end]) for epoch, end in wal.epochs()) == disk.epochs()
         number = chance.randrange(self.number + 2)
         written = [one.data for one in disk.batches if one.id == id_of(number) and one.kind is Kind.DATA]
-        for data in (batch(number, "another"), *written):
-            assert self.model_of(wal.find(id_of(number), Kind.DATA, data)) == disk.find(id_of(number), Kind.DATA, data)
+        for data in (packed(number, "another"), *written):
+            found = wal.find(id_of(number), Kind.DATA, unpack_batch(data))
+            assert self.model_of(found) == disk.find(id_of(number), Kind.DATA, data)
         wal.sync()
         wal._writer.wait(wal.end, None)
         start, end = sorted(chance.sample(self.ends, 2)) if len(self.ends) > 1 else (self.ends * 2)
@@ -128,7 +133,7 @@ def test_what_is_not_on_the_disk_yet_is_shipped_and_taken_as_it_is(tmp_path: Pat
 
 def test_a_batch_that_is_larger_than_a_segment_has_been_so_far_is_taken_once_there_is_room(tmp_path: Path) -> None:
     master, slave = new(tmp_path / "a"), new(tmp_path / "b")
-    large = pack_batch(id_of(1), [bytes(3 << 20)])
+    large = unpack_batch(pack_batch(id_of(1), [bytes(3 << 20)]))
     retry(lambda: master.append(1, id_of(1), Kind.DATA, large))
     part = master.raw(0, master.end, 1)
     assert part is not None
