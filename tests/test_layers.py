@@ -82,7 +82,14 @@ NEED_DDS = {"rtmw.net", "rtmw.demo"}
 
 OUTSIDE = ("topics", "examples", "bench")
 
-MEASURED = {"rtmw.types", "rtmw.recording", "rtmw.relay", "rtmw.relay.policy", "rtmw.relay.settings"}
+MEASURED = {
+    "rtmw.types",
+    "rtmw.recording",
+    "rtmw.relay",
+    "rtmw.relay.policy",
+    "rtmw.relay.settings",
+    "rtmw.net.session",
+}
 """What benches measure or make their data with by itself, although users meet it through Publisher or Recorder, or
 only where they speak to a relay without an Agent."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol, cast
@@ -31,6 +31,8 @@ class Cluster:
     """Where clients connect."""
     leader: Callable[[], int]
     """The pid of the member that leads now."""
+    pids: dict[str, int] = field(default_factory=dict[str, int])
+    """By name; of rtmw."""
 
 
 class System(Protocol):

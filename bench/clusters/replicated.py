@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator, Generator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -40,13 +40,9 @@ def serving(folder: Path) -> Generator[Cluster]:
     with ExitStack() as stack:
         for name, port in ports.items():
             others = ", ".join(f'"127.0.0.1:{other}"' for other in ports.values() if other != port)
-            settings, data = folder / f"{name}.toml", folder / name
-            settings.write_text(SETTINGS.format(name=name, port=port, others=others))
-            data.mkdir()
-            command = [sys.executable, "-m", "rtmw.replica", "--node", name, "--config", str(settings)]
-            is_ready = answers(socket.AF_INET, ("127.0.0.1", port))
-            begun = server([*command, "--data", str(data)], data, is_ready, start_s=START_S, stdin=subprocess.PIPE)
-            pids[name] = stack.enter_context(begun)
+            (folder / f"{name}.toml").write_text(SETTINGS.format(name=name, port=port, others=others))
+            (folder / name).mkdir()
+            pids[name] = stack.enter_context(node(folder, name, port))
         place = f"127.0.0.1:{ports['a']}"
         _asked("create", LOG, "--members", ",".join(NODES), "--node", place)
 
@@ -56,7 +52,14 @@ def serving(folder: Path) -> Generator[Cluster]:
                 time.sleep(LOOK_AGAIN_S)
             return pids[name]
 
-        yield Cluster([f"127.0.0.1:{port}" for port in ports.values()], leader)
+        yield Cluster([f"127.0.0.1:{port}" for port in ports.values()], leader, pids)
+
+
+def node(folder: Path, name: str, port: int) -> AbstractContextManager[int]:
+    """One of the services; its pid."""
+    data, is_ready = folder / name, answers(socket.AF_INET, ("127.0.0.1", port))
+    command = [sys.executable, "-m", "rtmw.replica", "--node", name, "--config", f"{folder / name}.toml"]
+    return server([*command, "--data", str(data)], data, is_ready, start_s=START_S, stdin=subprocess.PIPE)
 
 
 def _asked(*arguments: str) -> str:

@@ -45,6 +45,7 @@ NAMES = (
     "relay_urgent",
     "relay_start",
     "replica_append",
+    "replica_read",
     "replica_switch",
     "recording",
     "scan",
