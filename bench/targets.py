@@ -190,6 +190,12 @@ TARGETS = (
         over=(("pattern", "64 B, ten on each", ONE_SUBSCRIBER),),
     ),
     Target(
+        "the same where one of the 200 has messages: at most 3 ×",
+        ours("pattern", "64 B, ten on one of them"),
+        3.0,
+        over=(("pattern", "64 B, ten on one of them", ONE_SUBSCRIBER),),
+    ),
+    Target(
         "a request of 64 B and its answer: at most 1.5 × two topics used by hand",
         ours("request", "64 B"),
         1.5,

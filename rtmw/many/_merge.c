@@ -2,8 +2,8 @@
  *
  * The first message of each topic is taken ahead into a heap, and one of each higher priority that comes behind it. A
  * source of which the heap has nothing is looked at again by each take while sources are few; else looking takes a third
- * of the time at most. A look reads the ends of the bands, which costs no call; one that is due to `_follow` takes, too,
- * for a publisher that died between linking a message and moving the end.
+ * of the time at most. A look reads the ends of the bands, and goes to the subscriber where they have moved; one that is
+ * due to `_follow` takes, too, for a publisher that died between linking a message and moving the end.
  */
 #include "../shm/_core.h"
 #include "heap.h"
@@ -13,6 +13,7 @@ enum { FEW = 8, FOLLOW_NS = 10000000 };
 typedef struct {
     PyObject_HEAD
     Subscriber *subscriber;
+    const struct topic *topic;
     PyObject *take;         /* its method */
     uint64_t passed[BANDS]; /* sequences up to which its topic was taken before */
     uint32_t held_of[BANDS], held;
@@ -20,10 +21,22 @@ typedef struct {
     Py_ssize_t held_bytes, again, expired, untold_bytes; /* untold: of those that were taken, and given to nobody */
 } Source;
 
+/* One of the sources, and what the ends of its topic were like when it had nothing. The topic is mapped as long as the
+ * source lives. */
+struct place {
+    const uint32_t *bands;
+    const uint64_t *tail; /* of the only band that is used. There are several: &NEVER, and the subscriber is asked */
+    uint64_t passed;
+    Source *source;
+    uint32_t seen; /* of `bands`; NONE: unknown */
+};
+enum { NONE = 1 << BANDS };
+static const uint64_t NEVER = UINT64_MAX;
+
 typedef struct {
     PyObject_HEAD
     struct heap heap;
-    Source **sources;
+    struct place *places;
     size_t count, room;
     uint64_t follow_at, look_at; /* CLOCK_MONOTONIC */
     bool is_whole;               /* each look takes: descriptors are made quiet by that */
@@ -88,7 +101,12 @@ static int Source_init(PyObject *object, PyObject *args, PyObject *kwargs)
     for (uint32_t band = 0; band < BANDS; band++) self->passed[band] = p[band];
     Py_XSETREF(self->take, PyObject_GetAttrString(subscriber, "take"));
     Py_XSETREF(self->subscriber, (Subscriber *)Py_NewRef(subscriber));
-    return self->take ? 0 : -1;
+    if (!self->take) return -1;
+    GUARD_BEGIN(subscriber);
+    self->topic = self->subscriber->core ? self->subscriber->core->topic : NULL;
+    GUARD_END();
+    if (!self->topic) Py_XDECREF(PyObject_CallNoArgs(self->take)); /* says that it is closed */
+    return self->topic ? 0 : -1;
 }
 
 static void Source_dealloc(PyObject *object)
@@ -156,6 +174,23 @@ static int advance(Merge *m, Source *s)
     }
 }
 
+static struct place place_of(Source *s)
+{
+    const struct topic *topic = s->topic;
+    uint32_t bands = load_relaxed(&topic->bands);
+    bool is_one = bands && !(bands & (bands - 1));
+    const uint64_t *tail = is_one ? &topic->band[(uint32_t)__builtin_ctz(bands) % BANDS].tail : &NEVER;
+    return (struct place){&topic->bands, tail, is_one || !bands ? load_relaxed(tail) : 0, s, bands};
+}
+
+/* The first place from `i` on whose topic has more than when it had nothing; `count`: none. */
+static size_t moved(const struct place *places, size_t i, size_t count)
+{
+    for (; i < count; i++)
+        if (load_relaxed(places[i].bands) != places[i].seen || load_relaxed(places[i].tail) != places[i].passed) break;
+    return i;
+}
+
 /* false: an exception is set. `_follow` is Python's: it adds sources and removes some. */
 static bool look(Merge *m, uint64_t now)
 {
@@ -167,10 +202,12 @@ static bool look(Merge *m, uint64_t now)
         Py_DECREF(followed);
         now = clock_ns(CLOCK_MONOTONIC);
     }
-    for (size_t i = 0; i < m->count; i++) {
-        Source *s = (Source *)Py_NewRef(m->sources[i]);
-        bool is_due = s->held ? has_news(s, above_held(s)) : whole || has_news(s, 0);
-        int advanced = is_due ? advance(m, s) : 0;
+    for (size_t i = 0; (i = whole ? i : moved(m->places, i, m->count)) < m->count; i++) {
+        struct place before = place_of(m->places[i].source);
+        Source *s = (Source *)Py_NewRef(before.source);
+        bool is_due = has_news(s, above_held(s));
+        if (!is_due && !s->held && m->places[i].source == s) m->places[i] = before;
+        int advanced = is_due || (whole && !s->held) ? advance(m, s) : 0;
         Py_DECREF(s);
         if (advanced < 0) return false;
     }
@@ -268,7 +305,7 @@ static PyObject *Merge_take_many(PyObject *object, PyObject *limit)
 /* false: an exception is set. */
 static bool is_source(PyObject *object, PyObject *source)
 {
-    if (PyObject_TypeCheck(source, state_of_merge(object)->source) && ((Source *)source)->take) return true;
+    if (PyObject_TypeCheck(source, state_of_merge(object)->source) && ((Source *)source)->topic) return true;
     PyErr_Format(PyExc_TypeError, "%R is not a Source with a subscriber", source);
     return false;
 }
@@ -279,12 +316,13 @@ static PyObject *Merge_add(PyObject *object, PyObject *source)
     if (!is_source(object, source)) return NULL;
     if (self->count == self->room) {
         size_t room = self->room ? 2 * self->room : 16;
-        Source **larger = realloc(self->sources, room * sizeof *larger);
+        struct place *larger = realloc(self->places, room * sizeof *larger);
         if (!larger) return PyErr_NoMemory();
-        self->sources = larger;
+        self->places = larger;
         self->room = room;
     }
-    self->sources[self->count++] = (Source *)Py_NewRef(source);
+    Source *s = (Source *)Py_NewRef(source);
+    self->places[self->count++] = (struct place){&s->topic->bands, &NEVER, 0, s, NONE};
     Py_RETURN_NONE;
 }
 
@@ -292,10 +330,10 @@ static PyObject *Merge_remove(PyObject *object, PyObject *source)
 {
     Merge *self = (Merge *)object;
     for (size_t i = 0; i < self->count; i++) {
-        Source *s = self->sources[i];
+        Source *s = self->places[i].source;
         if ((PyObject *)s != source || s->held || s->taking) continue;
         self->count--;
-        for (; i < self->count; i++) self->sources[i] = self->sources[i + 1];
+        for (; i < self->count; i++) self->places[i] = self->places[i + 1];
         Py_DECREF(source);
         Py_RETURN_TRUE;
     }
@@ -327,7 +365,7 @@ static PyObject *Merge_shut(PyObject *object, PyObject *unused)
         Py_DECREF((PyObject *)first.sample);
         Py_DECREF((PyObject *)first.source);
     }
-    while (self->count) Py_DECREF((PyObject *)self->sources[--self->count]);
+    while (self->count) Py_DECREF((PyObject *)self->places[--self->count].source);
     Py_RETURN_NONE;
 }
 
@@ -337,7 +375,7 @@ static void Merge_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     Py_DECREF(Merge_shut(object, NULL));
     free(self->heap.entries);
-    free(self->sources);
+    free(self->places);
     type->tp_free(object);
     Py_DECREF(type);
 }

@@ -152,10 +152,10 @@ def test_typed_messages_are_measured_beside_msgspec() -> None:
 
 
 def test_a_take_over_200_topics_is_measured_beside_that_of_one_subscriber() -> None:
-    case = question("pattern").cases(quick=True)[0]
-    short = type(case)(case.name, case.systems, {**case.options, "seconds": 0.01})
-    for system in (RTMW, ONE_SUBSCRIBER):
-        assert question("pattern").measure(Stage("8M"), system, short)[system].value > 0
+    for case in question("pattern").cases(quick=True):
+        short = type(case)(case.name, case.systems, {**case.options, "seconds": 0.01})
+        for system in (RTMW, ONE_SUBSCRIBER):
+            assert question("pattern").measure(Stage("8M"), system, short)[system].value > 0
 
 
 def test_requests_are_measured_beside_two_topics_by_hand() -> None:

@@ -179,6 +179,18 @@ def test_an_urgent_message_behind_one_that_was_taken_ahead_does_not_wait_for_oth
     del others
 
 
+def test_a_take_sees_what_comes_in_any_priority_of_any_of_many_topics_that_had_nothing() -> None:
+    publishers = [rtmw.Publisher(f"t/{number}") for number in range(20)]
+    with rtmw.PatternSubscriber("t/+") as pattern:
+        for priority in (0, 3, 0, 7, 3, 0):  # some are new on their topic
+            for publisher in publishers[::7]:
+                assert pattern.take() is None
+                publisher.publish(b"x", priority=priority)
+                sample = pattern.take()
+                assert sample is not None
+                assert (sample.topic, sample.priority) == (publisher.topic, priority)
+
+
 def test_messages_whose_time_is_over_while_they_wait_in_the_order_are_not_given_and_counted() -> None:
     short, urgent = rtmw.Publisher("t/short", lifetime=0.05), rtmw.Publisher("t/urgent", priority=7)
     pattern = rtmw.PatternSubscriber("t/*")
