@@ -1,8 +1,8 @@
 """When transfers were accepted, by their numbers, without a time in each of them.
 
 Numbers ascend. About once a second a mark says which number was the last one at which time; a transfer with a larger
-number came later. At most MOST marks are kept: those go first that say least about the age of what lies around them.
-So an age is right to about a second, or to a hundredth of itself.
+number came later. At most MARKS_MOST are kept: those go first that say least about the age of what lies around
+them. So an age is right to about a second, or to a hundredth of itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, cast
 
 __all__ = ["EVERY_NS", "Ages"]
 
-MOST: Final = 512
+MARKS_MOST: Final = 512
 EVERY_NS: Final = 1_000_000_000
 
 
@@ -37,7 +37,7 @@ class Ages:
             marks[-1] = _Mark(marks[-1].number, max(wall_ns, marks[-1].wall_ns))
         elif not marks or wall_ns >= marks[-1].wall_ns + EVERY_NS:
             marks.append(_Mark(number, wall_ns))
-            if len(marks) > MOST:
+            if len(marks) > MARKS_MOST:
                 self._thin()
 
     def _thin(self) -> None:

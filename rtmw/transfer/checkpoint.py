@@ -28,7 +28,7 @@ from rtmw.transfer.records import (
     TransferState,
     Undone,
 )
-from rtmw.transfer.redo_runs import MOST, keep_run, most_next
+from rtmw.transfer.redo_runs import RUN_MOST, keep_run, most_next
 from rtmw.transfer.seen import HighWater
 from rtmw.transfer.state import State
 from rtmw.transfer.table import Phase, SavepointEntry, Transaction, Undoable
@@ -266,7 +266,7 @@ def _read_once(fields: Fields, state: State) -> None:
 
 def _read_items(fields: Fields, state: State, before: int) -> None:
     """Letters of a run mostly lie one after the other, and are read together."""
-    left, most, after = fields.number(4), MOST, NONE
+    left, most, after = fields.number(4), RUN_MOST, NONE
     while left:
         most = min(most, left)
         letters = _waiting(fields.rest(), most, range(after + 1, before)) if most > 1 else []

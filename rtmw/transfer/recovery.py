@@ -18,7 +18,7 @@ from rtmw.transfer.checkpoint import pack_state, unpack_state
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.record_bytes import is_checkpoint, unpack
 from rtmw.transfer.records import Checkpoint, Record
-from rtmw.transfer.redo_runs import MOST, most_next, redo_run
+from rtmw.transfer.redo_runs import RUN_MOST, most_next, redo_run
 from rtmw.transfer.state import State
 from rtmw.units import size
 
@@ -46,7 +46,7 @@ class Redo:
     def take_all(self, records: Iterable[tuple[int, bytes]]) -> None:
         """All of them, in the order of the log; those of a run together. Raises TransfersDamaged, with the position of
         a record."""
-        left, most = iter(records), MOST
+        left, most = iter(records), RUN_MOST
         self._skip(left)
         some: list[tuple[int, bytes]] = []
         while some := [*some, *islice(left, max(0, most - len(some)))]:

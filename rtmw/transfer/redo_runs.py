@@ -18,9 +18,9 @@ from rtmw.transfer.records import NONE, Change, Enqueue, Record, Spooled, Take, 
 from rtmw.transfer.runs import COMMON, is_plain
 from rtmw.transfer.state import State
 
-__all__ = ["MOST", "keep_run", "most_next", "redo_run"]
+__all__ = ["RUN_MOST", "keep_run", "most_next", "redo_run"]
 
-MOST: Final = 256
+RUN_MOST: Final = 256
 """Records that are looked at together."""
 
 
@@ -100,4 +100,4 @@ def keep_run(state: State, first: Enqueue, lsns: Sequence[int], records: Sequenc
 def most_next(most: int, found: int) -> int:
     """How many records to look at next, where `found` of `most` were a run: what is looked at in vain stays in
     proportion to what was found."""
-    return min(MOST, 2 * most) if found == most else 1
+    return min(RUN_MOST, 2 * most) if found == most else 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtmw.transfer.ages import MOST, Ages
+from rtmw.transfer.ages import MARKS_MOST, Ages
 
 S = 1_000_000_000
 
@@ -34,7 +34,7 @@ def test_an_age_is_right_to_a_second_or_a_hundredth_of_itself_after_a_month_of_m
     ages = Ages()
     for second in (*range(0, end - 2 * day, 600), *range(end - 2 * day, end, 10)):
         ages.note(second, second * S)
-    assert len(ages) == MOST
+    assert len(ages) == MARKS_MOST
     for age in (10, 60, 600, 3600, day, 20 * day):
         found = end - 10 - ages.since(end - 10 - age + 1) / S
         assert age <= found + 10 <= age * 1.05 + 30, (age, found)

@@ -12,7 +12,7 @@ from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.events import ArriveRun, ConsumeRun, ReceiverJoined, SendRun, SendTransfer, TakeRun
 from rtmw.transfer.records import Request, TransferId, TransferState
 from rtmw.transfer.recovery import redo
-from rtmw.transfer.redo_runs import MOST
+from rtmw.transfer.redo_runs import RUN_MOST
 from rtmw.transfer.state import State
 from tests.transfer.memory import ME, Core, header
 from tests.transfer.test_runs import one_by_one
@@ -46,20 +46,20 @@ def again(core: Core) -> State:
     return state
 
 
-@pytest.mark.parametrize("core", [letters(3 * MOST), arrived(3 * MOST)])
+@pytest.mark.parametrize("core", [letters(3 * RUN_MOST), arrived(3 * RUN_MOST)])
 def test_letters_that_wait_are_runs_again(core: Core) -> None:
     for state in (again(core), unpack_state(pack_state(core.state), FAR)):
         runs = list(state.items.runs)
         assert len(state.items.made) <= 3
-        assert len(runs) <= 2 * MOST.bit_length()
+        assert len(runs) <= 2 * RUN_MOST.bit_length()
 
 
 def test_runs_that_are_taken_and_consumed_leave_nothing() -> None:
-    core = letters(2 * MOST)
+    core = letters(2 * RUN_MOST)
     while taken := core.step(TakeRun("ingest", ME, 100)):
         assert isinstance(taken, list)
         assert core.step(ConsumeRun([item.lsn for item in taken], ME)) is True
-    assert again(core).counts == {TransferState.CONSUMED: 2 * MOST}
+    assert again(core).counts == {TransferState.CONSUMED: 2 * RUN_MOST}
 
 
 def test_letters_of_senders_that_take_turns_are_those_that_they_are_one_by_one() -> None:
@@ -71,12 +71,12 @@ def test_letters_of_senders_that_take_turns_are_those_that_they_are_one_by_one()
 
 
 def test_letters_that_are_found_in_a_run_again_are_answered_by_what_asked_for_them() -> None:
-    core = letters(MOST)
+    core = letters(RUN_MOST)
     for state in (again(core), unpack_state(pack_state(core.state), FAR)):
-        (id,) = state.asked_before(Request(PRODUCERS[0], MOST // 2))
+        (id,) = state.asked_before(Request(PRODUCERS[0], RUN_MOST // 2))
         item = state.find(id)
         assert item is not None
-        assert (item.record.request, item.visible) == (Request(PRODUCERS[0], MOST // 2), item.lsn)
+        assert (item.record.request, item.visible) == (Request(PRODUCERS[0], RUN_MOST // 2), item.lsn)
 
 
 def contradicting(records: Sequence[tuple[int, bytes]], kind: int) -> list[tuple[int, bytes]]:

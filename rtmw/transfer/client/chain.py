@@ -19,7 +19,8 @@ from rtmw.transfer.messages import Message, More, Send
 
 __all__ = ["first_block", "send_chain", "send_chain_async"]
 
-_AGAIN_S: Final = 0.001
+AGAIN_S: Final = 0.001
+"""A task looks again so soon whether there is room."""
 
 
 def first_block(send: Send) -> Send:
@@ -92,7 +93,7 @@ async def _send_async(line: Line, pending: Pending, send: Send, deadline: Deadli
             if not sent and deadline.is_over:
                 raise _late(pending, send, deadline)
             if not sent:
-                await asyncio.sleep(_AGAIN_S)
+                await asyncio.sleep(AGAIN_S)
             message = _next(steps, sent)
 
 

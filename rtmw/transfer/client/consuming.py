@@ -13,7 +13,7 @@ from rtmw.transfer.messages import Consume, Consumed
 
 __all__ = ["Consuming", "Together"]
 
-MOST: Final = 64
+SETTLED_MOST: Final = 64
 """Letters of one request."""
 Loop = asyncio.AbstractEventLoop
 
@@ -74,7 +74,7 @@ class Consuming:
                 loop.call_soon(self._send, loop)
             together.items.append(item)
             index = len(together.items) - 1
-            if index + 1 >= MOST:
+            if index + 1 >= SETTLED_MOST:
                 self._send(loop)
         return together, index
 

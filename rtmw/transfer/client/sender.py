@@ -18,7 +18,7 @@ from rtmw.notebook import ShownByFields
 from rtmw.transfer.address import Address
 from rtmw.transfer.client.batch import send_batch, send_batch_async
 from rtmw.transfer.client.bodies import encoded, packed
-from rtmw.transfer.client.chain import first_block, send_chain, send_chain_async
+from rtmw.transfer.client.chain import AGAIN_S, first_block, send_chain, send_chain_async
 from rtmw.transfer.client.deadline import NEVER, Deadline
 from rtmw.transfer.client.group import Groups
 from rtmw.transfer.client.line import Line, new_life
@@ -39,7 +39,6 @@ from rtmw.waiting import Asleep, woken
 __all__ = ["Sender", "SenderStats", "TransferEvent"]
 
 _GOOD: Final = frozenset({TransferState.ACCEPTED, TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED})
-_AGAIN_S: Final = 0.001
 
 
 @dataclass(frozen=True)
@@ -263,7 +262,7 @@ class Sender(Closing):
         self._line.check_core()
         if deadline.is_over:
             raise deadline.no_room()
-        await asyncio.sleep(_AGAIN_S)
+        await asyncio.sleep(AGAIN_S)
 
     def _begin(self, transfer: Transfer, send: Send, deadline: Deadline) -> Pending:
         pending = self._asked(transfer, send)

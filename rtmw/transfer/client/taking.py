@@ -20,7 +20,7 @@ from rtmw.transfer.messages import Handed, Take
 
 __all__ = ["Taking"]
 
-MOST: Final = 64
+TAKEN_MOST: Final = 64
 """Letters that are asked for at a time, when many come."""
 
 
@@ -93,7 +93,7 @@ class Taking:
         assert isinstance(pending.message, Take), "only those are asked here"
         with self._lock:
             self._callers.pop(pending, None)
-            self._most = min(MOST, 2 * self._most) if len(letters) == pending.message.most else 1
+            self._most = min(TAKEN_MOST, 2 * self._most) if len(letters) == pending.message.most else 1
         self.ahead.extend(letters)
 
 

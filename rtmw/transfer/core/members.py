@@ -9,7 +9,7 @@ from rtmw.transfer.address import Address, Life
 
 __all__ = ["Addressed", "Member"]
 
-MOST: Final = 64
+KNOWN_MOST: Final = 64
 """Addresses of a sender that are remembered."""
 
 
@@ -33,7 +33,7 @@ class Addressed:
 
     def add(self, life: Life, to: Address) -> None:
         known = self._known.setdefault(life, set())
-        if to not in known and len(known) < MOST:
+        if to not in known and len(known) < KNOWN_MOST:
             known.add(to)
 
     def of(self, life: Life) -> list[str]:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final, Self
 from uuid import NAMESPACE_URL, uuid5
 
-from rtmw.net.session import Hello, Session, Terms
+from rtmw.net.session import Hello, Session
+from rtmw.net.session import Terms as SessionTerms
 from rtmw.net.session.peers import Network, Peers
 from rtmw.transfer.carry.content import Content, names_files
 from rtmw.transfer.carry.journal import Journal
@@ -44,7 +45,7 @@ class Nodes:
         self._desk, self._data, self._node = desk, data, node
         incarnation = uuid5(NAMESPACE_URL, f"{node} {desk.incarnation}")
         hello = Hello(incarnation, desk.life, capabilities=frozenset({"transfer", KNOWS_SEEN}))
-        terms = Terms(stream_credit=_ON_THE_WAY, send_buffer=_ON_THE_WAY)
+        terms = SessionTerms(stream_credit=_ON_THE_WAY, send_buffer=_ON_THE_WAY)
         self._sessions = Peers(node, network, hello, terms, self._run)
         self._peers: dict[str, Peer] = {}
         self._looping: asyncio.Task[None] | None = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
-from struct import iter_unpack, pack, unpack
 
 from xxhash import xxh3_128_digest
 
@@ -32,7 +32,7 @@ def _pack_origin(id: TransferId) -> bytes:
 
 def pack_ids(ids: Sequence[TransferId]) -> tuple[bytes, bytes]:
     """Of one incarnation; one at least."""
-    return _pack_origin(ids[0]), pack(f"<{len(ids)}Q", *(id.sequence for id in ids))
+    return _pack_origin(ids[0]), struct.pack(f"<{len(ids)}Q", *(id.sequence for id in ids))
 
 
 def unpack_ids(fields: Fields) -> tuple[TransferId, ...]:
@@ -40,7 +40,7 @@ def unpack_ids(fields: Fields) -> tuple[TransferId, ...]:
     count, rest = divmod(fields.left(), 8)
     if rest or not count:
         fields.wrong(f"{fields.left()} bytes of sequences, of which each has 8, and there is one at least")
-    numbers: tuple[int, ...] = unpack(f"<{count}Q", fields.bytes(8 * count))
+    numbers: tuple[int, ...] = struct.unpack(f"<{count}Q", fields.bytes(8 * count))
     return tuple(TransferId(node, incarnation, number) for number in numbers)
 
 
@@ -60,7 +60,7 @@ def unpack_letters(fields: Fields) -> tuple[str, Header, dict[TransferId, bytes]
         fields.wrong(
             f"{fields.left()} bytes of letters, of which each has {8 + header.length}, and there is one at least"
         )
-    rows = iter_unpack(f"<Q{header.length}s", fields.bytes(fields.left()))
+    rows = struct.iter_unpack(f"<Q{header.length}s", fields.bytes(fields.left()))
     letters = {TransferId(node, incarnation, sequence): body for sequence, body in rows}
     if len(letters) < count:
         fields.wrong("a letter twice in one run")
