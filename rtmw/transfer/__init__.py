@@ -10,8 +10,7 @@ stand in docs/design/transfer.md.
 from rtmw.transfer.client.bodies import File, Part
 from rtmw.transfer.client.inbox import Inbox, InboxStats
 from rtmw.transfer.client.letter import Letter
-from rtmw.transfer.client.news import TransferEvent
-from rtmw.transfer.client.sender import Sender, SenderStats
+from rtmw.transfer.client.sender import Sender, SenderStats, TransferEvent
 from rtmw.transfer.client.transaction import Savepoint, Transaction
 from rtmw.transfer.client.transfer import Progress, Transfer
 from rtmw.transfer.header import Delivery, Level

@@ -1,22 +1,25 @@
 """Addresses (T2): `"service"` any receiver, `"service/pid"` one, `"service/*"` each; all with `@node` or without.
 
 A pid is bound to one life, a `Life`: the system uses pids anew, and what was meant for a program must not reach the
-next one.
+next one. `lives_meant` says which of the receivers that live now an address means.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.fields import check_range
 
-__all__ = ["Address", "Life", "Reach", "life_of"]
+__all__ = ["Address", "Life", "Reach", "check_receiver", "life_of", "lives_meant"]
+
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _LARGEST_PID: Final = 1 << 22
@@ -122,3 +125,27 @@ class Life(_Life):
 def life_of(pid: int, start: int, generation: int) -> Life:
     """The life with these numbers; remembered, because frames and records repeat them. Raises ValueError."""
     return Life(pid, start, generation)
+
+
+def lives_meant(to: Address, receivers: Mapping[str, Collection[Life]]) -> list[Life | None]:
+    """A receiver for each copy; None: any, or one that is found out when it has been carried there.
+
+    `receivers`: of this node, by service. TransferRefused: nobody is meant.
+    """
+    if to.reach is Reach.ANY or to.node:
+        return [None]
+    here = sorted(receivers.get(to.service, ()))
+    meant = here if to.reach is Reach.EACH else [life for life in here if life.pid == to.pid][-1:]
+    if not meant:
+        pids = ", ".join(str(life.pid) for life in here) or "none"
+        raise TransferRefused(
+            f"{to} means nobody: the receivers of {to.service!r} are {pids}; send to {to.service!r}, which is kept "
+            "until a receiver comes"
+        )
+    return list(meant)
+
+
+def check_receiver(life: Life, service: str, receivers: Mapping[str, Collection[Life]]) -> None:
+    """Raises TransferRefused: it is no receiver of this service."""
+    if life not in receivers.get(service, ()):
+        raise TransferRefused(f"{life} is no receiver of {service!r}; join it first")

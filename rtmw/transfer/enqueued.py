@@ -1,6 +1,7 @@
-"""Letters that were enqueued as a run: their common part once, and beside it the sequence and the body of each.
+"""Letters as runs: `Enqueued` has their common part once, and beside it the sequence and the body of each.
 
-Their headers differ in the length of the body alone.
+Their headers differ in the length of the body alone. A `Change` is one object for the records of letters that have the
+same state next.
 """
 
 from __future__ import annotations
@@ -16,10 +17,22 @@ from typing import NamedTuple
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.header import LENGTH, header_of, resized
-from rtmw.transfer.record_bytes import NUMBER, SEQUENCE, U64, pack
-from rtmw.transfer.records import LARGEST_INLINE, NONE, Enqueue, Request, TransferId
+from rtmw.transfer.records import (
+    ITEM,
+    LARGEST_INLINE,
+    NONE,
+    NUMBER,
+    SEQUENCE,
+    U64,
+    Change,
+    Enqueue,
+    Request,
+    Take,
+    TransferId,
+    pack,
+)
 
-__all__ = ["EnqueuedRun", "letters_in", "may_follow"]
+__all__ = ["ChangeRun", "EnqueuedRun", "changes_in", "letters_in", "may_follow"]
 
 
 @dataclass(slots=True, eq=False)
@@ -150,3 +163,30 @@ def may_follow(first: Enqueue, one: bytes, other: bytes) -> bool:
 def _fits(body: bytes) -> bool:
     """Into a record."""
     return 0 < len(body) <= LARGEST_INLINE
+
+
+@dataclass(slots=True, eq=False)
+class ChangeRun:
+    """Goes through its records, of a kind that names one transfer, as bytes."""
+
+    model: Take | Change
+    """Any of them."""
+    items: Sequence[int]
+    """Number of the transfer of each."""
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """As `record_bytes.pack` makes each of them."""
+        data = pack(self.model)
+        head, tail = data[:ITEM], data[ITEM + 8 :]
+        row = Struct(f"<{ITEM}sQ{len(tail)}s")
+        return map(row.pack, repeat(head), self.items, repeat(tail))
+
+
+def changes_in(first: Take | Change, records: Sequence[bytes]) -> ChangeRun:
+    """The longest run at the front of these records, of which `first` is the first one."""
+    items = [U64.unpack_from(data, ITEM)[0] for data in records if len(data) >= ITEM + 8]
+    count = sum(takewhile(bool, map(eq, ChangeRun(first, items), records)))
+    return ChangeRun(first, items[:count])

@@ -3,10 +3,14 @@
 A frame is one message of the bus: a head that names the program, and one of the messages below. Programs send to the
 topic CORE_QUEUE; each process has one queue of its own for all its senders and inboxes (`queue_of`). A body that is
 larger than a block comes as a chain: a `Send` with its first block, and a `More` for each further one.
+
+`Barrier` stands where frames come in from the bus, at a core and at programs: it counts and passes over what no process
+may send there, so that one message of any program ends nothing for others.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import lru_cache, partial
 from operator import attrgetter
@@ -14,6 +18,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from rtmw.transfer.address import Life, life_of
+from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.fields import LONGEST_TEXT, Fields, packed_text, packed_words
 from rtmw.transfer.header import header_of, pack_sized_header, unpack_sized_header
 from rtmw.transfer.messages import (
@@ -63,11 +68,41 @@ __all__ = [
     "EVENTS_TOPIC",
     "LARGEST_BYTES",
     "WINDOW",
+    "Barrier",
     "Frame",
     "pack_frame",
     "queue_of",
     "unpack_frame",
 ]
+
+
+log = logging.getLogger("rtmw.transfer")
+
+
+class Barrier:
+    """Guards one topic. `fault`: why a frame of the process with this pid may not come in; empty: it may."""
+
+    def __init__(self, topic: str, fault: Callable[[Frame, int], str]) -> None:
+        self._topic, self._fault = topic, fault
+        self.refused = 0
+        """Messages that were passed over. The first one is logged."""
+
+    def frame_of(self, data: bytes | memoryview, pid: int) -> Frame | None:
+        """The frame in a message of this process; None: the message is passed over."""
+        try:
+            frame = unpack_frame(data)
+            fault = self._fault(frame, pid)
+        except TransfersDamaged as error:
+            frame, fault = None, str(error)
+        if not fault:
+            return frame
+        self.refused += 1
+        if self.refused == 1:
+            log.warning(
+                "a message of process %d on %s is passed over: %s; more are counted only", pid, self._topic, fault
+            )
+        return None
+
 
 VERSION: Final = 1
 CORE_TOPIC: Final = "rtmw/transfer/core"

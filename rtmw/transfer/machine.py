@@ -10,10 +10,11 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from rtmw.transfer.address import Life
-from rtmw.transfer.effects import Aborted, Steps
+from rtmw.transfer.address import Life, check_receiver, lives_meant
+from rtmw.transfer.duplicates import OnceEntry
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
+    Aborted,
     AbortTransaction,
     ArriveRun,
     BeginTransaction,
@@ -32,14 +33,13 @@ from rtmw.transfer.events import (
     SetSavepoint,
     SettleRun,
     SettleTransfer,
+    Steps,
     TakeRun,
     TakeTransfer,
     Tick,
 )
 from rtmw.transfer.header import Delivery
 from rtmw.transfer.limits import Limits
-from rtmw.transfer.meant import check_receiver, lives_meant
-from rtmw.transfer.once import OnceEntry
 from rtmw.transfer.queues import Item, next_states
 from rtmw.transfer.records import (
     NONE,

@@ -1,23 +1,31 @@
 """The records of the transaction log (T10): the paper's, and those that checkpoints and restarts need.
 
 A record says what was decided, and never what has to be decided when it is read: so applying a record (`State.apply`)
-needs no settings, no clock and no luck, and gives after a crash what it gave before. record_bytes.py has them as
-bytes.
+needs no settings, no clock and no luck, and gives after a crash what it gave before.
 
 The LSN of a record is its position in the `rtmw.Log`. Position 0 holds no record of a transaction, and so 0 means
 "none".
+
+`pack` and `unpack` have the records as bytes, which are read strictly; docs/transfer-format.md has each field.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
-from rtmw.transfer.address import Life
-from rtmw.transfer.header import Header, Kind
+from rtmw.transfer.address import Life, life_of
+from rtmw.transfer.errors import TransfersDamaged
+from rtmw.transfer.fields import Fields, check_range, packed_text
+from rtmw.transfer.header import Header, Kind, header_of, unpack_header
 
 __all__ = [
+    "ITEM",
+    "NUMBER",
+    "SEQUENCE",
+    "U64",
     "Abort",
     "AbortCause",
     "Change",
@@ -40,9 +48,17 @@ __all__ = [
     "Undone",
     "arriving_id",
     "is_arriving",
+    "is_checkpoint",
     "is_letter",
     "own_id",
+    "pack",
+    "pack_life",
+    "pack_request",
+    "unpack",
+    "unpack_life",
+    "unpack_request",
 ]
+
 
 NONE: Final = 0
 """Instead of an LSN, or of the number of a transaction."""
@@ -315,3 +331,255 @@ Record: TypeAlias = (
     Enqueue | Take | Savepoint | Release | Clr | Commit | Abort | End | Change | Start | Checkpoint | Forget
     | Settled
 )  # fmt: skip
+
+
+VERSION: Final = 1
+(
+    _ENQUEUE, _TAKE, _SAVEPOINT, _CLR, _COMMIT, _ABORT, _END, _RELEASE, _CHANGE, _START, _CHECKPOINT, _FORGET, _SETTLED,
+) = range(1, 14)  # fmt: skip
+_IN_TRANSACTION: Final = frozenset(range(_ENQUEUE, _CHANGE))
+
+_HEAD: Final = Struct("<BBHIQQ")
+_LIFE: Final = Struct("<IIQ")
+_ID: Final = Struct("<QQ")
+_ENQUEUED: Final = Struct("<QQQIIIQIIQQ")
+"""Id, deadline, copy, receiver, and request with its producer."""
+_UNDONE: Final = Struct("<QQBBHI")
+U64: Final = Struct("<Q")
+"""Of a number at one of these places."""
+ITEM: Final = _HEAD.size
+"""Where the number of the transfer lies in a TAKE and in a CHANGE."""
+SEQUENCE: Final = _HEAD.size + 8
+"""Where an ENQUEUE has the sequence of its id: behind the head and the incarnation."""
+NUMBER: Final = SEQUENCE + 8 + 8 + 4 + 2 * _LIFE.size
+"""Where it has the number of its request: behind deadline, copy, receiver and producer."""
+_PART: Final = Struct("<IBBH")
+
+
+def pack(record: Record) -> bytes:
+    """Raises ValueError: a text or a body is too long."""
+    kind, content = _packed(record)
+    return _HEAD.pack(VERSION, kind, 0, 0, record.txn, record.prev) + content
+
+
+def _packed(record: Record) -> tuple[int, bytes]:
+    match record:
+        case Enqueue():
+            return _ENQUEUE, _pack_enqueue(record)
+        case Take(item=item, life=life):
+            return _TAKE, _eight(item) + pack_life(life)
+        case Savepoint(name=name):
+            return _SAVEPOINT, packed_text(name, "the name of a savepoint")
+        case Clr():
+            return _CLR, _UNDONE.pack(record.undone, record.undo_next, record.what, 0, 0, 0)
+        case Commit(effects=effects):
+            return _COMMIT, effects.to_bytes(4, "little") + pack_request(record.request)
+        case Abort(cause=cause):
+            return _ABORT, bytes([cause])
+        case End():
+            return _END, b""
+        case Release(savepoint=savepoint):
+            return _RELEASE, _eight(savepoint)
+        case Change(item=item, state=state, cause=cause):
+            return _CHANGE, _eight(item) + bytes([state]) + packed_text(cause, "the cause")
+        case Start(life=life):
+            return _START, life.to_bytes(4, "little") + _eight(record.incarnation) + packed_text(
+                record.node, "the node"
+            )
+        case Forget(producer=producer):
+            return _FORGET, pack_life(producer)
+        case Settled(id=id):
+            return _SETTLED, _ID.pack(id.incarnation, id.sequence) + packed_text(id.node, "the node")
+        case Checkpoint(index=index, last=last, data=data):
+            return _CHECKPOINT, _PART.pack(index, last, 0, 0) + data
+
+
+def unpack(data: bytes | memoryview, lsn: int) -> Record:
+    """Raises TransfersDamaged, with the position of the record."""
+    fields = Fields(data, lsn, "record")
+    version, kind, zero, zeros, txn, prev = fields.numbers(_HEAD)
+    if version != VERSION:
+        fields.wrong(f"version {version} of the format, where {VERSION} is known; use the rtmw that wrote it")
+    if zero or zeros or (prev != NONE and prev >= lsn):
+        fields.wrong(f"a head that cannot be: prevLSN {prev}, {zero}, {zeros}")
+    if (txn == NONE) == (kind in _IN_TRANSACTION) and kind not in (_ENQUEUE, _TAKE):
+        fields.wrong(f"a record of kind {kind} with transaction {txn}")
+    if txn == NONE and prev != NONE:
+        fields.wrong(f"prevLSN {prev} without a transaction")
+    try:
+        record = _unpacked(fields, kind, (txn, prev, lsn))
+    except ValueError as error:
+        fields.wrong(str(error))
+    fields.end()
+    return record
+
+
+def is_checkpoint(data: bytes) -> bool:
+    """Is this record a part of a checkpoint? Nothing else of it is looked at."""
+    return data[1:2] == _CHECKPOINT.to_bytes(1)
+
+
+def _unpacked(fields: Fields, kind: int, head: tuple[int, int, int]) -> Record:
+    """`head`: transaction, prevLSN, and LSN."""
+    txn, prev, lsn = head
+    if txn == NONE and kind not in (_ENQUEUE, _TAKE):
+        return _unpack_outside(fields, kind)
+    match kind:
+        case 1:
+            return _unpack_enqueue(fields, txn, prev, lsn)
+        case 2:
+            return _unpack_take(fields, txn, prev)
+        case 3:
+            return Savepoint(txn, prev, fields.short_text())
+        case 4:
+            return _unpack_clr(fields, txn, prev)
+        case 5:
+            return Commit(txn, prev, fields.number(4), unpack_request(fields))
+        case 6:
+            return Abort(txn, prev, AbortCause(fields.number(1)))
+        case 7:
+            return End(txn, prev)
+        case _:
+            return Release(txn, prev, fields.number(8))
+
+
+def _unpack_outside(fields: Fields, kind: int) -> Record:
+    """Of no transaction."""
+    match kind:
+        case 9:
+            return Change(fields.number(8), TransferState(fields.number(1)), fields.short_text())
+        case 10:
+            life, incarnation = fields.number(4), fields.number(8)
+            return Start(life, fields.short_text(), incarnation)
+        case 11:
+            return _unpack_checkpoint(fields)
+        case 12:
+            return Forget(_unpack_process(fields, "FORGET of"))
+        case 13:
+            incarnation, sequence = fields.numbers(_ID)
+            return Settled(TransferId(fields.short_text(), incarnation, sequence))
+        case _:
+            fields.wrong(f"a record of kind {kind}, which version {VERSION} does not have")
+
+
+def pack_life(life: Life | None) -> bytes:
+    return _LIFE.pack(0, 0, 0) if life is None else _LIFE.pack(life.pid, life.generation, life.start)
+
+
+def unpack_life(fields: Fields) -> Life | None:
+    return _life(fields, *fields.numbers(_LIFE))
+
+
+def _life(fields: Fields, pid: int, generation: int, start: int) -> Life | None:
+    if not pid and (generation or start):
+        fields.wrong("a life without a process")
+    return life_of(pid, start, generation) if pid else None
+
+
+def pack_request(request: Request | None) -> bytes:
+    return pack_life(None) + _eight(0) if request is None else pack_life(request.producer) + _eight(request.number)
+
+
+def unpack_request(fields: Fields) -> Request | None:
+    return _request(fields, unpack_life(fields), fields.number(8))
+
+
+def _request(fields: Fields, producer: Life | None, number: int) -> Request | None:
+    if producer is None and number:
+        fields.wrong(f"request {number} of nobody")
+    return Request(producer, number) if producer is not None else None
+
+
+def _pack_enqueue(record: Enqueue) -> bytes:
+    id, header = record.id, record.header.pack()
+    check_range("sequence", id.sequence, (1 << 64) - 1)
+    if isinstance(record.body, Spooled):
+        check_range("size", record.body.size, (1 << 63) - 1)
+        body = (
+            b"\1" + record.body.size.to_bytes(8, "little") + packed_text(record.body.name, "the name of a spool file")
+        )
+    else:
+        if not 0 < len(record.body) <= LARGEST_INLINE:
+            raise ValueError(f"a body of {len(record.body)} bytes does not lie in its record; spool it")
+        body = b"\0" + record.body
+    return b"".join(
+        (
+            _ID.pack(id.incarnation, id.sequence),
+            _eight(record.deadline_ns),
+            record.copy.to_bytes(4, "little"),
+            pack_life(record.life),
+            pack_request(record.request),
+            packed_text(id.node, "the node"),
+            packed_text(record.sender, "the sender"),
+            len(record.once).to_bytes(2, "little"),
+            record.once,
+            len(header).to_bytes(2, "little"),
+            header,
+            body,
+        )
+    )
+
+
+def _unpack_enqueue(fields: Fields, txn: int, prev: int, lsn: int) -> Enqueue:
+    incarnation, sequence, deadline, copy, *numbers = fields.numbers(_ENQUEUED)
+    life, producer, number = _life(fields, *numbers[:3]), _life(fields, *numbers[3:6]), numbers[6]
+    request = _request(fields, producer, number)
+    id, sender = TransferId(fields.short_text(), incarnation, sequence), fields.short_text()
+    once = bytes(fields.bytes(fields.number(2)))
+    header = _header(bytes(fields.bytes(fields.number(2))), lsn)
+    return Enqueue(txn, prev, id, header, _body(fields, header), sender, life, deadline, copy, request, once)
+
+
+def _header(data: bytes, lsn: int) -> Header:
+    try:
+        return header_of(data)
+    except TransfersDamaged:
+        _, taken = unpack_header(data, lsn)  # which says where it lies
+        raise TransfersDamaged(f"record at {lsn}: a header of {taken} bytes in {len(data)}", lsn) from None
+
+
+def _body(fields: Fields, header: Header) -> bytes | Spooled:
+    how = fields.number(1)
+    body: bytes | Spooled
+    if how == 0:
+        body = bytes(fields.bytes(fields.left()))
+        size, most = len(body), LARGEST_INLINE
+    elif how == 1:
+        size = most = fields.number(8)
+        body = Spooled(fields.short_text(), size)
+        if not (body.name.isascii() and body.name.isalnum()):
+            fields.wrong(f"a spool file of the name {body.name!r}")
+    else:
+        fields.wrong(f"a body that lies in place {how}")
+    if size != header.length or size > most:
+        fields.wrong(f"a body of {size} bytes under a header that says {header.length}")
+    return body
+
+
+def _unpack_take(fields: Fields, txn: int, prev: int) -> Take:
+    return Take(txn, prev, fields.number(8), _unpack_process(fields, "TAKE by"))
+
+
+def _unpack_process(fields: Fields, what: str) -> Life:
+    life = unpack_life(fields)
+    if life is None:
+        fields.wrong(f"a {what} nobody")
+    return life
+
+
+def _unpack_clr(fields: Fields, txn: int, prev: int) -> Clr:
+    undone, undo_next, what, *zeros = fields.numbers(_UNDONE)
+    if any(zeros) or undo_next >= undone:
+        fields.wrong(f"a CLR of {undone} whose UndoNxtLSN is {undo_next}")
+    return Clr(txn, prev, undone, undo_next, Undone(what))
+
+
+def _unpack_checkpoint(fields: Fields) -> Checkpoint:
+    index, last, *zeros = fields.numbers(_PART)
+    if last > 1 or any(zeros) or fields.left() > LARGEST_PART:
+        fields.wrong("a part of a checkpoint that cannot be")
+    return Checkpoint(index, bool(last), bytes(fields.bytes(fields.left())))
+
+
+def _eight(number: int) -> bytes:
+    return number.to_bytes(8, "little")

@@ -12,13 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from rtmw.transfer.address import Life, Reach
-from rtmw.transfer.changes import ChangeRun
-from rtmw.transfer.effects import Append, Steps
-from rtmw.transfer.enqueued import EnqueuedRun
-from rtmw.transfer.events import ArriveRun, SendRun, TakeRun
+from rtmw.transfer.address import Life, Reach, check_receiver
+from rtmw.transfer.enqueued import ChangeRun, EnqueuedRun
+from rtmw.transfer.events import Append, ArriveRun, SendRun, Steps, TakeRun
 from rtmw.transfer.header import Header
-from rtmw.transfer.meant import check_receiver
 from rtmw.transfer.queues import Item, next_states
 from rtmw.transfer.records import (
     LARGEST_INLINE,

@@ -8,15 +8,26 @@
     letter = store.take("ingest", life)
     store.settle(letter, TransferState.CONSUMED)
 
-Steps run one after the other under a lock, and hand their records to the log without waiting. A thread that needs
-them durable then waits outside of the lock, so that many threads share a sync. No caller gets an answer that is not
-durable: a step that shows anything to others, or takes anything, has its answer when all that was logged before it is
-on the disk.
+Steps run one after the other under a lock, and hand their records to the log without waiting. A thread that needs them
+durable then waits outside of the lock, so that many threads share a sync. No caller gets an answer that is not durable:
+a step that shows anything to others, or takes anything, has its answer when all that was logged before it is on the
+disk.
+
+`Volatile` is the same machine for transfers that no log keeps (SMALL_RAW, NORMAL): its records go nowhere. Its LSNs are
+numbers that no log reaches, so that a transfer's number says which of the two has it.
+
+`Ages` says when transfers were accepted, by their numbers, without a time in each of them. Numbers ascend. About once a
+second a mark says which number was the last one at which time; a transfer with a larger number came later. At most MOST
+marks are kept: those go first that say least about the age of what lies around them. So an age is right to about a
+second, or to a hundredth of itself.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,25 +35,27 @@ from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
 from threading import RLock
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import rtmw
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, LogFull
 from rtmw.transfer.address import Life
-from rtmw.transfer.ages import EVERY_NS, Ages
-from rtmw.transfer.changes import ChangeRun
-from rtmw.transfer.checkpoint import checkpoint_of
-from rtmw.transfer.effects import Aborted, Append, Free, Moved, MovedRun, Note, Steps, drive
-from rtmw.transfer.enqueued import EnqueuedRun
+from rtmw.transfer.enqueued import ChangeRun, EnqueuedRun
 from rtmw.transfer.errors import TransactionAborted, TransfersDamaged
 from rtmw.transfer.events import (
+    Aborted,
     AbortTransaction,
+    Append,
     BeginTransaction,
     CommitTransaction,
     DestroySavepoint,
     Event,
+    Free,
+    Moved,
+    MovedRun,
+    Note,
     Now,
     ReceiverJoined,
     ReceiverLeft,
@@ -50,23 +63,164 @@ from rtmw.transfer.events import (
     SendTransfer,
     SetSavepoint,
     SettleTransfer,
+    Steps,
     TakeTransfer,
     Tick,
+    drive,
 )
 from rtmw.transfer.header import Header
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.machine import Machine
 from rtmw.transfer.place import Lies, Place
-from rtmw.transfer.queues import Item
-from rtmw.transfer.record_bytes import pack
-from rtmw.transfer.records import LARGEST_INLINE, LARGEST_PART, NONE, Change, Spooled, Start, TransferId, TransferState
-from rtmw.transfer.recovery import redo, saying
-from rtmw.transfer.rows import QueueRow, StoreStats, TransactionRow, queue_rows, transaction_rows
+from rtmw.transfer.queues import Item, queue_name
+from rtmw.transfer.records import (
+    LARGEST_INLINE,
+    LARGEST_PART,
+    NEVER_LOGGED,
+    NONE,
+    Change,
+    Spooled,
+    Start,
+    TransferId,
+    TransferState,
+    pack,
+)
+from rtmw.transfer.recovery import checkpoint_of, redo, saying
 from rtmw.transfer.spool import Spool
 from rtmw.transfer.state import State
 from rtmw.transfer.undoing import append, undo_losers
 
-__all__ = ["Store", "Submitted", "Taken"]
+__all__ = ["Ages", "Store", "Submitted", "Taken", "Volatile", "is_volatile", "queue_rows", "transaction_rows"]
+
+
+MARKS_MOST: Final = 512
+EVERY_NS: Final = 1_000_000_000
+
+
+class _Mark(NamedTuple):
+    number: int
+    """The last one at this time."""
+    wall_ns: int
+    """Since 1970."""
+
+
+class Ages:
+    """Of one machine."""
+
+    def __init__(self) -> None:
+        self._marks: list[_Mark] = []
+
+    def note(self, number: int, wall_ns: int) -> None:
+        """The last number at this time. Calls within a second of the last mark add none."""
+        marks = self._marks
+        if marks and number <= marks[-1].number:
+            marks[-1] = _Mark(marks[-1].number, max(wall_ns, marks[-1].wall_ns))
+        elif not marks or wall_ns >= marks[-1].wall_ns + EVERY_NS:
+            marks.append(_Mark(number, wall_ns))
+            if len(marks) > MARKS_MOST:
+                self._thin()
+
+    def _thin(self) -> None:
+        marks, now = self._marks, self._marks[-1].wall_ns
+        spans = zip(marks, marks[2:], strict=False)
+        lost = [(after.wall_ns - before.wall_ns) / (now - before.wall_ns + EVERY_NS) for before, after in spans]
+        del marks[1 + lost.index(min(lost))]
+
+    def since(self, number: int) -> int:
+        """When the transfer with this number was accepted, or a little before. Of one that is older than all marks, the
+        time of the first mark; 0: there is none."""
+        at = bisect_left(self._marks, (number,)) - 1
+        return self._marks[max(at, 0)].wall_ns if self._marks else 0
+
+    def __len__(self) -> int:
+        return len(self._marks)
+
+    def pack(self) -> bytes:
+        return json.dumps(self._marks).encode()
+
+    @classmethod
+    def unpack(cls, data: bytes, last: int) -> Ages:
+        """As `pack` wrote them, up to the last number that there is. What cannot be read says nothing: an age is for
+        people."""
+        ages = cls()
+        try:
+            for number, wall_ns in cast("list[list[int]]", json.loads(data)):
+                if number <= last:
+                    ages.note(int(number), int(wall_ns))
+        except (ValueError, TypeError, RecursionError):
+            pass
+        return ages
+
+
+@dataclass(frozen=True)
+class QueueRow:
+    """The transfers of a service that have not ended."""
+
+    queue: str
+    """`service`, or `service@node`."""
+    states: dict[TransferState, int]
+    """How many of each."""
+    bytes: int
+    """Of their bodies."""
+    receivers: int
+
+
+@dataclass(frozen=True)
+class TransactionRow:
+    """A row of the transaction table, under the paper's names, and what bounds it."""
+
+    txn_id: int
+    state: str
+    last_lsn: int
+    undo_nxt_lsn: int
+    save_list: tuple[str, ...]
+    """The newest one first."""
+    records: int
+    """That would be undone."""
+    bytes: int
+    age: float
+    """Seconds."""
+
+
+@dataclass(frozen=True)
+class StoreStats:
+    """Counters of a store since it was opened, and its contents."""
+
+    parked: int
+    """Transfers that have not ended."""
+    transactions: int
+    """Open ones."""
+    ended: dict[TransferState, int]
+    """Transfers that have ended, by how; since the store was made."""
+    checkpoints: int
+    orphans: int
+    """Files of the spool without a transfer, removed when it was opened."""
+    log_bytes: int
+    """From the last checkpoint to the end of the log."""
+
+
+def queue_rows(machine: Machine) -> list[QueueRow]:
+    """By their names."""
+    states: dict[str, Counter[TransferState]] = {name: Counter() for name in machine.receivers}
+    sizes: Counter[str] = Counter()
+    for item in machine.state.items.values():
+        name = queue_name(item.record.header.to)
+        states.setdefault(name, Counter())[item.state] += 1
+        sizes[name] += item.record.header.length
+    receivers = machine.receivers
+    return [QueueRow(name, dict(states[name]), sizes[name], len(receivers.get(name, ()))) for name in sorted(states)]
+
+
+def transaction_rows(machine: Machine, monotonic_ns: int) -> list[TransactionRow]:
+    """The oldest one first; also those that have logged nothing yet."""
+    rows: list[TransactionRow] = []
+    for txn in machine.open:
+        row, age = machine.row(txn), machine.age_ns(txn, monotonic_ns) / 1e9
+        names = tuple(entry.spname for entry in row.savepoints())
+        numbers = row.last_lsn, row.undo_next, names, len(row.undoable), row.bytes
+        rows.append(TransactionRow(txn, row.phase.name, *numbers, age))
+    return rows
+
 
 T = TypeVar("T")
 
@@ -476,3 +630,39 @@ def _of_last_life(state: State) -> list[Item]:
 
 def _is_of_life(state: State, id: TransferId) -> bool:
     return state.is_own(id) and id.sequence >> 32 == state.life
+
+
+_FIRST: Final = NEVER_LOGGED
+
+
+def is_volatile(item: int) -> bool:
+    """Is this the number of a transfer that no log keeps?"""
+    return item >= _FIRST
+
+
+class Volatile:
+    """One thread. `incarnation`: of its ids; another one for each start of the core, for they count from 1."""
+
+    def __init__(self, node: str, incarnation: int, limits: Limits, now: Callable[[], Now]) -> None:
+        state = State()
+        state.apply(_FIRST, Start(1, node, incarnation))
+        self.machine, self._now, self._next = Machine(state, limits), now, _FIRST + 1
+        self.ages = Ages()
+
+    def submit(self, event: Event) -> Submitted:
+        """As `Store.submit`; nothing waits for a disk."""
+        notes: list[Note] = []
+        try:
+            answer = drive(self.machine.step(event, self._now()), self._number, notes)
+        except (TransactionAborted, LogFull) as error:
+            return Submitted(None, error, notes, None, False)
+        return Submitted(answer, None, notes, None, False)
+
+    def note_time(self) -> None:
+        """Call it about once a second."""
+        self.ages.note(self._next - 1, self._now().wall_ns)
+
+    def _number(self, effect: Append) -> range:
+        begin = self._next
+        self._next += len(effect.records)
+        return range(begin, self._next)

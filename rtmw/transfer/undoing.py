@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from rtmw.transfer.effects import Append, Steps
 from rtmw.transfer.errors import TransactionAborted
+from rtmw.transfer.events import Append, Steps
 from rtmw.transfer.records import NONE, Abort, AbortCause, Clr, End, Record, Undone
 from rtmw.transfer.state import State
 from rtmw.transfer.table import Phase, Transaction

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Sequence
 
 from rtmw.log_syncing import Syncing
-from rtmw.transfer.effects import Append
+from rtmw.transfer.events import Append
 from rtmw.transfer.store import Store
 
 

@@ -6,17 +6,13 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from rtmw.transfer.address import Address, Life
-from rtmw.transfer.changes import ChangeRun
-from rtmw.transfer.checkpoint import checkpoint_of
-from rtmw.transfer.effects import Append, Effect, Steps
-from rtmw.transfer.enqueued import EnqueuedRun
-from rtmw.transfer.events import Event, Now
+from rtmw.transfer.enqueued import ChangeRun, EnqueuedRun
+from rtmw.transfer.events import Append, Effect, Event, Now, Steps
 from rtmw.transfer.header import Delivery, Header, Kind
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.machine import Machine
-from rtmw.transfer.record_bytes import pack, unpack
-from rtmw.transfer.records import Checkpoint, Record, Start
-from rtmw.transfer.recovery import redo
+from rtmw.transfer.records import Checkpoint, Record, Start, pack, unpack
+from rtmw.transfer.recovery import checkpoint_of, redo
 from rtmw.transfer.state import State
 from rtmw.transfer.undoing import append, undo_losers
 

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from rtmw.transfer.effects import Append
 from rtmw.transfer.events import (
     AbortTransaction,
+    Append,
     BeginTransaction,
     CommitTransaction,
     Event,

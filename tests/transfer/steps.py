@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.effects import Moved
-from rtmw.transfer.events import Now, SendTransfer, TakeTransfer
+from rtmw.transfer.events import Moved, Now, SendTransfer, TakeTransfer
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import TransferId, TransferState
 from tests.transfer.memory import ME, Core, header

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtmw.transfer.ages import MARKS_MOST, Ages
+from rtmw.transfer.store import MARKS_MOST, Ages
 
 S = 1_000_000_000
 

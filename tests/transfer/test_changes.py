@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from rtmw.transfer.changes import ChangeRun
-from rtmw.transfer.record_bytes import pack
-from rtmw.transfer.records import NONE, Change, Take, TransferState
+from rtmw.transfer.enqueued import ChangeRun
+from rtmw.transfer.records import NONE, Change, Take, TransferState, pack
 from tests.transfer.memory import ME
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rtmw.transfer.checkpoint import checkpoint_of, pack_state, unpack_state
 from rtmw.transfer.records import LARGEST_PART, TransferId, TransferState
+from rtmw.transfer.recovery import checkpoint_of, pack_state, unpack_state
 from rtmw.transfer.state import State
 
 LONG = "x" * 4000

@@ -6,11 +6,10 @@ from typing import cast
 
 from rtmw.transfer.carry.journal import Coming
 from rtmw.transfer.carry.peer import Peer
-from rtmw.transfer.core.left import Left, too_much
+from rtmw.transfer.core.nodes import Left, too_much
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.records import TransferId
-from rtmw.transfer.wire.frames import Offer
-from rtmw.transfer.wire.terms import Mark
+from rtmw.transfer.wire.frames import Mark, Offer
 from tests.transfer.wire.written import WRITTEN
 
 OFFER = next(frame for frame in WRITTEN if isinstance(frame, Offer))

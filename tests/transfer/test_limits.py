@@ -9,9 +9,9 @@ import pytest
 
 from rtmw.net.settings import make_settings
 from rtmw.settings import SettingsError, SettingsFile
-from rtmw.transfer.effects import Aborted
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
+    Aborted,
     AbortTransaction,
     BeginTransaction,
     CommitTransaction,
@@ -24,7 +24,7 @@ from rtmw.transfer.events import (
 from rtmw.transfer.header import Delivery, Level
 from rtmw.transfer.limits import LIMITS, Limits, read_limits
 from rtmw.transfer.records import AbortCause
-from rtmw.transfer.rows import transaction_rows
+from rtmw.transfer.store import transaction_rows
 from tests.transfer.memory import ME, Core, header, recovered
 from tests.transfer.steps import OTHER, later, nothing, send, take
 

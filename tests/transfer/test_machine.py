@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.effects import Aborted, Append, Moved
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import (
+    Aborted,
+    Append,
     BeginTransaction,
     CommitTransaction,
+    Moved,
     ReceiverJoined,
     ReceiverLeft,
     RollBack,
@@ -24,7 +26,7 @@ from rtmw.transfer.events import (
 )
 from rtmw.transfer.queues import NEXT
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
-from rtmw.transfer.rows import queue_rows, transaction_rows
+from rtmw.transfer.store import queue_rows, transaction_rows
 from tests.transfer.memory import ME, Core, header
 from tests.transfer.steps import OTHER, SECOND, later, moved, nothing, send, take
 

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from rtmw.transfer.address import Life
+from rtmw.transfer.duplicates import MOST_ONCE, Ending, Once, pack_once
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import (
     AbortTransaction,
@@ -18,7 +19,6 @@ from rtmw.transfer.events import (
     TakeTransfer,
 )
 from rtmw.transfer.header import Kind
-from rtmw.transfer.once import MOST_ONCE, Ending, Once, pack_once
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Request, TransferId, TransferState
 from tests.transfer.memory import ME, Core, header, recovered

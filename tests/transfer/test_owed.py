@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from rtmw.transfer.checkpoint import pack_state
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.events import (
     BeginTransaction,
@@ -17,7 +16,7 @@ from rtmw.transfer.events import (
     Tick,
 )
 from rtmw.transfer.records import Settled, TransferId, TransferState
-from rtmw.transfer.recovery import redo
+from rtmw.transfer.recovery import pack_state, redo
 from tests.transfer.memory import Core, header
 from tests.transfer.steps import OTHER, SECOND, send, take
 

@@ -12,7 +12,6 @@ from rtmw.log import pack_labels
 from rtmw.transfer.address import Address, Life
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.header import Delivery, Header, Kind
-from rtmw.transfer.record_bytes import pack, unpack
 from rtmw.transfer.records import (
     LARGEST_INLINE,
     Abort,
@@ -35,6 +34,8 @@ from rtmw.transfer.records import (
     TransferId,
     TransferState,
     Undone,
+    pack,
+    unpack,
 )
 from tests.page import Page
 

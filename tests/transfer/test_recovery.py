@@ -6,9 +6,8 @@ import logging
 
 import pytest
 
-from rtmw.transfer.checkpoint import checkpoint_of, pack_state
-from rtmw.transfer.record_bytes import pack
-from rtmw.transfer.recovery import LOOK, redo, saying
+from rtmw.transfer.records import pack
+from rtmw.transfer.recovery import LOOK, checkpoint_of, pack_state, redo, saying
 from rtmw.transfer.state import State
 from tests.transfer.test_redo_runs import letters
 

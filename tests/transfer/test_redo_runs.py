@@ -7,12 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.checkpoint import pack_state, unpack_state
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.events import ArriveRun, ConsumeRun, ReceiverJoined, SendRun, SendTransfer, TakeRun
 from rtmw.transfer.records import Request, TransferId, TransferState
-from rtmw.transfer.recovery import redo
-from rtmw.transfer.redo_runs import RUN_MOST
+from rtmw.transfer.recovery import RUN_MOST, pack_state, redo, unpack_state
 from rtmw.transfer.state import State
 from tests.transfer.memory import ME, Core, header
 from tests.transfer.test_runs import one_by_one

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.answers import MOST_ANSWERS, Answers
+from rtmw.transfer.duplicates import MOST_GAPS, Requests
 from rtmw.transfer.errors import TransferError
 from rtmw.transfer.events import (
     BeginTransaction,
@@ -21,8 +21,7 @@ from rtmw.transfer.events import (
 )
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Forget, Request, TransferId, TransferState
-from rtmw.transfer.seen import MOST_GAPS, Requests
-from rtmw.transfer.state import MOST_ENDS, Ending
+from rtmw.transfer.state import MOST_ANSWERS, MOST_ENDS, Answers, Ending
 from tests.transfer.memory import ME, NODE, Core, header, recovered
 
 YOU = Life(4712, 1000, 3)

@@ -9,11 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.checkpoint import pack_state, unpack_state
-from rtmw.transfer.effects import Came
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import (
     ArriveRun,
+    Came,
     ConsumeRun,
     EndsConfirmed,
     ReceiverJoined,
@@ -28,7 +27,7 @@ from rtmw.transfer.events import (
 from rtmw.transfer.header import Header
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.records import LARGEST_INLINE, Request, Spooled, TransferId, TransferState
-from rtmw.transfer.recovery import Redo, redo
+from rtmw.transfer.recovery import Redo, pack_state, redo, unpack_state
 from rtmw.transfer.state import State
 from tests.transfer.memory import ME, NODE, Core, header
 from tests.transfer.steps import OTHER, SECOND, later, take

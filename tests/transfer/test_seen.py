@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmw.transfer import seen
+from rtmw.transfer import duplicates
 from rtmw.transfer.address import Address
+from rtmw.transfer.duplicates import HighWater, Seen
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.header import Delivery, Header, Kind, Level
 from rtmw.transfer.records import NONE, Change, Enqueue, Settled, TransferId, TransferState
-from rtmw.transfer.seen import HighWater, Seen
 from rtmw.transfer.state import State
 
 
@@ -39,7 +39,7 @@ def test_a_life_that_ends_leaves_one_gap_however_many_sequences_it_did_not_use()
 def test_of_more_gaps_than_are_kept_the_oldest_are_one_and_only_what_lies_between_them_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(seen, "MOST_GAPS", 2)
+    monkeypatch.setattr(duplicates, "MOST_GAPS", 2)
     known = Seen()
     for sequence in (1, 3, 5, 7):
         known.check(TransferId("b", 1, sequence))
@@ -54,7 +54,7 @@ def test_of_more_gaps_than_are_kept_the_oldest_are_one_and_only_what_lies_betwee
 def test_what_has_not_ended_or_is_owed_has_come_however_many_gaps_lie_behind_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(seen, "MOST_GAPS", 2)
+    monkeypatch.setattr(duplicates, "MOST_GAPS", 2)
     ids = [TransferId("b", 1, 2 * number) for number in range(1, 50)]
     state = State()
     state.node, state.incarnation = "a", 1
@@ -70,7 +70,7 @@ def test_what_has_not_ended_or_is_owed_has_come_however_many_gaps_lie_behind_it(
 
 def test_an_incarnation_that_is_forgotten_is_refused_and_not_taken_for_a_new_one() -> None:
     known = Seen()
-    for incarnation in range(10, 10 + seen.MOST_INCARNATIONS + 1):
+    for incarnation in range(10, 10 + duplicates.MOST_INCARNATIONS + 1):
         known.add(TransferId("b", incarnation, 1))
     with pytest.raises(TransferRefused, match="nobody knows"):
         known.check(TransferId("b", 10, 1))

@@ -11,12 +11,10 @@ import pytest
 import rtmw
 from rtmw.errors import ClosedError, LogLocked
 from rtmw.transfer.address import Life
-from rtmw.transfer.effects import Aborted, Moved
 from rtmw.transfer.errors import TransactionAborted, TransferRefused, TransfersDamaged
-from rtmw.transfer.events import SendRun
+from rtmw.transfer.events import Aborted, Moved, SendRun
 from rtmw.transfer.limits import Limits
-from rtmw.transfer.record_bytes import pack
-from rtmw.transfer.records import AbortCause, Request, Start, TransferState
+from rtmw.transfer.records import AbortCause, Request, Start, TransferState, pack
 from rtmw.transfer.store import Store
 from tests.bus import eventually
 from tests.child import Spawn

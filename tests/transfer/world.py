@@ -11,7 +11,6 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rtmw.transfer.checkpoint import pack_state
 from rtmw.transfer.events import (
     AbortTransaction,
     BeginTransaction,
@@ -27,7 +26,7 @@ from rtmw.transfer.events import (
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import TransferState
-from rtmw.transfer.recovery import redo
+from rtmw.transfer.recovery import pack_state, redo
 from rtmw.transfer.state import State
 from tests.transfer.memory import ME, Core, MemoryLog, header, recovered
 

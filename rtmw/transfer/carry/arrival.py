@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -16,10 +17,10 @@ from rtmw.disk import DISK, Disk
 from rtmw.transfer.files.staging import Folder, StagedFiles
 from rtmw.transfer.header import File, Kind, pack_body
 from rtmw.transfer.records import LARGEST_INLINE, TransferId
-from rtmw.transfer.wire.frames import Offer
-from rtmw.transfer.wire.terms import Chain, Mark
+from rtmw.transfer.wire.frames import Chain, Mark, Offer
 
-__all__ = ["Arrival", "Written", "file_name"]
+__all__ = ["Arrival", "Here", "Written", "file_name"]
+
 
 _BODY: Final = -1
 
@@ -187,3 +188,22 @@ class Arrival(Closing):
             os.close(descriptor)
         if self._staged is not None:
             self._staged.close()
+
+
+@dataclass
+class Here:
+    """Its bytes come into memory, or into files."""
+
+    offer: Offer
+    until: float | None
+    """When its lifetime ends, on the clock of the loop."""
+    memory: bytearray
+    arrival: Arrival | None = None
+    folder: Folder | None = None
+    has_failed: bool = False
+    """The disk: what was written may be lost, and is not marked any more, since a disk says so only once."""
+
+    def close(self) -> None:
+        for one in (self.arrival, self.folder):
+            if one is not None:
+                one.close()

@@ -21,8 +21,7 @@ from rtmw.transfer.carry.arrival import file_name
 from rtmw.transfer.fields import Fields, packed_text
 from rtmw.transfer.files.source import Fingerprint
 from rtmw.transfer.records import TransferId
-from rtmw.transfer.wire.frames import Offer, pack, unpack
-from rtmw.transfer.wire.terms import HASH, START, Mark
+from rtmw.transfer.wire.frames import HASH, START, Mark, Offer, pack, unpack
 
 __all__ = ["Coming", "Going", "Journal"]
 

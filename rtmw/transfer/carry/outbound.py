@@ -16,9 +16,8 @@ from rtmw.transfer.header import Delivery
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState, is_letter
 from rtmw.transfer.wire import events as e
-from rtmw.transfer.wire.frames import Raw, piece_size
+from rtmw.transfer.wire.frames import START, Mark, Raw, Terms, piece_size
 from rtmw.transfer.wire.sending import Sending
-from rtmw.transfer.wire.terms import START, Mark, Terms
 
 __all__ = ["Outbound"]
 

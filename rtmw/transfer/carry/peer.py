@@ -15,8 +15,7 @@ from rtmw.transfer.carry.half import log
 from rtmw.transfer.carry.inbound import Inbound
 from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.carry.outbound import Outbound
-from rtmw.transfer.wire.frames import PURPOSE
-from rtmw.transfer.wire.terms import Terms
+from rtmw.transfer.wire.frames import PURPOSE, Terms
 
 __all__ = ["KNOWS_SEEN", "Peer", "sweep"]
 

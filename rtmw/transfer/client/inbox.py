@@ -1,10 +1,19 @@
-"""`rtmw.Inbox`: takes the letters of a service."""
+"""`rtmw.Inbox`: takes the letters of a service.
+
+Callers that wait share one Take, which waits at the core (`Taking`). Each answer puts its letters where every caller
+finds them, and the first caller to come has the first letter. A Take for which nobody waits any more is given up, so
+the core hands over nothing to nobody; letters that were on their way by then are ahead of the next call. Letters that
+the tasks of an event loop consume in one turn are settled by one request (`Consuming`).
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,14 +24,11 @@ from rtmw.closing import Closing
 from rtmw.errors import ClosedError
 from rtmw.notebook import ShownByFields
 from rtmw.qos import check_seconds
-from rtmw.transfer.address import Address, Reach
-from rtmw.transfer.client.consuming import Consuming, Together
-from rtmw.transfer.client.deadline import Deadline
+from rtmw.transfer.address import Address, Life, Reach
 from rtmw.transfer.client.letter import Letter
 from rtmw.transfer.client.line import Line, new_life
-from rtmw.transfer.client.pending import Pending
-from rtmw.transfer.client.taking import Taking
-from rtmw.transfer.messages import Failed, Handed, Join, Leave, Message, Settle, Take
+from rtmw.transfer.client.waiting import Deadline, Pending, error_in
+from rtmw.transfer.messages import Consume, Consumed, Failed, Handed, Join, Leave, Message, Settle, Take
 from rtmw.transfer.records import NEVER_LOGGED
 from rtmw.types import resolve
 
@@ -30,6 +36,178 @@ if TYPE_CHECKING:
     from rtmw.transfer.client.sender import Sender
 
 __all__ = ["Inbox", "InboxStats"]
+
+
+SETTLED_MOST: Final = 64
+"""Letters of one request."""
+Loop = asyncio.AbstractEventLoop
+
+
+class Together:
+    """The letters of one request. Written by the thread of the line, once it was asked."""
+
+    __slots__ = ("_errors", "is_done", "items")
+
+    def __init__(self) -> None:
+        self.items: list[int] = []
+        self.is_done = False
+        self._errors: dict[int, Exception] = {}
+
+    def answered(self, pending: Pending) -> None:
+        if pending.error is not None:
+            self.fail(pending.error)
+        elif isinstance(pending.answer, Consumed):
+            self._errors = {index: error_in(failed) for index, failed in pending.answer.failed}
+            self.is_done = True
+
+    def fail(self, error: Exception) -> None:
+        self._errors = dict.fromkeys(range(len(self.items)), error)
+        self.is_done = True
+
+    @property
+    def refused(self) -> int:
+        """How many of them the core did not accept."""
+        return len(self._errors)
+
+    def result(self, index: int) -> None:
+        """Raises why a letter of a request that is done was not consumed."""
+        error = self._errors.get(index)
+        if error is not None:
+            raise type(error)(*error.args)  # anew for each who asks: a traceback belongs to one of them
+
+
+class Consuming:
+    """Of one inbox. `settled`: is called when a request was answered, in the thread of the line."""
+
+    def __init__(self, line: Line, life: Life, settled: Callable[[Together], object]) -> None:
+        self._line, self._requests, self._life, self._settled = line, line.requests, life, settled
+        self._open: dict[Loop, Together] = {}
+        """What goes out at the end of the turn, under the lock of the requests."""
+
+    async def reached(self, together: Together, index: int) -> None:
+        """Until the letter was consumed. Raises why it was not; CoreNotRunning."""
+        await self._line.until(lambda: together.is_done, None)
+        together.result(index)
+
+    def add(self, item: int) -> tuple[Together, int]:
+        """A letter of this turn of the event loop, and its index."""
+        loop = asyncio.get_running_loop()
+        with self._requests.lock:
+            together = self._open.get(loop)
+            if together is None:
+                together = self._open[loop] = Together()
+                loop.call_soon(self._send, loop)
+            together.items.append(item)
+            index = len(together.items) - 1
+            if index + 1 >= SETTLED_MOST:
+                self._send(loop)
+        return together, index
+
+    def send(self) -> None:
+        """All that was gathered goes out now."""
+        with self._requests.lock:
+            for loop in list(self._open):
+                self._send(loop)
+
+    def _send(self, loop: Loop) -> None:
+        with self._requests.lock:
+            together = self._open.pop(loop, None)
+            if together is not None:
+                self._ask(together)
+
+    def _ask(self, together: Together) -> None:
+        def answered(pending: Pending) -> None:
+            together.answered(pending)
+            self._settled(together)
+
+        try:
+            self._requests.begin(Pending(self._life, Consume(tuple(together.items)), on_done=answered))
+        except Exception as error:  # its tasks raise it
+            together.fail(error)
+            self._line.changed.notify()
+
+
+TAKEN_MOST: Final = 64
+"""Letters that are asked for at a time, when many come."""
+
+
+class Taking:
+    """Of one inbox; any thread. `came`: is called with the number of each letter, in the thread of the line."""
+
+    def __init__(self, line: Line, life: Life, came: Callable[[int], None]) -> None:
+        self._line, self._life, self._came = line, life, came
+        self._lock = threading.Lock()
+        """Of what is below; nobody waits under it."""
+        self._callers: dict[Pending, int] = {}
+        """Takes without an answer, and how many callers wait for each."""
+        self._most = 1
+        self.ahead: deque[Handed] = deque()
+        """Letters that were handed over, and that no call has got."""
+
+    @contextmanager
+    def asked(self, *, waits: bool) -> Generator[Pending]:
+        """For one caller, which waits for the answer. `waits`: the core answers when there is a letter; else at
+        once."""
+        pending = self._begin(waits)
+        try:
+            yield pending
+        finally:
+            self._leave(pending)
+
+    def is_over(self, pending: Pending) -> bool:
+        """There is nothing to wait for: an answer has come, or a letter of another one."""
+        return pending.is_done or bool(self.ahead)
+
+    @property
+    def left(self) -> list[Pending]:
+        """Takes without an answer for which nobody waits."""
+        with self._lock:
+            return [pending for pending, callers in self._callers.items() if not callers]
+
+    def _begin(self, waits: bool) -> Pending:
+        with self._lock:
+            pending = next(filter(_is_open, self._callers), None) if waits else None
+            is_new = pending is None
+            if pending is None:
+                take = Take(0, self._most, int(waits))
+                pending = Pending(self._life, take, on_done=self._answered, on_handed=self._came)
+            self._callers[pending] = self._callers.get(pending, 0) + 1
+        if is_new:
+            self._ask(pending)
+        return pending
+
+    def _ask(self, pending: Pending) -> None:
+        try:
+            self._line.requests.begin(pending)
+        except Exception as error:
+            pending.fail(error)  # others may wait for it by now
+            self._line.changed.notify()
+            raise
+
+    def _leave(self, pending: Pending) -> None:
+        with self._lock:
+            if pending not in self._callers:
+                return  # it was answered
+            self._callers[pending] -= 1
+            gives_up = not self._callers[pending] and _is_open(pending)
+        if gives_up:
+            self._line.requests.give_up(pending)
+
+    def _answered(self, pending: Pending) -> None:
+        """In the thread of the line. More letters are asked for while as many come, and one by one when they are few:
+        what one inbox holds, the others do not have."""
+        letters = [handed for handed in pending.first if isinstance(handed, Handed)]
+        assert isinstance(pending.message, Take), "only those are asked here"
+        with self._lock:
+            self._callers.pop(pending, None)
+            self._most = min(TAKEN_MOST, 2 * self._most) if len(letters) == pending.message.most else 1
+        self.ahead.extend(letters)
+
+
+def _is_open(pending: Pending) -> bool:
+    """Does it wait at the core, for whoever comes?"""
+    return isinstance(pending.message, Take) and bool(pending.message.waits) and not pending.is_given_up
+
 
 ANSWER_S: Final = 1.0
 """So long a call waits for what a core says at once, if nothing stops it."""

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from rtmw.transfer.client.bodies import unpacked
-from rtmw.transfer.client.pending import Pending
+from rtmw.transfer.client.waiting import Pending
 from rtmw.transfer.errors import TransferError
 from rtmw.transfer.header import Delivery, File, Header, Kind, unpack_body
 from rtmw.transfer.messages import Handed, Settle

@@ -22,12 +22,10 @@ from rtmw.errors import ClosedError, DomainNotFound, RtmwError, SweptError
 from rtmw.observe.transfers import why_no_core
 from rtmw.qos import check_seconds
 from rtmw.transfer.address import Life
-from rtmw.transfer.barrier import Barrier
-from rtmw.transfer.client.deadline import Deadline
-from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.requests import GRACE_S, Requests
+from rtmw.transfer.client.waiting import Deadline, Pending
 from rtmw.transfer.errors import CoreNotRunning, TransferError
-from rtmw.transfer.frames import CORE_TOPIC, Frame, queue_of
+from rtmw.transfer.frames import CORE_TOPIC, Barrier, Frame, queue_of
 from rtmw.transfer.messages import Core, Join, Message
 from rtmw.waiting import Signal
 

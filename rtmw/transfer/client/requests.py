@@ -15,10 +15,8 @@ from rtmw.clock import CLOCK
 from rtmw.errors import ClosedError
 from rtmw.publisher import OwnPublisher
 from rtmw.transfer.address import Life
-from rtmw.transfer.client.deadline import Deadline
-from rtmw.transfer.client.gathering import Gathering, Place
-from rtmw.transfer.client.group import Group, Owner
-from rtmw.transfer.client.pending import Pending
+from rtmw.transfer.client.group import Gathering, Group, Owner, Place
+from rtmw.transfer.client.waiting import Deadline, Pending
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.frames import CORE_QUEUE, Frame, pack_frame
 from rtmw.transfer.header import Header

@@ -1,12 +1,20 @@
-"""`rtmw.Sender`: sends to services, and follows what becomes of it."""
+"""`rtmw.Sender`: sends to services, and follows what becomes of it.
+
+A body that is larger than a block goes out as a chain, under a window (T5): so it may be larger than the pool. The
+sender drives the chain, and begins it anew when another core is there. `Chain` decides the next step without waiting;
+`send_chain` and `send_chain_async` wait, asleep or in an event loop. `News` has what has gone wrong with the transfers
+of a sender, for the thread that goes through it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -18,25 +26,168 @@ from rtmw.notebook import ShownByFields
 from rtmw.transfer.address import Address
 from rtmw.transfer.client.batch import send_batch, send_batch_async
 from rtmw.transfer.client.bodies import encoded, packed
-from rtmw.transfer.client.chain import AGAIN_S, first_block, send_chain, send_chain_async
-from rtmw.transfer.client.deadline import NEVER, Deadline
-from rtmw.transfer.client.group import Groups
+from rtmw.transfer.client.group import RESTARTED, Groups
 from rtmw.transfer.client.line import Line, new_life
-from rtmw.transfer.client.news import News, TransferEvent
 from rtmw.transfer.client.options import LETTER_HEADERS, SendOptions
-from rtmw.transfer.client.pending import Pending
-from rtmw.transfer.client.states import RESTARTED
 from rtmw.transfer.client.transaction import Transaction
 from rtmw.transfer.client.transfer import Transfer
+from rtmw.transfer.client.waiting import NEVER, Deadline, Pending
+from rtmw.transfer.duplicates import pack_once
 from rtmw.transfer.errors import TransactionAborted
-from rtmw.transfer.frames import BLOCK
+from rtmw.transfer.frames import BLOCK, WINDOW
 from rtmw.transfer.header import Delivery, Header, Level
-from rtmw.transfer.messages import Advanced, Ask, Join, Leave, Message, Move, Moves, MovesRun, Send, Undone
-from rtmw.transfer.once import pack_once
+from rtmw.transfer.messages import Advanced, Ask, Join, Leave, Message, More, Move, Moves, MovesRun, Send, Undone
 from rtmw.transfer.records import AbortCause, TransferId, TransferState
 from rtmw.waiting import Asleep, woken
 
 __all__ = ["Sender", "SenderStats", "TransferEvent"]
+
+
+MOST_EVENTS: Final = 4096
+
+
+@dataclass(frozen=True)
+class TransferEvent:
+    """Something went another way than that of a transfer that is consumed."""
+
+    id: TransferId | None
+    """None: of a transaction that was undone, or of what was not accepted."""
+    state: TransferState | None
+    """None: as `id`. Letters of a transaction that was undone are no events of their own."""
+    cause: str
+
+
+class News:
+    """The last events of one sender. Any thread."""
+
+    def __init__(self) -> None:
+        self._events: queue.Queue[TransferEvent | None] = queue.Queue(MOST_EVENTS)
+        self.lost = 0
+        """Events that nobody took in time."""
+
+    def put(self, event: TransferEvent) -> None:
+        self._put(event)
+
+    def end(self) -> None:
+        """None will come any more."""
+        self._put(None)
+
+    def _put(self, event: TransferEvent | None) -> None:
+        while True:
+            try:
+                self._events.put_nowait(event)
+                return
+            except queue.Full:
+                self._events.get_nowait()
+                self.lost += 1
+
+    def __iter__(self) -> Iterator[TransferEvent]:
+        """Each once, as it happens, until the end."""
+        while True:
+            event = self._events.get()
+            if event is None:
+                self._events.put(None)  # for the next thread
+                return
+            yield event
+
+    def __len__(self) -> int:
+        return self._events.qsize()
+
+
+AGAIN_S: Final = 0.001
+"""A task looks again so soon whether there is room."""
+
+
+def first_block(send: Send) -> Send:
+    return Send(send.txn, send.header, send.once, send.data[:BLOCK])
+
+
+def _steps(line: Line, pending: Pending, send: Send) -> Generator[Message | None, bool, None]:
+    """A message is to be sent: the answer says whether it could be. None: wait until the line has changed."""
+    start, offset = line.start, BLOCK
+    while not pending.is_done:
+        if line.core is not None and line.start != start:
+            start, offset, pending.got = line.start, 0, 0
+        has_room = offset - pending.got < WINDOW * BLOCK and offset < len(send.data)
+        if line.core is None or not has_room:
+            yield None
+            continue
+        data = send.data[offset : offset + BLOCK]
+        sent = yield (More(data) if offset else first_block(send))
+        if sent:
+            offset += len(data)
+
+
+@contextmanager
+def _giving_up(line: Line, pending: Pending) -> Generator[None]:
+    """Whoever leaves it by an error sends no more, which the core is told: it keeps what has come of a body."""
+    try:
+        yield
+    except BaseException:
+        line.requests.give_up(pending)
+        raise
+
+
+def send_chain(line: Line, pending: Pending, send: Send, deadline: Deadline) -> None:
+    """Until it is answered. TimeoutError, CoreNotRunning."""
+    with _giving_up(line, pending):
+        _send(line, pending, send, deadline)
+
+
+def _send(line: Line, pending: Pending, send: Send, deadline: Deadline) -> None:
+    steps = _steps(line, pending, send)
+    message = next(steps, None)
+    while not pending.is_done:
+        if message is None:
+            if not line.wait_until(_has_changed(line, pending), deadline.left):
+                raise _late(pending, send, deadline)
+            message = next(steps, None)
+        else:
+            sent = line.requests.put(pending, message, waits=True)
+            if not sent and deadline.is_over:
+                raise _late(pending, send, deadline)
+            message = _next(steps, sent)
+
+
+async def send_chain_async(line: Line, pending: Pending, send: Send, deadline: Deadline) -> None:
+    """The same for a task."""
+    with _giving_up(line, pending):
+        await _send_async(line, pending, send, deadline)
+
+
+async def _send_async(line: Line, pending: Pending, send: Send, deadline: Deadline) -> None:
+    steps = _steps(line, pending, send)
+    message = next(steps, None)
+    while not pending.is_done:
+        if message is None:
+            if not await line.until(_has_changed(line, pending), deadline.left):
+                raise _late(pending, send, deadline)
+            message = next(steps, None)
+        else:
+            sent = line.requests.put(pending, message, waits=False)
+            if not sent and deadline.is_over:
+                raise _late(pending, send, deadline)
+            if not sent:
+                await asyncio.sleep(AGAIN_S)
+            message = _next(steps, sent)
+
+
+def _has_changed(line: Line, pending: Pending) -> Callable[[], bool]:
+    """Since now: more was taken, it is answered, or another core is there."""
+    got, start = pending.got, line.start
+    return lambda: pending.is_done or pending.got != got or line.start != start
+
+
+def _late(pending: Pending, send: Send, deadline: Deadline) -> TimeoutError:
+    return TimeoutError(f"{pending.got} of {len(send.data)} bytes were taken within {deadline.timeout} s")
+
+
+def _next(steps: Generator[Message | None, bool, None], sent: bool) -> Message | None:
+    try:
+        return steps.send(sent)
+    except StopIteration:
+        return None
+
 
 _GOOD: Final = frozenset({TransferState.ACCEPTED, TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED})
 

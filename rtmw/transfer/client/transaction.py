@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rtmw.transfer.client.options import SendOptions
-from rtmw.transfer.client.pending import Pending
 from rtmw.transfer.client.transfer import Transfer
+from rtmw.transfer.client.waiting import Pending
 from rtmw.transfer.errors import TransactionAborted
 from rtmw.transfer.header import Delivery, Level
 from rtmw.transfer.messages import Abort, Begin, Commit, Done, Message, Release, RollBack

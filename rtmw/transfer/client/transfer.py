@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 from rtmw.errors import ClosedError
 from rtmw.qos import check_seconds
-from rtmw.transfer.client.deadline import Deadline
-from rtmw.transfer.client.pending import Pending
-from rtmw.transfer.client.states import LOST, REACHED
+from rtmw.transfer.client.group import LOST, REACHED
+from rtmw.transfer.client.waiting import Deadline, Pending
 from rtmw.transfer.errors import TransferError, TransferRefused, error_of
 from rtmw.transfer.header import Delivery, Header, Level
 from rtmw.transfer.messages import Accepted, Advanced, Alter, Move
 from rtmw.transfer.records import ENDED, TransferId, TransferState
 
 if TYPE_CHECKING:
-    from rtmw.transfer.client.gathering import Place
+    from rtmw.transfer.client.group import Place
     from rtmw.transfer.client.sender import Sender
     from rtmw.transfer.client.transaction import Transaction
 

@@ -15,7 +15,7 @@ from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.observe.transfers import STILL
 from rtmw.transfer.client.line import Line, new_life
-from rtmw.transfer.client.pending import Pending
+from rtmw.transfer.client.waiting import Pending
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.header import Kind
 from rtmw.transfer.messages import Alter, Done, Join, Leave, Message, Show, Shown

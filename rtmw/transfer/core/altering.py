@@ -13,14 +13,13 @@ from rtmw.transfer import messages
 from rtmw.transfer.core.effects import Do, Steps, Tell, Withdraw
 from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.core.progress import Progress
-from rtmw.transfer.effects import Moved
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.events import SettleTransfer
+from rtmw.transfer.events import Moved, SettleTransfer
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.messages import Message
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import TransferId, TransferState
-from rtmw.transfer.volatile import is_volatile
+from rtmw.transfer.store import is_volatile
 
 __all__ = ["Altering", "Elsewhere"]
 

@@ -22,18 +22,28 @@ from typing import Any, Final, Protocol
 
 from rtmw.clock import CLOCK
 from rtmw.errors import LogFull
-from rtmw.transfer.address import Address
+from rtmw.transfer.address import Address, lives_meant
 from rtmw.transfer.carry.desk import End, Work
 from rtmw.transfer.core.machines import Machines
-from rtmw.transfer.effects import Came, Moved, MovedRun, Note
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.events import ArriveRun, EndsConfirmed, Event, PassOver, SendTransfer, SettleRun, SettleTransfer
+from rtmw.transfer.events import (
+    ArriveRun,
+    Came,
+    EndsConfirmed,
+    Event,
+    Moved,
+    MovedRun,
+    Note,
+    PassOver,
+    SendTransfer,
+    SettleRun,
+    SettleTransfer,
+)
 from rtmw.transfer.header import Delivery, Header
-from rtmw.transfer.meant import lives_meant
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, Spooled, TransferId, TransferState, arriving_id, own_id
 from rtmw.transfer.spool import Spool
-from rtmw.transfer.volatile import is_volatile
+from rtmw.transfer.store import is_volatile
 from rtmw.transfer.wire.frames import Offer
 
 __all__ = ["CoreDesk", "Host", "NodeDesk"]

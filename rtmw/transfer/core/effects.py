@@ -1,24 +1,29 @@
-"""Events of a core, and effects of its steps: input and output of `Service.step`."""
+"""Events of a core, and effects of its steps: input and output of `Service.step`.
+
+`failed` says what a step could not do, as programs are told it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from rtmw.errors import LogFull
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.watching import Happening
-from rtmw.transfer.effects import Aborted, Came, Moved, MovedRun
-from rtmw.transfer.events import Event
+from rtmw.transfer.errors import TransactionAborted, TransferRefused
+from rtmw.transfer.events import Aborted, Came, Event, Moved, MovedRun
 from rtmw.transfer.files.source import Fingerprint
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.header import Header
-from rtmw.transfer.messages import Message
+from rtmw.transfer.messages import Failed, Message
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Spooled, TransferId
 
 __all__ = [
+    "FAILURES",
     "Arrived",
     "Asked",
     "Do",
@@ -39,8 +44,10 @@ __all__ = [
     "Ticked",
     "Withdraw",
     "Write",
+    "failed",
     "tell",
 ]
+
 
 Key: TypeAlias = tuple[Life, int]
 """Of a body that is on its way: its sender, and the number of its Send."""
@@ -181,3 +188,19 @@ Steps: TypeAlias = Generator[Effect, Any, None]
 def tell(frame: Frame, message: Message, logged: bool = True) -> Tell:
     """The answer to a frame."""
     return Tell(Frame(frame.life, frame.slot, frame.number, message), logged)
+
+
+FAILURES: Final = (TransactionAborted, TransferRefused, ValueError, LogFull, OSError)
+"""The errors that programs are told."""
+_REFUSED, _UNDONE, _VALUE, _DISK = range(4)
+
+
+def failed(error: Exception) -> Failed:
+    """Of one of these errors."""
+    if isinstance(error, TransactionAborted):
+        return Failed(_UNDONE, str(error))
+    if isinstance(error, TransferRefused):
+        return Failed(_REFUSED, str(error))
+    if isinstance(error, ValueError):
+        return Failed(_VALUE, str(error))
+    return Failed(_DISK, f"the disk of the core has no room, or has failed: {error}")

@@ -10,7 +10,7 @@ from rtmw.transfer.machine import Machine
 from rtmw.transfer.messages import Move
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Request, TransferId, TransferState
-from rtmw.transfer.volatile import is_volatile
+from rtmw.transfer.store import is_volatile
 
 __all__ = ["Machines"]
 

@@ -1,35 +1,107 @@
 """The other nodes of a core (rtmw/net/session/peers.py), and what is carried to and from each.
 
-The core is its own peer for what has files (desk.py).
+The core is its own peer for what has files (desk.py), over two ends of a stream within its process. Parts of transfers
+whose node has gone are kept for some time; `Left` says how long, and which go first.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 from uuid import NAMESPACE_URL, uuid5
 
+from rtmw.errors import StreamError
 from rtmw.net.session import Hello, Session
 from rtmw.net.session import Terms as SessionTerms
 from rtmw.net.session.peers import Network, Peers
 from rtmw.transfer.carry.content import Content, names_files
-from rtmw.transfer.carry.journal import Journal
-from rtmw.transfer.carry.loop import loop_ends
+from rtmw.transfer.carry.journal import Coming, Journal
 from rtmw.transfer.carry.peer import KNOWS_SEEN, Peer, sweep
 from rtmw.transfer.core.desk import CoreDesk, NodeDesk
-from rtmw.transfer.core.left import Left, too_much
 from rtmw.transfer.core.progress import Progress, coming_from, held_for, left_behind, passed_over, progress_of
 from rtmw.transfer.errors import TransferRefused, TransfersDamaged
 from rtmw.transfer.events import Now
 from rtmw.transfer.files.source import Fingerprint
 from rtmw.transfer.files.staging import Folder
 from rtmw.transfer.header import Delivery, Header, Kind
+from rtmw.transfer.limits import Limits
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Spooled, TransferId, TransferState
+from rtmw.transfer.wire.frames import Terms
 
-__all__ = ["Nodes"]
+__all__ = ["Left", "Nodes", "loop_ends", "too_much"]
+
+
+ROOM: Final = 1 << 20
+"""Bytes on their way, above which `write` waits."""
+
+
+class LoopEnd:
+    """One end; for one reader and one writer, in one event loop. See `half.Bytes`."""
+
+    def __init__(self) -> None:
+        self._other: LoopEnd = self
+        self._inbox: list[bytes] = []
+        self._changed = asyncio.Event()
+        self._error: StreamError | None = None
+
+    async def read_parts(self) -> list[bytes]:
+        await self._until(lambda: bool(self._inbox))
+        parts, self._inbox = self._inbox, []
+        self._other._changed.set()
+        return parts
+
+    async def write(self, data: bytes) -> None:
+        await self._until(lambda: sum(map(len, self._other._inbox)) < ROOM)
+        self._other._inbox.append(data)
+        self._other._changed.set()
+
+    async def _until(self, met: Callable[[], bool]) -> None:
+        while self._error is None and not met():
+            self._changed.clear()
+            await self._changed.wait()
+        if self._error is not None:
+            raise StreamError(str(self._error), self._error.code)
+
+    def reset(self, words: str, code: int) -> None:
+        for end in (self, self._other):
+            end._error = end._error or StreamError(words, code)
+            end._changed.set()
+
+
+def loop_ends() -> tuple[LoopEnd, LoopEnd]:
+    one, other = LoopEnd(), LoopEnd()
+    one._other, other._other = other, one
+    return one, other
+
+
+class Left(NamedTuple):
+    """Transfers that one node has begun and does not send now."""
+
+    peer: Peer
+    id: TransferId
+    coming: Coming
+
+    @property
+    def most(self) -> int:
+        """Bytes that it has on the disk, at most."""
+        return min(self.coming.offer.size, self.coming.mark.position + Terms().reach)
+
+
+def too_much(parts: Iterable[Left], limits: Limits, wall_ns: int) -> Iterator[tuple[Left, str]]:
+    """Those beyond a limit, with the reason."""
+    size = 0
+    for part in sorted(parts, key=lambda part: -part.coming.left_ns):
+        size += part.most
+        age = (wall_ns - part.coming.left_ns) / 1e9
+        if age > limits.left_age:
+            yield part, f"its node has not sent it for {age:.0f} s, and such parts are kept for {limits.left_age:.0f} s"
+        elif size > limits.left_bytes:
+            yield part, f"parts whose nodes have gone have more than {limits.left_bytes} bytes; the oldest go first"
+
 
 _AGAIN_S: Final = 0.2
 _LOOK_S: Final = 60.0

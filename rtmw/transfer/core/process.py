@@ -1,7 +1,9 @@
 """The process of a core: the service with a bus, a log and a clock.
 
 One event loop, and no thread but those of the log. A batch of frames is taken, its steps run one after the other, and
-their records share a sync (`rtmw/log_syncing.py`); what programs are told waits for it in their outboxes.
+their records share a sync (`rtmw/log_syncing.py`). What programs are told waits for it in their outboxes, which never
+wait for a program. The end of a program is known at once, and is that of the very process that joined (`Processes`). A
+`Board` states on topics that the core is there, for programs, and its errors and counters, for tools (T11).
 """
 
 from __future__ import annotations
@@ -10,12 +12,13 @@ import asyncio
 import errno
 import itertools
 import logging
+import os
 import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import rtmw
 from rtmw.claims import claimed
@@ -23,10 +26,10 @@ from rtmw.clock import CLOCK
 from rtmw.daemon_log import say_more
 from rtmw.log_syncing import Syncing
 from rtmw.net.session.peers import Network
-from rtmw.observe.transfers import TransferCounters
+from rtmw.observe.transfers import COUNTERS_TOPIC, TransferCounters, TransferQueue, pack_activity
+from rtmw.publisher import OwnPublisher
+from rtmw.strict_json import as_json
 from rtmw.transfer.address import Address, Life, Reach
-from rtmw.transfer.barrier import Barrier
-from rtmw.transfer.core.board import Board, Counted
 from rtmw.transfer.core.desk import CoreDesk
 from rtmw.transfer.core.effects import (
     Arrived,
@@ -52,24 +55,154 @@ from rtmw.transfer.core.effects import (
 )
 from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.core.nodes import Nodes
-from rtmw.transfer.core.outbox import Outbox
-from rtmw.transfer.core.processes import Processes
 from rtmw.transfer.core.service import Service
-from rtmw.transfer.core.watching import Room, counters_of, full_words, queues_of
-from rtmw.transfer.effects import Aborted, Came, Free, Moved, MovedRun
+from rtmw.transfer.core.watching import Happening, Room, counters_of, full_words, queues_of
 from rtmw.transfer.errors import TransferError
-from rtmw.transfer.events import Event, Now, SendRun, SendTransfer, Tick
-from rtmw.transfer.frames import CORE_QUEUE, Frame
+from rtmw.transfer.events import Aborted, Came, Event, Free, Moved, MovedRun, Now, SendRun, SendTransfer, Tick
+from rtmw.transfer.frames import CORE_QUEUE, CORE_TOPIC, EVENTS_TOPIC, Barrier, Frame, pack_frame, queue_of
 from rtmw.transfer.limits import Limits
-from rtmw.transfer.messages import Join
+from rtmw.transfer.messages import Advanced, Core, Join
 from rtmw.transfer.place import Lies
 from rtmw.transfer.records import Spooled, TransferId
 from rtmw.transfer.spool import SpoolFile
-from rtmw.transfer.store import Store, Submitted
-from rtmw.transfer.volatile import Volatile
+from rtmw.transfer.store import Store, Submitted, Volatile
 from rtmw.transfer.wire.frames import Offer
 
-__all__ = ["Process"]
+__all__ = ["Outbox", "Process"]
+
+
+class Outbox:
+    """Of one process. A frame waits for the position up to which the log has to be durable, and for room in the queue
+    of a program that does not read; there are as many as the program has asked for, and one a transfer of its own.
+    How far transfers are on their way is not among them: such a program reads the next one that says so."""
+
+    def __init__(self, domain: rtmw.Domain, slot: int) -> None:
+        reliable = rtmw.Reliability.RELIABLE
+        self._publisher = OwnPublisher(queue_of(slot), domain=domain, reliability=reliable, max_blocking=0)
+        self._frames: deque[tuple[int, bytes]] = deque()
+        self._is_behind = False
+        """The program has not read for so long that its queue is full."""
+
+    def put(self, frame: Frame, position: int) -> None:
+        """`position`: of the last record that has to be durable; 0: none."""
+        if self._is_behind and isinstance(frame.message, Advanced) and not frame.number:
+            return  # the next one says more
+        self._frames.append((position, pack_frame(frame)))
+
+    @property
+    def is_needed(self) -> bool:
+        """There is something in it for somebody."""
+        return bool(self._frames) and self._publisher.subscribers > 0
+
+    def send(self, durable: int) -> bool:
+        """Sends the frames that may go. False: the program's queue is full, so look again."""
+        frames, self._is_behind = self._frames, False
+        while frames and frames[0][0] <= durable:
+            with suppress(rtmw.MessageTooLarge):
+                self._is_behind = not self._publisher.publish(frames[0][1])
+            if self._is_behind:
+                return False
+            frames.popleft()
+        return True
+
+    def close(self) -> None:
+        self._publisher.close()
+
+
+class Processes:
+    """In the running event loop. `ended`: is called with a life of the process, whose generation counts for nothing."""
+
+    def __init__(self, ended: Callable[[frozenset[Life]], None]) -> None:
+        self._ended = ended
+        self._watched: dict[tuple[int, int], int] = {}
+
+    def watch(self, life: Life) -> bool:
+        """False: it has ended already."""
+        process = life.pid, life.start
+        if process in self._watched:
+            return True
+        try:
+            descriptor = os.pidfd_open(life.pid)
+        except OSError:
+            return False
+        if not life.lives():  # asked behind pidfd_open, so the descriptor is of this process and no later one
+            os.close(descriptor)
+            return False
+        self._watched[process] = descriptor
+        asyncio.get_running_loop().add_reader(descriptor, self._gone, life)
+        return True
+
+    def _gone(self, life: Life) -> None:
+        self._unwatch((life.pid, life.start))
+        self._ended(frozenset({life}))
+
+    def _unwatch(self, process: tuple[int, int]) -> None:
+        descriptor = self._watched.pop(process)
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
+
+    def close(self) -> None:
+        for process in list(self._watched):
+            self._unwatch(process)
+
+
+Counted: TypeAlias = tuple[TransferCounters, list[TransferQueue]]
+
+EVERY_S: Final = 1.0
+SHARE: Final = 20
+"""Counting may take so small a share of the core's time."""
+
+
+class Board:
+    """Never waits. Close it."""
+
+    def __init__(self, domain: rtmw.Domain, node: str) -> None:
+        self._core = OwnPublisher(CORE_TOPIC, domain=domain, history=1)
+        self._cores = rtmw.Subscriber(CORE_TOPIC, domain=domain)
+        me, start_ns = Life.of_process(), CLOCK.monotonic_ns()
+        assert me is not None, "this process runs"
+        self._announcement = pack_frame(Frame(me, 0, 0, Core(start_ns, node)))
+        """Its start is larger than that of each core of the domain before: the memory of a domain does not outlive the
+        system, and this clock does not either."""
+        self._events = OwnPublisher(EVENTS_TOPIC, domain=domain, history=64)
+        self._counters = OwnPublisher(COUNTERS_TOPIC, domain=domain, history=1, depth=1)
+        self._next = self._next_count = 0.0
+        self._counted: Counted
+
+    def announce(self) -> None:
+        """This core is there, for programs that run, and for those that come later."""
+        self._core.publish(self._announcement)
+
+    def announce_again(self) -> None:
+        """If another message covers the announcement: programs that come later read the last one alone."""
+        if any(sample._pid != os.getpid() for sample in self._cores.take_many(64)):
+            self.announce()
+
+    def tell(self, happening: Happening) -> None:
+        """One JSON object."""
+        self._events.publish(as_json(happening.row()).encode())
+
+    def is_due(self) -> bool:
+        """It is time to say that this core is at work."""
+        return CLOCK.monotonic() >= self._next
+
+    def say(self, count: Callable[[], Counted], full: Callable[[TransferCounters], str]) -> None:
+        """The core is at work. The numbers are those of before while counting anew takes too much of its time. `full`:
+        what to say of the disk."""
+        begun = CLOCK.monotonic()
+        self._next = begun + EVERY_S
+        if begun >= self._next_count:
+            self._counted = count()
+            self._next_count = begun + SHARE * (CLOCK.monotonic() - begun)
+        counters, queues = self._counted
+        self._counters.publish(pack_activity(counters, queues, full(counters)))
+
+    def close(self) -> None:
+        self._core.close()
+        self._cores.close()
+        self._events.close()
+        self._counters.close()
+
 
 log = logging.getLogger("rtmw.transfer")
 

@@ -14,7 +14,7 @@ from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Spooled, TransferId, TransferState
 from rtmw.transfer.wire.frames import Offer
-from rtmw.transfer.wire.outgoing import Phase
+from rtmw.transfer.wire.under_way import Phase
 
 __all__ = ["Progress", "coming_from", "held_for", "left_behind", "passed_over", "progress_of", "progress_of_ended"]
 

@@ -1,30 +1,39 @@
 """Requests of programs to their core, without I/O: `step(event)` is a generator of effects.
 
-Two machines have the transfers: one with the log (class LOG, and all that is part of a transaction), and one without.
-A step asks them with `Do`, and tells programs with `Tell`, which goes out when what it says is durable.
+Two machines have the transfers: one with the log (class LOG, and all that is part of a transaction), and one without. A
+step asks them with `Do`, and tells programs with `Tell`, which goes out when what it says is durable.
 docs/transfer-queues.md has the protocol.
+
+`Members` are the senders and inboxes that have joined. `Bodies` come as chains of blocks (T5): small ones are kept in
+memory, large ones in files of the spool. Letters of one frame are accepted in batches for the log, with one answer for
+all whose ids follow one after the other. `Unfinished` is work that must be done although no caller waits for it: a full
+disk puts it off, and it is tried again until done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rtmw.errors import LogFull
 from rtmw.transfer import messages
-from rtmw.transfer.address import Life
-from rtmw.transfer.core.accepting import Accepted, Letters, in_batches
+from rtmw.transfer.address import Address, Life
 from rtmw.transfer.core.altering import Altering, Elsewhere
-from rtmw.transfer.core.bodies import Bodies, is_logged, lies_in_memory
 from rtmw.transfer.core.effects import (
+    FAILURES,
     Arrived,
     Asked,
     Do,
+    Drop,
     Ended,
+    Finish,
     Given,
     Happened,
     KeepSources,
+    Key,
     LookAtSources,
     ReceiverCame,
     Remove,
@@ -32,37 +41,278 @@ from rtmw.transfer.core.effects import (
     Steps,
     Tell,
     Ticked,
+    Write,
+    failed,
     tell,
 )
-from rtmw.transfer.core.failing import FAILURES, failed
-from rtmw.transfer.core.handing import Handing
+from rtmw.transfer.core.inboxes import Handing, Owners, Receiving, transaction_event
 from rtmw.transfer.core.machines import Machines
-from rtmw.transfer.core.members import Addressed, Member
-from rtmw.transfer.core.owners import Owners, transaction_event
 from rtmw.transfer.core.progress import progress_of_ended
-from rtmw.transfer.core.receiving import Receiving
 from rtmw.transfer.core.shown import answer_to
 from rtmw.transfer.core.telling import Telling
-from rtmw.transfer.core.unfinished import Unfinished
 from rtmw.transfer.core.watching import BAD, Events
-from rtmw.transfer.effects import Aborted, Came, Moved, MovedRun
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.events import (
+    Aborted,
     AbortTransaction,
     BeginTransaction,
+    Came,
     CommitTransaction,
+    Event,
+    Moved,
+    MovedRun,
     ReceiverJoined,
     ReceiverLeft,
     SendRun,
     SendTransfer,
     SettleTransfer,
 )
-from rtmw.transfer.frames import Frame
-from rtmw.transfer.header import Delivery, Header, Kind, resized
+from rtmw.transfer.frames import LARGEST_BYTES, Frame
+from rtmw.transfer.header import Delivery, Header, Kind, is_alike, resized
+from rtmw.transfer.messages import AcceptedRun, Run, Send
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import NONE, AbortCause, Request, Spooled, TransferId, TransferState, is_letter
+from rtmw.transfer.records import (
+    LARGEST_INLINE,
+    NONE,
+    AbortCause,
+    Request,
+    Spooled,
+    TransferId,
+    TransferState,
+    is_letter,
+)
+from rtmw.transfer.runs import is_plain
 
-__all__ = ["Machines", "Member", "Service"]
+__all__ = ["Accepted", "Bodies", "Letters", "Service", "in_batches"]
+
+
+KNOWN_MOST: Final = 64
+"""Addresses of a sender that are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A sender (role 0) or an inbox (role 1)."""
+
+    life: Life
+    slot: int
+    role: int
+    name: str
+    folder: str
+    """Of an inbox that takes files; else empty."""
+
+
+class Addressed:
+    """The addresses of all senders, for tools."""
+
+    def __init__(self) -> None:
+        self._known: dict[Life, set[Address]] = {}
+
+    def add(self, life: Life, to: Address) -> None:
+        known = self._known.setdefault(life, set())
+        if to not in known and len(known) < KNOWN_MOST:
+            known.add(to)
+
+    def of(self, life: Life) -> list[str]:
+        return sorted(map(str, self._known.get(life, ())))
+
+    def forget(self, life: Life) -> None:
+        self._known.pop(life, None)
+
+
+class Unfinished:
+    """Steps of the machine with the log, in their order. They have to be such that one that was done in part may be
+    done again."""
+
+    def __init__(self) -> None:
+        self._events: deque[Event] = deque()
+
+    def do(self, event: Event) -> Steps:
+        """Now, or when there is room."""
+        self._events.append(event)
+        yield from self.go_on()
+
+    def go_on(self) -> Steps:
+        """Until one has no room again. A transfer that has gone another way meanwhile is left alone."""
+        while self._events:
+            try:
+                yield Do(self._events[0], True)
+            except LogFull:
+                return
+            except TransferRefused:
+                pass
+            self._events.popleft()
+
+
+def is_logged(send: Send) -> bool:
+    """All of a transaction is logged."""
+    return send.header.delivery is Delivery.LOG or send.txn != 0
+
+
+def lies_in_memory(send: Send) -> bool:
+    """Its body lies in no file of the spool."""
+    return send.header.length <= (LARGEST_INLINE if is_logged(send) else LARGEST_BYTES)
+
+
+@dataclass(slots=True)
+class Chain:
+    """A body of which a part has come."""
+
+    send: Send
+    """Without its data."""
+    got: int = 0
+    memory: bytearray = field(default_factory=bytearray)
+
+    @property
+    def in_memory(self) -> bool:
+        return lies_in_memory(self.send)
+
+
+class Bodies:
+    """Of all programs. Raises TransferRefused: blocks that are longer than their header says."""
+
+    def __init__(self) -> None:
+        self._chains: dict[Key, Chain] = {}
+
+    def begin(self, key: Key, send: Send) -> None:
+        self._chains[key] = Chain(Send(send.txn, send.header, send.once, b""))
+
+    def take(self, key: Key, data: bytes) -> Generator[Any, Any, Chain | None]:
+        """The next block. None: it was refused or given up before, so nobody waits for it."""
+        chain = self._chains.get(key)
+        if chain is None:
+            return None
+        chain.got += len(data)
+        if chain.got > chain.send.header.length:
+            yield from self.drop(key)
+            raise TransferRefused(f"{chain.got} bytes of a body whose header says {chain.send.header.length}")
+        if chain.in_memory:
+            chain.memory += data
+        else:
+            try:
+                yield Write(key, chain.send.header.length, data, is_logged(chain.send))
+            except OSError:
+                yield from self.drop(key)
+                raise
+        return chain
+
+    def finish(self, key: Key) -> Generator[Any, Any, bytes | Spooled]:
+        """All has come."""
+        chain = self._chains.pop(key)
+        if chain.in_memory:
+            return bytes(chain.memory)
+        body: Spooled = yield Finish(key, chain.got)
+        return body
+
+    def drop(self, key: Key) -> Steps:
+        if self._chains.pop(key, None) is not None:
+            yield Drop(key)
+
+    def give_up(self, frame: Frame) -> Steps:
+        """Its sender sends no more of it. Nobody is told of a body that has come, or was refused: that was answered."""
+        key = frame.life, frame.number
+        chain = self._chains.get(key)
+        if chain is not None:
+            yield from self.drop(key)
+            error = TransferRefused(f"its sender gave it up after {chain.got} of {chain.send.header.length} bytes")
+            yield tell(frame, failed(error), False)
+
+    def arriving(self, name_of: Callable[[Life], str]) -> list[dict[str, Any]]:
+        """Those of which a part has come, as rows. `name_of`: a sender."""
+        return [
+            {
+                "from": name_of(life),
+                "to": str(chain.send.header.to),
+                "got": chain.got,
+                "bytes": chain.send.header.length,
+                "waits": False,
+            }
+            for (life, _), chain in self._chains.items()
+        ]
+
+    def drop_all(self, life: Life) -> Steps:
+        for key in [key for key in self._chains if key[0] == life]:
+            yield from self.drop(key)
+
+
+LARGEST_BATCH: Final = 52 << 10
+"""Bytes of records that are logged in one batch, at most: the smallest segment of a log has so much room."""
+MOST_LETTERS: Final = (1 << 16) - 1
+"""In one answer."""
+_HEADS: Final = 32 + 7 + 101
+"""Of a letter in the log: the head of its record, what fills it up, and its ENQUEUE without body, header and names."""
+
+
+class Letters(NamedTuple):
+    """Letters that follow each other, to be enqueued in one step."""
+
+    header: Header
+    """Of the first; those of the others differ in the length alone."""
+    bodies: Sequence[bytes]
+
+
+def in_batches(runs: Sequence[Run], *names: str) -> Iterator[Letters]:
+    """The letters of a frame. What is logged is one batch of the log, and each record has these names."""
+    for letters in _joined(runs) if len(runs) > 1 else (Letters(*runs[0]),):
+        header, bodies = letters
+        if header.delivery is not Delivery.LOG:
+            yield letters
+            continue
+        largest = header.length if len(runs) == 1 else max(map(len, bodies))
+        most = max(1, LARGEST_BATCH // (largest + _beside_body(header, names)))
+        if len(bodies) <= most:
+            yield letters
+            continue
+        for at in range(0, len(bodies), most):
+            part = bodies[at : at + most]
+            yield Letters(resized(header, len(part[0])), part)
+
+
+def _beside_body(header: Header, names: Iterable[str]) -> int:
+    """Bytes that a letter takes in the log beside its body, at most."""
+    return _HEADS + len(header.pack()) + sum(len(name.encode()) for name in names)
+
+
+def _joined(runs: Iterable[Run]) -> Iterator[Letters]:
+    """Runs that go the common way, and whose headers differ in the length alone, are one."""
+    first, bodies, joins = None, list[bytes](), False
+    for header, more in runs:
+        is_common = is_plain(header)
+        if first is not None and joins and is_common and is_alike(first, header):
+            bodies += more
+            continue
+        if first is not None:
+            yield Letters(first, bodies)
+        first, bodies, joins = header, list(more), is_common
+    if first is not None:
+        yield Letters(first, bodies)
+
+
+class Accepted:
+    """The letters of a frame that were accepted and are not answered yet."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame, self._count, self._logged = frame, 0, False
+        self._id = TransferId("", 0, 0)
+
+    def add(self, number: int, count: int, first: TransferId, logged: bool) -> Steps:
+        """So many, from that with this number on; `first`: the id of the first. Others are answered before."""
+        if self._count:
+            node, incarnation, sequence = self._id
+            id = TransferId(node, incarnation, sequence + self._count)
+            behind = self._frame.number + self._count, id, self._logged
+            if (number, first, logged) == behind and self._count + count <= MOST_LETTERS:
+                self._count += count
+                return
+            yield from self.tell()
+        self._frame, self._count, self._id, self._logged = self._frame._replace(number=number), count, first, logged
+
+    def tell(self) -> Steps:
+        """The answer to those that were added."""
+        if self._count:
+            yield tell(self._frame, AcceptedRun(self._count, self._id), self._logged)
+        self._count = 0
+
 
 LARGEST_NUMBER: Final = (1 << 63) - 1
 """Of a request that the log knows."""

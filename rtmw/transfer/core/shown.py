@@ -16,7 +16,7 @@ from rtmw.transfer.frames import BLOCK
 from rtmw.transfer.messages import Shown
 from rtmw.transfer.queues import Item, queue_name
 from rtmw.transfer.records import Spooled, TransferId, TransferState
-from rtmw.transfer.rows import queue_rows, transaction_rows
+from rtmw.transfer.store import queue_rows, transaction_rows
 
 if TYPE_CHECKING:
     from rtmw.transfer.core.service import Service

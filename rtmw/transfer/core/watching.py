@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from rtmw.observe.transfers import TransferCounters, TransferQueue
 from rtmw.transfer.address import Address
-from rtmw.transfer.ages import Ages
 from rtmw.transfer.machine import Machine
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import ENDED, AbortCause, Spooled, TransferState
+from rtmw.transfer.store import Ages
 from rtmw.transfer.wire.frames import Offer
 from rtmw.units import counted, size
 

@@ -11,8 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from rtmw.transfer.header import Header
 from rtmw.transfer.records import TransferId, TransferState
-from rtmw.transfer.wire.frames import Offer, Part, Raw
-from rtmw.transfer.wire.terms import START, Mark
+from rtmw.transfer.wire.frames import START, Mark, Offer, Part, Raw
 
 # Events of both halves.
 

@@ -1,26 +1,182 @@
 """Frames of the protocol between two cores, as bytes: docs/transfer-format.md has each field. They are read strictly.
 
 A core opens a stream of a session for what it sends, with the purpose `PURPOSE`, and the peer answers on the same
-stream. `ref` names an offer on one stream; each OFFER has a larger one than those before it.
+stream. `ref` names an offer on one stream; each OFFER has a larger one than those before it. A run has ids of one
+incarnation, or letters with one header. `Chain` is the chain of hashes over what was sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
+
+from xxhash import xxh3_128, xxh3_128_digest
 
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.fields import Fields, check_range, packed_text
 from rtmw.transfer.header import MOST_PARTS, Header, Kind, pack_sized_header, unpack_sized_header
-from rtmw.transfer.records import LARGEST_INLINE, TransferId, TransferState
-from rtmw.transfer.wire.run_bytes import pack_ids, pack_letters, unpack_ids, unpack_letters
-from rtmw.transfer.wire.terms import HASH
+from rtmw.transfer.records import LARGEST_INLINE, TransferId, TransferState, is_letter
 
 __all__ = [
-    "Ack", "Ask", "Cancel", "Frame", "Frames", "Go", "Later", "LetterRun", "Offer", "Part", "Piece", "Raw", "Ready",
-    "Report", "ReportRun", "Restart", "Seen", "Settled", "SettledRun", "Whole", "pack",
-]  # fmt: skip
+    "HASH",
+    "MOST_ARRIVING",
+    "MOST_OFFERS",
+    "START",
+    "ZERO",
+    "Ack",
+    "Ask",
+    "Cancel",
+    "Chain",
+    "Frame",
+    "Frames",
+    "Go",
+    "Later",
+    "LetterRun",
+    "Mark",
+    "Offer",
+    "Part",
+    "Piece",
+    "Raw",
+    "Ready",
+    "Report",
+    "ReportRun",
+    "Restart",
+    "Seen",
+    "Settled",
+    "SettledRun",
+    "Terms",
+    "Whole",
+    "pack",
+    "value_of",
+]
+
+
+HASH: Final = 16
+"""Bytes of a value of the chain: XXH3 with 128 bits."""
+MOST_OFFERS: Final = 256
+"""Without an answer, on a stream."""
+MOST_ARRIVING: Final = 4 * MOST_OFFERS
+"""Of one peer, also of streams before: more are put off."""
+ZERO: Final = bytes(HASH)
+"""The value before the first block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """In bytes, but for the seconds. Both cores have the same block; each other one is its own."""
+
+    block: int = 8 << 20
+    """Between two marks: a restart reads so much, and at most so much and the window is sent again."""
+    piece: int = 1 << 20
+    window: int = 8 << 20
+    """That may be on its way beyond the last block that is durable at the receiver."""
+    eager: int = 64 << 10
+    """A body up to here follows its OFFER at once."""
+    rest: float = 1.0
+    """Seconds until what the receiver cannot take now is offered again."""
+
+    @property
+    def reach(self) -> int:
+        """From what is durable at the receiver to the last byte that may be sent: a whole block has to fit."""
+        return self.block + self.window
+
+
+class Mark(NamedTuple):
+    """Up to here all is the same on both sides. `position` is the end of a block, or 0."""
+
+    position: int = 0
+    value: bytes = ZERO
+    before: bytes = ZERO
+    """The value one block earlier: with it, reading one block again shows that it is still the same."""
+
+
+START: Final = Mark()
+"""Nothing was sent yet."""
+
+
+class Chain:
+    """Value of the chain at the end of a block: XXH3 of the value before it and of the block. It finds mistakes;
+    against those who may be hostile on the way there is TLS."""
+
+    def __init__(self, block: int, mark: Mark | None = None) -> None:
+        mark = mark or START
+        self.block, self.position, self.marks = block, mark.position, [mark]
+        """`marks`: those that have been passed, and the one at which it began."""
+        self._hash = xxh3_128(mark.value)
+
+    def add(self, data: bytes | memoryview) -> None:
+        rest = memoryview(data)
+        while rest:
+            size = self.block - self.position % self.block
+            self._hash.update(rest[:size])
+            self.position += len(rest[:size])
+            rest = rest[size:]
+            if self.position % self.block == 0:
+                last = self.marks[-1].value
+                self.marks.append(Mark(self.position, self._hash.digest(), last))
+                self._hash = xxh3_128(self.marks[-1].value)
+
+    @property
+    def value(self) -> bytes:
+        """Of all up to here; a block that has just begun counts for nothing."""
+        return self._hash.digest() if self.position % self.block else self.marks[-1].value
+
+
+def value_of(letters: Mapping[TransferId, bytes]) -> bytes:
+    """XXH3 of the letters as their frame has them."""
+    return xxh3_128_digest(b"".join(_packed(letters)))
+
+
+def _packed(letters: Mapping[TransferId, bytes]) -> Iterator[bytes]:
+    for id, body in letters.items():
+        yield id.sequence.to_bytes(8, "little")
+        yield body
+
+
+def _pack_origin(id: TransferId) -> bytes:
+    """All of an id but its sequence."""
+    return id.incarnation.to_bytes(8, "little") + packed_text(id.node, "the node")
+
+
+def pack_ids(ids: Sequence[TransferId]) -> tuple[bytes, bytes]:
+    """Of one incarnation; one at least."""
+    return _pack_origin(ids[0]), struct.pack(f"<{len(ids)}Q", *(id.sequence for id in ids))
+
+
+def unpack_ids(fields: Fields) -> tuple[TransferId, ...]:
+    incarnation, node = fields.number(8), fields.short_text()
+    count, rest = divmod(fields.left(), 8)
+    if rest or not count:
+        fields.wrong(f"{fields.left()} bytes of sequences, of which each has 8, and there is one at least")
+    numbers: tuple[int, ...] = struct.unpack(f"<{count}Q", fields.bytes(8 * count))
+    return tuple(TransferId(node, incarnation, number) for number in numbers)
+
+
+def pack_letters(sender: str, header: Header, letters: Mapping[TransferId, bytes]) -> tuple[bytes, ...]:
+    """Of one incarnation; one at least."""
+    head = _pack_origin(next(iter(letters))) + packed_text(sender, "the sender") + pack_sized_header(header)
+    return head, *_packed(letters)
+
+
+def unpack_letters(fields: Fields) -> tuple[str, Header, dict[TransferId, bytes]]:
+    incarnation, node = fields.number(8), fields.short_text()
+    sender, header = fields.short_text(), unpack_sized_header(fields)
+    if not is_letter(header):
+        fields.wrong(f"a letter is a BUF of at most {LARGEST_INLINE} bytes without a lifetime; here is {header}")
+    count, rest = divmod(fields.left(), 8 + header.length)
+    if rest or not count:
+        fields.wrong(
+            f"{fields.left()} bytes of letters, of which each has {8 + header.length}, and there is one at least"
+        )
+    rows = struct.iter_unpack(f"<Q{header.length}s", fields.bytes(fields.left()))
+    letters = {TransferId(node, incarnation, sequence): body for sequence, body in rows}
+    if len(letters) < count:
+        fields.wrong("a letter twice in one run")
+    return sender, header, letters
+
 
 PURPOSE: Final = "transfer 1"
 LARGEST: Final = 8 << 20

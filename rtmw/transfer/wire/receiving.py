@@ -14,11 +14,8 @@ from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
-from rtmw.transfer.wire.arriving import Arriving, Stage
-from rtmw.transfer.wire.lanes import LaneKey, lane_key
-from rtmw.transfer.wire.run_bytes import value_of
-from rtmw.transfer.wire.runs import runs_of
-from rtmw.transfer.wire.terms import MOST_ARRIVING, MOST_OFFERS, Chain, Terms
+from rtmw.transfer.wire.frames import MOST_ARRIVING, MOST_OFFERS, Chain, Terms, value_of
+from rtmw.transfer.wire.under_way import Arriving, LaneKey, Stage, lane_key, runs_of
 
 __all__ = ["OTHER_PARTS", "Receiving"]
 

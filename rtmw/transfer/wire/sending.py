@@ -14,10 +14,8 @@ from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.records import ENDED, TransferId, TransferState
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
-from rtmw.transfer.wire.lanes import MOST_FILES, Lane, LaneKey, lane_key
-from rtmw.transfer.wire.outgoing import Outgoing, Phase
-from rtmw.transfer.wire.runs import Letters, runs_of
-from rtmw.transfer.wire.terms import MOST_OFFERS, Chain, Terms
+from rtmw.transfer.wire.frames import MOST_OFFERS, Chain, Terms
+from rtmw.transfer.wire.under_way import MOST_FILES, Lane, LaneKey, Letters, Outgoing, Phase, lane_key, runs_of
 
 __all__ = ["Sending"]
 

@@ -24,8 +24,7 @@ from rtmw import Reliability
 from rtmw.publisher import OwnPublisher
 from rtmw.transfer import frames
 from rtmw.transfer.address import Address, Life
-from rtmw.transfer.barrier import Barrier
-from rtmw.transfer.frames import CORE_QUEUE, CORE_TOPIC, EVENTS_TOPIC, Frame, pack_frame, queue_of
+from rtmw.transfer.frames import CORE_QUEUE, CORE_TOPIC, EVENTS_TOPIC, Barrier, Frame, pack_frame, queue_of
 from rtmw.transfer.header import Delivery, Header, Kind
 from rtmw.transfer.messages import Core, Failed, Move, Run
 from rtmw.transfer.records import Spooled, TransferId, TransferState

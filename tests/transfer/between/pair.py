@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import rtmw
-from rtmw.transfer.client.pending import Pending
+from rtmw.transfer.client.waiting import Pending
 from rtmw.transfer.messages import Show, Shown
 from tests.net.security.site import Site
 from tests.net.session.relay import Relay

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from rtmw.errors import ClosedError
 from rtmw.transfer.address import Life
-from rtmw.transfer.client.gathering import ENOUGH, Gathering
-from rtmw.transfer.client.group import MOST_LETTERS, MOST_TOGETHER, Group
+from rtmw.transfer.client.group import ENOUGH, MOST_LETTERS, MOST_TOGETHER, Gathering, Group
 from rtmw.transfer.header import Delivery, Header
 from rtmw.transfer.messages import AcceptedRun, Message
 from tests.transfer.client.test_group import LIFE, SHORT, Sender, id_of

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rtmw.transfer.address import Address, Life
-from rtmw.transfer.core.accepting import Accepted, Letters, in_batches
 from rtmw.transfer.core.effects import Tell
+from rtmw.transfer.core.service import Accepted, Letters, in_batches
 from rtmw.transfer.events import SendRun
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.header import Delivery, Header, Kind, Level

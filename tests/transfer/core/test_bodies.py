@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rtmw.transfer.address import Address, Life
-from rtmw.transfer.core.bodies import Bodies
 from rtmw.transfer.core.effects import Drop, Tell, Write
+from rtmw.transfer.core.service import Bodies
 from rtmw.transfer.errors import TransferRefused
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.header import Delivery, Header, Kind, Level

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rtmw
 from rtmw.transfer.address import Life
-from rtmw.transfer.core.outbox import Outbox
+from rtmw.transfer.core.process import Outbox
 from rtmw.transfer.frames import Frame, queue_of, unpack_frame
 from rtmw.transfer.messages import Advanced, Done, Message
 from rtmw.transfer.records import TransferId

@@ -15,8 +15,7 @@ import pytest
 
 import rtmw
 from rtmw import Delivery, Level, TransferState
-from rtmw.transfer.client.gathering import ENOUGH
-from rtmw.transfer.client.group import MOST_TOGETHER
+from rtmw.transfer.client.group import ENOUGH, MOST_TOGETHER
 from rtmw.transfer.frames import CORE_QUEUE, unpack_frame
 from rtmw.transfer.messages import Send, Sends
 from tests.bus import eventually

@@ -11,11 +11,10 @@ from rtmw.transfer.address import Address
 from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.records import ENDED, TransferId, TransferState
 from rtmw.transfer.wire import events as e
-from rtmw.transfer.wire.frames import Offer, Part
-from rtmw.transfer.wire.outgoing import Phase
+from rtmw.transfer.wire.frames import START, Chain, Mark, Offer, Part, Terms
 from rtmw.transfer.wire.receiving import Receiving
 from rtmw.transfer.wire.sending import Sending
-from rtmw.transfer.wire.terms import START, Chain, Mark, Terms
+from rtmw.transfer.wire.under_way import Phase
 
 TERMS = Terms(block=64, piece=16, window=64, eager=24, rest=0.2)
 ACCEPTED, SENT, DELIVERED = TransferState.ACCEPTED, TransferState.SENT, TransferState.DELIVERED

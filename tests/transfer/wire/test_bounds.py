@@ -7,8 +7,8 @@ from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.records import TransferId
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
+from rtmw.transfer.wire.frames import MOST_ARRIVING, MOST_OFFERS
 from rtmw.transfer.wire.receiving import Receiving
-from rtmw.transfer.wire.terms import MOST_ARRIVING, MOST_OFFERS
 
 SIZE = 1000
 

@@ -12,11 +12,10 @@ from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
-from rtmw.transfer.wire.lanes import MOST_AHEAD
+from rtmw.transfer.wire.frames import START, ZERO, Chain, Terms, value_of
 from rtmw.transfer.wire.receiving import OTHER_PARTS, Receiving
-from rtmw.transfer.wire.run_bytes import value_of
 from rtmw.transfer.wire.sending import Sending
-from rtmw.transfer.wire.terms import START, ZERO, Chain, Terms
+from rtmw.transfer.wire.under_way import MOST_AHEAD
 
 TERMS = Terms(block=64, piece=16, window=64, eager=24)
 HEADER = Header(Address.parse("ingest"), Kind.BUF, 100)

@@ -10,10 +10,9 @@ from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire import events as e
 from rtmw.transfer.wire import frames as f
+from rtmw.transfer.wire.frames import MOST_OFFERS, value_of
 from rtmw.transfer.wire.receiving import Receiving
-from rtmw.transfer.wire.run_bytes import value_of
 from rtmw.transfer.wire.sending import Sending
-from rtmw.transfer.wire.terms import MOST_OFFERS
 
 FIVE, SIX = (Header(Address.parse("ingest"), Kind.BUF, size) for size in (5, 6))
 FIRST, SECOND, THIRD, FOURTH = (TransferId("b", 1, sequence) for sequence in (1, 2, 5, 6))

@@ -9,7 +9,7 @@ from rtmw.transfer.address import Address
 from rtmw.transfer.header import Delivery, Header, Kind
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire import frames as f
-from rtmw.transfer.wire.run_bytes import value_of
+from rtmw.transfer.wire.frames import value_of
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "frames.txt"
 ID: Final = TransferId("plant", 0x18C0FFEE, (3 << 32) + 7)

@@ -1,27 +1,146 @@
-"""Inboxes take letters of a core, and settle them."""
+"""Inboxes take letters of a core, and settle them, within transactions or without.
+
+`Handing` finds the letter that a receiver is handed next, of both machines, and has its form as it is handed over.
+`Owners` knows whose the open transactions are, and what their programs ask of them.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
 from typing import Any, Protocol
 
 from rtmw.errors import LogFull
+from rtmw.transfer import messages
 from rtmw.transfer.address import Life
-from rtmw.transfer.core.effects import Do, Steps, tell
-from rtmw.transfer.core.failing import FAILURES, failed
-from rtmw.transfer.core.handing import Handing
+from rtmw.transfer.core.effects import FAILURES, Do, Steps, failed, tell
 from rtmw.transfer.core.machines import Machines
-from rtmw.transfer.core.owners import Owners
-from rtmw.transfer.events import ConsumeRun, SettleTransfer, TakeRun, TakeTransfer
-from rtmw.transfer.frames import Frame
-from rtmw.transfer.header import Delivery
-from rtmw.transfer.messages import Consumed, Done, Failed, Settle, Take
+from rtmw.transfer.errors import TransactionAborted
+from rtmw.transfer.events import (
+    AbortTransaction,
+    CommitTransaction,
+    ConsumeRun,
+    DestroySavepoint,
+    Event,
+    RollBack,
+    SetSavepoint,
+    SettleTransfer,
+    TakeRun,
+    TakeTransfer,
+)
+from rtmw.transfer.frames import LARGEST_BYTES, Frame
+from rtmw.transfer.header import Delivery, Header
+from rtmw.transfer.machine import Machine
+from rtmw.transfer.messages import Consumed, Done, Failed, Handed, HandedRun, Settle, Take
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import TransferState
-from rtmw.transfer.volatile import is_volatile
+from rtmw.transfer.records import Request, Spooled, TransferState, own_id
+from rtmw.transfer.store import is_volatile
 
-__all__ = ["Receiving"]
+__all__ = ["Handing", "Owners", "Receiving", "transaction_event"]
+
+
+def _kind(item: Item) -> tuple[Header, str, str, int]:
+    record = item.record
+    return record.header, record.sender, record.id.node, record.id.incarnation
+
+
+class Handing:
+    """Of one core. `path`: of a body in the spool, as programs find it."""
+
+    def __init__(self, machines: Machines, path: Callable[[Spooled], Path]) -> None:
+        self._machines, self._path = machines, path
+        self._turn = False
+
+    def head(self, service: str, life: Life, txn: int) -> Item | None:
+        """The first transfer of both machines: priority decides, then they take turns. A transaction takes what is
+        logged, since only that can be undone."""
+        machines = (self._machines.logged,) if txn else (self._machines.logged, self._machines.volatile)
+        found: list[Item] = []
+        for machine in machines:
+            queue = machine.state.queues.get(service)
+            head = queue.first(life, machine.state.items) if queue is not None else None
+            if head is not None:
+                found.append(head)
+        if len(found) == 2 and found[0].place[0] == found[1].place[0]:
+            self._turn = not self._turn
+            return found[self._turn]
+        return min(found, key=lambda item: item.place[0]) if found else None
+
+    def has_one_machine(self, service: str, life: Life) -> bool:
+        """All that this receiver may have is of the machine that has the first one."""
+        machines = self._machines.logged, self._machines.volatile
+        queues = [(machine.state.queues.get(service), machine.state.items) for machine in machines]
+        return sum(queue is not None and queue.first(life, items) is not None for queue, items in queues) == 1
+
+    def handed_all(self, items: Sequence[Item]) -> Iterator[Handed | HandedRun]:
+        """Those that follow each other, of one sender and header, are one message."""
+        if len(items) == 1:
+            yield self.handed(items[0])
+            return
+        for (header, sender, node, incarnation), same in groupby(items, key=_kind):
+            letters = [(one.lsn, one.record.id.sequence, one.record.body) for one in same]
+            for at in range(0, len(letters), most := max(1, LARGEST_BYTES // header.length)):
+                yield HandedRun(node, incarnation, sender, header, tuple(letters[at : at + most]))  # type: ignore[arg-type]
+
+    def handed(self, item: Item) -> Handed:
+        """A small body in memory, a large one as a file."""
+        record, body = item.record, item.record.body
+        if isinstance(body, Spooled):
+            path = self._path(body)
+            body = path.read_bytes() if body.size <= LARGEST_BYTES else Spooled(str(path), body.size)
+        id = own_id(record.id) if record.id.node == self._machines.logged.state.node else record.id
+        return Handed(item.lsn, item.deliveries - 1, id, record.sender, record.header, body)
+
+
+class Owners:
+    """Of the open transactions of a machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._lives: dict[int, Life] = {}
+
+    def begin(self, txn: int, life: Life) -> None:
+        self._lives[txn] = life
+
+    def check(self, frame: Frame, txn: int) -> None:
+        """Raises TransactionAborted, unless the transaction is of the process that has sent the frame."""
+        owner = self._lives.get(txn)
+        if owner is None:
+            self._machine.check_undone(txn)
+        if owner is None or (owner.pid, owner.start) != (frame.life.pid, frame.life.start):
+            raise TransactionAborted(
+                f"transaction {txn} is not open: it was committed or undone, or its core was started anew; begin "
+                "a new one"
+            )
+
+    def of(self, txn: int) -> Life | None:
+        return self._lives.get(txn)
+
+    def end(self, txn: int) -> None:
+        self._lives.pop(txn, None)
+
+    def leave(self, life: Life) -> None:
+        """Its transactions are undone."""
+        self._lives = {txn: owner for txn, owner in self._lives.items() if owner != life}
+
+
+def transaction_event(frame: Frame) -> Event:
+    """The event that a program asks for of its transaction. Raises ValueError: it asks for none."""
+    match frame.message:
+        case messages.Savepoint(txn=txn, name=name):
+            return SetSavepoint(txn, name or None)
+        case messages.RollBack(txn=txn, savepoint=savepoint):
+            return RollBack(txn, savepoint)
+        case messages.Release(txn=txn, savepoint=savepoint):
+            return DestroySavepoint(txn, savepoint)
+        case messages.Commit(txn=txn):
+            return CommitTransaction(txn, Request(frame.life, frame.number))
+        case messages.Abort(txn=txn):
+            return AbortTransaction(txn)
+        case _:
+            raise ValueError(f"{type(frame.message).__name__} is nothing that a program says to its core")
 
 
 class Named(Protocol):
