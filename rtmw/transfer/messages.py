@@ -106,7 +106,7 @@ class Send:
     txn: int
     header: Header
     once: bytes
-    """The id that its sender has chosen (once.py); empty: none."""
+    """The id that its sender has chosen (duplicates.py); empty: none."""
     data: bytes
 
 

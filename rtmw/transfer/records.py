@@ -205,7 +205,7 @@ class Enqueue:
     request: Request | None = None
     """Of the program that has sent it. None: it came from another node."""
     once: bytes = b""
-    """The id that its sender has chosen (once.py); empty: none."""
+    """The id that its sender has chosen (duplicates.py); empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

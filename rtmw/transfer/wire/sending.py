@@ -1,6 +1,6 @@
 """The sending half of the protocol with one peer, without I/O: over any number of streams, one after the other.
 
-The phases of a transfer stand in outgoing.py, and the order of transfers in lanes.py.
+The phases of a transfer and the order of transfers stand in under_way.py.
 """
 
 from __future__ import annotations
