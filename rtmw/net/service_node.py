@@ -54,7 +54,8 @@ class ServiceNode:
             while not stopping.is_set():
                 notify("WATCHDOG=1")
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(stopping.wait(), _WATCHDOG_S)
+                    async with asyncio.timeout(_WATCHDOG_S):
+                        await stopping.wait()
             notify("STOPPING=1")
         log.info("stopped")
 

@@ -157,7 +157,8 @@ class Services:
             service.pid = service.silent = None
             await _end(process)
             with suppress(TimeoutError):  # its last lines, where it was told to end
-                await asyncio.wait_for(_hear(service, process.stderr, said), _REST_S)
+                async with asyncio.timeout(_REST_S):  # `wait_for` loses a cancellation that comes as they end
+                    await _hear(service, process.stderr, said)
 
     def _command(self, name: str) -> list[str]:
         settings = self._settings
@@ -195,7 +196,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     with suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     try:
-        await asyncio.wait_for(process.wait(), _END_S)
+        async with asyncio.timeout(_END_S):
+            await process.wait()
     except TimeoutError:
         with suppress(ProcessLookupError):
             process.kill()

@@ -215,6 +215,24 @@ def test_the_last_line_of_a_service_is_its_reason_also_behind_an_endless_and_an_
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("turns", range(6))
+def test_a_node_ends_in_whichever_turn_of_the_end_of_its_service_it_is_told_to(turns: int) -> None:
+    class Brief(Services):
+        def _command(self, name: str) -> list[str]:
+            return ["true"]
+
+    async def run() -> None:
+        services = Brief(Settings(serve=("transfer",)))
+        async with asyncio.timeout(PATIENCE), services:
+            for is_there in (True, False):
+                while (services.rows()[0]["pid"] is not None) is not is_there:
+                    await asyncio.sleep(0)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+
+    asyncio.run(run())
+
+
 def test_what_it_hosts_and_where_is_checked(tmp_path: Path) -> None:
     made = make_settings(None, {"serve": ["transfer"], "data": str(tmp_path), "name": "plant"})
     assert (made.serve, made.data, made.node_name) == (("transfer",), tmp_path, "plant")
