@@ -20,6 +20,8 @@ from rtmw.qos import is_whole
 from rtmw.realtime import memory_not_locked
 
 LARGEST_ID = 232
+NO_DOMAIN = -1
+"""Of a node that carries none: its services say nothing on a bus."""
 """As in DDS, whose ports end there."""
 _LOOK_S: Final = 0.02
 """So often it is looked for a domain that is waited for."""

@@ -176,6 +176,7 @@ def _add_watching(commands: Commands) -> None:
     )
     help = "serve them there under /metrics, and /health, until SIGINT or SIGTERM; port 0: any that is free"
     parser.add_argument("--listen", type=argument(place_to_listen), metavar="ADDRESS:PORT", help=help)
+    log_arguments.add_place(parser, "those of the replicated logs of the node there, [log] listen, not of a domain")
     foxglove.add_command(commands, _add)
 
     parser = _add(
@@ -292,7 +293,9 @@ def _add_node(commands: Commands) -> None:
     kinds = shown.add_parser("keys", help="make, request, sign, install, renew and show keys of nodes")
     node_keys.add_commands(partial(_add, kinds.add_subparsers(metavar="COMMAND", required=True)))
     help = "look for what is in the way between this host and the others; status 1 for a fault"
-    _strict(_add(shown, "doctor", node_doctor.doctor, help))
+    parser = _add(shown, "doctor", node_doctor.doctor, help)
+    _strict(parser)
+    log_arguments.add_place(parser, "look at the replicated logs of the node there, [log] listen, not at a domain")
 
 
 def _strict(parser: argparse.ArgumentParser) -> None:

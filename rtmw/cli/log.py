@@ -1,4 +1,7 @@
-"""`rtmw log`: look into durable logs, append to them, check and save them, trim and export them."""
+"""`rtmw log`: look into durable logs, append to them, check and save them, trim and export them.
+
+A log is a folder, or with `--node` a name, under which nodes keep it; what only files can tell is said to be so.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections import deque
 from collections.abc import Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
@@ -16,12 +19,11 @@ from typing import IO, Any, Final
 import rtmw
 from rtmw.cli.common import CommandError
 from rtmw.cli.line import in_percent, line
-from rtmw.cli.log_info import LogInfo, info_of, is_log, show_info
-from rtmw.cli.log_replay import start_of
+from rtmw.cli.log_info import LogInfo, info_of, is_log, remote_info, show_info
 from rtmw.cli.show import Cell, Table, counted, say, show, show_json, size, warn
 from rtmw.cli.values import lines, parse, to_json, to_plain
 from rtmw.errors import LogError, UnsupportedType
-from rtmw.log import Missing, check, look_into, salvage
+from rtmw.log import Missing, check, salvage
 from rtmw.log.check import Progress
 from rtmw.types import shown_name
 from rtmw.types.text import content
@@ -29,6 +31,14 @@ from rtmw.types.text import content
 STANDARD_OUTPUT: Final = "-"
 AT_ONCE: Final = 1000
 """Records of an export that are written at once."""
+PATIENCE_S: Final = 10.0
+"""A command waits so long for a master of a replicated log."""
+STATES: Final = {
+    rtmw.Durability.WRITTEN: "is on the disks of all members that are in sync",
+    rtmw.Durability.CACHED: "is in the control store, until a member that is late has it: it will not be lost",
+    rtmw.Durability.PENDING: "may come or not: append it again with the same --id, or look for it later",
+    rtmw.Durability.ABSENT: "is not in the log, and will not be: append it again, with another --id if it had one",
+}
 
 
 @contextmanager
@@ -44,7 +54,9 @@ def working(what: str) -> Generator[Progress]:
 
 
 def list_command(arguments: argparse.Namespace) -> int:
-    """Logs among the folders that were named, and one level below them."""
+    """Logs among the folders that were named, and one level below them; or those of a node."""
+    if arguments.node is not None:
+        return _list_at_node(arguments)
     found = list[LogInfo]()
     for place in map(Path, arguments.paths):
         with working("list"):
@@ -64,6 +76,25 @@ def list_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _list_at_node(arguments: argparse.Namespace) -> int:
+    from rtmw.cli.log_replica import ask_place
+
+    told = ask_place(arguments, ask="logs")
+    if arguments.json:
+        for row in told["logs"]:
+            show_json(row)
+        return 0
+    rows: list[list[Cell]] = [
+        [row["name"], row["role"], row["master"], row["epoch"], f"{len(row['in_sync'])} of {len(row['members'])}",
+         size(row["committed"] - row["earliest"]), len(row["words"])]
+        for row in told["logs"]
+    ]  # fmt: skip
+    show(Table(f"Logs of node {told['node']}", ("log", "role", "master", "epoch", "in sync", "records", "risks"), rows))
+    for name, why in told["troubles"].items():
+        warn(f"rtmw: log {name} is not served: {why}")
+    return 0
+
+
 def _info_or_none(path: Path) -> LogInfo | None:
     """One that is damaged is said, and passed over."""
     try:
@@ -75,7 +106,11 @@ def _info_or_none(path: Path) -> LogInfo | None:
 
 def info_command(arguments: argparse.Namespace) -> int:
     with working("look into"):
-        info = info_of(Path(arguments.path))
+        if arguments.node is None:
+            info = info_of(Path(arguments.path))
+        else:
+            with open_log(arguments) as log:
+                info = remote_info(log)
     if arguments.json:
         show_json(info.facts())
     else:
@@ -83,13 +118,37 @@ def info_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _log(path: str) -> rtmw.Log[Any]:
-    return rtmw.Log(Path(path), rtmw.ANY, create=False)
+def open_log(arguments: argparse.Namespace, kind: Any = rtmw.ANY) -> rtmw.Log[Any]:
+    """The folder, or the log of this name at its nodes. Raises what rtmw.Log does, and ValueError."""
+    if arguments.node is None:
+        return rtmw.Log(Path(arguments.path), kind, create=False)
+    places, keys = arguments.node.split(","), arguments.keys
+    return rtmw.Log.connect(arguments.path, kind, nodes=places, keys=keys, insecure=keys is None, timeout=PATIENCE_S)
+
+
+def start_of(given: Any) -> Any:
+    match given:
+        case None:
+            return rtmw.Start.EARLIEST
+        case float():
+            raise CommandError(f"--start {given:g}: it is a position, a whole number, or a date and time")
+        case datetime() if given.tzinfo is None:
+            return given.replace(tzinfo=UTC)
+        case _:
+            return given
+
+
+def _check_folder(arguments: argparse.Namespace, what: str) -> None:
+    if arguments.node is not None:
+        raise CommandError(
+            f"{what} reads the files of one copy: run it on the host of a node, for its folder data/logs/"
+            f"{arguments.path}; `rtmw log status {arguments.path}` says how the log is"
+        )
 
 
 def tail_command(arguments: argparse.Namespace) -> int:
     """The last records, or those from the start on; then what comes, with --follow."""
-    with working("read"), _log(arguments.path) as log:
+    with working("read"), open_log(arguments) as log:
         told, position = 0, log.end
         records: Iterable[rtmw.LogRecord[Any]] = log.read(start_of(arguments.start))
         if arguments.start is None:
@@ -143,15 +202,17 @@ def _print(log: rtmw.Log[Any], record: rtmw.LogRecord[Any], json: bool) -> None:
 
 def append_command(arguments: argparse.Namespace) -> int:
     with working("append"):
-        with look_into(Path(arguments.path)) as folder:
-            kind, value = _value(arguments, folder.description)
-        with rtmw.Log(Path(arguments.path), kind, create=False) as log:
+        with open_log(arguments) as log:
+            kind, value = _value(arguments, log.type.description)
+        with open_log(arguments, kind) as log:
             answer = log.append(value, key=arguments.key, id=arguments.id)
+            state = answer.resolve(PATIENCE_S)
     if arguments.json:
-        show_json({"path": arguments.path, "position": answer.position, "state": answer.state.name})
+        show_json({"path": arguments.path, "position": answer.position, "state": state.name})
     else:
-        say(f"{arguments.path}: the record at {answer.position} is on the disk")
-    return 0
+        words = "is on the disk" if arguments.node is None else STATES[state]
+        say(f"{arguments.path}: the record at {answer.position} {words}")
+    return 0 if state in (rtmw.Durability.WRITTEN, rtmw.Durability.CACHED) else 1
 
 
 def _value(arguments: argparse.Namespace, description: bytes) -> tuple[Any, Any]:
@@ -173,6 +234,7 @@ def _value(arguments: argparse.Namespace, description: bytes) -> tuple[Any, Any]
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Status 1 if it is damaged. A torn tail is none."""
+    _check_folder(arguments, "check")
     with working("checked") as progress:
         checked = check(Path(arguments.path), progress)
     if arguments.json:
@@ -201,6 +263,7 @@ def _say_missing(missing: list[Missing]) -> None:
 
 def salvage_command(arguments: argparse.Namespace) -> int:
     """Status 0 also when something is missing: what, is said."""
+    _check_folder(arguments, "salvage")
     with working("saved") as progress:
         saved = salvage(Path(arguments.path), Path(arguments.output), progress)
     if arguments.json:
@@ -216,7 +279,7 @@ def salvage_command(arguments: argparse.Namespace) -> int:
 def trim_command(arguments: argparse.Namespace) -> int:
     """Not what a cursor has not passed, unless that is said."""
     before = start_of(arguments.before)
-    with working("trimmed"), _log(arguments.path) as log:
+    with working("trimmed"), open_log(arguments) as log:
         position = before if isinstance(before, int) else None
         slow = [name for name, cursor in log.cursors().items() if position is None or cursor.position < position]
         if slow and not arguments.force:
@@ -235,7 +298,7 @@ def trim_command(arguments: argparse.Namespace) -> int:
 def export_command(arguments: argparse.Namespace) -> int:
     done = 0
     with working("exported") as progress, ExitStack() as stack:
-        log = stack.enter_context(_log(arguments.path))
+        log = stack.enter_context(open_log(arguments))
         file: IO[str] = sys.stdout
         if arguments.jsonl != STANDARD_OUTPUT:
             file = stack.enter_context(Path(arguments.jsonl).open("x"))

@@ -21,6 +21,8 @@ Add = Callable[..., argparse.ArgumentParser]
 """Adds a command that has a domain: `add(name, run, help)`."""
 
 DEPTH = 4096
+NODE = "127.0.0.1:7501"
+_PLACES = "of a log that nodes keep: where they listen, best all of them, HOST:PORT or unix:PATH with commas between"
 
 
 def add_bus_commands(add: Add) -> None:
@@ -43,7 +45,10 @@ def _add_store(add: Add) -> None:
     parser.add_argument(
         "topics", nargs="+", metavar="TOPIC", help="of one type: a log has one; the name becomes the key"
     )
-    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="of the log; made if need be")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("-o", "--output", metavar="FOLDER", help="of the log; made if need be")
+    where.add_argument("--log", metavar="NAME", help="of a log that nodes keep (rtmw log create)")
+    add_place(parser, f"{_PLACES} (default {NODE})")
     parser.add_argument(
         "--segment", type=argument(check_segment), default="64M", metavar="SIZE", help="of files at most"
     )
@@ -58,7 +63,7 @@ def _add_store(add: Add) -> None:
 
 def _add_replay(add: Add) -> None:
     parser = add("replay", partial(_run, "log_replay"), "publish the records of a log again, each at its time")
-    parser.add_argument("folder", metavar="FOLDER", help="of the log")
+    _one(parser)
     parser.add_argument(
         "--topic", metavar="TOPIC", help="where to (default: each record's key, as `rtmw log store` has it)"
     )
@@ -76,9 +81,10 @@ def _start(text: str) -> object:
 
 
 def add_folder_commands(kinds: Any) -> None:
-    """`rtmw log list|info|tail|append|check|salvage|trim|export`: of a folder, without a domain."""
-    parser = _add(kinds, "list", "list the logs in folders, with size and writer")
+    """`rtmw log list|info|tail|append|check|salvage|trim|export`: of a folder, or at nodes; without a domain."""
+    parser = _add(kinds, "list", "list the logs in folders, with size and writer; or those of a node")
     parser.add_argument("paths", nargs="*", metavar="FOLDER", default=["."], help="default: this one")
+    add_place(parser, "HOST:PORT or unix:PATH, [log] listen of the node")
     _one(_add(kinds, "info", "show the segments of a log, its cursors and rates, as a picture and in numbers"))
     _add_tail(kinds)
     _add_append(kinds)
@@ -94,9 +100,6 @@ def add_folder_commands(kinds: Any) -> None:
     _one(parser)
     _from(parser)
     parser.add_argument("--jsonl", required=True, metavar="FILE", help="- for standard output")
-
-
-NODE = "127.0.0.1:7501"
 
 
 def add_node_commands(kinds: Any) -> None:
@@ -140,10 +143,14 @@ def _with_yes(parser: argparse.ArgumentParser) -> None:
 def _of_nodes(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:
     parser = add_subcommand(kinds, name, help, ("rtmw.cli.log_replica", f"{name}_command"))
     parser.add_argument("name", metavar="NAME", help="of the log")
-    help = f"HOST:PORT or unix:PATH, [log] listen of any of its nodes (default {NODE})"
-    parser.add_argument("--node", default=NODE, metavar="PLACE", help=help)
-    parser.add_argument("--keys", type=Path, metavar="FOLDER", help="keys of a node, where its nodes have some")
+    add_place(parser, f"HOST:PORT or unix:PATH, [log] listen of any of its nodes (default {NODE})", NODE)
     return parser
+
+
+def add_place(parser: argparse.ArgumentParser, help: str, default: str | None = None) -> None:
+    """Where nodes of replicated logs are."""
+    parser.add_argument("--node", default=default, metavar="PLACE", help=help)
+    parser.add_argument("--keys", type=Path, metavar="FOLDER", help="keys of a node, where those nodes have some")
 
 
 def _add(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:
@@ -151,7 +158,8 @@ def _add(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:
 
 
 def _one(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="LOG", help="its folder")
+    parser.add_argument("path", metavar="LOG", help="its folder; with --node its name")
+    add_place(parser, _PLACES)
 
 
 def _from(parser: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import rtmw
 from rtmw.cli.show import Cell, Table, counted, duration, show, size
 from rtmw.clock import CLOCK
 from rtmw.log import Folder, bases, cursor_names, holder_of, holder_of_cursor, index, look_into, segment
@@ -86,6 +87,17 @@ def info_of(path: Path) -> LogInfo:
         return LogInfo(
             folder.path, name, start, end, folder.segments()[1], holder_of(folder.descriptor), segments, known
         )
+
+
+def remote_info(log: rtmw.Log[Any]) -> LogInfo:
+    """What its nodes tell: no segments, which each of them has as it is."""
+    stats, now = log.stats(), CLOCK.wall_ns()
+    cursors = [
+        CursorInfo(name, one.position, one.behind, max(0.0, (now - one.time_ns) / 1e9), one.holder)
+        for name, one in log.cursors().items()
+    ]
+    name = shown_name(log.type.name)
+    return LogInfo(str(log.path), name, stats.earliest, stats.end, stats.disk, "its nodes", [], cursors)
 
 
 def _segment(folder: Folder, base: int, end: int) -> SegmentInfo:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import time
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import rtmw
 from rtmw.cli.common import CommandError
 from rtmw.cli.endings import ends_in_order
+from rtmw.cli.log import open_log, start_of
 from rtmw.cli.show import counted, say, show_json, size
 from rtmw.clock import CLOCK
-from rtmw.types import MessageType, carried_type
+from rtmw.types import carried_type
 
 BLOCKING_S: Final = 1.0
 DEPTH: Final = 4096
@@ -22,8 +22,12 @@ DEPTH: Final = 4096
 def run(arguments: argparse.Namespace) -> int:
     """Publishes to the end that the log has now."""
     with ends_in_order(), ExitStack() as open_:
-        kind: Any = _type_of(arguments.folder)
-        log = open_.enter_context(rtmw.Log(f"{arguments.folder}/", kind, create=False))
+        try:
+            with open_log(arguments) as log:  # of a type without its class: payloads pass through as they are
+                kind: Any = carried_type(log.type.description)
+            log = open_.enter_context(open_log(arguments, kind))
+        except (OSError, ValueError) as error:
+            raise CommandError(str(error)) from None
         player = _Player(arguments, kind, open_)
         try:
             for record in log.read(start_of(arguments.start)):
@@ -33,27 +37,6 @@ def run(arguments: argparse.Namespace) -> int:
         finally:
             player.report()
     return 0
-
-
-def _type_of(folder: str) -> MessageType:
-    """Of the log's values, without their classes: payloads pass through as they are."""
-    try:
-        with rtmw.Log(f"{folder}/", rtmw.ANY, create=False) as log:
-            return carried_type(log.type.description)
-    except FileNotFoundError as error:
-        raise CommandError(str(error)) from None
-
-
-def start_of(given: Any) -> Any:
-    match given:
-        case None:
-            return rtmw.Start.EARLIEST
-        case float():
-            raise CommandError(f"--start {given:g}: it is a position, a whole number, or a date and time")
-        case datetime() if given.tzinfo is None:
-            return given.replace(tzinfo=UTC)
-        case _:
-            return given
 
 
 class _Player:

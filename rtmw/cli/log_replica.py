@@ -17,13 +17,18 @@ _SETTINGS = ("min_insync", "sync_timeout", "lag", "suspect", "age", "bytes")
 
 
 def _ask(arguments: argparse.Namespace, **question: Any) -> dict[str, Any]:
+    return ask_place(arguments, name=arguments.name, **question)
+
+
+def ask_place(arguments: argparse.Namespace, **question: Any) -> dict[str, Any]:
+    """What the node at `--node` answers an operator. CommandError, LogError, KeysError."""
     keys = None
     if arguments.keys is not None:
         from rtmw.net.security.identity import Identity
 
         keys = Identity.load(arguments.keys)
     try:
-        return ask_node(arguments.node, keys, name=arguments.name, **question)
+        return ask_node(arguments.node, keys, **question)
     except SessionError as error:
         raise CommandError(f"the node at {arguments.node} is not reached: {error}") from None
     except ValueError as error:
@@ -49,8 +54,8 @@ def status_command(arguments: argparse.Namespace) -> int:
         return 0
     master = f"master {found['master']}, epoch {found['epoch']}" if found["master"] else "no master"
     say(f"{found['name']}: {master}, as node {found['node']} sees it")
-    for word in found["words"]:
-        say(f"  at risk: {word}")
+    for words, advice, _ in found["own"] + found["risks"]:
+        say(f"  at risk: {words}", f"    {advice}")
     rows = list[tuple[Any, ...]]()
     for member in found["members"]:
         lag = found["lag"].get(member)

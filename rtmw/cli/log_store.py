@@ -2,28 +2,39 @@
 
 What it takes is appended at once and durable a sync later. A message that was taken and not yet durable when this
 program dies is not in the log, so the guarantee of a message begins with its append. Where the disk is full, nothing
-more is taken, and RELIABLE publishers wait.
+more is taken, and RELIABLE publishers wait. So it is where a replicated log has no master: what was taken is sent
+again until it is answered, and is there once.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import rtmw
 from rtmw import observe
 from rtmw.cli.common import LOOK_S, CommandError, await_topic
 from rtmw.cli.endings import Demand, until_asked
+from rtmw.cli.log import open_log
+from rtmw.cli.log_arguments import NODE
 from rtmw.cli.show import counted, say, show_json, size, warn
 from rtmw.clock import CLOCK
+from rtmw.closing import Closing
 from rtmw.errors import LogFull
 from rtmw.types import MessageType, carried_type, resolve, shown_name
+
+if TYPE_CHECKING:
+    from rtmw.replica.client import RemoteLog
 
 STEP_S: Final = 0.2
 TURN: Final = 256
 """Messages that are taken before the next topic has its turn."""
+GRACE_S: Final = 5.0
+"""When it is to end, it waits so long for what the nodes of a replicated log have not answered."""
 CAUSES: Final = ("missed", "expired", "unmatched", "other_types")
 
 
@@ -51,13 +62,16 @@ def run(arguments: argparse.Namespace) -> int:
         open_.enter_context(domain)
         log = open_.enter_context(_open(arguments, kind))
         log.append_many([])  # of none: takes the lock, so that LogLocked comes before a message is taken
+        sink = _Folder(log) if arguments.log is None else open_.enter_context(_Nodes(log))
         takers = [open_.enter_context(_taker(topic, kind, domain, arguments)) for topic in topics]
         stored = Stored(topics, earlier={taker.topic: _earlier(domain, taker) for taker in takers})
-        _say(arguments, f"storing {', '.join(topics)} in {arguments.output} from position {log.end} on")
+        _say(
+            arguments, f"storing {', '.join(topics)} in {arguments.log or arguments.output} from position {log.end} on"
+        )
         for topic, count in stored.earlier.items():
             if count:
                 _say(arguments, f"{topic}: {counted(count, 'message')} had been published before, and are not stored")
-        _store(log, takers, stored, end, until)
+        _store(sink, takers, stored, end, until)
         _count(takers, stored)
     _report(arguments, stored)
     return 1 if stored.missing else 0
@@ -70,7 +84,12 @@ def _say(arguments: argparse.Namespace, text: str) -> None:
 
 def _open(arguments: argparse.Namespace, kind: Any) -> rtmw.Log[Any]:
     try:
-        return rtmw.Log(f"{arguments.output}/", kind, segment=arguments.segment, sync=False)
+        if arguments.log is None:
+            return rtmw.Log(f"{arguments.output}/", kind, segment=arguments.segment, sync=False)
+        arguments.path, arguments.node = arguments.log, arguments.node or NODE
+        log = open_log(arguments, kind)
+        cast("RemoteLog[Any]", log).wait_for_ever()
+        return log
     except ValueError as error:
         raise CommandError(str(error)) from None
 
@@ -128,12 +147,67 @@ def _earlier(domain: rtmw.Domain, taker: rtmw.Subscriber[Any]) -> int:
 # ---- the messages ----
 
 
+class _Folder:
+    """One by one: while the disk is full, a single message is out of the queue and not in the log."""
+
+    at_once: Final = 1
+
+    def __init__(self, log: rtmw.Log[Any]) -> None:
+        self._log = log
+
+    def append(self, samples: list[rtmw.Sample[Any]], stored: Stored, end: Demand) -> None:
+        """Not waited for: the log's batches hold what comes, and `append` waits while they are full."""
+        for sample in samples:
+            while True:
+                try:
+                    self._log.append(sample.value, key=sample.topic)
+                    break
+                except LogFull as error:
+                    if end.wait(STEP_S):
+                        raise CommandError(f"{counted(stored.messages, 'message')} stored, then: {error}") from None
+
+
+class _Nodes(Closing):
+    """A turn together, each sent again until it is answered: a replicated log may have no master for a while."""
+
+    at_once: Final = TURN
+
+    def __init__(self, log: rtmw.Log[Any]) -> None:
+        self._log, self._runner = log, asyncio.Runner()
+
+    def append(self, samples: list[rtmw.Sample[Any]], stored: Stored, end: Demand) -> None:
+        self._runner.run(self._append(samples, stored, end))
+
+    async def _append(self, samples: list[rtmw.Sample[Any]], stored: Stored, end: Demand) -> None:
+        left, waiting = GRACE_S, {asyncio.create_task(self._one(sample)) for sample in samples}
+        while waiting:
+            done, waiting = await asyncio.wait(waiting, timeout=STEP_S)
+            for one in done:
+                one.result()
+            left = GRACE_S if done or not end.is_set() else left - STEP_S
+            if left <= 0:
+                raise CommandError(
+                    f"{counted(stored.messages, 'message')} stored, and {len(waiting)} more were sent to nodes that do "
+                    f"not answer: rtmw log status {self._log.path} says why"
+                )
+
+    async def _one(self, sample: rtmw.Sample[Any]) -> None:
+        while True:
+            try:
+                answer = await self._log.append_async(sample.value, key=sample.topic)
+            except LogFull:
+                await asyncio.sleep(STEP_S)
+                continue
+            await answer.resolve_async()
+            if answer.state is not rtmw.Durability.ABSENT:
+                return
+
+    def close(self) -> None:
+        self._runner.close()
+
+
 def _store(
-    log: rtmw.Log[Any],
-    takers: list[rtmw.Subscriber[Any]],
-    stored: Stored,
-    end: Demand,
-    until: float | None,
+    sink: _Folder | _Nodes, takers: list[rtmw.Subscriber[Any]], stored: Stored, end: Demand, until: float | None
 ) -> None:
     """Until the end; and then what is in the queues at that moment."""
     waiting = rtmw.WaitSet(*takers)
@@ -142,33 +216,19 @@ def _store(
         if left <= 0:
             break
         for taker in waiting.wait(left):
-            _take(log, taker, TURN, stored, end)
+            _take(sink, taker, TURN, stored, end)
     for taker in takers:  # one more than there is: what is not matched is counted when it is stepped over
-        _take(log, taker, taker.stats().waiting + 1, stored, end)
+        _take(sink, taker, taker.stats().waiting + 1, stored, end)
 
 
-def _take(log: rtmw.Log[Any], taker: rtmw.Subscriber[Any], most: int, stored: Stored, end: Demand) -> None:
-    """One by one: while the disk is full, a single message is out of the queue and not in the log."""
-    for _ in range(most):
-        sample = taker.take()
-        if sample is None:
-            return
-        _append(log, sample, stored, end)
-        stored.messages += 1
-        stored.bytes += len(sample.data)
-        sample.release()
-
-
-def _append(log: rtmw.Log[Any], sample: rtmw.Sample[Any], stored: Stored, end: Demand) -> None:
-    """Not waited for: the log's batches hold what comes, and `append` waits while they are full."""
-    while True:
-        try:
-            log.append(sample.value, key=sample.topic)
-        except LogFull as error:
-            if end.wait(STEP_S):
-                raise CommandError(f"{counted(stored.messages, 'message')} stored, then: {error}") from None
-        else:
-            return
+def _take(sink: _Folder | _Nodes, taker: rtmw.Subscriber[Any], most: int, stored: Stored, end: Demand) -> None:
+    while most > 0 and (samples := list(islice(iter(taker.take, None), min(most, sink.at_once)))):
+        sink.append(samples, stored, end)
+        most -= len(samples)
+        for sample in samples:
+            stored.messages += 1
+            stored.bytes += len(sample.data)
+            sample.release()
 
 
 def _count(takers: list[rtmw.Subscriber[Any]], stored: Stored) -> None:

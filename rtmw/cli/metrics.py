@@ -1,14 +1,17 @@
-"""`rtmw metrics`: the metrics of a domain in the text format of Prometheus, printed or served, without a node."""
+"""`rtmw metrics`: the metrics of a domain in the text format of Prometheus, printed or served, without a node; or of
+the replicated logs of a node that has no domain, which is asked for them.
+"""
 
 from __future__ import annotations
 
 import argparse
 import signal
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.addresses import metrics_url
-from rtmw.cli.common import look_at
+from rtmw.cli.common import CommandError, look_at
 from rtmw.cli.show import say
 from rtmw.errors import RtmwError
 
@@ -40,25 +43,52 @@ class OfDomain:
         return ""
 
 
+class OfNode:
+    """The same of the logs of a node, which is asked for each scrape."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+
+    def told(self) -> dict[str, Any]:
+        from rtmw.cli.log_replica import ask_place
+
+        return ask_place(self._arguments, ask="logs")
+
+    def collect(self) -> Iterator[Metric]:
+        from rtmw.observe.metrics import of_logs
+
+        with suppress(RtmwError):  # /health says why there are none
+            yield from of_logs(self.told())
+
+    def fault(self) -> str:
+        try:
+            self.told()
+        except RtmwError as error:
+            return str(error)
+        return ""
+
+
 def metrics(arguments: argparse.Namespace) -> int:
-    """Print the metrics once, of a domain that exists; or serve them, also of one that does not exist yet."""
+    """Print the metrics once, of a domain or node that exists; or serve them, also of one that does not exist yet."""
+    domain = arguments.domain
+    what = f"domain {domain}" if arguments.node is None else f"the logs at {arguments.node}"
+    collector = OfDomain(domain) if arguments.node is None else OfNode(arguments)
     if arguments.listen is not None:
-        return _serve(arguments.domain, *arguments.listen)
+        return _serve(what, collector, *arguments.listen)
     from rtmw.net.metrics_server import as_text
 
-    with look_at(arguments.domain):
-        say(*as_text(OfDomain(arguments.domain)).removesuffix("\n").split("\n"))
+    if fault := collector.fault():
+        raise CommandError(fault)
+    say(*as_text(collector).removesuffix("\n").split("\n"))
     return 0
 
 
-def _serve(domain: int, address: str, port: int) -> int:
+def _serve(what: str, collector: OfDomain | OfNode, address: str, port: int) -> int:
     from rtmw.net.metrics_server import MetricsServer
 
-    of_domain = OfDomain(domain)
-
     def begin() -> tuple[MetricsServer, str]:
-        server = MetricsServer(address, port, of_domain, of_domain.fault)
-        return server, f"metrics of domain {domain} are at {metrics_url(address, server.port)}"
+        server = MetricsServer(address, port, collector, collector.fault)
+        return server, f"metrics of {what} are at {metrics_url(address, server.port)}"
 
     return serve(begin)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rtmw.cli.common import look_at
 from rtmw.cli.environment import CHECK_COLUMNS, Check, status_of, verdict
 from rtmw.cli.node_links import by_cause, examined
 from rtmw.cli.node_status import SILENT_S, find_status, services
@@ -15,6 +16,7 @@ from rtmw.cli.show import Table, counted, duration, say, show, show_json, size
 from rtmw.clock import CLOCK
 from rtmw.errors import DomainNotFound
 from rtmw.net.settings import other_pool
+from rtmw.observe.logs import LogsActivity, logs
 
 INTERFACES = Path("/sys/class/net")
 RECEIVE_LIMIT = Path("/proc/sys/net/core/rmem_max")
@@ -36,22 +38,45 @@ UP, MULTICAST = 0x1, 0x1000
 
 def doctor(arguments: argparse.Namespace) -> int:
     """Print the examination, and how many faults and remarks it has; the status is that of `status_of`."""
-    try:
-        status = find_status(arguments.domain)
-    except DomainNotFound:
-        status = None
-    found = [*checks(arguments.domain, status)]
+    of: dict[str, Any] = {"domain": arguments.domain} if arguments.node is None else {"node": arguments.node}
+    if arguments.node is not None:
+        from rtmw.cli.log_replica import ask_place
+
+        found = [*replicated(ask_place(arguments, ask="logs"))]
+    else:
+        found = [*checks(arguments.domain, *_status(arguments.domain))]
     told = verdict(found)
     if arguments.json:
-        show_json({"domain": arguments.domain, "well": not told["faults"], **told, "checks": found})
+        show_json({**of, "well": not told["faults"], **told, "checks": found})
     else:
-        show(Table(f"The node of domain {arguments.domain}", CHECK_COLUMNS, [check.row() for check in found]))
+        title = f"The node of domain {arguments.domain}" if arguments.node is None else f"The node at {arguments.node}"
+        show(Table(title, CHECK_COLUMNS, [check.row() for check in found]))
         say(f"{counted(told['faults'], 'fault')}, {counted(told['remarks'], 'remark')}.")
     return status_of(told, arguments.strict)
 
 
-def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
-    """All checks of what the node says of itself; None: there is no node."""
+def _status(number: int) -> tuple[dict[str, Any] | None, LogsActivity | None]:
+    """What the node and its service of logs say."""
+    try:
+        with look_at(number) as domain:
+            return find_status(number), logs(domain)
+    except DomainNotFound:
+        return None, None
+
+
+def replicated(told: Mapping[str, Any]) -> Iterator[Check]:
+    """What is at risk of the replicated logs of a node. `told`: as of LogsActivity."""
+    for name, why in told["troubles"].items():
+        yield Check(f"log {name}", f"is not served: {why}", "mend that, and start the node again")
+    for row in told["logs"]:
+        own = f"{row['role']} of epoch {row['epoch']}, {len(row['in_sync'])} of {len(row['members'])} in sync"
+        yield Check(f"log {row['name']}", own)
+        for words, advice, is_remark in row["own"] + row["risks"]:
+            yield Check(f"log {row['name']}", words, advice, is_remark)
+
+
+def checks(number: int, status: dict[str, Any] | None, said: LogsActivity | None = None) -> Iterator[Check]:
+    """All checks of what the node says of itself, and its logs; None: there is no node."""
     from rtmw.net.met import nodes_met
 
     if status is None:
@@ -76,6 +101,8 @@ def checks(number: int, status: dict[str, Any] | None) -> Iterator[Check]:
     if status.get("keys"):
         yield keys(status["keys"])
     yield from services(status)
+    if said is not None:
+        yield from replicated(said.told)
     yield peers(status)
     if status.get("links"):
         yield from examined(status["links"])

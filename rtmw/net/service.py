@@ -25,6 +25,7 @@ from typing import Protocol, TypeVar
 import uvloop
 
 from rtmw.daemon_log import VisibleLines, written
+from rtmw.domain import NO_DOMAIN
 from rtmw.errors import RtmwError
 from rtmw.visible import visible
 
@@ -63,7 +64,7 @@ def run_service(
     """The process, from its command line to its exit status. `begin`: the work, closed at the end of the block. `obey`:
     reads the settings again, all of them, or raises RtmwError. An RtmwError, ValueError or OSError ends the process."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=__doc__)
-    parser.add_argument("--domain", type=int, default=-1, help="of the node; -1: the service says nothing to a domain")
+    parser.add_argument("--domain", type=int, default=NO_DOMAIN, help=f"of the node; {NO_DOMAIN}: it has none")
     parser.add_argument("--data", type=Path, required=True, help="folder of what services keep")
     parser.add_argument("--node", default="node", help="its name")
     parser.add_argument("--config", type=Path, help="settings file of the node")

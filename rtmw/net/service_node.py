@@ -10,8 +10,10 @@ import logging
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
+from rtmw.domain import NO_DOMAIN
 from rtmw.errors import RtmwError
 from rtmw.net import signals
 from rtmw.net.services import Services
@@ -40,7 +42,7 @@ class ServiceNode:
         self, settings: Settings, file: SettingsFile | None, remake: Callable[[SettingsFile], Settings]
     ) -> None:
         self._settings, self._file, self._remake = settings, file, remake
-        self._services = Services(settings, file.path if file else None)
+        self._services = Services(replace(settings, domain=NO_DOMAIN), file.path if file else None)
 
     async def run(self) -> None:
         loop, stopping = asyncio.get_running_loop(), asyncio.Event()
@@ -53,6 +55,7 @@ class ServiceNode:
             notify("READY=1")
             while not stopping.is_set():
                 notify("WATCHDOG=1")
+                self._services.look(None)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_WATCHDOG_S):
                         await stopping.wait()

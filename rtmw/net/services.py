@@ -22,6 +22,7 @@ from rtmw.daemon_log import BOUNDED
 from rtmw.domain import Domain
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.settings import Settings
+from rtmw.observe.logs import LogsActivity, logs
 from rtmw.observe.relay import RelayActivity, relay
 from rtmw.observe.transfers import STILL, STILL_S, TransferActivity, transfers
 
@@ -29,9 +30,9 @@ __all__ = ["Services"]
 
 log = logging.getLogger("rtmw.node")
 
-Activity: TypeAlias = TransferActivity | RelayActivity
+Activity: TypeAlias = TransferActivity | RelayActivity | LogsActivity
 MODULES: Final = {"transfer": "rtmw.transfer.core", "relay": "rtmw.relay", "log": "rtmw.replica"}
-LOOKS: Final[dict[str, Callable[[Domain], Activity | None]]] = {"transfer": transfers, "relay": relay}
+LOOKS: Final[dict[str, Callable[[Domain], Activity | None]]] = {"transfer": transfers, "relay": relay, "log": logs}
 """What a service says of itself; None: it has said nothing."""
 _FIRST_S, _MOST_S = 0.1, 5.0
 """Between the end of a service and its next start (`Backoff`)."""
@@ -116,11 +117,11 @@ class Services:
                 with suppress(ProcessLookupError):
                     os.kill(service.pid, signal.SIGHUP)
 
-    def look(self, domain: Domain) -> None:
-        """Are they at work? Call it about once a second."""
+    def look(self, domain: Domain | None) -> None:
+        """Are they at work? Call it about once a second. `domain`: None: the node carries none."""
         for service in self._services:
-            if service.name not in LOOKS:
-                service.works = service.pid is not None  # it says nothing on the bus
+            if domain is None:
+                service.works = service.pid is not None  # it says nothing more
             elif service.pid is not None:
                 said = LOOKS[service.name](domain)
                 service.hear(said if said is not None and said.pid == service.pid else None)

@@ -6,9 +6,9 @@ needed here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -17,6 +17,7 @@ from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.observe.activity import MISSES, REFUSALS
 from rtmw.observe.books import examine
+from rtmw.observe.logs import logs
 from rtmw.observe.programs import program
 from rtmw.observe.relay import RelayActivity, RelayAgent, relay
 from rtmw.observe.tables import TableUse, tables
@@ -74,6 +75,30 @@ _OF_AGENTS: Final[tuple[tuple[str, str, Callable[[RelayAgent], float | None]], .
     ("stamp_skew_seconds", "How far its stamps are ahead of the relay's clock", lambda one: one.skew),
 )
 
+_LOG: Final = ("log", "node")
+_MEMBER: Final = (*_LOG, "member")
+_LAGS: Final = ("bytes", "seconds")
+_OF_LOGS: Final[tuple[tuple[Family, str, str, Callable[[Mapping[str, Any]], float]], ...]] = (
+    (GAUGE, "is_master", "1: this node is the master of the log, else 0", lambda row: row["role"] == "master"),
+    (GAUGE, "has_master", "1: this node knows a master of the log, else 0", lambda row: row["master"] != ""),
+    (GAUGE, "epoch", "Of its master; 0: this node follows none", lambda row: row["epoch"]),
+    (COUNTER, "switches", "Times that this node became the master", lambda row: row["switches"]),
+    (GAUGE, "members", "Nodes that keep it", lambda row: len(row["members"])),
+    (GAUGE, "in_sync", "Of them, those that have all that was answered", lambda row: len(row["in_sync"])),
+    (GAUGE, "min_insync", "So many have to be in sync, at least", lambda row: row["min_insync"]),
+    (GAUGE, "earliest_position", "Of the first record of this copy", lambda row: row["earliest"]),
+    (GAUGE, "checkpoint_position", "Up to where all in sync have it", lambda row: row["checkpoint"]),
+    (GAUGE, "committed_position", "Up to where it may be read here", lambda row: row["committed"]),
+    (GAUGE, "end_position", "Behind the last record of this copy", lambda row: row["end"]),
+    (GAUGE, "checkpoint_age_seconds", "For which the checkpoint has not risen", lambda row: row["checkpoint_age"]),
+    (GAUGE, "queued_appends", "Appends that wait at the master", lambda row: row["queue"]),
+    (GAUGE, "oldest_append_seconds", "Age of the oldest of them", lambda row: row["oldest"]),
+    (GAUGE, "cached_bytes", "Bytes of it in the control store", lambda row: row["cached"]),
+    (COUNTER, "pending", "Appends that this node has answered PENDING", lambda row: row["pending"]),
+    (GAUGE, "disk_full", "1: the disk of this copy is full, else 0", lambda row: row["is_full"]),
+    (GAUGE, "risks", "Sentences of `rtmw log status` on what is at risk", lambda row: len(row["words"])),
+)
+
 
 def collect(number: int) -> Iterator[Metric]:
     """Every metric of a domain, read from the region without taking part in it.
@@ -84,7 +109,7 @@ def collect(number: int) -> Iterator[Metric]:
     try:
         with Domain(number, observe=True) as domain:
             views, used, core = topics(domain), tables(domain, examine(domain)), transfers(domain)
-            orders = relay(domain)
+            orders, kept = relay(domain), logs(domain)
     except RtmwError:
         up.add_metric([str(number)], 0)
         yield up
@@ -99,6 +124,33 @@ def collect(number: int) -> Iterator[Metric]:
         yield from _of_core(str(number), core)
     if orders is not None:
         yield from _of_relay(str(number), orders)
+    if kept is not None:
+        yield from of_logs(kept.told, kept.silent)
+
+
+def of_logs(told: Mapping[str, Any], silent: float = 0.0) -> Iterator[Metric]:
+    """The replicated logs of a node. `told`: as of LogsActivity."""
+    node, rows = told["node"], told["logs"]
+    quiet = GAUGE("rtmw_log_silent_seconds", "Since the service of logs has told this", labels=("node",))
+    quiet.add_metric([node], silent)
+    served = GAUGE("rtmw_log_served", "1: this node serves the log; 0: it cannot", labels=_LOG)
+    for name, value in {**dict.fromkeys(told["troubles"], 0), **{row["name"]: 1 for row in rows}}.items():
+        served.add_metric([name, node], value)
+    yield from (quiet, served)
+    for family, name, what, value_of in _OF_LOGS:
+        found = family(f"rtmw_log_{name}", what, labels=_LOG)
+        for row in rows:
+            found.add_metric([row["name"], node], value_of(row))
+        yield found
+    in_sync = GAUGE("rtmw_log_member_in_sync", "1: the member is in sync, else 0", labels=_MEMBER)
+    lags = {unit: GAUGE(f"rtmw_log_lag_{unit}", "What a member has not acknowledged", labels=_MEMBER) for unit in _LAGS}
+    for row in rows:
+        for member in row["members"]:
+            in_sync.add_metric([row["name"], node, member], member in row["in_sync"])
+        for member, lag in row["lag"].items():
+            for unit, gauge in lags.items():
+                gauge.add_metric([row["name"], node, member], lag[unit])
+    yield from (in_sync, *lags.values())
 
 
 def _of_relay(domain: str, told: RelayActivity) -> Iterator[Metric]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from heapq import nsmallest
-from pathlib import Path
 from typing import Any, Final
 
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
-from rtmw.observe.queues import queue
-from rtmw.observe.transfers import STILL_S
+from rtmw.observe.transfers import STILL_S, newest
 from rtmw.patterns import OWN_PREFIX
 from rtmw.strict_json import as_json
 
@@ -24,7 +21,6 @@ RELAY_EVENTS: Final = OWN_PREFIX + "relay/events"
 """Its alarms: JSON with agent, cause, and time in nanoseconds since 1970."""
 MOST_AGENTS: Final = 256
 """In one message: those whose oldest order is the oldest."""
-_MOST_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -82,19 +78,9 @@ def _since(agent: RelayAgent) -> int:
 
 def relay(domain: Domain) -> RelayActivity | None:
     """None: no relay runs in this domain. For a domain that is only observed, too."""
-    for message in reversed(queue(domain, RELAY_TOPIC, _MOST_BYTES)):
-        found = _activity(message.publisher, message.preview)
-        if found is not None and Path(f"/proc/{message.publisher}").exists():
-            return found
-    return None
+    return newest(domain, RELAY_TOPIC, _activity)
 
 
-def _activity(pid: int, data: bytes) -> RelayActivity | None:
-    """None: it is of another program, or of another version."""
-    try:
-        told: dict[str, Any] = json.loads(data)
-        silent = max(0.0, (CLOCK.monotonic_ns() - told["told_ns"]) / 1e9)
-        agents = tuple(RelayAgent(**one) for one in told["agents"])
-        return RelayActivity(pid, silent, str(told["full"]), {**told["rows"]}, agents)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
+def _activity(pid: int, silent: float, told: dict[str, Any]) -> RelayActivity:
+    agents = tuple(RelayAgent(**one) for one in told["agents"])
+    return RelayActivity(pid, silent, str(told["full"]), {**told["rows"]}, agents)

@@ -4,10 +4,10 @@ part."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
@@ -24,6 +24,7 @@ __all__ = [
     "TransferActivity",
     "TransferCounters",
     "TransferQueue",
+    "newest",
     "pack_activity",
     "service_fault",
     "transfers",
@@ -41,6 +42,7 @@ STILL: Final = "it was stopped, or the disk of its data does not answer"
 MOST_QUEUES: Final = 256
 """In one message: those whose oldest transfer is the oldest."""
 _MOST_BYTES: Final = 1 << 20
+A = TypeVar("A")
 
 
 @dataclass(frozen=True)
@@ -108,22 +110,26 @@ def pack_activity(counters: TransferCounters, queues: Sequence[TransferQueue], f
 
 def transfers(domain: Domain) -> TransferActivity | None:
     """None: no core runs in this domain. For a domain that is only observed, too."""
-    for message in reversed(queue(domain, COUNTERS_TOPIC, _MOST_BYTES)):
-        found = _activity(message.publisher, message.preview)
-        if found is not None and Path(f"/proc/{message.publisher}").exists():
+    return newest(domain, COUNTERS_TOPIC, _activity)
+
+
+def _activity(pid: int, silent: float, told: dict[str, Any]) -> TransferActivity:
+    queues = tuple(TransferQueue(**one) for one in told["queues"])
+    return TransferActivity(pid, silent, TransferCounters(**told["counters"]), queues, str(told["full"]))
+
+
+def newest(domain: Domain, topic: str, make: Callable[[int, float, dict[str, Any]], A]) -> A | None:
+    """What a living service has said last on its own topic; None: nothing. `make`: of its process, the seconds since,
+    and its words; ValueError, KeyError and TypeError mean that it is another program, or of another version."""
+    for message in reversed(queue(domain, topic, _MOST_BYTES)):
+        try:
+            told: dict[str, Any] = json.loads(message.preview)
+            found = make(message.publisher, max(0.0, (CLOCK.monotonic_ns() - told["told_ns"]) / 1e9), told)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+        if Path(f"/proc/{message.publisher}").exists():
             return found
     return None
-
-
-def _activity(pid: int, data: bytes) -> TransferActivity | None:
-    """None: it is of another program, or of another version."""
-    try:
-        told: dict[str, Any] = json.loads(data)
-        silent = max(0.0, (CLOCK.monotonic_ns() - told["told_ns"]) / 1e9)
-        queues = tuple(TransferQueue(**one) for one in told["queues"])
-        return TransferActivity(pid, silent, TransferCounters(**told["counters"]), queues, str(told["full"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
 
 
 def why_no_core(domain: Domain) -> str:

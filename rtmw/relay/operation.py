@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import rtmw
 from rtmw.addresses import UNIX
+from rtmw.domain import NO_DOMAIN
 from rtmw.errors import LogError, RtmwError
 from rtmw.net.claim import NodeError
 from rtmw.net.link.places import Listening
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rtmw.relay")
 
-NO_DOMAIN: Final = -1
 SOCKET: Final = "operator.sock"
 MOST: Final = 1000
 """Orders in one answer."""

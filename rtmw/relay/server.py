@@ -25,6 +25,7 @@ import rtmw
 from rtmw.addresses import is_loopback
 from rtmw.clock import CLOCK
 from rtmw.daemon_log import of_user
+from rtmw.domain import NO_DOMAIN
 from rtmw.net.claim import NodeError
 from rtmw.net.link.places import Listening
 from rtmw.net.security.errors import KeysError, NotTrusted
@@ -74,7 +75,7 @@ from rtmw.relay.frame import (
     readable,
 )
 from rtmw.relay.machine import Machine
-from rtmw.relay.operation import NO_DOMAIN, Operation
+from rtmw.relay.operation import Operation
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.seals import HEAD_COMMAND, SEAL_ROWS, SEAL_S, Sealer, words

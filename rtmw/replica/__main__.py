@@ -16,7 +16,7 @@ def main() -> int:
 
 
 def _begin(asked: Asked) -> nullcontext[Server]:
-    return nullcontext(Server(asked.data, asked.node, _settings(asked)))  # its run closes it
+    return nullcontext(Server(asked.data, asked.node, _settings(asked), asked.domain))  # its run closes it
 
 
 def _obey(server: Server, asked: Asked) -> None:

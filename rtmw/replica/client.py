@@ -100,6 +100,10 @@ class RemoteLog(Log[T]):
         self._readers = WeakSet()
         self._closed = False
 
+    def wait_for_ever(self) -> None:
+        """From now on calls wait for a master without limit, whatever `timeout` was."""
+        self._net.timeout = None
+
     # ---- append ----
 
     def append(

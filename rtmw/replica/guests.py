@@ -13,7 +13,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol
@@ -298,7 +298,7 @@ class Guests:
             cursor.write_later(lambda _: True)  # `commit` flushes, in a thread
         self._held[key] = cursor, guest
         if begin != r.NO_LIMIT:
-            if cursor.position is None and len(cursor_names(member.folder)) >= CURSORS_MOST:
+            if cursor.position is None and len(await asyncio.to_thread(cursor_names, member.folder)) >= CURSORS_MOST:
                 raise LogError(f"log {member.name} has {CURSORS_MOST} cursors, and no more can be made; delete some")
             await asyncio.to_thread(cursor.begin, begin)
         return r.NO_LIMIT if cursor.position is None else cursor.position
@@ -321,13 +321,16 @@ class Guests:
             self._free(lambda one: one == (member.name, name) and self._held[one][0] is cursor)
             raise
 
-    def free(self, guest: _Guest, member: Member, name: str, *, is_deleted: bool) -> None:
+    def free(self, guest: _Guest, member: Member, name: str) -> None:
+        self._free(lambda one: one == (member.name, name) and self._held[one][1] is guest)
+
+    async def delete(self, guest: _Guest, member: Member, name: str) -> None:
         """LogLocked, LogError: it cannot be deleted."""
-        if is_deleted:
-            self._check_held(guest, member, name)
-            if name not in (known := cursor_names(member.folder)):
-                raise LogError(f"log {member.name}: there is no cursor {name!r}; it has {known or 'none'}")
-        self._free(lambda one: one == (member.name, name) and (is_deleted or self._held[one][1] is guest))
+        self._check_held(guest, member, name)
+        if name not in (known := await asyncio.to_thread(cursor_names, member.folder)):
+            raise LogError(f"log {member.name}: there is no cursor {name!r}; it has {known or 'none'}")
+        self._free(lambda one: one == (member.name, name))
+        await asyncio.to_thread(delete_cursor, member.folder, name)
 
     def _free(self, which: Callable[[tuple[str, str]], bool]) -> None:
         for one in [one for one in self._held if which(one)]:
@@ -335,16 +338,13 @@ class Guests:
             with suppress(LogError, OSError):  # the commit is made again by whoever reads it again
                 cursor.close()
 
-    def known_cursors(self, member: Member) -> dict[str, tuple[int, int, str | None]]:
+    async def known_cursors(self, member: Member) -> dict[str, tuple[int, int, str | None]]:
         """By name: position, time of its last use, and its holder."""
-        found, names = dict[str, tuple[int, int, str | None]](), cursor_names(member.folder)
-        if len(names) > CURSORS_MOST:  # a program of the node's host has made them
-            raise LogError(f"log {member.name} has {len(names)} cursors, which are too many to be told; delete some")
-        for name in names:
-            known, held = member.folder.cursor(name), self._held.get((member.name, name))
-            if known is not None:
-                found[name] = *known, None if held is None else held[1].words or "a program"
-        return found
+        known, all = await asyncio.to_thread(_cursors, member.folder)
+        if all > CURSORS_MOST:  # a program of the node's host has made them
+            raise LogError(f"log {member.name} has {all} cursors, which are too many to be told; delete some")
+        held = {one: guest.words or "a program" for one, (_, guest) in self._held.items()}
+        return {name: (*one, held.get((member.name, name))) for name, one in known.items()}
 
     async def tell_cursors(self, session: Session) -> None:
         """To another node, once a second: those of the logs of which this node is the master. Raises SessionError."""
@@ -353,7 +353,7 @@ class Guests:
             if turn % TELL_ALL == 0:
                 told.clear()
             for member in [one for one in self.members.values() if one.status().role is Role.MASTER]:
-                known = self._cursors(member.folder)
+                known = await asyncio.to_thread(_positions, member.folder)
                 if known != told.get(member.name):
                     told[member.name], data = known, json.dumps({member.name: known}).encode()
                     await stream.write(r.RAW.pack(len(data), 0) + data)
@@ -371,13 +371,8 @@ class Guests:
                         with suppress(LogError, OSError):
                             await asyncio.to_thread(self._mirror, member.folder, told)
 
-    def _cursors(self, folder: Folder) -> dict[str, int]:
-        """No more than fit in what is told of them: a program of this host may have made others."""
-        names = cursor_names(folder)[:CURSORS_MOST]
-        return {name: known[0] for name in names if (known := folder.cursor(name)) is not None}
-
     def _mirror(self, folder: Folder, told: dict[str, int]) -> None:
-        known = self._cursors(folder)
+        known = _positions(folder)
         for name, position in told.items():
             if known.get(name) != position:
                 with HeldCursor(folder, name) as cursor:
@@ -389,6 +384,17 @@ class Guests:
 
 def _is_of(log: str, one: tuple[str, str]) -> bool:
     return one[0] == log
+
+
+def _cursors(folder: Folder) -> tuple[dict[str, tuple[int, int]], int]:
+    """Position and time of each, and how many there are. Not in the loop: there may be thousands. No more of them than
+    fit in what is told: a program of this host may have made others."""
+    names = cursor_names(folder)
+    return {name: known for name in names[:CURSORS_MOST] if (known := folder.cursor(name)) is not None}, len(names)
+
+
+def _positions(folder: Folder) -> dict[str, int]:
+    return {name: position for name, (position, _) in _cursors(folder)[0].items()}
 
 
 def _cursors_in(words: bytes) -> dict[str, dict[str, int]]:
@@ -414,6 +420,8 @@ class _Desk:
         self._asked = dict[int, Request]()
         """By ticket: what the member has not answered."""
         self._has_out, self._has_room = asyncio.Event(), asyncio.Event()
+        self._long = asyncio.Lock()
+        """Of requests that a thread looks many files up for: one after the other, each where there is room for it."""
         self._open = self._bytes = self._unwritten = 0
         self.log = member.name
 
@@ -515,10 +523,12 @@ class _Desk:
         self._answer(request, Reply.REFUSED, _refusal_of(error), str(error).encode())
 
     async def _do(self, request: Request) -> None:
-        while self._unwritten >= OUT_BYTES:
-            await self._room()
+        is_long = request.ask in (Ask.CURSORS, Ask.STATS)
         try:
-            await self._carry_out(request)
+            async with self._long if is_long else nullcontext():
+                while self._unwritten >= OUT_BYTES:
+                    await self._room()
+                await self._carry_out(request)
         except (RtmwError, ValueError, OSError) as error:
             if isinstance(error, LogFull):
                 self._answer(request, Reply.FULL, 0, str(error).encode())
@@ -532,17 +542,17 @@ class _Desk:
         if ask == Ask.SEEK:
             return self._answer(request, Reply.DONE, await asyncio.to_thread(_seek, member, _placed(body)[0]))
         if ask == Ask.STATS:
-            told = json.dumps(member.folder.segments()).encode()
+            told = json.dumps(await asyncio.to_thread(member.folder.segments)).encode()
             return self._answer(request, Reply.DONE, member.earliest, told)
         status, position = member.status(), 0
         if status.role is not Role.MASTER:
             return self._answer(request, Reply.MOVED, 0, status.master.encode())
         if ask == Ask.CURSORS:
-            return self._answer(request, Reply.DONE, 0, json.dumps(guests.known_cursors(member)).encode())
-        if ask in (Ask.FREE, Ask.DELETE):
-            guests.free(self._guest, member, body.decode(), is_deleted=ask == Ask.DELETE)
-            if ask == Ask.DELETE:
-                await asyncio.to_thread(delete_cursor, member.folder, body.decode())
+            return self._answer(request, Reply.DONE, 0, json.dumps(await guests.known_cursors(member)).encode())
+        if ask == Ask.FREE:
+            guests.free(self._guest, member, body.decode())
+        elif ask == Ask.DELETE:
+            await guests.delete(self._guest, member, body.decode())
         else:
             position, name = _placed(body)
             if ask == Ask.HOLD:
@@ -570,7 +580,8 @@ def _seek(member: Member, time_ns: int) -> int:
 async def _trim(member: Member, position: int) -> int:
     """Where the log begins, once what may go has gone, or is on its way for too long."""
     member.step(w.TrimTo(position))
-    least = max((base for base in bases(member.folder) if base <= min(position, member.status().checkpoint)), default=0)
+    known = await asyncio.to_thread(bases, member.folder)
+    least = max((base for base in known if base <= min(position, member.status().checkpoint)), default=0)
     for _ in range(TRIM_LOOKS):
         if member.folder.bounds()[0] >= least:
             break

@@ -127,6 +127,8 @@ class Member:
         """The process has to start again."""
         self.trouble = ""
         """Why the control store's value cannot be used; empty: it can."""
+        self.refusal = ""
+        """Why the last message of another member was passed over; empty once a master is followed."""
         self.notes = Counter[int]()
         self.copy: Callable[[Member, str], Awaitable[bool]] = _no_copy
         """Copies the log of another member, in place of this one (copying.py)."""
@@ -350,6 +352,8 @@ class Member:
         except (ValueError, RtmwError) as error:  # of a peer or a guest that is not as it should be
             if isinstance(event, _HELD):
                 self._answer(w.Answer(event.ticket, w.Reply.REFUSED, words=str(error)))
+            else:
+                self.refusal = _named(str(error))
             say = log.error if isinstance(error, LogError) else log.warning
             say("log %s: a message is passed over: %s", self.name, error, extra=BOUNDED)
 
@@ -416,6 +420,8 @@ class Member:
         for turn in count():
             await asyncio.sleep(_LOOK_S)
             self.checkpoint_age()
+            if self.replica.epoch:
+                self.refusal = ""
             if self.is_open and turn % _RETAIN == 0 and self.replica.role is Role.MASTER:
                 await self._retain()
             if self.is_open:

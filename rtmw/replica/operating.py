@@ -9,11 +9,11 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from uuid import uuid4
 
 from rtmw.addresses import place_to_reach, unix_path
@@ -21,6 +21,7 @@ from rtmw.clock import CLOCK
 from rtmw.control.store import Outcome, Store
 from rtmw.errors import LogError, RtmwError, SessionError
 from rtmw.net.session import Carrier, Hello, Session, Stream
+from rtmw.observe.logs import MOST_LOGS
 from rtmw.replica import words as w
 from rtmw.replica.member import Identity, Member
 from rtmw.replica.requests import CAPABILITY
@@ -43,7 +44,7 @@ QUESTION: Final = "log question"
 _MOST: Final = 1 << 20
 _ANSWER_S: Final = 20.0
 _STATUS_S: Final = 1.0
-"""So long a node waits for what its master says."""
+"""So long a node waits for what others say of a log."""
 _OLD_S: Final = 10.0
 """A checkpoint rises once a second, while records come; one that is so old is told."""
 _LONGEST_DESCRIPTION: Final = 1 << 16
@@ -99,6 +100,15 @@ def ask_node(place: str, keys: Keys | None = None, **question: Any) -> dict[str,
     return asyncio.run(asked())
 
 
+class Risk(NamedTuple):
+    """What could be lost next, or stands in the way."""
+
+    words: str
+    advice: str
+    is_remark: bool = False
+    """It works as it is."""
+
+
 class Desk(Protocol):
     """The node, as far as operators need it (server.py)."""
 
@@ -133,6 +143,8 @@ class Operating:
                 return await self._create(**{key: value for key, value in question.items() if key != "ask"})
             case "status":
                 return await self._status(question["name"], is_here=is_node or bool(question.get("here")))
+            case "logs":
+                return self.told()
             case "prepare" if is_node:
                 return await self._prepare(question)
             case "leave" if is_node:
@@ -193,13 +205,18 @@ class Operating:
 
     async def _copy_at(self, node: str, name: str) -> str:
         """Which copy of a log a node has; empty: none, or it does not say."""
-        member, session = self._desk.members.get(name), self._desk.session(node)
+        told = await self._status_at(node, name)
+        return str(told["copy"][0]) if told else ""
+
+    async def _status_at(self, node: str, name: str, seconds: float = _STATUS_S) -> dict[str, Any]:
+        """How another node, or this one, sees its copy of a log; empty: it has none, or does not say."""
+        session = self._desk.session(node)
         with suppress(LogError, SessionError):
             if node == self.node:
-                return member.me if member is not None else ""
-            if session is not None:
-                return str((await ask(session, _STATUS_S, ask="status", name=name))["copy"][0])
-        return ""
+                return self.status_of(self._member(name))
+            if session is not None and session.is_connected:
+                return await ask(session, seconds, ask="status", name=name)
+        return {}
 
     async def _held(self, name: str) -> Any:
         held = await self._desk.store.read(name)
@@ -387,14 +404,7 @@ class Operating:
         """LogError: somebody is in sync, and can be master."""
         for one, incarnation in control.in_sync.items():
             node = node_of(one)
-            session = None if node == self.node else self._desk.session(node)
-            told: Mapping[str, Any] = {}
-            if one == member.me:
-                told = self.status_of(member)
-            elif session is not None:
-                with suppress(LogError, SessionError):
-                    told = await ask(session, ask="status", name=member.name)
-            if told.get("copy") == [one, incarnation]:
+            if (await self._status_at(node, member.name, _ANSWER_S)).get("copy") == [one, incarnation]:
                 raise LogError(
                     f"node {node} is in sync and there, so nothing has to be rescued: it can be master by itself"
                 )
@@ -402,20 +412,33 @@ class Operating:
     # ---- status ----
 
     async def _status(self, name: str, *, is_here: bool) -> dict[str, Any]:
-        """As its master sees it, if that can be asked; `is_here`: as this node does."""
+        """As its master sees it, if that can be asked, with what those say of themselves that are not in sync;
+        `is_here`: as this node sees it."""
         member = self._member(name)
-        master = node_of(member.replica.master)
-        session = self._desk.session(master)
-        if not is_here and session is not None and session.is_connected:
-            with suppress(SessionError):  # it has just gone: this node tells what it knows
-                return await ask(session, _STATUS_S, ask="status", name=name)
-        return self.status_of(member)
+        if is_here:
+            return self.status_of(member)
+        told = await self._status_at(node_of(member.replica.master), name) or self.status_of(member)
+        behind = sorted({*told["members"]} - {*told["in_sync"], told["node"]})
+        for one in await asyncio.gather(*(self._status_at(node, name) for node in behind)):
+            told["own"] += one.get("own", [])
+        return {**told, "words": [words for words, *_ in told["own"] + told["risks"]]}
+
+    def told(self) -> dict[str, Any]:
+        """How all logs of this node are, as it sees them: for metrics and doctors."""
+        members = sorted(self._desk.members.items())[:MOST_LOGS]
+        full = [name for name, member in members if member.replica.is_full]
+        room = f"log {', '.join(full)}: make room in {self._desk.data / 'logs'}; then it goes on by itself"
+        return {
+            "node": self.node, "logs": [self.status_of(member) for _, member in members],
+            "troubles": self._desk.troubles, "full": room if full else "",
+        }  # fmt: skip
 
     def status_of(self, member: Member) -> dict[str, Any]:
-        """For people and programs: `words` says what is at risk."""
+        """For people and programs: `words` says what is at risk, of this copy (`own`) and of the log (`risks`)."""
         status, control = member.status(), member.replica.control
         settings = control.settings if control else w.Settings()
         lag = {name: {"bytes": missing, "seconds": round(age, 3)} for name, (missing, age) in member.lags().items()}
+        own, risks = [*self._own_risks(member)], [*self._risks(member, status, settings)]
         return {
             "name": member.name, "uuid": member.uuid.hex(), "node": self.node,
             "copy": [member.me, member.replica.marks.incarnation], "role": status.role.value,
@@ -425,42 +448,56 @@ class Operating:
             "earliest": member.earliest, "end": member.wal.end, "min_insync": settings.min_insync,
             "queue": status.queue, "oldest": round(status.oldest, 3), "cached": status.cached,
             "pending": status.pending, "switches": status.switches, "lag": lag,
-            "store": self._desk.store.where, "words": self._risks(member, status, settings),
+            "is_full": member.replica.is_full, "store": self._desk.store.where,
+            "own": own, "risks": risks, "words": [one.words for one in own + risks],
         }  # fmt: skip
 
-    def _risks(self, member: Member, status: w.Status, settings: w.Settings) -> list[str]:
-        store, said = self._desk.store, list[str]()
-        missing, least = sorted(status.members - status.in_sync), settings.min_insync
+    def _own_risks(self, member: Member) -> Iterator[Risk]:
+        node, name = self.node, member.name
+        if member.replica.role is Role.BEHIND:
+            how = member.copying or "it waits for a node that has one"
+            yield Risk(f"the copy of {node} was set aside, and is made anew: {how}", "it goes on by itself", True)
+        if member.replica.is_full:
+            yield Risk(f"the disk of {node} is full", f"make room in {member.path}; it goes on by itself")
+        if member.refusal:
+            advice = f"if the log of the master is to stay: rtmw log members {name} remove {node}, then add {node}"
+            yield Risk(f"{node} follows no master: {member.refusal}", advice)
+        if member.trouble:
+            yield Risk(f"{node} cannot use the control store: {member.trouble}", "restore what the store had")
+
+    def _risks(self, member: Member, status: w.Status, settings: w.Settings) -> Iterator[Risk]:
+        store, missing, least = self._desk.store, sorted(status.members - status.in_sync), settings.min_insync
         if not status.master:
-            said.append("no master is known: appends wait until there is one")
-        if status.role is Role.BEHIND:
-            said.append(f"the copy of {self.node} was left behind, and is made anew: {member.copying or 'it waits'}")
+            away = "bring back the control store, and a node that is in sync; rtmw log rescue, if all those are lost"
+            yield Risk("no master is known: appends wait until there is one", away)
         if missing:
-            said.append(
-                f"{', '.join(missing)} not in sync: new records are on {len(status.in_sync)} of {len(status.members)}"
-            )
+            words = f"{', '.join(missing)} not in sync: new records are on {len(status.in_sync)} of "
+            advice = f"see why {missing[0]} is away or behind: rtmw node doctor --node, its log, its disk"
+            yield Risk(f"{words}{len(status.members)}", advice)
         if len(status.in_sync) == least and len(status.members) > 1:
-            said.append(
+            words = (
                 f"min_insync is {least}, and as many are in sync: if one of them fails, records go to the control "
                 "store, and are answered CACHED, then PENDING"
             )
+            yield Risk(words, "bring others back, or add a member", not missing)
         if least == 1:
-            said.append("min_insync is 1: a record may be on one disk alone when it is answered")
+            words = "min_insync is 1: a record may be on one disk alone when it is answered"
+            yield Risk(words, "make logs that must not be lost with --min-insync 2", True)
         if (age := member.checkpoint_age()) > _OLD_S:
-            said.append(
+            words = (
                 f"the checkpoint has not risen for {duration(age)}: segments above it are not trimmed, and a rescue "
                 "knows less of what may be missing"
             )
+            yield Risk(words, "see that the control store takes changes, and that members in sync have room")
         if status.cached:
-            said.append(f"{size(status.cached)} are in the control store, since members have not acknowledged them")
-        if member.replica.is_full:
-            said.append(f"the disk of {self.node} is full")
-        said += [f"the control store: {fault}" for fault in (store.fault, store.tight, member.trouble) if fault]
-        if store.fault:
-            said.append("appends go on while all members are in sync; no other master can be made meanwhile")
+            words = f"{size(status.cached)} are in the control store, since members have not acknowledged them"
+            yield Risk(words, "they go by themselves, once the member has them or leaves", True)
+        for fault in filter(None, (store.fault, store.tight)):
+            advice = "appends go on while all members are in sync; without it no other master can be made"
+            yield Risk(f"the control store: {fault}", advice)
         if "on this host" in store.where:
-            said.append(f"{store.where}: if that disk is lost, no master can be made any more")
-        return said
+            words = f"{store.where}: if that disk is lost, no master can be made any more"
+            yield Risk(words, "use etcd, if the log is to outlive this host", True)
 
 
 def _ids(member: Member) -> dict[str, str]:

@@ -20,9 +20,12 @@ from uuid import uuid4
 from rtmw.clock import CLOCK
 from rtmw.control.settings import LogSettings
 from rtmw.daemon_log import BOUNDED
+from rtmw.domain import NO_DOMAIN, Domain
 from rtmw.errors import LogError, SessionError
 from rtmw.net.session import Code, Hello, Session, Stream, Terms
 from rtmw.net.session.peers import Network, Peers, network_of
+from rtmw.observe.logs import LOGS_TOPIC, pack_logs
+from rtmw.publisher import OwnPublisher
 from rtmw.replica import copying, operating, wire
 from rtmw.replica import words as w
 from rtmw.replica.guests import CURSORS, Guests
@@ -87,8 +90,8 @@ class _Link:
 class Server:
     """From `run` until `stopping` is set. Not for several threads."""
 
-    def __init__(self, data: Path, node: str, settings: LogSettings) -> None:
-        """Raises KeysError, OSError."""
+    def __init__(self, data: Path, node: str, settings: LogSettings, domain: int = NO_DOMAIN) -> None:
+        """`domain`: where it says how its logs are. Raises KeysError, OSError, RtmwError."""
         self.data, self.node, self.stopping = data, node, asyncio.Event()
         self._settings = settings
         self.store = settings.control.open()
@@ -102,6 +105,9 @@ class Server:
         self.peers = Peers(node, _network(settings, node), hello, terms, self._run)
         self.peers.guest = self._guest
         self.guests = Guests(self.members, self.peers.rights, node)
+        self._board: OwnPublisher | None = None
+        if domain != NO_DOMAIN:
+            self._board = OwnPublisher(LOGS_TOPIC, domain=Domain(domain, create=False), history=1, depth=1)
 
     @property
     def settings(self) -> w.Settings:
@@ -116,6 +122,8 @@ class Server:
             await self.peers.begin()
             log.info("node %s serves %s; %s", self.node, ", ".join(self.members) or "no log yet", self.store.where)
             while not self.stopping.is_set() and self._failure() is None:
+                if self._board is not None:
+                    self._board.publish(pack_logs(self.operating.told()))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_S):
                         await self.stopping.wait()
@@ -129,6 +137,8 @@ class Server:
                 with suppress(LogError):  # it has failed, which was said
                     await member.close()
             self.store.close()
+            if self._board is not None:
+                self._board.close()
 
     def _failure(self) -> BaseException | None:
         return self.peers.failure or next((one.failed for one in self.members.values() if one.failed), None)

@@ -6,6 +6,10 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -15,12 +19,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import rtmw
 from rtmw import Reliability, observe
+from rtmw.domain import NO_DOMAIN
+from rtmw.observe.logs import logs
 from rtmw.observe.relay import RELAY_TOPIC, RelayAgent, pack_relay
 from rtmw.observe.transfers import COUNTERS_TOPIC
 from rtmw.publisher import OwnPublisher
+from rtmw.replica.operating import ask_node
 from tests.child import Spawn
 from tests.cli.command import Run
 from tests.openmetrics import Labels, Samples, labelled, scraped
+from tests.replica.nodes import Nodes, until
 from tests.transfer.core_process import PATIENCE, CoreProcess
 
 SERVER = """
@@ -197,7 +205,26 @@ def test_what_is_no_address_and_port_is_refused(run: Run, place: str, capsys: py
     assert "is not ADDRESS:PORT of this host, such as 127.0.0.1:9464" in capsys.readouterr().err
 
 
-def test_every_metric_is_explained(core: CoreProcess, domain: rtmw.Domain, domain_id: int, run: Run) -> None:
+@contextmanager
+def serving_logs(domain_id: int, folder: Path) -> Generator[None]:
+    """The service of a node that has a domain, and is the master of a log; it has told so."""
+    with Nodes(folder, "ab") as nodes, ExitStack() as running:
+        for name, domain in (("a", domain_id), ("b", NO_DOMAIN)):
+            where = ["--domain", str(domain), "--data", str(folder / name), "--node", name]
+            command = [sys.executable, "-m", "rtmw.replica", *where, "--config", str(nodes.file(name))]
+            process = running.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE))
+            running.callback(process.terminate)
+        nodes.create("orders")
+        nodes.master("orders", "a")
+        ask_node(nodes.places[0], name="orders", ask="move", to="a")
+        with rtmw.Domain(domain_id, observe=True) as seen:
+            until(lambda: (said := logs(seen)) and [row for row in said.told["logs"] if row["lag"]])
+            yield
+
+
+def test_every_metric_is_explained(
+    core: CoreProcess, domain: rtmw.Domain, domain_id: int, run: Run, tmp_path: Path
+) -> None:
     with rtmw.Publisher("t", domain=domain), rtmw.Subscriber("t", domain=domain):
         with rtmw.Sender("gauge", domain=domain) as sender, rtmw.Subscriber(COUNTERS_TOPIC, domain=domain) as counters:
             sender.send("ingest", b"waits")
@@ -205,6 +232,9 @@ def test_every_metric_is_explained(core: CoreProcess, domain: rtmw.Domain, domai
                 pass
         with OwnPublisher(RELAY_TOPIC, domain=domain, history=1) as relay:  # as a relay says it
             relay.publish(pack_relay([RelayAgent("GATE", True, 1, 0, 1, 0.5)], {"STORED": 1}, ""))
-            shown = {name for name, _ in printed(run, domain_id)}
+            with serving_logs(domain_id, tmp_path):
+                found = printed(run, domain_id)
+            shown = {name for name, _ in found}
+    assert found["rtmw_log_is_master", labelled(log="orders", node="a")] == 1
     text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
     assert {*re.findall(r"`(rtmw_\w+)`", text.partition("| name")[2])} == shown

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 import tomllib
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -51,11 +55,11 @@ class Program:
 
 
 @asynccontextmanager
-async def program(nodes: Inside) -> AsyncGenerator[Program]:
-    await nodes.start(*"abc")
-    await nodes.create()
+async def program(nodes: Inside, names: str = "abc") -> AsyncGenerator[Program]:
+    await nodes.start(*names)
+    await nodes.create(members=names)
     await nodes.append(0, 1)
-    await nodes.in_sync()
+    await nodes.in_sync(names)
     one = Program(await asyncio.to_thread(rtmw.Log.connect, "orders", nodes=places(nodes), timeout=8.0))
     following = asyncio.ensure_future(asyncio.to_thread(one.follow))
     try:
@@ -161,3 +165,34 @@ async def test_answers_that_a_program_does_not_take_are_not_made(
             while len(answers) < 1 + asked:
                 answers |= {heard.ticket for heard in r.answers_in(splitter, await stream.read())}
                 assert desks[0]._unwritten < 2 * guests.OUT_BYTES
+
+
+@in_loop
+async def test_cursors_however_many_are_listed_and_counted_beside_the_loop_of_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listing of 10,000 takes as long as a heartbeat may."""
+    monkeypatch.setattr(guests, "TELL_S", 0.02)
+    here, looked = threading.get_ident(), Counter[tuple[str, bool]]()
+
+    def noting(look: Any, name: str) -> Any:
+        def noted(*arguments: Any) -> Any:
+            looked[name, threading.get_ident() == here] += 1
+            return look(*arguments)
+
+        return noted
+
+    async with Inside(tmp_path, "ab") as nodes, program(nodes, "ab") as one:
+        await asyncio.to_thread(make_cursors, (await nodes.master()).folder, 30)
+        monkeypatch.setattr(os, "listdir", noting(os.listdir, "listdir"))
+        monkeypatch.setattr(Folder, "cursor", noting(Folder.cursor, "cursor"))
+        told = await asyncio.to_thread(one.log.cursors)
+        assert len(told) == 30
+        await asyncio.to_thread(one.log.stats)
+        await asyncio.to_thread(one.log.trim, 0)
+        await asyncio.to_thread(one.log.delete_cursor, next(iter(told)))
+        with await asyncio.to_thread(partial(one.log.read, cursor="new")):
+            looked["told before", False] = looked["cursor", False]
+            await until(lambda: looked["cursor", False] > looked["told before", False] + 60)
+        assert {name for name, is_in_loop in looked if is_in_loop} == set()
+        monkeypatch.undo()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rtmw.cli.node_doctor import replicated
 from rtmw.clock import CLOCK
 from rtmw.control.store import UNKNOWN, Changed
 from rtmw.errors import LogError
@@ -230,3 +231,65 @@ async def test_status_says_for_how_long_the_checkpoint_has_not_risen(
             assert any(words.startswith("the checkpoint has not risen for") for words in status()["words"])
         await until(lambda: status()["checkpoint_age"] == 0)
         assert status()["checkpoint"] == master.committed
+
+
+@in_loop
+async def test_a_member_that_does_not_follow_says_why_in_the_words_of_status_wherever_it_is_asked(
+    tmp_path: Path,
+) -> None:
+    """It comes back after the log was rescued from a copy that had less than was answered."""
+    async with Inside(tmp_path, "ab", lag="0.2s", sync_timeout="0.1s", suspect="0.3s", min_insync=1) as nodes:
+        await nodes.start(*"ab")
+        await nodes.create(members="ab")
+        await nodes.append(0, 5)
+        await nodes.in_sync("ab")
+        await nodes.obey("a", ask="move", name="orders", to="a")
+        await until(lambda: nodes.member("a").replica.role is Role.MASTER)
+        await nodes.stop("b")
+        await nodes.append(5, 5)
+        await until(lambda: nodes.member("a").replica.marks.checkpoint == nodes.member("a").wal.end)
+        await nodes.stop("a")
+        await nodes.start("b")
+        await until(lambda: "orders" in nodes.servers["b"].members)
+        await nodes.obey("b", ask="rescue", name="orders", node="b", yes=True)
+        await nodes.start("a")
+        await until(lambda: "orders" in nodes.servers["a"].members and bool(nodes.member("a").refusal))
+        (own,) = nodes.servers["a"].operating.told()["logs"][0]["own"]
+        assert own.words.startswith("a follows no master: b, epoch ")
+        assert "lacks what was answered" in own.words
+        assert own.advice.endswith("rtmw log members orders remove a, then add a")
+        for node in "ab":
+            assert own.words in (await nodes.obey(node, ask="status", name="orders"))["words"]
+        await nodes.obey("b", ask="members", name="orders", remove="a")
+        await nodes.obey("b", ask="members", name="orders", add="a")
+        await nodes.in_sync("ab")
+        assert nodes.servers["a"].operating.told()["logs"][0]["own"] == []
+
+
+@in_loop
+async def test_what_is_at_risk_of_a_log_has_an_advice(tmp_path: Path) -> None:
+    async with Inside(tmp_path, "a", min_insync=1) as nodes:
+        await nodes.start("a")
+        await nodes.create(members="a")
+        one = await nodes.master()
+        operating, store = nodes.servers["a"].operating, nodes.servers["a"].store
+
+        def said() -> dict[str, tuple[str, bool]]:
+            row = operating.status_of(one)
+            return {
+                words.partition(":")[0]: (advice, is_remark) for words, advice, is_remark in row["own"] + row["risks"]
+            }
+
+        settled = {"min_insync is 1", f"{store.where.partition(':')[0]}"}
+        assert {*said()} == settled
+        assert all(is_remark for _, is_remark in said().values())
+        one.replica.is_full, store.fault, one.trouble = True, "no answer", "garbled"
+        found = said()
+        assert {*found} - settled == {"the disk of a is full", "the control store", "a cannot use the control store"}
+        assert found["the disk of a is full"] == (f"make room in {one.path}; it goes on by itself", False)
+        assert str(tmp_path / "a" / "logs") in operating.told()["full"]
+        one.replica.is_full, store.fault, one.trouble = False, "", ""
+        nodes.servers["a"].troubles["other"] = "its folder is gone"
+        checks = [*replicated(operating.told())]
+        assert [(check.name, check.kind) for check in checks[:2]] == [("log other", "fault"), ("log orders", None)]
+        nodes.servers["a"].troubles.clear()

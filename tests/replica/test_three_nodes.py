@@ -14,8 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+import rtmw
 from rtmw.clock import CLOCK
 from rtmw.errors import LogError, RtmwError
 from rtmw.replica.operating import ask_node
@@ -52,9 +55,9 @@ class Cluster:
             command = [sys.executable, "-m", "rtmw", "node", "--config", str(self.file(name))]
             self.nodes[name] = subprocess.Popen(command, stdout=out, stderr=out)
 
-    def rtmw(self, node: str, *arguments: str) -> tuple[int, str]:
+    def rtmw(self, node: str, *arguments: str, of: str = "log") -> tuple[int, str]:
         """Status and output of `rtmw log …`, which asks this node."""
-        command = [sys.executable, "-m", "rtmw", "log", *arguments, "--node", f"127.0.0.1:{self.ports[node]}"]
+        command = [sys.executable, "-m", "rtmw", *of.split(), *arguments, "--node", f"127.0.0.1:{self.ports[node]}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return done.returncode, done.stdout + done.stderr
 
@@ -145,6 +148,47 @@ def test_a_master_that_is_told_to_end_hands_over_and_comes_back_as_a_slave(clust
     cluster.start(master)
     back = cluster.until(lambda: (told := cluster.status(master)) and len(told["in_sync"]) == 3 and told)
     assert back["master"] == after["master"]
+
+
+def figures(text: str) -> dict[str, float]:
+    """By name and member: one log, one node."""
+    families = text_string_to_metric_families(text)
+    samples = [sample for family in families for sample in family.samples]
+    return {" ".join(filter(None, [one.name, one.labels.get("member")])): one.value for one in samples}
+
+
+def test_metrics_and_doctor_of_a_node_without_a_domain_have_its_logs(cluster: Cluster) -> None:
+    """What they show of a member that stands still, and of one that has the others again."""
+    master = cluster.until(lambda: len((told := cluster.status("a")).get("in_sync", ())) == 3 and told["master"])
+    code, told = cluster.rtmw(master, of="metrics")
+    shown = figures(told)
+    assert code == 0
+    assert [shown[f"rtmw_log_{one}"] for one in ("is_master", "has_master", "in_sync", "members")] == [1, 1, 3, 3]
+    still = next(name for name in NAMES if name != master)
+    cluster.nodes[still].send_signal(signal.SIGSTOP)
+    (service,) = (one.pid for one in psutil.Process(cluster.nodes[still].pid).children())
+    os.kill(service, signal.SIGSTOP)
+    try:
+        with rtmw.Log.connect("orders", nodes=[f"127.0.0.1:{cluster.ports[master]}"]) as log:
+            log.append(b"x" * 1000)
+        lagging = cluster.until(
+            lambda: (
+                (found := figures(cluster.rtmw(master, of="metrics")[1])) and found["rtmw_log_in_sync"] == 2 and found
+            )
+        )
+        assert lagging[f"rtmw_log_lag_bytes {still}"] >= 1000
+        assert lagging[f"rtmw_log_lag_seconds {still}"] > 1
+        assert (lagging[f"rtmw_log_member_in_sync {still}"], lagging[f"rtmw_log_member_in_sync {master}"]) == (0, 1)
+        code, told = cluster.rtmw(master, of="node doctor")
+        assert (code, f"{still} not in sync: new records are on 2 of 3" in told) == (1, True)
+        assert f"see why {still} is away or behind" in told
+        code, told = cluster.rtmw(still, of="metrics")
+        assert (code, told.startswith("rtmw: the node at 127.0.0.1")) == (1, True)
+    finally:
+        for pid in (service, cluster.nodes[still].pid):
+            os.kill(pid, signal.SIGCONT)
+    cluster.until(lambda: len(cluster.status("a")["in_sync"]) == 3)
+    assert cluster.rtmw(still, of="node doctor")[0] == 0
 
 
 def test_settings_are_read_again_and_a_mistake_leaves_them_as_they_are(cluster: Cluster) -> None:

@@ -35,6 +35,7 @@ from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
+from rtmw.observe.logs import logs
 from rtmw.observe.picture import picture
 from rtmw.patterns import is_own
 from rtmw.recording.versions import some
@@ -115,7 +116,7 @@ class State:
         doctor = self._doctor()
         found = [*_of_topics(views), *self._of_drops(activity), *_of_doctor(doctor), *_of_transfers(core)]
         if status is not None:
-            found += _of_node(node_doctor.checks(self._number, status))
+            found += _of_node(node_doctor.checks(self._number, status, logs(domain)))
         return {
             "problems": [{"kind": kind, "about": about, "why": why} for kind, about, why in found],
             "top": [top.record(topic) for topic in activity],

@@ -1,0 +1,165 @@
+"""`rtmw log` at the nodes of a replicated log: what it does to a folder, it does there, or says why not."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rtmw
+from rtmw.cli import log as log_command
+from rtmw.cli import main
+from tests.child import Spawn
+from tests.cli.command import starting
+from tests.cli.test_log import Told
+from tests.control.stores import free_ports
+from tests.replica.nodes import Here, until
+
+LONG_S = 60.0
+RULE = '[[allow]]\npeer = "rtmw://plant/*"\nread = ["orders"]'
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Generator[Here]:
+    with Here(tmp_path_factory.mktemp("nodes")) as here:
+        for name in ("orders", "trimmed", "stored"):
+            here.create(name)
+        with rtmw.Log.connect("orders", nodes=here.places) as log:
+            for number in range(20):
+                log.append(b"%d" % number, key=number)
+            with log.read(cursor="billing") as records:
+                for _ in range(3):
+                    next(records).commit()
+        yield here
+
+
+def run(capsys: pytest.CaptureFixture[str], nodes: Here, *arguments: object) -> Told:
+    status = main(["log", *map(str, arguments), "--node", ",".join(nodes.places)])
+    return status, *capsys.readouterr()
+
+
+def values(nodes: Here, name: str) -> list[bytes]:
+    with rtmw.Log.connect(name, nodes=nodes.places) as log:
+        return [record.data for record in log.read()]
+
+
+def test_records_are_printed_exported_and_appended_as_in_a_folder(
+    nodes: Here, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = run(capsys, nodes, "tail", "orders", "-n", 2, "--json")[1]
+    assert [json.loads(line)["key"] for line in out.splitlines()] == [18, 19]
+    assert run(capsys, nodes, "export", "orders", "--jsonl", tmp_path / "out")[0] == 0
+    assert [json.loads(line)["key"] for line in (tmp_path / "out").read_text().splitlines()] == [*range(20)]
+    status, out, err = run(capsys, nodes, "append", "orders", "tea", "--id", "till/1")
+    assert (status, err) == (0, "")
+    assert out.endswith("is on the disks of all members that are in sync\n")
+    again = json.loads(run(capsys, nodes, "append", "orders", "tea", "--id", "till/1", "--json")[1])
+    assert f"record at {again['position']} " in out, "an id means one record, also there"
+
+
+def test_a_log_of_nodes_has_its_cursors_in_info_and_in_the_way_of_trim(
+    nodes: Here, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = json.loads(run(capsys, nodes, "info", "orders", "--json")[1])
+    assert [(one["name"], one["behind"]) for one in told["cursors"]] == [
+        ("billing", told["end"] - told["cursors"][0]["position"])
+    ]
+    assert "^ billing" in run(capsys, nodes, "info", "orders")[1]
+    status, _, err = run(capsys, nodes, "trim", "orders", told["end"])
+    assert (status, "the cursor 'billing' may want records before that" in err) == (1, True)
+    assert run(capsys, nodes, "trim", "trimmed", 0)[:2] == (0, "trimmed: begins at 0; 0 B of records were removed\n")
+
+
+def test_the_logs_of_a_node_are_listed(nodes: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(["log", "list", "--node", nodes.places[0]])
+    out = capsys.readouterr().out
+    assert (status, out.splitlines()[0]) == (0, "Logs of node a")
+    assert [line.split()[0] for line in out.splitlines()[2:]] == ["orders", "stored", "trimmed"]
+
+
+@pytest.mark.parametrize("command", [["check"], ["salvage", "-o", "x"]])
+def test_what_only_files_can_tell_is_said_in_a_sentence(
+    command: list[str], nodes: Here, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = run(capsys, nodes, command[0], "orders", *command[1:])
+    assert (status, out) == (1, "")
+    assert "reads the files of one copy: run it on the host of a node, for its folder data/logs/orders" in err
+
+
+def test_a_log_or_node_that_is_not_there_is_said_in_a_sentence(
+    nodes: Here, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, _, err = run(capsys, nodes, "tail", "nothing")
+    assert (status, "has no log 'nothing'" in err) == (1, True)
+    assert run(capsys, nodes, "tail", "a/logs/orders")[2].startswith("rtmw: name='a/logs/orders' cannot be used")
+    monkeypatch.setattr(log_command, "PATIENCE_S", 0.3)
+    place = f"127.0.0.1:{free_ports(1)[0]}"
+    for command in (["tail", "orders"], ["append", "orders", "x"], ["info", "orders"]):
+        assert main(["log", *command, "--node", place]) == 1
+        err = capsys.readouterr().err
+        assert err.startswith("rtmw: log orders: no node of it was reached within 0.")
+        assert f"{place}: Connect call failed" in err
+
+
+def test_a_program_without_the_right_is_told_which_rule_it_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Here(tmp_path, "a", rest=RULE) as closed:
+        closed.create("orders")
+        status, _, err = run(capsys, closed, "append", "orders", "x")
+        assert (status, 'a rule that allows it has append = ["orders"]' in err) == (1, True)
+
+
+def test_tail_follows_over_a_switch_until_ctrl_c(nodes: Here, spawn: Spawn) -> None:
+    place = ",".join(nodes.places)
+    child = spawn(f"""
+        import sys
+        from rtmw.cli import main
+        sys.exit(main(["log", "tail", "orders", "-n", "1", "--follow", "--json", "--node", {place!r}]))
+    """)
+    child.line()
+    with rtmw.Log.connect("orders", nodes=nodes.places) as log:
+        log.append(b"before", key="before")
+        assert json.loads(child.line())["key"] == "before"
+        master = nodes.master("orders", "a")
+        nodes.stop(master)
+        try:
+            log.append(b"after", key="after")
+            assert json.loads(child.line())["key"] == "after"
+        finally:
+            nodes.start(master)
+    child.signal(signal.SIGINT)
+    assert child.wait(20) == 130
+
+
+def test_topics_are_stored_at_nodes_once_over_a_switch_and_replayed_from_there(
+    nodes: Here, domain: rtmw.Domain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, sent = ",".join(nodes.places), [b"%d" % number for number in range(3000)]
+    reliable: dict[str, Any] = {"domain": domain, "reliability": rtmw.Reliability.RELIABLE}
+    with (
+        rtmw.Publisher("pumps", max_blocking=LONG_S, **reliable) as pumps,
+        starting("log", "store", "pumps", "--log", "stored", "--node", place, said="storing") as start,
+    ):
+        process = start()
+        for one in sent[:1500]:
+            pumps.publish(one)
+        master = until(lambda: nodes.status("stored", "a")["master"])
+        stopping = threading.Thread(target=nodes.stop, args=[master])
+        stopping.start()
+        for one in sent[1500:]:
+            pumps.publish(one)
+        stopping.join()
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=LONG_S)
+        nodes.start(master)
+        assert (process.returncode, out[:20], err) == (0, "stored 3000 messages", "")
+    assert values(nodes, "stored") == sent
+    with rtmw.Subscriber("again", depth=4000, **reliable) as again:
+        status = main(["log", "replay", "stored", "--node", place, "--topic", "again", "--rate", "max"])
+        assert (status, [again.receive(timeout=1).data.tobytes() for _ in sent]) == (0, sent)
