@@ -201,7 +201,7 @@ TARGETS = (
         1.5,
         over=(("request", "64 B", BY_HAND),),
         limited_by="by hand a message each way is all there is; a call keeps a number, a timeout, who waits and who is "
-        "cancelled, in Python on both sides: some 2.5 µs each, which show where both sides poll (2026-11-29)",
+        "cancelled, in Python on both sides: some 1 µs each, as much as the messages take there (2026-11-30)",
     ),
     Target(
         "the same of a service with 99 other clients that are idle: at most 1.2 × without them",

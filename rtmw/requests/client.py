@@ -214,11 +214,11 @@ class _Line:
         self.calls[number] = call = _Call(number, end, server, arrived)
         return call
 
-    def lead_once(self, call: _Call, left: float) -> None:
+    def lead_once(self, call: _Call, left: float | None) -> None:
         """A thread takes one reply, if nobody leads."""
         if self._lead.acquire(blocking=False):
             try:
-                self._take(WATCH_S if left > WATCH_S else max(left, 0.0))
+                self._take(WATCH_S if left is None or left > WATCH_S else left)
             finally:
                 self._lead.release()
                 if self._followers:
@@ -548,8 +548,8 @@ class Client(Closing, Generic[Q, R]):
         line, now = self._shared or self._line, monotonic()
         call = line.begin(now, wire.end_of(timeout, now))
         try:
-            message, left = line.make(line.id, call.number, 0, "", line.packed(value)), call.end - now
-            if not line.publisher.publish(message, lifetime=None if left == math.inf else max(left, wire.SHORTEST_S)):
+            message, left = line.make(line.id, call.number, 0, "", line.packed(value)), wire.left_of(call.end, now)
+            if not line.publisher.publish(message, lifetime=left):
                 wire.run(line.ask(call, value, IN_THREAD))
             line.lead_once(call, left)
             answer: R = call.last()

@@ -112,10 +112,11 @@ class _Call(wire.Within):
     """The class refuses the value, or the message is damaged."""
     task: asyncio.Task[None] | None = None
 
-    def __init__(self, key: tuple[int, int], value: Any, client: _Client, now: float, end: float) -> None:
+    look_s = 0.0
+    """When it is looked next whether the client is there; 0: it was not asked yet."""
+
+    def __init__(self, key: tuple[int, int], value: Any, client: _Client, end: float) -> None:
         self.key, self.value, self.client, self.end = key, value, client, end
-        self.look_s = now + TICK_S
-        """When it is looked next whether the client is there."""
 
 
 class Service(Closing, Generic[Q, R]):
@@ -296,7 +297,7 @@ class Service(Closing, Generic[Q, R]):
 
     # What threads and tasks share. Whoever takes requests has the turn.
 
-    def _accept(self, sample: shm.Sample[Any], now: float) -> _Call | None:
+    def _accept(self, sample: shm.Sample[Any]) -> _Call | None:
         """The call that a request begins. None: it cancels one, or is none."""
         refusal = None
         try:
@@ -316,7 +317,7 @@ class Service(Closing, Generic[Q, R]):
             self._add("refused")
             return None
         ends_ns = sample._ends_ns
-        self._calls[key] = call = _Call(key, value, client, now, ends_ns / 1e9 if ends_ns else math.inf)
+        self._calls[key] = call = _Call(key, value, client, ends_ns / 1e9 if ends_ns else math.inf)
         if refusal is not None:
             call.refusal = refusal
         return call
@@ -326,7 +327,7 @@ class Service(Closing, Generic[Q, R]):
         found = False
         while self._has_room(now) and (sample := taken(self._requests, self._lapsed)) is not None:
             found = True
-            if (call := self._accept(sample, now)) is not None:
+            if (call := self._accept(sample)) is not None:
                 self._waiting.append(call)
         return found
 
@@ -387,7 +388,9 @@ class Service(Closing, Generic[Q, R]):
         now = monotonic()
         if now >= call.end:
             return "expired"
-        if now >= call.look_s:
+        if not call.look_s:
+            call.look_s = now + TICK_S
+        elif now >= call.look_s:
             call.look_s = now + TICK_S / 2
             return "unread" if call.client.is_gone() else ""
         return ""
@@ -572,7 +575,7 @@ class Service(Closing, Generic[Q, R]):
                 call = self._next_waiting()
                 if call is None:
                     sample = wire.received(self._requests, TICK_S, self._lapsed)
-                    call = None if sample is None else self._accept(sample, monotonic())
+                    call = None if sample is None else self._accept(sample)
                 if call is not None:
                     return call
         return None

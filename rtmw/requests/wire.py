@@ -206,12 +206,12 @@ SHORTEST_S: Final = 1e-6
 """Lifetime of what is sent though its time is over."""
 
 
-def left_of(end: float) -> float | None:
+def left_of(end: float, now: float | None = None) -> float | None:
     """Seconds until then, above 0, as `lifetime` takes them; None: no limit."""
-    if end == math.inf:
-        return None
-    left = end - monotonic()
-    return left if left > SHORTEST_S else SHORTEST_S
+    left = end - (monotonic() if now is None else now)
+    if left > SHORTEST_S:
+        return None if left == math.inf else left
+    return SHORTEST_S
 
 
 def limit_reached(name: str, error: LimitReached) -> LimitReached:
