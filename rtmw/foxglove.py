@@ -25,7 +25,6 @@ from rtmw.optional import needed
 from rtmw.patterns import check_pattern, is_among, is_own
 from rtmw.qos import Reliability
 from rtmw.recording.schemas import SchemaText, remark_of, schema_of
-from rtmw.recording.schemas.idl import escaped
 from rtmw.recording.versions import some
 from rtmw.subscriber import Subscriber
 from rtmw.types import carried_type, resolve
@@ -233,16 +232,15 @@ class FoxgloveServer(Closing):
         self._close(topic)
         self._unshown.pop(topic, None)
         description = described[life][1] if life in described else resolve(bytes).description
-        text = schema_of(description, ros2=self._options.ros2)
+        how: Any = {"ros2": self._options.ros2, "optional": False}  # which Foxglove's reader of IDL passes over
+        text = schema_of(description, **how)
         if _is_json(description):
             text = SchemaText(text.name, "jsonschema", b'{"type": "object"}', "json")
         elif text.encoding not in _SCHEMAS:
-            why = remark_of(description, ros2=self._options.ros2)
+            why = remark_of(description, **how)
             self._unshown[topic] = why or "bytes and numpy arrays have no schema that Foxglove reads"
             return
-        # Foxglove's parser keeps the underscore by which IDL escapes its keywords, so the name has it, too.
-        name = "::".join(map(escaped, text.name.split("::"))) if text.encoding == "omgidl" else text.name
-        schema = self._library.Schema(name=name, encoding=text.encoding, data=text.data)
+        schema = self._library.Schema(name=text.name, encoding=text.encoding, data=text.data)
         how = {"schema": schema, "message_encoding": text.message_encoding, "context": self._context}
         self._channels[topic] = _Channel(topic, life, description, self._library.Channel(topic, **how))
 

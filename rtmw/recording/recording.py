@@ -22,7 +22,7 @@ from rtmw.recording.message_compression import compressed_rows, decompressed
 from rtmw.recording.places import place
 from rtmw.recording.ranges import Members, Ranges, read_ranges
 from rtmw.recording.remote_file import open_file
-from rtmw.recording.schemas import CDR, ROS2, message_type_of, no_type
+from rtmw.recording.schemas import CDR, ROS2, message_type_of, no_type, type_name
 from rtmw.recording.schemas.payloads import described_payloads
 from rtmw.recording.side import read_side
 from rtmw.recording.tabular import Tabular
@@ -198,7 +198,7 @@ class Recording(Tabular):
     def type_name(self, channel: Channel) -> str:
         """The name of a channel's type as the file says it: `plant::Speed`, `std_msgs/msg/String`, `bytes`."""
         schema, type = self.schemas.get(channel.schema_id), self.message_type(channel)
-        return schema.name if schema is not None else type.name if type is not None else channel.message_encoding
+        return type_name(schema) if schema is not None else type.name if type is not None else channel.message_encoding
 
     def message_type(self, channel: Channel | int) -> MessageType | None:
         """The type that decodes the payloads of a channel; None where none does, and `type_problem` says why."""

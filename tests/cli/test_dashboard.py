@@ -212,7 +212,7 @@ def test_a_service_without_its_server_is_told_by_its_name_once(browser: Browser,
     with rtmw.Client("add", request=dict, reply=dict, domain=domain) as client:
         with rtmw.Service("add", lambda asked: asked, request=dict, reply=dict, domain=domain):
             assert client.call({"a": 1}, timeout=10) == {"a": 1}
-        (problem,) = browser.state()["problems"]
+        (problem,) = [one for one in browser.state()["problems"] if one["kind"] == "silent"]
     assert problem["about"] == "add/reply/server"
     assert problem["why"].startswith("nobody serves add any more; ")
     assert problem["why"].endswith(f" ({os.getpid()}) is still there")

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from rtmw.errors import RegionDamaged, UnsupportedType
 from rtmw.recording.contents import TYPE_KEY, Channel, Schema
 from rtmw.recording.definitions import Definitions
-from rtmw.recording.schemas.idl import to_idl
+from rtmw.recording.schemas.idl import in_full, to_idl, unescaped, without_optional
 from rtmw.recording.schemas.idl_reader import from_idl
 from rtmw.recording.schemas.ros2 import from_ros2msg, full_name, to_ros2msg
 from rtmw.recording.schemas.ros2_qos import QOS_KEY, qos_profiles
@@ -66,12 +66,12 @@ def define(
     return definitions.channel(topic, schema, record.message_encoding, metadata, number)
 
 
-def schema_of(type: MessageType | bytes, *, ros2: bool = False) -> SchemaText:
+def schema_of(type: MessageType | bytes, *, ros2: bool = False, optional: bool = True) -> SchemaText:
     """The schema record for a message type, or for its description.
 
     CDR types get IDL; where that cannot describe them, `rtmw` and our description, and `remark_of` says why. With
     `ros2` they get what ROS 2 writes, and all others no schema, since tools of ROS 2 stop at one that they do not know.
-    Raises RegionDamaged when the description is none.
+    `optional`: False for readers that do not know optional members. Raises RegionDamaged when the description is none.
     """
     data = type if isinstance(type, bytes) else type.description
     document = read_document(data)
@@ -81,19 +81,19 @@ def schema_of(type: MessageType | bytes, *, ros2: bool = False) -> SchemaText:
     encoding = CDR if document.get("kind") == "cdr" else NUMPY
     try:
         if encoding == CDR:
-            return _foreign(description.from_document(document), ros2)
+            return _foreign(description.from_document(document), ros2, optional)
     except UnsupportedType:
         pass
     return SchemaText("", "", b"", encoding) if ros2 else SchemaText(name, OWN, data, encoding)
 
 
-def remark_of(type: MessageType | bytes, *, ros2: bool = False) -> str | None:
+def remark_of(type: MessageType | bytes, *, ros2: bool = False, optional: bool = True) -> str | None:
     """Why a CDR type has no schema that other readers know; None where it has one."""
     document = read_document(type if isinstance(type, bytes) else type.description)
     if document.get("kind") != "cdr":
         return None
     try:
-        _foreign(description.from_document(document), ros2)
+        _foreign(description.from_document(document), ros2, optional)
     except UnsupportedType as error:
         return str(error)
     return None
@@ -107,11 +107,17 @@ def metadata_of(type: MessageType | bytes, *, ros2: bool = False) -> dict[str, s
     return own if remark is None else own | {REMARK_KEY: remark}
 
 
-def _foreign(schema: Structure, ros2: bool) -> SchemaText:
+def _foreign(schema: Structure, ros2: bool, optional: bool) -> SchemaText:
     if ros2:
         name, text = to_ros2msg(schema)
         return SchemaText(name, "ros2msg", text.encode(), CDR)
-    return SchemaText(schema.name, "omgidl", to_idl(schema).encode(), CDR)
+    text = to_idl(schema if optional else without_optional(schema))
+    return SchemaText(in_full(schema.name), "omgidl", text.encode(), CDR)
+
+
+def type_name(schema: Schema) -> str:
+    """The name of the type that a schema record describes."""
+    return unescaped(schema.name) if schema.encoding == "omgidl" else schema.name
 
 
 def message_type_of(schema: Schema | None, channel: Channel, payload: bytes = b"") -> MessageType | None:
@@ -154,7 +160,7 @@ def _read(schema: Schema, payload: bytes) -> Structure | None:
             return from_idl(text, full_name(schema.name), xcdr=1)
         case "omgidl":
             xcdr, extensibility = _XCDR.get(payload[1], (None, "final")) if len(payload) > 1 else (None, "final")
-            return from_idl(text, schema.name.replace("/", "::"), xcdr=xcdr, extensibility=extensibility)
+            return from_idl(text, type_name(schema).replace("/", "::"), xcdr=xcdr, extensibility=extensibility)
         case _:
             return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from rtmw.errors import UnsupportedType
@@ -79,6 +80,46 @@ def to_idl(schema: Schema) -> str:
 def escaped(name: str) -> str:
     """An identifier as IDL spells it."""
     return f"_{name}" if name.lower() in KEYWORDS else name
+
+
+def in_full(name: str) -> str:
+    """The name of a type as IDL spells it. Foxglove's parser looks for this one: it keeps the underscores."""
+    return "::".join(map(escaped, name.split("::")))
+
+
+def unescaped(name: str) -> str:
+    """The name of a type without the underscores of `in_full`; one that has none stays as it is."""
+    return "::".join(word[1:] if escaped(word[1:]) == word else word for word in name.split("::"))
+
+
+def without_optional(schema: Schema) -> Schema:
+    """The schema with a union in the place of each optional member, for readers that do not know `@optional`.
+
+    In XCDR2 both are the same bytes: whether there is a value, and the value. Raises UnsupportedType elsewhere.
+    """
+    types = dict(schema.types)
+    for owner, part in schema.types.items():
+        if not isinstance(part, Struct) or not any(isinstance(member.node, Maybe) for member in part.fields):
+            continue
+        if schema.xcdr != 2 or part.extensibility == "mutable":
+            raise UnsupportedType(f"{owner} has optional members in XCDR1, or is mutable: no reader without @optional")
+        absent = _new(types, f"{owner}_absent", Struct(()))
+        fields: list[Field] = []
+        for member in part.fields:
+            node = member.node
+            if isinstance(node, Maybe):
+                cases = Case("value", (True,), node.element), Case("absent", (), absent)
+                node = _new(types, f"{owner}_{member.name}", Union(Primitive("boolean"), cases, False))
+            fields.append(replace(member, node=node))
+        types[owner] = replace(part, fields=tuple(fields))
+    return replace(schema, types=types)
+
+
+def _new(types: dict[str, Definition], name: str, part: Definition) -> Named:
+    while name in types:
+        name += "_"
+    types[name] = part
+    return Named(name)
 
 
 class _Writer:

@@ -196,6 +196,35 @@ def test_json_and_text_of_any_characters_and_names_are_shown_as_they_are(
         assert client.next("message", topic="text")["value"] == {"data": evil.replace("\0", "")}
 
 
+@dataclass
+class Inner:
+    name: str
+
+
+@dataclass
+class Optional:
+    first: rtmw.int64
+    number: rtmw.int32 | None
+    inner: Inner | None
+    last: str | None
+
+
+def test_optional_members_have_a_value_or_are_absent(serve: Callable[..., Any], domain: rtmw.Domain) -> None:
+    values = Optional(1, 2, Inner("x"), "y"), Optional(3, None, None, None), Optional(4, None, Inner("z"), None)
+    with serve() as served, rtmw.Publisher("t", Optional, domain=domain, history=3) as publisher:
+        for value in values:
+            publisher.publish(value)
+        client = served.client()
+        client.show("t")
+        for value in values:
+            said = client.next("message", topic="t")["value"]
+            assert said.pop("first") == str(value.first)
+            shown = {name: None if member == {"absent": {}} else member["value"] for name, member in said.items()}
+            assert shown == {"number": value.number, "inner": value.inner and {"name": value.inner.name}} | {
+                "last": value.last
+            }
+
+
 def test_a_topic_is_subscribed_only_while_a_client_shows_it(serve: Callable[..., Any], domain: rtmw.Domain) -> None:
     places = len(domain.region.participants())
     with serve() as served, rtmw.Publisher("t", str, domain=domain), rtmw.Publisher("u", str, domain=domain):

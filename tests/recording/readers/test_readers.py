@@ -10,7 +10,10 @@ import pytest
 from mcap.reader import SeekingReader
 from mcap.stream_reader import StreamReader
 
-from rtmw.recording import Recording
+from rtmw.recording import Recording, RecordingWriter
+from rtmw.recording.definitions import Definitions
+from rtmw.recording.schemas import define
+from rtmw.types import resolve
 from tests.recording.readers import made
 from tests.recording.readers.conftest import Reader
 
@@ -85,3 +88,15 @@ def test_mcap_for_python_reads_what_we_wrote(tmp_path: Path, options: dict[str, 
         records = [type(record).__name__ for record in StreamReader(file, validate_crcs=True).records]
     assert records.count("Message") == recording.message_count
     assert records[-1] == "Footer"
+
+
+def test_foxglove_decodes_types_whose_names_are_keywords_of_idl(tmp_path: Path, read_by_node: Reader) -> None:
+    text = resolve(str)
+    path = tmp_path / "text.mcap"
+    definitions = Definitions("")
+    with RecordingWriter(path, definitions=definitions) as writer:
+        writer.write(define(definitions, "chatter", text), text.encode("grün"), log_time=1, publish_time=1, sequence=1)
+    assert read_by_node(path)["values"] == [{"data": "grün"}]
+    with Recording(path) as recording:
+        (channel,) = recording.channels.values()
+        assert recording.type_name(channel) == "std_msgs::msg::String"

@@ -12,6 +12,7 @@ from cyclonedds.idl import types as t
 from rtmw.errors import UnsupportedType
 from rtmw.recording.contents import TYPE_KEY, Channel, Schema
 from rtmw.recording.schemas import (
+    CDR,
     REMARK_KEY,
     SchemaText,
     message_type_of,
@@ -19,7 +20,9 @@ from rtmw.recording.schemas import (
     no_type,
     remark_of,
     schema_of,
+    type_name,
 )
+from rtmw.recording.schemas.idl import in_full, unescaped
 from rtmw.types import MessageType, resolve
 from tests.types import messages
 from topics import river
@@ -136,3 +139,19 @@ def test_types_of_the_tests_have_a_schema_of_some_kind() -> None:
     for cls in vars(messages).values():
         if isinstance(cls, type) and hasattr(cls, "__idl__") and hasattr(cls, "__dataclass_fields__"):
             assert schema_of(resolve(cls)).encoding == "omgidl", cls
+
+
+@pytest.mark.parametrize("name", ["std_msgs::msg::String", "std_msgs::msg::_String"], ids=["of before", "as in IDL"])
+def test_a_schema_is_named_as_idl_spells_its_type_or_as_before(name: str) -> None:
+    text = resolve(str)
+    written = schema_of(text)
+    assert written.name == "std_msgs::msg::_String"
+    schema = Schema(1, name, written.encoding, written.data)
+    found = message_type_of(schema, Channel(1, 1, "t", CDR, {}), text.encode("x")[:4])
+    assert found is not None
+    assert found.name == type_name(schema) == text.name
+
+
+def test_an_underscore_that_escapes_no_keyword_belongs_to_the_name() -> None:
+    assert unescaped(in_full("_a::b_::String")) == "_a::b_::String"
+    assert in_full("_a::module::Map") == "_a::_module::_Map"
