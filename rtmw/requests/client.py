@@ -353,7 +353,8 @@ class _Line:
             else:
                 call.arrived.append(value)
         if flags & LAST:
-            self._finish(call, error)
+            self.calls.pop(number, None)
+            call.error, call.is_over = error, True
         elif call.arrived is not None and len(call.arrived) > wire.UNREAD_MOST:
             self._give_up(call, f"its caller left {wire.UNREAD_MOST} replies unread, and the call was given up")
         if self._followers:

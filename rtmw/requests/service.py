@@ -177,6 +177,7 @@ class Service(Closing, Generic[Q, R]):
         """As it was given."""
         self._handler, self._workers = handler, workers
         self._request, self._reply = wire.envelope("Request", request), wire.envelope("Reply", reply)
+        self._unpacked = self._request.unpacked
         self._loop = _running_loop(handler) if is_async(handler) else None
         self._domain = domain_of(domain)
         self._count: Counter[str] = Counter()
@@ -304,14 +305,17 @@ class Service(Closing, Generic[Q, R]):
             message = sample.value
             number, flags, value = message.client, message.flags, message.value
             key = number, message.call
+            has_value = value is not None
+            if has_value and self._unpacked is not None:
+                value = self._unpacked(value)
         except ValueMismatch as error:
-            key, flags, value, refusal = wire.numbers_of(sample.data), 0, ..., error
+            key, flags, value, has_value, refusal = wire.numbers_of(sample.data), 0, None, True, error
             number = key[0]
         if flags & CANCEL:
             self._cancel(key)
             return None
         client = None
-        if value is not None and number and key not in self._calls:
+        if has_value and number and key not in self._calls:
             client = self._clients.get(number) or self._way_to(number)
         if client is None:
             self._add("refused")
@@ -443,7 +447,9 @@ class Service(Closing, Generic[Q, R]):
         token = wire.serving.set(call)
         try:
             try:
-                made = self._handler(self._asked(call))
+                if call.refusal is not None:
+                    raise call.refusal
+                made = self._handler(call.value)
                 if hasattr(made, "__next__"):
                     return wire.run(self._stream(call, made, IN_THREAD))
                 client, reply = call.client, self._reply
@@ -467,7 +473,9 @@ class Service(Closing, Generic[Q, R]):
         wire.serving.set(call)
         try:
             try:
-                made = self._handler(self._asked(call))
+                if call.refusal is not None:
+                    raise call.refusal
+                made = self._handler(call.value)
                 if hasattr(made, "__anext__"):
                     return await self._stream(call, made, IN_LOOP)
                 message = self._reply.make(*call.key, LAST, "", self._reply.packed(await made))
@@ -484,13 +492,6 @@ class Service(Closing, Generic[Q, R]):
             self._note_silence()
         finally:
             self._let_go(call)
-
-    def _asked(self, call: _Call) -> Any:
-        """What the handler is asked. ValueMismatch."""
-        if call.refusal is not None:
-            raise call.refusal
-        unpacked = self._request.unpacked
-        return call.value if unpacked is None else unpacked(call.value)
 
     def _note_silence(self) -> None:
         """A reply that says why there is none cannot be sent either."""
