@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from bench.clusters import NATS, RABBITMQ
+from bench.questions.replica_read import COPY, LOCAL
 from bench.results import Key
 from bench.target import Target, ours
 
@@ -19,6 +20,20 @@ def _beside(case: str, question: str = "replica_append", system: str = NATS) -> 
 
 
 REPLICA_TARGETS = (
+    *(
+        Target(
+            f"{wish}{what} of a replicated log over a connection: at least {factor:g} × {system}",
+            ours("replica_read", case),
+            factor,
+            over=_beside(case, "replica_read", system),
+            at_least=True,
+        )
+        for wish, what, case, factor, system in (
+            ("", "`read_batches`", "read_batches", 0.5, COPY),
+            ("", "a slave that catches up", "a slave catches up", 0.3, COPY),
+            ("a wish: ", "`read`", "read", 0.5, LOCAL),
+        )
+    ),
     *(
         Target(
             f"{wish}records of 200 B that three members answer, {case}: at least {factor:g} × NATS",

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import closing, nullcontext, suppress
 from functools import partial
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from rtmw.errors import LogDamaged, LogError, LogFull, LogLocked, RtmwError, SessionError, StreamError
 from rtmw.log import Folder, HeldCursor, bases, cursor_names, delete_cursor
@@ -26,10 +26,11 @@ from rtmw.net.session.session import Session
 from rtmw.net.session.stream import Stream
 from rtmw.replica import requests as r
 from rtmw.replica import words as w
+from rtmw.replica.member import Member
 from rtmw.replica.requests import Ask, Refusal, Request
 from rtmw.replica.words import Reply, Role
 
-__all__ = ["Guests", "Member"]
+__all__ = ["Guests"]
 
 log = logging.getLogger("rtmw.service")
 
@@ -59,36 +60,6 @@ _LOCKED: Final = (
     "log {log}: the cursor {name!r} is held by {holder}, and one reader at a time may go on with a cursor; end that "
     "one, or read with a cursor of another name"
 )
-
-
-class Member(Protocol):
-    """One log on this node, as far as programs need it. Its loop is that of the sessions."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def uuid(self) -> bytes: ...
-    @property
-    def description(self) -> bytes: ...
-    @property
-    def folder(self) -> Folder: ...
-    @property
-    def committed(self) -> int: ...
-    @property
-    def earliest(self) -> int: ...
-    def status(self) -> w.Status: ...
-    @property
-    def ticket(self) -> Callable[[], int]: ...
-    def ask_many(self, events: list[w.Request], heard: Callable[[w.Answer], None]) -> None:
-        """Steps each event in this turn; `heard` gets its answer, with its ticket."""
-        ...
-
-    def on_commit(self, call: Callable[[], None]) -> Callable[[], None]:
-        """`call` is called when `committed` has moved, until the result is called."""
-        ...
-
-    def read_raw(self, position: int, size: int) -> bytes | None: ...
-    def step(self, *events: w.Event) -> None: ...
 
 
 class _Refused(Exception):

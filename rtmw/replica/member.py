@@ -15,7 +15,7 @@ import logging
 import math
 import re
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -70,6 +70,10 @@ class Nodes(Protocol):
         """There is something for it: `Member.part` is called until it gives nothing more."""
         ...
 
+    async def copy(self, log: Member, to: str) -> bool:
+        """The log of that member, in place of this one. False: it did not come. Raises LogError, OSError."""
+        ...
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -95,13 +99,6 @@ class Identity:
         told = {"name": self.name} | {key: getattr(self, key).hex() for key in ("uuid", "copy", "description")}
         DISK.make_folders(path.parent)
         DISK.replace(path, json.dumps(told).encode() + b"\n", 0o600)
-
-
-@dataclass
-class _Shipping:
-    epoch: int
-    position: int
-    end: int
 
 
 class Member:
@@ -130,8 +127,6 @@ class Member:
         self.refusal = ""
         """Why the last message of another member was passed over; empty once a master is followed."""
         self.notes = Counter[int]()
-        self.copy: Callable[[Member, str], Awaitable[bool]] = _no_copy
-        """Copies the log of another member, in place of this one (copying.py)."""
         self.copying = ""
         """How far that is, or what it waits for."""
         self._store, self._nodes = store, nodes
@@ -143,7 +138,7 @@ class Member:
         self.ticket = count(1).__next__
         """The number of a new request."""
         self._asks = dict[int, Callable[[w.Answer], None]]()
-        self._shipping = dict[str, _Shipping]()
+        self._shipping = dict[str, w.Ship]()
         self._listeners = dict[int, Callable[[], None]]()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = math.inf
@@ -292,7 +287,7 @@ class Member:
         if ship is None or not self.is_open or replica.role is not Role.MASTER or replica.epoch != ship.epoch:
             return None
         try:
-            data = self.wal.raw(ship.position, ship.end, PART)
+            data = self.wal.raw(ship.start, ship.end, PART)
         except LogDamaged as error:
             self.step(w.Rotten(str(error)))
             return None
@@ -300,8 +295,8 @@ class Member:
             data = None
         if data is None:
             return None
-        begin, ship.position = ship.position, ship.position + len(data)
-        return w.Batches(ship.epoch, begin, data, replica.commit)
+        self._shipping[to] = ship._replace(start=ship.start + len(data))
+        return w.Batches(ship.epoch, ship.start, data, replica.commit)
 
     # ---- steps ----
 
@@ -447,9 +442,8 @@ class Member:
     def _ship(self, effect: w.Ship) -> None:
         ship = self._shipping.get(effect.peer)
         if ship is not None and ship.epoch == effect.epoch and ship.end == effect.start:
-            ship.end = effect.end
-        else:
-            self._shipping[effect.peer] = _Shipping(effect.epoch, effect.start, effect.end)
+            effect = effect._replace(start=ship.start)
+        self._shipping[effect.peer] = effect
         self._nodes.ship(self, effect.peer)
 
     def _commit(self, effect: w.Commit) -> None:
@@ -523,7 +517,7 @@ class Member:
 
     async def _copied(self, peer: str) -> None:
         try:
-            is_done = await self.copy(self, peer)
+            is_done = await self._nodes.copy(self, peer)
         except (OSError, LogError) as error:
             log.warning("log %s: it is not copied from %s: %s", self.name, node_of(peer), error, extra=BOUNDED)
             is_done = False
@@ -590,12 +584,6 @@ class Member:
 def _named(words: str) -> str:
     """Members by the names of their nodes, for people."""
     return re.sub(r"\.[0-9a-f]{32}\b", "", words)
-
-
-async def _no_copy(member: Member, peer: str) -> bool:
-    log.warning("log %s lacks what its master %s has no more", member.name, node_of(peer), extra=BOUNDED)
-    await asyncio.sleep(_LOOK_S)
-    return False
 
 
 _TOLD: Final = frozenset({7, 8, 9, 13})

@@ -13,6 +13,7 @@ import logging
 import shutil
 from collections import deque
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -174,7 +175,6 @@ class Server:
     async def _begin(self, identity: Identity) -> Member:
         member = await asyncio.to_thread(Member, self.data, self.node, identity, self.store, self)
         self.members[identity.name] = self._by_uuid[identity.uuid] = member
-        member.copy = self._copy
         member.begin()
         return member
 
@@ -188,9 +188,9 @@ class Server:
             (self.data / "marks" / f"{name}.{ending}").unlink(missing_ok=True)
         await asyncio.to_thread(shutil.rmtree, member.path)
 
-    async def _copy(self, member: Member, peer: str) -> bool:
-        session = self.session(wire.node_of(peer))
-        return session is not None and await copying.refetch(member, session)
+    async def copy(self, log: Member, to: str) -> bool:
+        session = self.session(wire.node_of(to))
+        return session is not None and await copying.refetch(log, session)
 
     # ---- other nodes ----
 
@@ -295,8 +295,8 @@ class Server:
         """Messages for members here; those of logs that this node does not have are passed over."""
         split = wire.splitter()
         stream.accept()
-        while data := await stream.read():
-            for frame in wire.frames_in(split, data):
+        while parts := await stream.read_parts():
+            for frame in chain.from_iterable(wire.frames_in(split, part) for part in parts):
                 member = self._by_uuid.get(frame.log)
                 if member is not None:
                     member.hear(node, frame.sender, frame.message)

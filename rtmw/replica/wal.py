@@ -121,7 +121,7 @@ class LogWal:
         self._went_on(epoch, end)
         return start, end
 
-    def append_raw(self, data: bytes) -> bool:
+    def append_raw(self, data: bytes | memoryview) -> bool:
         """TimeoutError: there is no room yet; up to `end` it was appended. LogError: these batches do not follow."""
         begin = self.end
         try:
@@ -135,7 +135,7 @@ class LogWal:
                 self._note(data[: end - begin], begin)
         return True
 
-    def _note(self, data: bytes, begin: int) -> None:
+    def _note(self, data: bytes | memoryview, begin: int) -> None:
         """The epochs of batches that were appended there. Those of a live master are all of one epoch."""
         length, epoch = _EPOCH.unpack_from(data)
         if epoch == self._epoch:

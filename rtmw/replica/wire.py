@@ -99,7 +99,7 @@ def _ack(body: bytes) -> w.Ack:
 
 def _batches(body: bytes) -> w.Batches:
     epoch, position, commit = map(_number, _BATCHES.unpack_from(body))
-    return w.Batches(epoch, position, body[_BATCHES.size :], commit)
+    return w.Batches(epoch, position, memoryview(body)[_BATCHES.size :], commit)  # without a copy
 
 
 def _take_over(body: bytes) -> w.TakeOver:

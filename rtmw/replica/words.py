@@ -54,7 +54,7 @@ class Wal(Protocol):
         """Start and end of the new batch; None: the disk is full. A fence has no data."""
         ...
 
-    def append_raw(self, data: bytes) -> bool:
+    def append_raw(self, data: bytes | memoryview) -> bool:
         """Appends whole batches at `end`, unchanged. False: the disk is full, and nothing was appended."""
         ...
 
@@ -149,7 +149,7 @@ class Batches(NamedTuple):
 
     epoch: int
     position: int
-    data: bytes
+    data: bytes | memoryview
     commit: int
 
 

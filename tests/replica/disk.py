@@ -71,10 +71,10 @@ class Disk:
         start = self.end
         return (start, self.end) if self.append_raw(encode(epoch, kind, id, data)) else None
 
-    def append_raw(self, data: bytes) -> bool:
+    def append_raw(self, data: bytes | memoryview) -> bool:
         if self.is_full:
             return False
-        came = decode(self.end, data)
+        came = decode(self.end, bytes(data))
         last = self.batches[-1].epoch if self.batches else 0
         assert all(one.epoch >= last for one in came), "epochs never go down in a log"
         self.batches += came

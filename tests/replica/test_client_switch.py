@@ -104,3 +104,25 @@ def test_masters_that_are_killed_and_stopped_lose_double_and_reorder_nothing(tmp
             program.read_all(is_final=True)
     assert check(program.history) == []
     assert program.answered > 15 * TASKS
+
+
+def test_services_take_as_little_memory_whatever_the_log_and_the_lag(tmp_path: Path) -> None:
+    """A slave that stands still lacks 64 MiB of records: no queue has them."""
+    with Processes(tmp_path) as nodes:
+        nodes.create("orders")
+        with rtmw.Log.connect("orders", nodes=nodes.places) as log:
+            log.append_many([bytes(1 << 20)])
+            before = {name: peak(process.pid) for name, process in nodes.processes.items()}
+            slow = next(name for name in "abc" if name != nodes.status("orders", "a")["master"])
+            nodes.processes[slow].send_signal(signal.SIGSTOP)
+            while log.append_many([bytes(1 << 20)])[-1].position < 64 << 20:
+                pass
+            peaks = {name: peak(process.pid) for name, process in nodes.processes.items()}
+            assert max(peaks.values()) < 150 << 20, peaks
+            assert all(peaks[name] < before[name] + (40 << 20) for name in peaks), (before, peaks)
+
+
+def peak(pid: int) -> int:
+    """The most memory that a process has had at a time."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))

@@ -30,6 +30,9 @@ class Nobody:
     def send(self, log: Member, to: str, message: w.Message) -> None: ...
     def ship(self, log: Member, to: str) -> None: ...
 
+    async def copy(self, log: Member, to: str) -> bool:
+        return False
+
 
 def started(path: Path) -> Member:
     return Member(path, "a", IDENTITY, SqliteStore(path / "control.db"), Nobody())
@@ -153,7 +156,12 @@ async def test_a_fast_disk_is_synced_by_the_loop_and_a_slow_one_by_the_thread_of
         await nodes.append(0, 1)
         master, here = await nodes.master(), list[bool]()
         try_sync = master.wal.try_sync
-        monkeypatch.setattr(master.wal, "try_sync", lambda: here.append(try_sync()) or here[-1])
+
+        def tried() -> bool:
+            here.append(try_sync())
+            return here[-1]
+
+        monkeypatch.setattr(master.wal, "try_sync", tried)
         for fast_s, first in ((60.0, 1), (-1.0, 21)):
             here.clear()
             monkeypatch.setattr("rtmw.replica.member._FAST_S", fast_s)
