@@ -55,6 +55,8 @@ class Stored:
 
 def run(arguments: argparse.Namespace) -> int:
     """Stores until it is asked to end; status 1 if it missed something since it subscribed."""
+    if arguments.output is not None and arguments.node is not None:
+        raise CommandError(f"{arguments.output} is a folder, which no node keeps; --log NAME is a log of the node")
     topics: list[str] = list(dict.fromkeys(arguments.topics))
     until = None if arguments.seconds is None else CLOCK.monotonic() + arguments.seconds
     with until_asked() as end, ExitStack() as open_:

@@ -82,6 +82,11 @@ def test_the_logs_of_a_node_are_listed(nodes: Here, capsys: pytest.CaptureFixtur
     assert [line.split()[0] for line in out.splitlines()[2:]] == ["orders", "stored", "trimmed"]
 
 
+def test_a_folder_is_at_no_node(nodes: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, nodes, "store", "pumps", "-o", "x")
+    assert (status, err) == (1, "rtmw: x is a folder, which no node keeps; --log NAME is a log of the node\n")
+
+
 @pytest.mark.parametrize("command", [["check"], ["salvage", "-o", "x"]])
 def test_what_only_files_can_tell_is_said_in_a_sentence(
     command: list[str], nodes: Here, capsys: pytest.CaptureFixture[str]

@@ -233,6 +233,17 @@ def test_a_node_ends_in_whichever_turn_of_the_end_of_its_service_it_is_told_to(t
     asyncio.run(run())
 
 
+def test_a_service_of_a_node_without_a_domain_is_at_work_while_it_runs(tmp_path: Path) -> None:
+    """So one that lasts has no failures behind it, and is started at once when it ends."""
+    services = Services(Settings(serve=("log",), data=tmp_path))
+    (service,) = services._services
+    services.look(None)
+    assert not service.works
+    service.start(os.getpid())
+    services.look(None)
+    assert service.works
+
+
 def test_what_it_hosts_and_where_is_checked(tmp_path: Path) -> None:
     made = make_settings(None, {"serve": ["transfer"], "data": str(tmp_path), "name": "plant"})
     assert (made.serve, made.data, made.node_name) == (("transfer",), tmp_path, "plant")

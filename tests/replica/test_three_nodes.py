@@ -171,11 +171,9 @@ def test_metrics_and_doctor_of_a_node_without_a_domain_have_its_logs(cluster: Cl
     try:
         with rtmw.Log.connect("orders", nodes=[f"127.0.0.1:{cluster.ports[master]}"]) as log:
             log.append(b"x" * 1000)
-        lagging = cluster.until(
-            lambda: (
-                (found := figures(cluster.rtmw(master, of="metrics")[1])) and found["rtmw_log_in_sync"] == 2 and found
-            )
-        )
+        cluster.until(lambda: len(cluster.status(master)["in_sync"]) == 2)
+        lagging = figures(cluster.rtmw(master, of="metrics")[1])
+        assert lagging["rtmw_log_in_sync"] == 2
         assert lagging[f"rtmw_log_lag_bytes {still}"] >= 1000
         assert lagging[f"rtmw_log_lag_seconds {still}"] > 1
         assert (lagging[f"rtmw_log_member_in_sync {still}"], lagging[f"rtmw_log_member_in_sync {master}"]) == (0, 1)
