@@ -409,7 +409,8 @@ def kind_of(frame: Frame, form: Form) -> Kind | None:
 class Packet(NamedTuple):
     """One frame with what the paper's does not have."""
 
-    kind: Kind
+    kind: Kind | None
+    """None: as the frame says."""
     frame: Frame
     priority: int | None = None
     lifetime: float = 0.0

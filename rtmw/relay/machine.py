@@ -1,7 +1,7 @@
 """The steps of a relay, without I/O: what comes in, which rows that makes, and what leaves once they are durable.
 
-    dialler or caller ── Connected, Arrived, Gone ──► step ── rows ──► the record
-                                                        └── effects, behind the rows ──► connections
+    connections ── connected, arrived, gone ──► Machine ── rows ──► the record
+                                                   └── calls, once they are durable ──► Carrier
 
 The losses of the paper (R7 to R9): an order that was sent is sent again after T2, up to N2 times, and then its source
 is told. The time runs from STORED: a try that finds no connection, or stands in line, counts, too; so a source has its
@@ -14,33 +14,15 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from rtmw.net.security.names import AGENT
 from rtmw.relay import rows as r
-from rtmw.relay.events import (
-    Act,
-    Alarm,
-    Arrived,
-    Close,
-    Connected,
-    Dial,
-    Effect,
-    Event,
-    Forward,
-    Gone,
-    NoAct,
-    Obeyed,
-    Own,
-    Reply,
-    Say,
-    Tick,
-    Unsent,
-)
-from rtmw.relay.frame import ALL, Frame, FrameError, Hello, Kind, frame_of, head_of, kind_of, readable
+from rtmw.relay.frame import ALL, Frame, FrameError, Hello, Kind, Packet, frame_of, head_of, kind_of, readable
 from rtmw.relay.policy import Judged, Policy, Wish, command_of, performative_in
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Subject
@@ -103,6 +85,43 @@ class _Line:
         self.in_flight -= leg.order.size if leg is not None else 0
 
 
+class NoAct(ValueError):
+    """Why it cannot be done, in words."""
+
+
+class Act(NamedTuple):
+    """What an operator asks for."""
+
+    uid: int
+    verb: str
+    """Of ACTS."""
+    whom: str
+    """The number of an order; or an agent or a stream, as `stream_name` has it."""
+    body: bytes | None = None
+    """Of the order that is to be sent anew; None: the record has it no more."""
+    reply: Callable[[str, bool], None] = lambda *_: None
+    """Is told what was done, or why nothing was, and which of both."""
+
+
+class Carrier(Protocol):
+    """Does what the machine says."""
+
+    def forward(self, connection: int, order: int, recipient: str) -> None:
+        """Sends the frame of an order, if `Machine.is_wanted` says so by then."""
+
+    def say(self, connection: int, frame: Frame, kind: Kind) -> None:
+        """Sends a receipt, an alert or a notice."""
+
+    def dial(self, name: str) -> None:
+        """Connects to an agent, if the settings say where."""
+
+    def end(self, connection: int, words: str) -> None:
+        """Ends a connection, with the reason for the log."""
+
+    def alarm(self, row: Row) -> None:
+        """Tells those who look on."""
+
+
 class _Timer(NamedTuple):
     due: float
     serial: int
@@ -111,11 +130,12 @@ class _Timer(NamedTuple):
 
 
 class Machine:
-    """Not for several threads. `step` is the only way in."""
+    """Not for several threads. What happens is told by `time`, and then by `connected`, `arrived`, `gone`, `unsent`,
+    `tick`, `obeyed`, `own` and `act`; then `done` has what comes of it."""
 
-    def __init__(self, policy: Policy, state: State, stamp: Callable[[], bytes]) -> None:
+    def __init__(self, policy: Policy, state: State, stamp: Callable[[], bytes], carrier: Carrier) -> None:
         """`state`: as the rows have it. `stamp`: strictly increasing, of frames that the relay makes itself."""
-        self.state, self.policy = state, policy
+        self.state, self.policy, self._carrier = state, policy, carrier
         self.full = ""
         """Why no more orders are stored; empty: they are."""
         self._stamp = stamp
@@ -132,12 +152,16 @@ class Machine:
         self._alarms: dict[tuple[str, str], tuple[float, int]] = {}
         """By agent and cause: when it may be raised again, and how often it was not."""
         self._rows: list[Row] = []
-        self._effects: list[Effect] = []
+        self._calls: list[partial[None]] = []
         self._now, self._at = 0.0, 0
 
-    def begin(self, now: float, at: int) -> None:
-        """After the rows of the record were applied: each open order goes on, in the try that its age says."""
+    def time(self, now: float, at: int) -> None:
+        """Of what happens next. `now`: by a clock that nobody sets, in seconds; `at`: wall time in nanoseconds."""
         self._now, self._at = now, at
+
+    def begin(self) -> None:
+        """After the rows of the record were applied: each open order goes on, in the try that its age says."""
+        at = self._at
         for order in sorted(self.state.open.values(), key=lambda one: one.number):
             tries = 1 + int((at - order.at) / 1e9 / self.policy.relay.t2)
             for leg in order.legs.values():
@@ -146,24 +170,21 @@ class Machine:
 
     @property
     def due(self) -> float:
-        """When Tick is to be given; infinity: not before something else has come."""
+        """When `tick` is to be called; infinity: not before something else has come."""
         while self._timers and not self._is_live(self._timers[0]):
             heapq.heappop(self._timers)
         return self._timers[0].due if self._timers else math.inf
 
-    def step(self, event: Event, now: float, at: int) -> tuple[list[Row], list[Effect]]:
-        """The rows that the record gets, and what is to be done once they are durable. `now`: by a clock that nobody
-        sets, in seconds; `at`: wall time in nanoseconds."""
-        self._now, self._at = now, at
-        _STEPS[type(event)](self, event)
+    def done(self) -> tuple[list[Row], list[partial[None]]]:
+        """The rows that the record gets, and what is to be called once they are durable."""
         rows, self._rows = self._rows, []
-        effects, self._effects = self._effects, []
-        return rows, effects
+        calls, self._calls = self._calls, []
+        return rows, calls
 
-    def is_wanted(self, effect: Forward) -> bool:
+    def is_wanted(self, number: int, recipient: str) -> bool:
         """Behind the end of an order nothing of it is sent: its source may have been told."""
-        order = self.state.open.get(effect.order)
-        return order is not None and not order.legs[effect.recipient].end
+        order = self.state.open.get(number)
+        return order is not None and not order.legs[recipient].end
 
     def wait(self, agent: str, now: float) -> float | None:
         """Seconds until the next frame of an agent may be heard; None: no rule bounds its rate."""
@@ -176,32 +197,33 @@ class Machine:
 
     # ---- connections ----
 
-    def _connected(self, event: Connected) -> None:
-        line = self.line(event.agent)
+    def connected(self, connection: int, agent: str, hello: Hello | None = None) -> None:
+        """It is known whose this is. `hello`: None, if it speaks the frame of the paper."""
+        line = self.line(agent)
         if line.connection:
             line.takeovers = [one for one in line.takeovers if self._now - one < TAKEOVERS_S]
             if len(line.takeovers) >= TAKEOVERS:
-                self._alarm(event.agent, "more than one program connects as this agent, by turns")
-                self._effects.append(Close(event.connection, "another connection of this agent stays for a minute"))
+                self._alarm(agent, "more than one program connects as this agent, by turns")
+                self._behind(self._carrier.end, connection, "another connection of this agent stays for a minute")
                 return
             line.takeovers.append(self._now)
-            self._effects.append(Close(line.connection, "a newer connection of this agent takes over"))
+            self._behind(self._carrier.end, line.connection, "a newer connection of this agent takes over")
             del self._agents[line.connection]
-        line.connection, line.since = event.connection, self._at
-        line.hello, line.was_there = event.hello, True
-        self._agents[event.connection] = event.agent
-        self.changed.add(event.agent)
-        if self._has_row(event.agent, "connections a second begin or end"):
-            self._row(r.CONNECTED, source=event.agent)
-        if event.hello is not None:
-            self._look_at_times(event.agent, event.hello)
+        line.connection, line.since = connection, self._at
+        line.hello, line.was_there = hello, True
+        self._agents[connection] = agent
+        self.changed.add(agent)
+        if self._has_row(agent, "connections a second begin or end"):
+            self._row(r.CONNECTED, source=agent)
+        if hello is not None:
+            self._look_at_times(agent, hello)
         again, line.sent, line.in_flight = line.sent, {}, 0
         for leg in again.values():
             self._make_ready(leg.recipient, leg.stream)
-        self._pump(event.agent)
+        self._pump(agent)
 
-    def _gone(self, event: Gone) -> None:
-        agent = self._agents.pop(event.connection, None)
+    def gone(self, connection: int) -> None:
+        agent = self._agents.pop(connection, None)
         if agent is None:
             return
         line = self.line(agent)
@@ -210,7 +232,7 @@ class Machine:
         if self._has_row(agent, "connections a second begin or end"):
             self._row(r.GONE, source=agent)
         if self.state.queue(agent).waiting:
-            self._effects.append(Dial(agent))
+            self._behind(self._carrier.dial, agent)
         if self._keeps(agent):
             for leg in self._open_legs(agent):
                 self._rest(leg)
@@ -222,12 +244,12 @@ class Machine:
             times = f"after T1·(N1+1) = {its:g} s, and the relay after T2·(N2+1) = {ours:g} s; raise its t1 or n1"
             self._alarm(agent, "it gives up before the relay does", detail=f": {times}")
 
-    def _obeyed(self, _: Obeyed) -> None:
-        """Agents may have gone from the settings, and others have other windows."""
+    def obeyed(self) -> None:
+        """The settings are other ones: agents may have gone, and others have other windows."""
         self.changed.update(self.policy.by_name)
         for connection, name in list(self._agents.items()):
             if self.agent(name) is None:
-                self._effects.append(Close(connection, "its agent is no more in the settings"))
+                self._behind(self._carrier.end, connection, "its agent is no more in the settings")
         for recipient in list(self.state.queues):
             for leg in self._open_legs(recipient) if self.agent(recipient) is None else []:
                 self._finish(leg, r.UNCONFIRMED if leg.tries else r.UNDELIVERED, "the settings have no such agent")
@@ -249,14 +271,14 @@ class Machine:
 
     # ---- what agents send ----
 
-    def _arrived(self, event: Arrived) -> None:
-        name = self._agents.get(event.connection)
+    def arrived(self, connection: int, packet: Packet) -> None:
+        name = self._agents.get(connection)
         agent = self.agent(name) if name else None
         if agent is None:
-            self._effects.append(Close(event.connection, "it is of no agent of the settings"))
+            self._behind(self._carrier.end, connection, "it is of no agent of the settings")
             return
-        frame = event.frame
-        kind = event.kind or kind_of(frame, self.policy.relay.form)
+        frame = packet.frame
+        kind = packet.kind or kind_of(frame, self.policy.relay.form)
         if kind is None:
             self._drop(agent, frame, f"a type {frame.type!r} that there is not")
         elif kind is Kind.RECEIPT:
@@ -264,7 +286,7 @@ class Machine:
         elif kind in (Kind.ORDER, Kind.ANSWER, Kind.FOLLOW, Kind.UNFOLLOW):
             self.line(agent.name).stamped = frame.stamp, self._at
             self.changed.add(agent.name)
-            self._order(agent, event)
+            self._order(agent, packet)
         else:
             self._drop(agent, frame, f"{'a' if kind is Kind.NOTICE else 'an'} {kind.name.lower()} from an agent")
 
@@ -302,7 +324,8 @@ class Machine:
             return
         self._alarms[agent, cause] = self._now + ALARM_S, 0
         since = f"; {more} more times since the last such alarm" if more else ""
-        self._effects.append(Alarm(self._row(r.ALARM, source=agent, head=head, cause=f"{cause}{detail}{since}")))
+        row = self._row(r.ALARM, source=agent, head=head, cause=f"{cause}{detail}{since}")
+        self._behind(self._carrier.alarm, row)
 
     def _receipt(self, agent: Agent, frame: Frame) -> None:
         """Of a recipient: the first one ends its wait, one that is late corrects what was said to the source."""
@@ -329,8 +352,8 @@ class Machine:
             self._make_ready(leg.recipient, leg.stream)  # if it was held behind this one
             self._pump(leg.recipient)
 
-    def _order(self, agent: Agent, event: Arrived) -> None:
-        frame = event.frame
+    def _order(self, agent: Agent, packet: Packet) -> None:
+        frame = packet.frame
         head = head_of(frame)
         digest = digest_of(head, frame.data)
         by_content = self._is_by_content(agent)
@@ -351,10 +374,10 @@ class Machine:
             self._drop(agent, frame, "its stamp is older than those whose outcome is known")
             self._say(agent.name, head, f"{r.UNCONFIRMED}, its outcome is no longer known")
             return
-        if (wish := self.policy.wish(agent, frame, event.kind)) is not None:
+        if (wish := self.policy.wish(agent, frame, packet.kind)) is not None:
             self._follow(agent, frame, wish)
             return
-        judged = self.policy.judge(agent, frame, event.priority, event.lifetime)
+        judged = self.policy.judge(agent, frame, packet.priority, packet.lifetime)
         if judged.why and answered is not None and frame.source == agent.address and judged.to is not None:
             judged = Judged(None, judged.to, "", answered.order.priority)
         recipients = self._recipients(judged, agent, frame)
@@ -423,9 +446,10 @@ class Machine:
         )
         return self.policy.still_follow(to, fit)
 
-    def _own(self, event: Own) -> None:
-        for to in (one for one in map(self.agent, event.to) if one and not self._is_full(one.name, len(event.data))):
-            frame = self.policy.own_order(to, self._stamp(), event.command, event.data)
+    def own(self, names: Iterable[str], command: bytes, data: bytes) -> None:
+        """The relay itself has an order for some agents; one that has no room, or is not in the settings, has none."""
+        for to in (one for one in map(self.agent, names) if one and not self._is_full(one.name, len(data))):
+            frame = self.policy.own_order(to, self._stamp(), command, data)
             self._store(self.policy.own, frame, Judged(None, to, ""), [to.name])
 
     def _is_full(self, recipient: str, size: int) -> bool:
@@ -544,7 +568,7 @@ class Machine:
                 line.in_flight += first[0].order.size
                 self._send(first[0])
         if line.ready and not line.connection:
-            self._effects.append(Dial(recipient))
+            self._behind(self._carrier.dial, recipient)
 
     def _may_begin(self, leg: Leg, number: int) -> bool:
         """The first of its stream, if it has not been sent, and its time is not all but over."""
@@ -561,17 +585,17 @@ class Machine:
         self._leg_row(r.SENT, leg, tries=leg.tries + 1)
         line = self.line(leg.recipient)
         line.last_sent = self._at
-        self._effects.append(Forward(line.connection, leg.order.number, leg.recipient))
+        self._behind(self._carrier.forward, line.connection, leg.order.number, leg.recipient)
         if not leg.attempt:
             self._set(leg, 1)
 
-    def _unsent(self, event: Unsent) -> None:
-        order = self.state.open.get(event.order)
-        leg = order.legs[event.recipient] if order is not None else None
-        if leg is not None and not leg.end:
-            self._finish(leg, r.UNCONFIRMED if leg.tries > 1 else r.UNDELIVERED, event.words)
+    def unsent(self, number: int, recipient: str, words: str) -> None:
+        """An order that was to leave can stand in no frame that its recipient takes."""
+        order = self.state.open.get(number)
+        if order is not None and not (leg := order.legs[recipient]).end:
+            self._finish(leg, r.UNCONFIRMED if leg.tries > 1 else r.UNDELIVERED, words)
 
-    def _tick(self, _: Tick) -> None:
+    def tick(self) -> None:
         if self.full:
             self._alarm("", "the disk has no room for more orders")
         for agent in [one for one in self._untold if self.line(one).rows_until <= self._now]:
@@ -594,7 +618,7 @@ class Machine:
             return
         self._set(leg, leg.attempt + 1)
         if not line.connection:
-            self._effects.append(Dial(leg.recipient))
+            self._behind(self._carrier.dial, leg.recipient)
         elif leg.order.number in line.sent:
             self._send(leg)
 
@@ -649,29 +673,29 @@ class Machine:
         if line.connection:
             stamp = self._stamp()
             said = frame.alert(stamp, cause, form) if cause else frame.receipt(stamp, form)
-            self._effects.append(Say(line.connection, said, kind if cause else Kind.RECEIPT))
+            self._behind(self._carrier.say, line.connection, said, kind if cause else Kind.RECEIPT)
 
     # ---- operators ----
 
-    def _act(self, event: Act) -> None:
+    def act(self, asked: Act) -> None:
         try:
-            words, is_done = ACTS[event.verb](self, event), True
+            words, is_done = ACTS[asked.verb](self, asked), True
         except NoAct as error:
             words, is_done = str(error), False
-        self._effects.append(Reply(event.asked, words, is_done))
+        self._behind(asked.reply, words, is_done)
 
-    def _act_row(self, event: Act, order: Order | None = None) -> None:
+    def _act_row(self, asked: Act, order: Order | None = None) -> None:
         of = {} if order is None else {"order": order.number, "source": order.source, "destination": order.destination}
-        self._row(r.ACT, cause=f"{event.verb} {event.whom}", uid=event.uid, **of)
+        self._row(r.ACT, cause=f"{asked.verb} {asked.whom}", uid=asked.uid, **of)
 
-    def _hold(self, event: Act) -> str:
+    def _hold(self, asked: Act) -> str:
         """What is on its way may still be confirmed; it is not sent again."""
-        source, _, to = event.whom.rpartition(":")
+        source, _, to = asked.whom.rpartition(":")
         if to not in self.policy.by_name or (self.agent(source or to) is None):
-            raise NoAct(f"{event.whom} is no agent of the settings, and no stream SOURCE:DESTINATION of theirs")
-        if event.whom in self.state.holds:
-            raise NoAct(f"{event.whom} is held already")
-        self._act_row(event)
+            raise NoAct(f"{asked.whom} is no agent of the settings, and no stream SOURCE:DESTINATION of theirs")
+        if asked.whom in self.state.holds:
+            raise NoAct(f"{asked.whom} is held already")
+        self._act_row(asked)
         for leg in [one for line in self._lines.values() for one in line.sent.values()]:
             if self.state.is_held(leg.recipient, leg.stream):
                 self.line(leg.recipient).over(leg.order.number)
@@ -679,74 +703,77 @@ class Machine:
                 if self._keeps(leg.recipient):
                     self._rest(leg)
                 self._pump(leg.recipient)  # its place in the window is another stream's
-        return f"{event.whom} is held: nothing goes there until it is released; orders still end at their times"
+        return f"{asked.whom} is held: nothing goes there until it is released; orders still end at their times"
 
-    def _release(self, event: Act) -> str:
+    def _release(self, asked: Act) -> str:
         behind = ((to, stream_name(one)) for to, queue in self.state.queues.items() for one in queue.held)
-        if event.whom not in self.state.holds and not any(event.whom in names for names in behind):
-            raise NoAct(f"nothing of {event.whom} is held: rtmw relay agents shows what is")
-        self._act_row(event)
+        if asked.whom not in self.state.holds and not any(asked.whom in names for names in behind):
+            raise NoAct(f"nothing of {asked.whom} is held: rtmw relay agents shows what is")
+        self._act_row(asked)
         for recipient, queue in list(self.state.queues.items()):
             for stream in queue.streams:
                 self._make_ready(recipient, stream)
             self._pump(recipient)
-        return f"{event.whom} is released"
+        return f"{asked.whom} is released"
 
-    def _end_order(self, event: Act) -> str:
-        order = self._open_one(event)
-        self._act_row(event, order)
+    def _end_order(self, asked: Act) -> str:
+        order = self._open_one(asked)
+        self._act_row(asked, order)
         for leg in order.legs.values():
             if not leg.end:
-                self._finish(leg, r.UNCONFIRMED if leg.tries else r.UNDELIVERED, f"dropped by uid {event.uid}")
+                self._finish(leg, r.UNCONFIRMED if leg.tries else r.UNDELIVERED, f"dropped by uid {asked.uid}")
         whom = "which has its receipt since it was stored" if order.told else "which is told"
         return f"order {order.number} has ended, of {order.source}, {whom}"
 
-    def _resend(self, event: Act) -> str:
-        order = self._open_one(event)
+    def _resend(self, asked: Act) -> str:
+        order = self._open_one(asked)
         legs = [leg for leg in order.legs.values() if not leg.end]
         sent = [leg for leg in legs if self.line(leg.recipient).connection and order.number in
                 self.line(leg.recipient).sent]  # fmt: skip
         if not sent:
             whys = ", ".join(f"{leg.recipient}: {self.why_unsent(leg)}" for leg in legs)
             raise NoAct(f"order {order.number} is on its way to nobody ({whys}); it goes by itself when it may")
-        self._act_row(event, order)
+        self._act_row(asked, order)
         for leg in sent:
             self._send(leg)
         return f"order {order.number} is sent again to {', '.join(leg.recipient for leg in sent)}"
 
-    def _meant(self, event: Act, among: Mapping[int, Order], why_not: str) -> Order:
+    def _meant(self, asked: Act, among: Mapping[int, Order], why_not: str) -> Order:
         """One of these orders. NoAct."""
-        number = int(event.whom)
+        number = int(asked.whom)
         if number not in among:
             last = f"there is no order {number}: the last one that was stored is {self.state.numbered}"
             raise NoAct(f"order {number} {why_not}" if 0 < number <= self.state.numbered else last)
         return among[number]
 
-    def _open_one(self, event: Act) -> Order:
-        return self._meant(event, self.state.open, f"is not open: rtmw relay show {event.whom} says how it ended")
+    def _open_one(self, asked: Act) -> Order:
+        return self._meant(asked, self.state.open, f"is not open: rtmw relay show {asked.whom} says how it ended")
 
-    def _requeue(self, event: Act) -> str:
+    def _requeue(self, asked: Act) -> str:
         """A new order with the frame of one that has failed, for those that have not confirmed it."""
-        known = {} if event.body is None else self.state.numbers
+        known = {} if asked.body is None else self.state.numbers
         why_not = "is not known any more, or a later one has taken its place; the source may send it anew"
-        order = self._meant(event, known, why_not)
+        order = self._meant(asked, known, why_not)
         failed = [leg.recipient for leg in order.failed]
         if order.is_open or not failed:
-            raise NoAct(f"order {event.whom} has not failed: {'it is open' if order.is_open else 'all confirmed it'}")
+            raise NoAct(f"order {asked.whom} has not failed: {'it is open' if order.is_open else 'all confirmed it'}")
         gone = [name for name in failed if self.agent(name) is None]
         if why := self.full or ", ".join(f"{name} is no agent any more" for name in gone):
             raise NoAct(why)
-        self._act_row(event, order)
+        self._act_row(asked, order)
         of = {"source": order.source, "destination": order.destination, "head": order.head, "digest": order.digest}
         new = self._stored(
-            **of, recipients=failed, told=order.told, priority=order.priority, lifetime=order.lifetime, body=event.body,
-            by_content=bool(order.id.digest), cause=f"order {order.number} again", uid=event.uid,
+            **of, recipients=failed, told=order.told, priority=order.priority, lifetime=order.lifetime, body=asked.body,
+            by_content=bool(order.id.digest), cause=f"order {order.number} again", uid=asked.uid,
         )  # fmt: skip
         for recipient in failed:
             self._pump(recipient)
-        return f"order {event.whom} goes to {', '.join(failed)} as order {new.number}: out of order, behind what waits"
+        return f"order {asked.whom} goes to {', '.join(failed)} as order {new.number}: out of order, behind what waits"
 
     # ---- rows ----
+
+    def _behind(self, call: Callable[..., None], *given: object) -> None:
+        self._calls.append(partial(call, *given))
 
     def _leg_row(self, kind: str, leg: Leg, **fields: Any) -> None:
         order = leg.order
@@ -782,14 +809,4 @@ ACTS: Final[dict[str, Callable[[Machine, Act], str]]] = {
     "requeue": Machine._requeue,
     "resend": Machine._resend,
     "drop": Machine._end_order,
-}
-_STEPS: Final[dict[type, Callable[[Machine, Any], None]]] = {
-    Connected: Machine._connected,
-    Arrived: Machine._arrived,
-    Gone: Machine._gone,
-    Unsent: Machine._unsent,
-    Tick: Machine._tick,
-    Obeyed: Machine._obeyed,
-    Own: Machine._own,
-    Act: Machine._act,
 }

@@ -14,7 +14,7 @@ import re
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,9 +27,9 @@ from rtmw.net.link.places import Listening
 from rtmw.net.session.sockets import uid_of
 from rtmw.observe.relay import RELAY_EVENTS, RELAY_TOPIC, RelayAgent, pack_relay
 from rtmw.publisher import OwnPublisher
-from rtmw.relay.events import Act, Alarm, Reply
 from rtmw.relay.frame import ALL, skew_of
-from rtmw.relay.machine import ACTS, Machine
+from rtmw.relay.machine import ACTS, Act, Machine
+from rtmw.relay.rows import Row
 from rtmw.relay.state import stream_name
 from rtmw.strict_json import as_json
 
@@ -98,8 +98,6 @@ class Operation:
             )
         self._listening: Listening | None = None
         self._serving: asyncio.Server | None = None
-        self._asked: dict[int, asyncio.Future[Reply]] = {}
-        self._numbers = count(1)
         self._agents = dict[str, RelayAgent]()
         """As they were told of last."""
 
@@ -130,9 +128,8 @@ class Operation:
             figures = one["waiting"], one["in_flight"], one["oldest"] or 0, one["skew"]
             self._agents[name] = RelayAgent(name, one["connected"] == "yes", *figures)
 
-    def tell(self, alarm: Alarm) -> None:
-        row = alarm.row
-        log.warning("alarm: %s%s", f"{row.source}: " if row.source else "", row.cause)
+    def tell(self, row: Row) -> None:
+        """Of an alarm."""
         if self._board is not None:
             self._board[1].publish(as_json({"agent": row.source, "cause": row.cause, "at": row.at}).encode())
 
@@ -143,12 +140,6 @@ class Operation:
             self._serving.close()
         if self._listening is not None:
             self._listening.close()
-
-    def reply(self, effect: Reply) -> None:
-        """What it says is durable."""
-        asked = self._asked.get(effect.asked)
-        if asked is not None and not asked.done():
-            asked.set_result(effect)
 
     async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, ValueError, RecursionError, AttributeError):  # who asks so gets no answer
@@ -174,14 +165,15 @@ class Operation:
         return await self._do(uid, verb, whom)
 
     async def _do(self, uid: int, verb: str, whom: str) -> dict[str, Any]:
-        number = next(self._numbers)
-        asked = self._asked[number] = asyncio.get_running_loop().create_future()
-        try:
-            self._server.step(Act(number, uid, verb, whom, self._body(whom) if verb == "requeue" else None))
-            reply: Reply = await asked
-        finally:
-            del self._asked[number]
-        return {"done": reply.is_done, "words": reply.words}
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+
+        def reply(words: str, is_done: bool) -> None:
+            if not answer.done():  # who has asked waits no more
+                answer.set_result({"done": is_done, "words": words})
+
+        body = self._body(whom) if verb == "requeue" else None
+        self._server.step(self._server.machine.act, Act(uid, verb, whom, body, reply))
+        return await answer
 
     def _body(self, order: str) -> bytes | None:
         known = self._server.store.state.numbers.get(int(order))

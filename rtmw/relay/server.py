@@ -1,6 +1,6 @@
 """The server of a relay: sockets, a clock and a record around `Machine`. One event loop, and no thread but the log's.
 
-    connection ── frame ──► Machine.step ── rows ──► Store.append ── sync ──► effects ──► connections
+    connection ── frame ──► Machine ── rows ──► Store.append ── sync ──► its calls ──► connections
 
 What a step says leaves once its rows are durable: all that came meanwhile shares the next sync. The first bytes of a
 connection say which format it has. An agent that has a place of its own may be silent for ever; then HUSH_S decides.
@@ -13,7 +13,7 @@ import logging
 import math
 import socket
 from collections import Counter
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -34,22 +34,6 @@ from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import PENDING, Door
 from rtmw.net.session.errors import in_words
 from rtmw.net.session.sockets import reach, ready, tune, user_of
-from rtmw.relay.events import (
-    Alarm,
-    Arrived,
-    Connected,
-    Dial,
-    Effect,
-    Event,
-    Forward,
-    Gone,
-    Obeyed,
-    Own,
-    Reply,
-    Say,
-    Tick,
-    Unsent,
-)
 from rtmw.relay.frame import (
     ADDRESS,
     ANSWERED,
@@ -126,15 +110,17 @@ class Server:
         self._take(_identity(relay))
         with starting():
             self.store = Store(folder, 2 * relay.t1 * (relay.n1 + 1), relay.keep)
-            self.machine = Machine(self.policy, self.store.state, Stamps())
-            self.machine.begin(CLOCK.monotonic(), CLOCK.wall_ns())
+            self.machine = Machine(self.policy, self.store.state, Stamps(), self)
+            self.machine.time(CLOCK.monotonic(), CLOCK.wall_ns())
+            self.machine.begin()
         self._sealer = Sealer(relay.keys)
         self.operation = Operation(self, domain)
         self._failure: Exception | None = None
         self.connections: dict[int, Connection] = {}
-        self._heard: list[Arrived] = []
-        """The frames of this turn of the loop, which share a step."""
-        self._waiting: list[Effect] = []
+        self._heard: list[tuple[int, Packet]] = []
+        """The frames of this turn of the loop, by connection, which share a step."""
+        self._waiting: list[partial[None]] = []
+        """What is to be called once the rows before are durable."""
         self._is_due = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = math.inf
@@ -150,7 +136,8 @@ class Server:
         try:
             await self.operation.begin()
             self._listen(loop)
-            self.step(Tick(), Obeyed())  # what waits for agents that are dialled
+            self.step(self.machine.tick)
+            self.step(self.machine.obeyed)  # what waits for agents that are dialled
             work = (self._sync(), self._look(), self._check_point(), self._seal(), self.stopping.wait())
             tasks = [loop.create_task(one) for one in work]
             try:
@@ -229,30 +216,29 @@ class Server:
         self.policy.obey(relay)
         self.store.keep, self._sealer = relay.keep, Sealer(relay.keys)
         self._advise()
-        self.step(Obeyed())
+        self.step(self.machine.obeyed)
 
     # ---- steps ----
 
-    def step(self, *events: Event) -> None:
-        """One after the other; their rows go to the record together."""
+    def step(self, event: Callable[..., None] = lambda: None, *given: object) -> None:
+        """What has come, and then an event of the machine: their rows go to the record together."""
         if self._failure is not None:
             return
-        rows, effects = list[Row](), list[Effect]()
         try:
             heard, self._heard = self._heard, []
-            now, at = CLOCK.monotonic(), CLOCK.wall_ns()
-            for event in (*heard, *events):
-                more, after = self.machine.step(event, now, at)
-                rows += more
-                effects += after
+            self.machine.time(CLOCK.monotonic(), CLOCK.wall_ns())
+            for number, packet in heard:
+                self.machine.arrived(number, packet)
+            event(*given)
+            rows, calls = self.machine.done()
             if rows:
                 self.store.append(rows)
         except Exception as error:
             self._failure = error  # the state may be ahead of the record: the next process reads that
             self.stopping.set()
             return
-        self._waiting += effects
-        if rows or effects:
+        self._waiting += calls
+        if rows or calls:
             self._is_due.set()
         self._set_timer()
 
@@ -268,16 +254,16 @@ class Server:
 
     def _tick(self) -> None:
         self._timer, self._timer_due = None, math.inf
-        self.step(Tick())
+        self.step(self.machine.tick)
 
     async def _sync(self) -> None:
         while True:
             await self._is_due.wait()
             self._is_due.clear()
-            effects, self._waiting = self._waiting, []
+            calls, self._waiting = self._waiting, []
             await self.store.sync()
-            for effect in effects:
-                self._carry_out(effect)
+            for call in calls:
+                call()
             if self.store.unsealed >= SEAL_ROWS:
                 self._try_seal()
 
@@ -286,7 +272,7 @@ class Server:
         while True:
             self.store.check()
             self.machine.full = self.store.lacks_room()
-            self.step(Tick())
+            self.step(self.machine.tick)
             if said != (said := self.machine.full):
                 log.warning("%s", said or "there is room again")
             self._look_at_peers()
@@ -302,7 +288,7 @@ class Server:
             self._try_seal()
             row, self.store.untold = self.store.untold, None
             if row is not None and self.policy.relay.seal_to:
-                self.step(Own(self.policy.relay.seal_to, HEAD_COMMAND, words(row)))
+                self.step(self.machine.own, self.policy.relay.seal_to, HEAD_COMMAND, words(row))
 
     def _try_seal(self) -> None:
         try:
@@ -323,37 +309,33 @@ class Server:
         except (OSError, rtmw.LogFull) as error:
             log.warning("the record has no new checkpoint: %s", error)
 
-    def _carry_out(self, effect: Effect) -> None:
-        if isinstance(effect, Dial):
-            self._dial(effect.agent)
-            return
-        if isinstance(effect, Alarm):
-            self.operation.tell(effect)
-            if to := self.policy.relay.alarms_to:
-                about = f"{effect.row.source}: " if effect.row.source else ""
-                self.step(Own(to, ALARM_COMMAND, f"alarm: {about}{effect.row.cause}".encode()))
-            return
-        if isinstance(effect, Reply):
-            self.operation.reply(effect)
-            return
-        connection = self.connections.get(effect.connection)
-        if connection is None:
-            return
-        if isinstance(effect, Forward):
-            if self.machine.is_wanted(effect) and connection.unsent < BEHIND:
-                self._forward(connection, effect)
-        elif isinstance(effect, Say):
-            self._send(connection, Packet(effect.kind, effect.frame))
-        else:
-            self.refuse(connection, effect.words)
+    # ---- what the machine says, once its rows are durable ----
 
-    def _forward(self, connection: Connection, effect: Forward) -> None:
-        order, frame = self.store.state.open[effect.order], self.store.frame(effect.order)
+    def forward(self, connection: int, order: int, recipient: str) -> None:
+        to = self.connections.get(connection)
+        if to is None or to.unsent >= BEHIND or not self.machine.is_wanted(order, recipient):
+            return
+        found, frame = self.store.state.open[order], self.store.frame(order)
         kind = kind_of(frame, self.policy.relay.form) or Kind.ORDER
         try:
-            self._send(connection, Packet(kind, frame, order.priority, order.lifetime))
+            self._send(to, Packet(kind, frame, found.priority, found.lifetime))
         except FrameError as error:
-            self.step(Unsent(effect.order, effect.recipient, str(error)))
+            self.step(self.machine.unsent, order, recipient, str(error))
+
+    def say(self, connection: int, frame: Frame, kind: Kind) -> None:
+        if (to := self.connections.get(connection)) is not None:
+            self._send(to, Packet(kind, frame))
+
+    def end(self, connection: int, words: str) -> None:
+        if (found := self.connections.get(connection)) is not None:
+            self.refuse(found, words)
+
+    def alarm(self, row: Row) -> None:
+        about = f"{row.source}: {row.cause}" if row.source else row.cause
+        log.warning("alarm: %s", about)
+        self.operation.tell(row)
+        if to := self.policy.relay.alarms_to:
+            self.step(self.machine.own, to, ALARM_COMMAND, f"alarm: {about}".encode())
 
     def _send(self, connection: Connection, packet: Packet) -> None:
         agent = self.policy.by_name.get(connection.agent)
@@ -437,14 +419,15 @@ class Server:
     def is_of(self, connection: Connection, agent: str, hello: Hello | None = None) -> None:
         connection.agent = agent
         connection.known.set()
-        self.step(Connected(connection.number, agent, hello))
+        self.step(self.machine.connected, connection.number, agent, hello)
 
-    def arrived(self, heard: Iterable[Arrived]) -> None:
+    def arrived(self, number: int, heard: Iterable[Packet]) -> None:
+        """What came by a connection."""
         if self.stopping.is_set():  # sources send again what was not answered
             return
         if not self._heard:
             asyncio.get_running_loop().call_soon(self.step)
-        self._heard += heard
+        self._heard += ((number, packet) for packet in heard)
 
     def wait(self, connection: Connection) -> float | None:
         """Seconds until its next frame may be heard; None: all that have come may."""
@@ -454,9 +437,9 @@ class Server:
         connection.known.set()
         del self.connections[connection.number]
         if connection.agent and not self.stopping.is_set():
-            self.step(Gone(connection.number))
+            self.step(self.machine.gone, connection.number)
         elif connection.dialled and not self.stopping.is_set():  # who answered was another one
-            self._dial(connection.dialled)
+            self.dial(connection.dialled)
 
     def refuse(self, connection: Connection, words: str) -> None:
         """End it; the log says why, once."""
@@ -466,7 +449,7 @@ class Server:
         log.warning("%s is closed: %s", whose, words, extra=_user_in(connection.address))
         connection.close(words)
 
-    def _dial(self, name: str) -> None:
+    def dial(self, name: str) -> None:
         agent = self.policy.by_name.get(name)
         if isinstance(agent, Agent) and agent.dial and name not in self._dials:
             task = self._dials[name] = asyncio.get_running_loop().create_task(self._reach(name))
@@ -532,8 +515,8 @@ class Connection(asyncio.Protocol):
         self._crc = self._is_own = False
         self._begun: bytes | None = b""
         """What has come, while it may be the beginning of a hello; None: it is none."""
-        self._heard: list[Arrived] = []
-        """Frames that have come, and were not heard."""
+        self._heard: list[Packet] = []
+        """What has come, and was not heard."""
         self._unwritten = bytearray()
         """What one turn of the loop has for it, which is written at once."""
         self._transport: asyncio.Transport | None = None
@@ -579,7 +562,7 @@ class Connection(asyncio.Protocol):
             causes = ", ".join(f"{number} × {cause}" for cause, number in self.splitter.bad.items())
             self._server.refuse(self, f"what comes is no frames: {causes}")
 
-    def _divided(self, data: bytes) -> list[Arrived]:
+    def _divided(self, data: bytes) -> list[Packet]:
         """The frames that are whole by now. Raises FrameError for what no agent of this package says."""
         if self._begun is not None:
             data, self._begun = self._begun + data, None
@@ -591,8 +574,8 @@ class Connection(asyncio.Protocol):
                 self._welcome(Hello.decode(data[:SIZE_OF_HELLO]))
                 data = data[SIZE_OF_HELLO:]
         if self._own is not None:
-            return [arrived for packet in self._own.feed(data) if (arrived := self._arrived(packet)) is not None]
-        return [Arrived(self.number, frame) for frame in self.splitter.feed(data)]
+            return [found for packet in self._own.feed(data) if (found := self._read(packet)) is not None]
+        return [Packet(None, frame) for frame in self.splitter.feed(data)]
 
     def _welcome(self, hello: Hello) -> None:
         agents = self._server.candidates(self)
@@ -609,8 +592,8 @@ class Connection(asyncio.Protocol):
         self._write(Welcome(relay.t2, relay.n2, LONGEST_DATA, highest, self._crc).encode())
         self._server.is_of(self, agent.name, hello)
 
-    def _arrived(self, packet: Packet) -> Arrived | None:
-        """The frame as the paper has it, in the letters of this relay; None: it was answered here."""
+    def _read(self, packet: Packet) -> Packet | None:
+        """With the letters of this relay; None: it was answered here."""
         kind, frame, form = packet.kind, packet.frame, self._form
         if kind is Kind.PING:
             self._write(encode(packet._replace(kind=Kind.PONG), self._crc))
@@ -622,7 +605,7 @@ class Connection(asyncio.Protocol):
         letters = form.answer if is_answer else form.order, form.alert if kind is Kind.ALERT else frame.command
         if (frame.type, frame.command) != letters:
             frame = replace(frame, type=letters[0], command=letters[1])
-        return Arrived(self.number, frame, None if is_answer else kind, packet.priority, packet.lifetime)
+        return packet._replace(kind=None if is_answer else kind, frame=frame)
 
     def _hear(self) -> None:
         """What has come, at the rate that the rules give its agent: TCP slows who sends more."""
@@ -633,7 +616,7 @@ class Connection(asyncio.Protocol):
                 return
             heard = self._heard[: 1 if wait is not None else TURN]
             del self._heard[: len(heard)]
-            self._server.arrived(heard)
+            self._server.arrived(self.number, heard)
             if wait is not None:  # its rate counts them
                 self._server.step()
             if len(heard) == TURN:  # the loop would go on to read while there is more

@@ -35,12 +35,12 @@ MUTANTS: Final = {
         "                for leg in list(first)[:2]:\n                    self._send(leg)\n",
     ),
     "behind its end nothing of an order is sent": Mutant(
-        "machine", "return order is not None and not order.legs[effect.recipient].end", "return True"
+        "machine", "return order is not None and not order.legs[recipient].end", "return True"
     ),
     "a source is told when all have an end": Mutant("machine", "        elif not order.is_open:\n", "        else:\n"),
     "who has not confirmed is named": Mutant("machine", "for leg in order.failed)", "for leg in [])"),
     "what is kept is sent when its recipient is back": Mutant(
-        "machine", "        self._pump(event.agent)\n", "        pass\n"
+        "machine", "        self._pump(agent)\n\n", "        pass\n\n"
     ),
     "after a crash each open order is tried anew": Mutant(
         "machine",
@@ -63,7 +63,7 @@ MUTANTS: Final = {
     ),
     "what an operator does is on record before what comes of it": Mutant(
         "machine",
-        "        self._act_row(event, order)\n        for leg in order.legs.values():\n",
+        "        self._act_row(asked, order)\n        for leg in order.legs.values():\n",
         "        for leg in order.legs.values():\n",
     ),
     "who has confirmed an order does not get it once more": Mutant(
@@ -85,7 +85,7 @@ MUTANTS: Final = {
         "machine", "source.notices or self.line(source.name).hello", "source.notices"
     ),
     "what fits no frame of its recipient ends": Mutant(
-        "machine", "r.UNCONFIRMED if leg.tries > 1 else r.UNDELIVERED, event.words", "r.DELIVERED"
+        "machine", "r.UNCONFIRMED if leg.tries > 1 else r.UNDELIVERED, words", "r.DELIVERED"
     ),
     "a lifetime ends": Mutant("machine", "        if order.lifetime:\n", "        if order.lifetime > 1e6:\n"),
 }

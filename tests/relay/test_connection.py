@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import socket
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,10 +16,10 @@ from rtmw.daemon_log import LINES_MOST
 from rtmw.errors import RtmwError
 from rtmw.net.security.identity import Identity
 from rtmw.relay import Frame
-from rtmw.relay.events import Act, Arrived, Connected, Say
-from rtmw.relay.frame import LEASE_S, LONGEST_DATA, Filter, Hello, Kind, Stamps, encode
-from rtmw.relay.machine import FILTER_LONGEST, FILTERS_MOST, ROWS_MOST, Machine
+from rtmw.relay.frame import LEASE_S, LONGEST_DATA, Filter, Hello, Kind, Packet, Stamps, encode
+from rtmw.relay.machine import FILTER_LONGEST, FILTERS_MOST, ROWS_MOST, Act, Machine
 from rtmw.relay.policy import Policy
+from rtmw.relay.rows import Row
 from rtmw.relay.settings import read_relay
 from rtmw.relay.state import State
 from tests.net.hosts import wait_until
@@ -416,24 +416,35 @@ def test_an_agent_follows_what_its_settings_say_while_a_rule_lets_it(tmp_path: P
         assert [row.recipients for row in relay.rows() if row.kind == "STORED"] == [["KEEP"]]
 
 
+def machine_of(state: State) -> tuple[Machine, Callable[..., tuple[list[Row], list[bytes]]]]:
+    """A machine, and what makes an event of it happen: then there are the rows, and what is said."""
+    carrier = world.World(0)
+    machine = Machine(Policy(world.relay()), state, Stamps(), carrier)
+
+    def happens(at: int, event: Callable[..., None], *given: object) -> tuple[list[Row], list[bytes]]:
+        machine.time(0.0, at)
+        event(*given)
+        rows, calls = machine.done()
+        return rows, [call.args[1].body for call in calls if call.func == carrier.say]
+
+    return machine, happens
+
+
 def test_a_stamp_older_than_what_is_known_is_unconfirmed_and_never_stored_again() -> None:
-    relay, state = world.relay(), State(known=1)
-    machine = Machine(Policy(relay), state, Stamps())
-    machine.step(Connected(1, "A3", Hello(b"A3  ", 10.0, 3)), 0.0, 0)
-    machine.step(Connected(2, "B4", Hello(b"B4  ", 10.0, 3)), 0.0, 0)
+    state = State(known=1)
+    machine, happens = machine_of(state)
+    happens(0, machine.connected, 1, "A3", Hello(b"A3  ", 10.0, 3))
+    happens(0, machine.connected, 2, "B4", Hello(b"B4  ", 10.0, 3))
     sent = [Frame("A3", "B4", b"%022d" % number, "O", "I", b"x", bytes(3)) for number in range(4)]
     for at, frame in enumerate(sent[1:]):
-        machine.step(Arrived(1, frame), 0.0, at)
-        machine.step(Arrived(2, frame.receipt(b"9" * 22)), 0.0, at)
+        happens(at, machine.arrived, 1, Packet(None, frame))
+        happens(at, machine.arrived, 2, Packet(None, frame.receipt(b"9" * 22)))
     assert state.forgotten == {"A3": b"%022d" % 2}
     for frame in sent[:3]:
-        rows, effects = machine.step(Arrived(1, frame), 1.0, 9)
+        rows, said = happens(9, machine.arrived, 1, Packet(None, frame))
         assert [row.kind for row in rows] == ["DROPPED"]
-        assert [one.frame.body for one in effects if isinstance(one, Say)] == [
-            b"UNCONFIRMED, its outcome is no longer known"
-        ]
-    rows, effects = machine.step(Arrived(1, sent[3]), 1.0, 9)
-    assert (rows, [one.frame.body for one in effects if isinstance(one, Say)]) == ([], [b""])
+        assert said == [b"UNCONFIRMED, its outcome is no longer known"]
+    assert happens(9, machine.arrived, 1, Packet(None, sent[3])) == ([], [b""])
 
 
 KEYED = """\
@@ -538,14 +549,13 @@ def test_settings_that_promise_what_no_key_can_keep_are_refused(tmp_path: Path, 
 
 
 def test_an_order_that_is_requeued_makes_no_older_stamp_one_whose_outcome_is_forgotten() -> None:
-    state = State()
-    machine = Machine(Policy(world.relay()), state, Stamps())
-    machine.step(Connected(1, "A3", Hello(b"A3  ", 10.0, 3)), 0.0, 0)
+    machine, happens = machine_of(State())
+    happens(0, machine.connected, 1, "A3", Hello(b"A3  ", 10.0, 3))
     later, before = (Frame("A3", "B4", b"%022d" % number, "O", "I", b"x", bytes(3)) for number in (5, 4))
-    machine.step(Arrived(1, later), 0.0, 1)
-    machine.step(Act(1, 0, "drop", "1"), 0.0, 2)
-    machine.step(Act(2, 0, "requeue", "1", b"x"), 0.0, 3)
-    assert [row.kind for row in machine.step(Arrived(1, before), 0.0, 4)[0]] == ["STORED"]
+    happens(1, machine.arrived, 1, Packet(None, later))
+    happens(2, machine.act, Act(0, "drop", "1"))
+    happens(3, machine.act, Act(0, "requeue", "1", b"x"))
+    assert [row.kind for row in happens(4, machine.arrived, 1, Packet(None, before))[0]] == ["STORED"]
 
 
 def test_an_agent_that_is_not_let_in_or_is_closed_learns_why(alone: Relay) -> None:

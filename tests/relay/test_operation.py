@@ -18,7 +18,6 @@ import rtmw
 from rtmw.observe.relay import RELAY_EVENTS, RelayActivity
 from rtmw.observe.relay import relay as observe_relay
 from rtmw.relay import Frame
-from rtmw.relay.events import Connected
 from rtmw.relay.operation import NoAnswer, ask
 from rtmw.relay.server import Server
 from rtmw.relay.settings import Agent
@@ -428,7 +427,7 @@ def test_what_a_relay_says_of_itself_costs_by_what_has_changed(domain_id: int, t
 
             assert calls() == len(names)
             assert calls() == 0
-            server.machine.step(Connected(1, names[7]), 1.0, 1)
+            server.machine.connected(1, names[7])
             assert calls() == 1
             told = observe_relay(rtmw.Domain(domain_id, observe=True))
             assert told is not None

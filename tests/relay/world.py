@@ -15,29 +15,15 @@ import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from rtmw.net.security.rules import Rule, RuleTable
 from rtmw.relay import rows as r
-from rtmw.relay.events import (
-    Act,
-    Arrived,
-    Close,
-    Connected,
-    Dial,
-    Effect,
-    Event,
-    Forward,
-    Gone,
-    Reply,
-    Say,
-    Tick,
-    Unsent,
-)
-from rtmw.relay.frame import Filter, Frame, Hello, Kind, address_of, frame_of, head_of
-from rtmw.relay.machine import ACTS, Machine
+from rtmw.relay.frame import Filter, Frame, Hello, Kind, Packet, address_of, frame_of, head_of
+from rtmw.relay.machine import ACTS, Act, Machine
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Relay, Subject
@@ -105,8 +91,8 @@ class Server:
     """One life of it."""
 
     machine: Machine
-    behind: list[Effect] = field(default_factory=list[Effect])
-    """Effects of rows that are not synced."""
+    behind: list[partial[None]] = field(default_factory=list[partial[None]])
+    """Calls behind rows that are not synced."""
     unsynced: list[Row] = field(default_factory=list[Row])
 
 
@@ -132,8 +118,8 @@ def picture(one: Any) -> Any:
 class World:
     """`run` plays it to its end, or raises Broken."""
 
-    def __init__(self, seed: int, say: Callable[[str], None] = lambda _: None) -> None:
-        self.random, self.say = random.Random(seed), say
+    def __init__(self, seed: int, show: Callable[[str], None] = lambda _: None) -> None:
+        self.random, self.show = random.Random(seed), show
         self.now, self.serial = 0.0, count()
         self.queue: list[tuple[float, int, Callable[[], None]]] = []
         self.policy = Policy(relay())
@@ -198,24 +184,28 @@ class World:
             other.apply(row, position)
         if (found := picture(other)) != (wanted := picture(state)):
             raise Broken(f"a checkpoint behind {at} of {len(self.record)} rows is {found}, and not {wanted}")
-        machine = Machine(self.policy, state, lambda: b"%022d" % next(self.stamps))
-        machine.begin(self.now, self.at())
+        machine = Machine(self.policy, state, lambda: b"%022d" % next(self.stamps), self)
+        machine.time(self.now, self.at())
+        machine.begin()
         self.held.clear()
         self._note_holds(self.record)
         return Server(machine)
 
-    def step(self, event: Event) -> None:
+    def step(self, event: Callable[..., None], *given: Any) -> None:
+        """An event of the machine."""
         server = self.server
-        rows, effects = server.machine.step(event, self.now, self.at())
+        server.machine.time(self.now, self.at())
+        event(*given)
+        rows, calls = server.machine.done()
         for row in rows:
             whom = row.recipient or row.destination
-            self.say(f"{self.now:8.3f} row {row.kind} {row.order or ''} {row.source}>{whom} {row.cause}")
-        self._judge_step(event, rows, effects)
+            self.show(f"{self.now:8.3f} row {row.kind} {row.order or ''} {row.source}>{whom} {row.cause}")
+        self._judge_step(given, rows, calls)
         self._note_holds(rows)
         was_empty = not server.unsynced and not server.behind
         server.unsynced += rows
-        server.behind += effects
-        if was_empty and (rows or effects):
+        server.behind += calls
+        if was_empty and (rows or calls):
             self.after(self.random.choice([0.001, 0.02, 0.3]), lambda: self.sync(server))
         self.wait_due()
 
@@ -226,20 +216,20 @@ class World:
 
     def tick(self, server: Server) -> None:
         if server is self.server and server.machine.due <= self.now:
-            self.step(Tick())
+            self.step(server.machine.tick)
 
     def sync(self, server: Server) -> None:
         if server is not self.server:
             return
         self.record += server.unsynced
-        effects, server.behind, server.unsynced = server.behind, [], []
-        for effect in effects:
-            self.carry_out(effect)
+        calls, server.behind, server.unsynced = server.behind, [], []
+        for call in calls:
+            call()
 
     def crash(self) -> None:
         self.died += 1
         kept = self.random.randint(0, len(self.server.unsynced))
-        self.say(f"{self.now:8.3f} CRASH, {kept} of {len(self.server.unsynced)} rows are there")
+        self.show(f"{self.now:8.3f} CRASH, {kept} of {len(self.server.unsynced)} rows are there")
         self.record += self.server.unsynced[:kept]
         for name in list(self.wires):
             self.lose(name)
@@ -252,7 +242,7 @@ class World:
         if name not in self.wires:
             self.wires[name] = next(self.connections)
             hello = Hello(address_of(name), T1, N1) if name in OWN else None
-            self.step(Connected(self.wires[name], name, hello))
+            self.step(self.server.machine.connected, self.wires[name], name, hello)
             for told in self.orders[name].values() if hello is not None else ():
                 if told.tries:
                     self.try_again(name, told)
@@ -266,35 +256,45 @@ class World:
         """`number`: of a connection; 0: whichever it has now."""
         name = name or self.random.choice(sorted(self.wires) or [""])
         if name in self.wires and number in (0, self.wires[name]):
-            self.step(Gone(self.lose(name)))
+            self.step(self.server.machine.gone, self.lose(name))
 
-    def carry_out(self, effect: Effect) -> None:
-        if isinstance(effect, (Close, Reply)):
-            return
-        if isinstance(effect, Dial):
-            if self.random.random() < 0.3:
-                self.after(self.random.choice([0.1, 3]), lambda: self.connect(effect.agent))
-            return
-        name = next((one for one, number in self.wires.items() if number == effect.connection), None)
-        if name is None:
-            return
-        if isinstance(effect, Forward) and not self.server.machine.is_wanted(effect):
-            return
-        frame = effect.frame if isinstance(effect, Say) else self._frame(effect)
-        if isinstance(effect, Forward) and name not in OWN and b"\n" in frame.data and frame.type == b"O":
-            self.step(Unsent(effect.order, name, "it has a line feed"))
-            return
-        kind = effect.kind if isinstance(effect, Say) else None
-        self.carry(f"to {name}", lambda: self.arrive(name, effect.connection, frame, kind))
+    # ---- what the machine says ----
 
-    def _frame(self, effect: Forward) -> Frame:
-        order = self.server.machine.state.numbers[effect.order]
-        of = [row.kind for row in self.record if row.order == effect.order and row.recipient == effect.recipient]
+    def end(self, connection: int, words: str) -> None:
+        pass
+
+    def alarm(self, row: Row) -> None:
+        pass
+
+    def dial(self, name: str) -> None:
+        if self.random.random() < 0.3:
+            self.after(self.random.choice([0.1, 3]), lambda: self.connect(name))
+
+    def _of(self, connection: int) -> str | None:
+        return next((one for one, number in self.wires.items() if number == connection), None)
+
+    def say(self, connection: int, frame: Frame, kind: Kind) -> None:
+        if (name := self._of(connection)) is not None:
+            self.carry(f"to {name}", lambda: self.arrive(name, connection, frame, kind))
+
+    def forward(self, connection: int, order: int, recipient: str) -> None:
+        name = self._of(connection)
+        if name is None or not self.server.machine.is_wanted(order, recipient):
+            return
+        frame = self._frame(order, recipient)
+        if name not in OWN and b"\n" in frame.data and frame.type == b"O":
+            self.step(self.server.machine.unsent, order, name, "it has a line feed")
+            return
+        self.carry(f"to {name}", lambda: self.arrive(name, connection, frame, None))
+
+    def _frame(self, number: int, recipient: str) -> Frame:
+        order = self.server.machine.state.numbers[number]
+        of = [row.kind for row in self.record if row.order == number and row.recipient == recipient]
         if r.SENT not in of:
-            raise Broken(f"order {effect.order} leaves, and no durable row says so")
+            raise Broken(f"order {number} leaves, and no durable row says so")
         if not r.ENDS.isdisjoint(of):
-            raise Broken(f"order {effect.order} leaves behind its end")
-        body = next(row.body for row in self.record if row.kind == r.STORED and row.order == effect.order)
+            raise Broken(f"order {number} leaves behind its end")
+        body = next(row.body for row in self.record if row.kind == r.STORED and row.order == number)
         return frame_of(order.head, body)
 
     # ---- the operator ----
@@ -304,16 +304,16 @@ class World:
         verb = self.random.choice(sorted(ACTS))
         if verb in ("hold", "release"):
             whom = self.random.choice([*RECIPIENTS, "A1:B1", "A2:B2", "A2:B3", "A1:FLTS", "A1:GRP"])
-            self.step(Act(0, UID, verb, whom))
+            self.step(self.server.machine.act, Act(UID, verb, whom))
             return
         numbered = self.server.machine.state.numbered
         number = self.random.randint(max(1, numbered - 5), max(1, numbered))
         bodies = [row.body for row in self.record if row.kind == r.STORED and row.order == number]
-        self.step(Act(0, UID, verb, str(number), bodies[0] if bodies else None))
+        self.step(self.server.machine.act, Act(UID, verb, str(number), bodies[0] if bodies else None))
 
     def release(self) -> None:
         for whom in sorted(self.held):
-            self.step(Act(0, UID, "release", whom))
+            self.step(self.server.machine.act, Act(UID, "release", whom))
 
     def carry(self, place: str, what: Callable[[], None]) -> None:
         """Over a connection: lost, late, or twice; those of one place stay in their order."""
@@ -337,7 +337,7 @@ class World:
     def _hear(self, name: str, number: int, frame: Frame, kind: Kind | None) -> None:
         if self.wires.get(name) == number:
             priority = self.random.choice((None, 0, 5)) if name in OWN else None
-            self.step(Arrived(number, frame, kind, priority))
+            self.step(self.server.machine.arrived, number, Packet(kind, frame, priority))
 
     # ---- agents ----
 
@@ -506,29 +506,31 @@ class World:
         if not self.died and took > most + 0.001:
             raise Broken(f"order {end.order} ended after {took:g} s, and had {most:g}")
 
-    def _judge_step(self, event: Event, rows: list[Row], effects: list[Effect]) -> None:
-        """What is known is answered, what was said wrongly is corrected, and what may leave does."""
+    def _judge_step(self, given: tuple[Any, ...], rows: list[Row], calls: list[partial[None]]) -> None:
+        """What is known is answered, what was said wrongly is corrected, and what may leave does. `given`: with the
+        event."""
         machine, state = self.server.machine, self.server.machine.state
-        said = any(isinstance(one, Say) for one in effects)
+        said = any(one.func == self.say for one in calls)
         for row in rows:
             self.acted |= row.kind == r.ACT
             if row.kind == r.DROPPED and not self.acted:
                 raise Broken(f"a frame of {row.source} is dropped: {row.cause}")
-        if isinstance(event, Arrived) and event.frame.type == b"O":
-            came = head_of(event.frame)
+        what = given[-1] if given else None
+        if isinstance(what, Packet) and what.frame.type == b"O":
+            came = head_of(what.frame)
             known = [
                 one
                 for one in state.known.values()
-                if one.head == came and one.digest == digest_of(came, event.frame.data)
+                if one.head == came and one.digest == digest_of(came, what.frame.data)
             ]
             if known and not known[0].is_open and not said:
-                raise Broken(f"an order that has ended came again, and its source hears nothing: {event.frame}")
+                raise Broken(f"an order that has ended came again, and its source hears nothing: {what.frame}")
             is_kept = known and known[0].source == "A3" and known[0].destination == "B2" and "B2" not in self.wires
             if is_kept and not said:
-                raise Broken(f"A3 hears nothing of an order that is kept: {event.frame}")
+                raise Broken(f"A3 hears nothing of an order that is kept: {what.frame}")
         for row in rows:
             names = {row.recipient, f"{row.source}:{row.destination}"}
-            is_asked = isinstance(event, Act) and event.verb == "release"
+            is_asked = isinstance(what, Act) and what.verb == "release"
             if row.kind == r.SENT and not is_asked and not self.held.isdisjoint(names):
                 raise Broken(f"order {row.order} is sent, and {self.held} are held")
             if row.kind == r.LATE and row.source in self.wires and not said and len(state.numbers[row.order].legs) == 1:
