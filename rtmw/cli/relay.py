@@ -108,7 +108,7 @@ def explain_command(arguments: argparse.Namespace) -> int:
         raise CommandError(f"{arguments.command!r} is no command: a frame has one letter there, such as I")
     performative = arguments.performative.lower() if arguments.performative else None
     judged = policy.order(agent, to, command, performative)
-    followers = [one.name for one in policy.followers(to) if one is not agent] if isinstance(to, Subject) else []
+    followers = [one for one in policy.followers(to) if one != agent.name] if isinstance(to, Subject) else []
     rules = _considered(policy, agent, to, command, performative)
     if arguments.json:
         told = {"from": agent.name, "to": to.name, "command": arguments.command, "performative": arguments.performative}
@@ -239,7 +239,7 @@ def _agents_table(relay: Relay) -> Table:
 def _subjects_table(relay: Relay) -> Table:
     policy = Policy(relay)
     rows = [
-        (one.name, "group" if one.group else "followed", ", ".join(each.name for each in policy.followers(one)) or None)
+        (one.name, "group" if one.group else "followed", ", ".join(policy.followers(one)) or None)
         for one in relay.subjects
     ]
     return Table("Subjects", ("address", "kind", "goes to"), rows)

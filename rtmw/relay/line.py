@@ -40,8 +40,6 @@ from rtmw.relay.frame import encode as encoded
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity
 
-__all__ = ["Heard", "Line", "Way", "identity_of", "place_of", "words_of"]
-
 log = logging.getLogger("rtmw.relay")
 
 UNSENT: Final = 1 << 20
@@ -50,12 +48,6 @@ GUESTS: Final = 8
 """Connections to an agent that listens, with those that prove to be of no relay."""
 GREETING_S: Final = 10.0
 """Up to the welcome."""
-
-
-def identity_of(keys: Path) -> Identity:
-    from rtmw.net.security.identity import Identity  # a program without TLS needs no package for it
-
-    return Identity.load(keys)
 
 
 def place_of(server: str) -> str:
@@ -67,14 +59,6 @@ def place_of(server: str) -> str:
     if unix_path(server) is None:
         place_to_reach(server)
     return server
-
-
-class Way(NamedTuple):
-    """How the relay is reached: where it listens, or where the agent does, or both."""
-
-    place: str | None
-    listening: Listening | None
-    identity: Identity | None
 
 
 class Heard(NamedTuple):
@@ -90,11 +74,15 @@ class Heard(NamedTuple):
 class Line:
     """In the thread of its loop."""
 
-    def __init__(self, hello: Hello, way: Way, heard: Heard) -> None:
+    def __init__(
+        self, hello: Hello, heard: Heard, place: str | None, listening: Listening | None, identity: Identity | None
+    ) -> None:
+        """`place`: where the relay listens; `listening`: where the agent does; there is one of them, or both."""
         self.longest = LONGEST_DATA
         """Bytes of data that the relay takes."""
         self.socket: socket.socket | None = None
-        self._hello, self._way, self._heard = hello, way, heard
+        self._hello, self._heard, self._place = hello, heard, place
+        self._listening, self._identity = listening, identity
         self._writer: asyncio.StreamWriter | None = None
         """Of the newest connection that was welcomed."""
         self._crc, self._said = False, ""
@@ -103,13 +91,8 @@ class Line:
 
     def works(self) -> list[Coroutine[Any, Any, None]]:
         """What is to run until the end; then `close`."""
-        place, listening, _ = self._way
-        found = list[Coroutine[Any, Any, None]]()
-        if place is not None:
-            found.append(self._dial(place))
-        if listening is not None:
-            found.append(self._accept(listening))
-        return found
+        found = [self._dial(self._place)] if self._place is not None else []
+        return [*found, self._accept(self._listening)] if self._listening is not None else found
 
     async def close(self, works: list[asyncio.Task[Any]]) -> None:
         """What was said leaves, if the relay reads it soon."""
@@ -117,16 +100,15 @@ class Line:
         for task in (*works, *self._guests):
             task.cancel()
         await asyncio.gather(*works, *self._guests, return_exceptions=True)
-        if self._way.listening is not None:
-            self._way.listening.close()
+        if self._listening is not None:
+            self._listening.close()
         if writer is not None:
             with suppress(OSError):  # also TimeoutError
                 await asyncio.wait_for(writer.wait_closed(), LINGER_S)
 
     def leave(self) -> None:
         """In a child of fork(), whose copies would keep both open behind the end of the parent."""
-        listening = self._way.listening
-        for one in (self.socket, None if listening is None else listening.socket):
+        for one in (self.socket, self._listening.socket if self._listening is not None else None):
             if one is not None:
                 one.close()
 
@@ -200,7 +182,7 @@ class Line:
             tune(sock, LEASE_S, is_asked=True)
             is_unix = sock.family == socket.AF_UNIX
             is_here = is_unix or is_loopback(sock.getpeername()[0])
-            reader, writer = await _streams(sock, None if is_unix else self._way.identity, is_dialler)
+            reader, writer = await _streams(sock, None if is_unix else self._identity, is_dialler)
             is_plain = writer.get_extra_info("ssl_object") is None
             writer.write(self._hello._replace(crc=is_plain and not is_here).encode())
             opening = await reader.readexactly(len(MAGIC))

@@ -235,7 +235,7 @@ class Machine:
             self._behind(self._carrier.dial, agent)
         if self._keeps(agent):
             for leg in self._open_legs(agent):
-                self._rest(leg)
+                leg.attempt = leg.timer = 0  # it waits, as long as its lifetime lets it
 
     def _look_at_times(self, agent: str, hello: Hello) -> None:
         """An agent that gives up before the relay does may act otherwise while its order still arrives."""
@@ -282,7 +282,10 @@ class Machine:
         if kind is None:
             self._drop(agent, frame, f"a type {frame.type!r} that there is not")
         elif kind is Kind.RECEIPT:
-            self._receipt(agent, frame)
+            if (leg := self._named(agent, frame)) is None:
+                self._drop(agent, frame, "a receipt for nothing")
+            else:
+                self._confirmed(leg, frame)
         elif kind in (Kind.ORDER, Kind.ANSWER, Kind.FOLLOW, Kind.UNFOLLOW):
             self.line(agent.name).stamped = frame.stamp, self._at
             self.changed.add(agent.name)
@@ -327,14 +330,6 @@ class Machine:
         row = self._row(r.ALARM, source=agent, head=head, cause=f"{cause}{detail}{since}")
         self._behind(self._carrier.alarm, row)
 
-    def _receipt(self, agent: Agent, frame: Frame) -> None:
-        """Of a recipient: the first one ends its wait, one that is late corrects what was said to the source."""
-        leg = self._named(agent, frame)
-        if leg is None:
-            self._drop(agent, frame, "a receipt for nothing")
-        else:
-            self._confirmed(leg, frame)
-
     def _named(self, agent: Agent, frame: Frame) -> Leg | None:
         """The order that this answer of a recipient is for."""
         source, header = self.policy.by_address.get(frame.destination), self.policy.relay.form.header
@@ -342,7 +337,8 @@ class Machine:
         return found[0].legs[agent.name] if found else None
 
     def _confirmed(self, leg: Leg, receipt: Frame) -> None:
-        """A receipt that comes again says nothing new; the first one is on record with its stamp."""
+        """The first receipt ends the wait for it, one that is late corrects what was said to the source. One that comes
+        again says nothing new: the first one is on record with its stamp."""
         if not leg.end:
             self._finish(leg, r.DELIVERED, head=head_of(receipt))
         elif leg.end != r.DELIVERED:
@@ -380,7 +376,7 @@ class Machine:
         judged = self.policy.judge(agent, frame, packet.priority, packet.lifetime)
         if judged.why and answered is not None and frame.source == agent.address and judged.to is not None:
             judged = Judged(None, judged.to, "", answered.order.priority)
-        recipients = self._recipients(judged, agent, frame)
+        recipients = self._recipients(judged.to, agent, frame)
         why = judged.why or self._hindrance(agent, frame, judged.to, recipients)
         if why or judged.to is None:
             self._refuse(agent, frame, Judged(judged.verdict, judged.to, why))
@@ -431,20 +427,18 @@ class Machine:
             self._row(kind, source=agent.name, destination=judged.to.name, body=body, told=True, **told)
         self._say(agent.name, head_of(frame))
 
-    def _recipients(self, judged: Judged, agent: Agent, frame: Frame) -> list[str]:
-        to = judged.to
+    def _recipients(self, to: Agent | Subject | None, agent: Agent, frame: Frame) -> list[str]:
+        """Of a subject, whoever is subscribed to it for such an order. No order comes back to its source."""
         if not isinstance(to, Subject):
             return [to.name] if to is not None else []
-        return [name for name in to.group or self._followers(to, agent, frame) if name != agent.name]
-
-    def _followers(self, to: Subject, agent: Agent, frame: Frame) -> list[str]:
-        """Whoever is subscribed to this subject, for such an order."""
+        if to.group:
+            return [name for name in to.group if name != agent.name]
         names, command = (agent.name, readable(agent.address)), command_of(frame.command)
         performative, follows = performative_in(agent, frame), self.state.follows.get(to.name, {})
         fit = (
             name for name, wanted in follows.items() if any(one.fits(names, command, performative) for one in wanted)
         )
-        return self.policy.still_follow(to, fit)
+        return [name for name in self.policy.still_follow(to, fit) if name != agent.name]
 
     def own(self, names: Iterable[str], command: bytes, data: bytes) -> None:
         """The relay itself has an order for some agents; one that has no room, or is not in the settings, has none."""
@@ -536,10 +530,6 @@ class Machine:
             self._compact_at = 2 * len(self._timers) + COMPACT_LEAST
         heapq.heappush(self._timers, timer)
 
-    def _rest(self, leg: Leg) -> None:
-        """It waits for its recipient, as long as its lifetime lets it."""
-        leg.attempt = leg.timer = 0
-
     def _is_live(self, timer: _Timer) -> bool:
         if timer.leg.end:
             return False
@@ -614,18 +604,14 @@ class Machine:
     def _overdue(self, leg: Leg) -> None:
         relay, line = self.policy.relay, self.line(leg.recipient)
         if leg.attempt > relay.n2:
-            self._fail(leg, self._why(leg), r.UNDELIVERED)
+            why = f"no receipt within {relay.gives_up_after:g} s" if leg.tries else self.why_unsent(leg)
+            self._fail(leg, why, r.UNDELIVERED)
             return
         self._set(leg, leg.attempt + 1)
         if not line.connection:
             self._behind(self._carrier.dial, leg.recipient)
         elif leg.order.number in line.sent:
             self._send(leg)
-
-    def _why(self, leg: Leg) -> str:
-        """Why it has no receipt when its time is over."""
-        relay = self.policy.relay
-        return f"no receipt within {relay.t2 * (relay.n2 + 1):g} s" if leg.tries else self.why_unsent(leg)
 
     def why_unsent(self, leg: Leg) -> str:
         held = self.state.queue(leg.recipient).held.get(leg.stream)
@@ -701,7 +687,7 @@ class Machine:
                 self.line(leg.recipient).over(leg.order.number)
                 self.changed.add(leg.recipient)
                 if self._keeps(leg.recipient):
-                    self._rest(leg)
+                    leg.attempt = leg.timer = 0
                 self._pump(leg.recipient)  # its place in the window is another stream's
         return f"{asked.whom} is held: nothing goes there until it is released; orders still end at their times"
 

@@ -19,11 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import rtmw
-from rtmw.addresses import UNIX
 from rtmw.domain import NO_DOMAIN
 from rtmw.errors import LogError, RtmwError
-from rtmw.net.claim import NodeError
-from rtmw.net.link.places import Listening
 from rtmw.net.session.sockets import uid_of
 from rtmw.observe.relay import RELAY_EVENTS, RELAY_TOPIC, RelayAgent, pack_relay
 from rtmw.publisher import OwnPublisher
@@ -42,6 +39,8 @@ SOCKET: Final = "operator.sock"
 MOST: Final = 1000
 """Orders in one answer."""
 LOOKS: Final = frozenset({"agents", "queue"})
+LONGEST, CHUNK = 1 << 20, 1 << 16
+"""Bytes of a question, and of what is read at once."""
 _PATIENCE_S: Final = 10.0
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
 
@@ -63,7 +62,7 @@ def ask(folder: Path, verb: str, whom: str = "") -> dict[str, Any]:
             sock.connect(str(folder / SOCKET))
             is_asked = True
             sock.sendall(as_json({"verb": verb, "whom": whom}).encode() + b"\n")
-            while data := sock.recv(65536):
+            while data := sock.recv(CHUNK):
                 said += data
         found: dict[str, Any] = json.loads(said)
     except (FileNotFoundError, ConnectionRefusedError):
@@ -84,6 +83,28 @@ def ask(folder: Path, verb: str, whom: str = "") -> dict[str, Any]:
     return found
 
 
+class Question:
+    """A connection of an operator: one question, and its answer."""
+
+    def __init__(self, operation: Operation, sock: socket.socket, _: str) -> None:
+        self._operation, self._socket = operation, sock
+
+    async def greet(self) -> None:
+        said, loop = b"", asyncio.get_running_loop()
+        self._socket.setblocking(False)
+        with suppress(OSError, ValueError, RecursionError, AttributeError):  # who asks so gets no answer
+            async with asyncio.timeout(_PATIENCE_S):
+                while len(said) < LONGEST and b"\n" not in said and (data := await loop.sock_recv(self._socket, CHUNK)):
+                    said += data
+                asked = json.loads(said)
+                verb, whom = str(asked.get("verb")), str(asked.get("whom"))
+                answer = await self._operation.answer(uid_of(self._socket), verb, whom)
+                await loop.sock_sendall(self._socket, as_json(answer).encode() + b"\n")
+
+    def over(self) -> None:
+        self._socket.close()
+
+
 class Operation:
     """Not for several threads."""
 
@@ -96,19 +117,8 @@ class Operation:
                 OwnPublisher(RELAY_TOPIC, domain=attached, history=1, depth=1),
                 OwnPublisher(RELAY_EVENTS, domain=attached, history=64),
             )
-        self._listening: Listening | None = None
-        self._serving: asyncio.Server | None = None
         self._agents = dict[str, RelayAgent]()
         """As they were told of last."""
-
-    async def begin(self) -> None:
-        """A relay that cannot have the socket goes on, and says so."""
-        try:
-            self._listening = Listening(f"{UNIX}{self._server.store.folder / SOCKET}", "the socket of operators")
-        except NodeError as error:
-            log.warning("no operator can ask or act: %s", error)
-            return
-        self._serving = await asyncio.start_unix_server(self._hear, sock=self._listening.socket)
 
     def say(self) -> None:
         """The relay is at work, and so much waits. Call it once a second."""
@@ -136,22 +146,8 @@ class Operation:
     def close(self) -> None:
         for publisher in self._board or ():
             publisher.close()
-        if self._serving is not None:
-            self._serving.close()
-        if self._listening is not None:
-            self._listening.close()
 
-    async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, ValueError, RecursionError, AttributeError):  # who asks so gets no answer
-            async with asyncio.timeout(_PATIENCE_S):
-                uid = uid_of(writer.get_extra_info("socket"))
-                asked = json.loads(await reader.readline())
-                answer = await self._answer(uid, str(asked.get("verb")), str(asked.get("whom")))
-                writer.write(as_json(answer).encode() + b"\n")
-                await writer.drain()
-        writer.close()
-
-    async def _answer(self, uid: int, verb: str, whom: str) -> dict[str, Any]:
+    async def answer(self, uid: int, verb: str, whom: str) -> dict[str, Any]:
         owner = self._server.store.folder.stat().st_uid
         if uid not in (owner, 0):
             return {"denied": f"the relay answers uid {owner}, who owns its folder, and root; uid {uid} is neither"}

@@ -123,7 +123,8 @@ class Policy:
             return self.order(agent, judged.to, frame.command, performative, priority=priority, size=size)
         if priority is not None or lifetime:
             given = judged.priority if priority is None else priority
-            judged = replace(judged, priority=given, lifetime=_shorter(lifetime, judged.lifetime))
+            shorter = min(filter(None, (lifetime, judged.lifetime)), default=0.0)
+            judged = replace(judged, priority=given, lifetime=shorter)
         return judged
 
     def performative(self, agent: Agent, frame: Frame) -> str | None:
@@ -219,21 +220,14 @@ class Policy:
         found = dict.fromkeys((*given, *names))
         return [name for name in found if name in self.by_name and self.may_follow(subject, name)]
 
-    def followers(self, subject: Subject) -> tuple[Agent, ...]:
+    def followers(self, subject: Subject) -> list[str]:
         """The agents that may follow a subject; of a group, its members."""
-        agents = self.relay.agents
-        if subject.group:
-            return tuple(one for one in agents if one.name in subject.group)
-        return tuple(one for one in agents if self.may_follow(subject, one.name))
+        names = [one.name for one in self.relay.agents]
+        return [one for one in names if (one in subject.group if subject.group else self.may_follow(subject, one))]
 
 
 def _of_another(agent: Agent, frame: Frame) -> Judged:
     return Judged(None, None, f"its source is {readable(frame.source)}, and the connection is of {agent.name}")
-
-
-def _shorter(asked: float, given: float) -> float:
-    """Of two lifetimes; 0: none is said."""
-    return min(asked, given) if asked and given else asked or given
 
 
 def _given(verdict: Verdict, to: Agent | Subject, priority: int | None) -> Judged:

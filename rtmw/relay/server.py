@@ -9,6 +9,7 @@ connection say which format it has. An agent that has a place of its own may be 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import math
 import socket
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 import rtmw
-from rtmw.addresses import is_loopback
+from rtmw.addresses import UNIX, is_loopback
 from rtmw.clock import CLOCK
 from rtmw.daemon_log import of_user
 from rtmw.domain import NO_DOMAIN
@@ -31,19 +32,17 @@ from rtmw.net.link.places import Listening
 from rtmw.net.security.errors import KeysError, NotTrusted
 from rtmw.net.security.names import is_user
 from rtmw.net.session.backoff import Backoff
-from rtmw.net.session.door import PENDING, Door
+from rtmw.net.session.door import PENDING, Door, Guest
 from rtmw.net.session.errors import in_words
 from rtmw.net.session.sockets import reach, ready, tune, user_of
 from rtmw.relay.frame import (
-    ADDRESS,
     ANSWERED,
+    HEAD_ROW,
     LEASE_S,
     LINGER_S,
     LONGEST_DATA,
     MAGIC,
     SIZE_OF_HELLO,
-    STAMP,
-    SUM,
     Form,
     Frame,
     FrameError,
@@ -55,16 +54,17 @@ from rtmw.relay.frame import (
     Stamps,
     Welcome,
     encode,
+    frame_of,
     kind_of,
     readable,
 )
 from rtmw.relay.machine import Machine
-from rtmw.relay.operation import Operation
+from rtmw.relay.operation import SOCKET, Operation, Question
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.seals import HEAD_COMMAND, SEAL_ROWS, SEAL_S, Sealer, words
 from rtmw.relay.settings import TLS_BEGINS, Agent, Relay, advice, differences
-from rtmw.relay.store import Store, starting
+from rtmw.relay.store import Store
 from rtmw.units import counted
 
 if TYPE_CHECKING:
@@ -107,12 +107,15 @@ class Server:
         """Raises LogError and its kind, NodeError where it cannot listen, KeysError, OSError."""
         self.policy, self.stopping = Policy(relay), asyncio.Event()
         self._entering: set[asyncio.Task[None]] = set()
-        self._take(_identity(relay))
-        with starting():
+        self._take(relay)
+        gc.disable()  # what is made of rows is kept: to look through it for garbage takes half of a start
+        try:
             self.store = Store(folder, 2 * relay.t1 * (relay.n1 + 1), relay.keep)
             self.machine = Machine(self.policy, self.store.state, Stamps(), self)
             self.machine.time(CLOCK.monotonic(), CLOCK.wall_ns())
             self.machine.begin()
+        finally:
+            gc.enable()
         self._sealer = Sealer(relay.keys)
         self.operation = Operation(self, domain)
         self._failure: Exception | None = None
@@ -127,15 +130,14 @@ class Server:
         """By the clock of the machine; infinity: none is set."""
         self._dials: dict[str, asyncio.Task[None]] = {}
         self._dialled: dict[str, float] = {}
-        self._listening: dict[str, tuple[Listening, Door]] = {}
-        """By place."""
+        self._doors: dict[str, tuple[Listening, Door, partial[None]]] = {}
+        """By place; with what opens it again."""
 
     async def run(self) -> None:
         """Raises LogFailed and LogFull: the next process has the state from the record."""
         loop = asyncio.get_running_loop()
         try:
-            await self.operation.begin()
-            self._listen(loop)
+            self._listen()
             self.step(self.machine.tick)
             self.step(self.machine.obeyed)  # what waits for agents that are dialled
             work = (self._sync(), self._look(), self._check_point(), self._seal(), self.stopping.wait())
@@ -157,29 +159,37 @@ class Server:
         finally:
             self.close()
 
-    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _listen(self) -> None:
+        """A relay that cannot have the socket of operators goes on, and says so."""
         for place in dict.fromkeys(self.policy.relay.listen):
-            self._open(place, loop)
+            self._open(place, partial(RelayGuest, self))
+        ports = ((place, listening.port) for place, (listening, *_) in self._doors.items())
+        places = [f"{place.rpartition(':')[0]}:{port}" if port else place for place, port in ports]
+        try:
+            place = f"{UNIX}{self.store.folder / SOCKET}"
+            self._open(place, partial(Question, self.operation), "the socket of operators")
+        except NodeError as error:
+            log.warning("no operator can ask or act: %s", error)
         open, orphans = len(self.store.state.open), self.store.state.orphans
         known = f"{counted(open, 'open order')}" if self.store.state.numbered else "empty"
-        log.info("relay at %s, record in %s: %s", ", ".join(self.places), self.store.folder, known)
+        log.info("relay at %s, record in %s: %s", ", ".join(places), self.store.folder, known)
         self._advise()
         if orphans:
             log.warning("%s of the record are about orders that it does not have", counted(orphans, "row"))
 
-    def _open(self, place: str, loop: asyncio.AbstractEventLoop) -> None:
-        listening = Listening(place, "[relay] listen")
-        door = Door(loop, listening.socket, Counter(), partial(RelayGuest, self), PENDING)
-        self._listening[place] = listening, door
+    def _open(self, place: str, guest: Callable[[socket.socket, str], Guest], setting: str = "[relay] listen") -> None:
+        listening = Listening(place, setting)
+        door = Door(asyncio.get_running_loop(), listening.socket, Counter(), guest, PENDING)
+        self._doors[place] = listening, door, partial(self._open, place, guest, setting)
 
     def _look_at_places(self) -> None:
         """A socket whose file was removed is reached by nobody: there is another one in its place."""
-        for place, (listening, door) in self._listening.items():
+        for place, (listening, door, open_again) in [*self._doors.items()]:
             if not listening.is_there:
                 door.close()
                 listening.close()
                 try:
-                    self._open(place, asyncio.get_running_loop())
+                    open_again()
                     log.warning("%s was removed, and is there again", place)
                 except NodeError as error:
                     log.warning("it was removed: %s", error)
@@ -188,18 +198,12 @@ class Server:
         for what, mend in advice(self.policy.relay).items():
             log.warning("%s: %s", what, mend)
 
-    @property
-    def places(self) -> list[str]:
-        """Where it listens, with the ports that it got."""
-        named = ((place, listening.port) for place, (listening, _) in self._listening.items())
-        return [f"{place.rpartition(':')[0]}:{port}" if port else place for place, port in named]
-
     def close(self) -> None:
         """What is open goes on with the next process."""
         if self._timer is not None:
             self._timer.cancel()
         self.operation.close()
-        for listening, door in self._listening.values():
+        for listening, door, _ in self._doors.values():
             door.close()
             listening.close()
         for connection in list(self.connections.values()):
@@ -208,7 +212,7 @@ class Server:
 
     def obey(self, relay: Relay) -> None:
         """Other settings; those of LATE hold until it starts anew. Raises KeysError, and then nothing changes."""
-        self._take(_identity(relay))
+        self._take(relay)
         changed = differences(self.policy.relay, relay)
         log.info("relay settings that are others: %s", ", ".join(changed) or "none")
         if late := [name for name in changed if name in LATE]:
@@ -315,7 +319,8 @@ class Server:
         to = self.connections.get(connection)
         if to is None or to.unsent >= BEHIND or not self.machine.is_wanted(order, recipient):
             return
-        found, frame = self.store.state.open[order], self.store.frame(order)
+        found = self.store.state.open[order]
+        frame = frame_of(found.head, self.store.body(found))
         kind = kind_of(frame, self.policy.relay.form) or Kind.ORDER
         try:
             self._send(to, Packet(kind, frame, found.priority, found.lifetime))
@@ -352,18 +357,6 @@ class Server:
             return self.policy.places.get(connection.address, {})
         return {one.address: one for one in agents if one.peer == peer and one.origin in ("", connection.address)}
 
-    def is_place_of_one(self, address: str) -> bool:
-        """Is an agent known by this place alone? `address`: of a host, or `uid:1000`."""
-        return len(self.policy.places.get(address, ())) == 1
-
-    def takes_plain(self, address: str) -> bool:
-        """Without TLS?"""
-        return self.policy.relay.insecure or is_user(address) or is_loopback(address)
-
-    def is_exposed(self, connection: Connection) -> bool:
-        """May others on the way see its bytes?"""
-        return connection.peer is None and not is_user(connection.address) and not is_loopback(connection.address)
-
     def keep(self, work: Coroutine[None, None, None]) -> None:
         """Until it is done, or the server ends."""
         task = asyncio.get_running_loop().create_task(work)
@@ -376,12 +369,20 @@ class Server:
 
     # ---- certificates ----
 
-    def _take(self, identity: Identity | None) -> None:
-        """For whoever listens, and for whoever connects. Raises KeysError."""
-        self.tls: tuple[SSLContext, SSLContext] | None = None
-        if identity is not None:
-            self.tls = identity.server_context(), identity.client_context()
-        self._identity = identity
+    def _take(self, relay: Relay) -> None:
+        """Its keys, for whoever listens, and for whoever connects. Raises KeysError, and NotInstalled where there is no
+        library for them."""
+        identity: Identity | None = None
+        tls: tuple[SSLContext, SSLContext] | None = None
+        if relay.keys is not None:
+            from rtmw.net.security.identity import Identity
+
+            try:
+                identity = Identity.load(relay.keys, relay.revoked)
+            except KeysError as error:
+                raise KeysError(f"[relay] keys: {error}") from None
+            tls = identity.server_context(), identity.client_context()
+        self._identity, self.tls = identity, tls
 
     def certified(self, connection: Connection, tls: SSLObject | None) -> bool:
         """Is its certificate one that this relay trusts? Without TLS there is none to trust."""
@@ -586,7 +587,7 @@ class Connection(asyncio.Protocol):
             raise FrameError(f"its hello is of {readable(hello.address)}, who is not there")
         if self.agent:
             raise FrameError("its hello came too late: it was taken for an agent with frames of the paper")
-        self._crc = hello.crc or self._server.is_exposed(self)
+        self._crc = hello.crc or (self.peer is None and not _is_here(self.address))
         self._own = OwnSplitter(self._crc)
         relay, highest = self._server.policy.relay, self._server.store.state.highest.get(agent.name, b"")
         self._write(Welcome(relay.t2, relay.n2, LONGEST_DATA, highest, self._crc).encode())
@@ -677,9 +678,8 @@ class Connection(asyncio.Protocol):
     def close(self, words: str = "") -> None:
         """What was to be sent is sent first, if the other end reads it soon. An agent of this package is told why."""
         if words and self._is_own:
-            form, none = self._form, bytes(ADDRESS)
-            nothing = Frame(none, none, bytes(STAMP), form.answer, form.alert, b"", bytes(SUM))
-            self._write(encode(Packet(Kind.ALERT, nothing.alert(bytes(STAMP), words, form)), self._crc))
+            nothing = frame_of(bytes(HEAD_ROW), b"")
+            self._write(encode(Packet(Kind.ALERT, nothing.alert(nothing.stamp, words, self._form)), self._crc))
         self.is_over = True
         if self._transport is not None:
             self._flush()
@@ -711,7 +711,8 @@ class RelayGuest:
 
     @property
     def _is_of_one(self) -> bool:
-        return bool(self._dialled) or self._server.is_place_of_one(self._address)
+        """Is it known whose it is by its place alone?"""
+        return bool(self._dialled) or len(self._server.policy.places.get(self._address, ())) == 1
 
     async def enter(self) -> None:
         """Until it is known whose it is, or was refused."""
@@ -726,7 +727,7 @@ class RelayGuest:
             self._close()
 
     async def _connected(self) -> Connection | None:
-        server, is_open = self._server, self._server.takes_plain(self._address)
+        server, is_open = self._server, self._server.policy.relay.insecure or _is_here(self._address)
         first = await _first_byte(self._socket, HUSH_S if self._is_of_one and is_open else SILENT_S)
         tls = server.tls[0] if server.tls is not None and first == bytes((TLS_BEGINS,)) else None
         if tls is None and not is_open:
@@ -758,17 +759,10 @@ async def _first_byte(sock: socket.socket, patience: float) -> bytes:
     return b""
 
 
+def _is_here(address: str) -> bool:
+    """So nobody on the way sees its bytes. `address`: of a host, or a user, `uid:1000`."""
+    return is_user(address) or is_loopback(address)
+
+
 def _user_in(address: str) -> dict[str, str] | None:
     return of_user(address) if is_user(address) else None
-
-
-def _identity(relay: Relay) -> Identity | None:
-    """Its keys. Raises KeysError, and NotInstalled where there is no library for them."""
-    if relay.keys is None:
-        return None
-    from rtmw.net.security.identity import Identity
-
-    try:
-        return Identity.load(relay.keys, relay.revoked)
-    except KeysError as error:
-        raise KeysError(f"[relay] keys: {error}") from None

@@ -8,14 +8,13 @@ number that the file names, so no checkpoint of another record is ever believed.
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import math
 import os
 from collections import OrderedDict
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +24,6 @@ from rtmw.checksum import crc32
 from rtmw.clock import CLOCK
 from rtmw.disk import DISK, Disk
 from rtmw.relay import rows as r
-from rtmw.relay.frame import Frame, frame_of
 from rtmw.relay.rows import Row
 from rtmw.relay.seals import Sealer
 from rtmw.relay.settings import OWN_NAME
@@ -46,16 +44,6 @@ CHECKPOINTS: Final = ("checkpoint-0", "checkpoint-1")
 VERSION: Final = 1
 
 log = logging.getLogger("rtmw.relay")
-
-
-@contextmanager
-def starting() -> Generator[None, None, None]:
-    """All that a relay makes of its rows is kept: to look through it for garbage takes half of a start."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _missing(folder: Path) -> rtmw.LogError:
@@ -235,11 +223,6 @@ class Store:
         """What was appended before this call is durable when it returns. LogFailed."""
         if self._last is not None:
             await self._last.resolve_async()
-
-    def frame(self, order: int) -> Frame:
-        """Of an order that is open."""
-        found = self.state.open[order]
-        return frame_of(found.head, self.body(found))
 
     def body(self, order: Order) -> bytes:
         """The data of an order that is known. Raises LogError where the record has it no more."""

@@ -268,6 +268,12 @@ def test_what_is_no_question_harms_nobody(relay: Relay, operate: Operate) -> Non
         assert operate("queue")["status"] == 0
 
 
+def test_the_socket_of_operators_is_made_again_where_it_was_removed(relay: Relay, operate: Operate) -> None:
+    (relay.folder / "relay" / "operator.sock").unlink()
+    relay.until("operator.sock was removed, and is there again")
+    assert operate("queue")["status"] == 0
+
+
 def test_check_lists_the_orders_of_a_record_that_other_rules_would_judge_otherwise(
     relay: Relay, run: Run, tmp_path: Path
 ) -> None:

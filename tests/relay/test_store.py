@@ -60,7 +60,7 @@ def test_a_store_that_starts_from_a_checkpoint_reads_the_rows_behind_it_alone(tm
     store = opened(tmp_path)
     assert store.rows == 1 + 4 * 3 + 5 + 1
     assert picture(store.state) == state_of_rows(tmp_path)
-    assert {number: store.frame(number).data for number in store.state.open} == {
+    assert {number: store.body(order) for number, order in store.state.open.items()} == {
         number: b"body of %d" % number for number in (5, 6, 7, 8, 9, 15, 16, 17, 18, 19)
     }
     store.close()
