@@ -177,7 +177,7 @@ def relay(folder: Path, domain: int) -> Generator[str]:
     agents = "".join(
         f'[[agent]]\nname = "{name}"\nuid = {os.getuid()}\nabsent = "keep"\n' for name in (*AIRPORTS, "AODB", "GATE")
     )
-    place = '[relay]\nlisten = ["unix:relay.sock"]\n'
+    place = '[relay]\nlisten = ["unix:relay.sock"]\nmax_waiting = 1000000\n'  # AODB orders all at once
     (folder / "node.toml").write_text(f'serve = ["relay"]\ndata = "data"\n{place}{agents}{RULES}')
     command = [sys.executable, "-m", "rtmw", "node", "--domain", str(domain), "--config", str(folder / "node.toml")]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as node:

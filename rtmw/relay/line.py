@@ -91,8 +91,12 @@ class Line:
 
     def works(self) -> list[Coroutine[Any, Any, None]]:
         """What is to run until the end; then `close`."""
-        found = [self._dial(self._place)] if self._place is not None else []
-        return [*found, self._accept(self._listening)] if self._listening is not None else found
+        found = list[Coroutine[Any, Any, None]]()
+        if self._place is not None:
+            found.append(self._dial(self._place))
+        if self._listening is not None:
+            found.append(self._accept(self._listening))
+        return found
 
     async def close(self, works: list[asyncio.Task[Any]]) -> None:
         """What was said leaves, if the relay reads it soon."""

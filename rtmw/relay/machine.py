@@ -99,7 +99,7 @@ class Act(NamedTuple):
     """The number of an order; or an agent or a stream, as `stream_name` has it."""
     body: bytes | None = None
     """Of the order that is to be sent anew; None: the record has it no more."""
-    reply: Callable[[str, bool], None] = lambda *_: None
+    reply: Callable[[str, bool], None] = lambda words, is_done: None
     """Is told what was done, or why nothing was, and which of both."""
 
 
@@ -366,7 +366,9 @@ class Machine:
             if answered is not None and not known.refused:
                 self._confirmed(answered, frame)
             return
-        if self.line(agent.name).hello and frame.stamp <= self.state.forgotten.get(agent.name, b""):
+        to = self.policy.by_address.get(frame.destination)
+        stream = stream_name((agent.name, to.name)) if to else ""
+        if self.line(agent.name).hello and frame.stamp <= self.state.forgotten.get(stream, b""):
             self._drop(agent, frame, "its stamp is older than those whose outcome is known")
             self._say(agent.name, head, f"{r.UNCONFIRMED}, its outcome is no longer known")
             return

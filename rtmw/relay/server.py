@@ -224,7 +224,7 @@ class Server:
 
     # ---- steps ----
 
-    def step(self, event: Callable[..., None] = lambda: None, *given: object) -> None:
+    def step(self, event: Callable[..., None], *given: object) -> None:
         """What has come, and then an event of the machine: their rows go to the record together."""
         if self._failure is not None:
             return
@@ -427,7 +427,7 @@ class Server:
         if self.stopping.is_set():  # sources send again what was not answered
             return
         if not self._heard:
-            asyncio.get_running_loop().call_soon(self.step)
+            asyncio.get_running_loop().call_soon(self.step, _nothing)
         self._heard += ((number, packet) for packet in heard)
 
     def wait(self, connection: Connection) -> float | None:
@@ -619,7 +619,7 @@ class Connection(asyncio.Protocol):
             del self._heard[: len(heard)]
             self._server.arrived(self.number, heard)
             if wait is not None:  # its rate counts them
-                self._server.step()
+                self._server.step(_nothing)
             if len(heard) == TURN:  # the loop would go on to read while there is more
                 self._pause(0)
                 return
@@ -757,6 +757,10 @@ async def _first_byte(sock: socket.socket, patience: float) -> bytes:
             await ready(sock.fileno(), "read")
             return sock.recv(1, socket.MSG_PEEK)
     return b""
+
+
+def _nothing() -> None:
+    """The event of a step for what has come alone."""
 
 
 def _is_here(address: str) -> bool:

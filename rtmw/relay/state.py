@@ -30,7 +30,7 @@ NO_SUM: Final = -1
 _PLAIN: Final = ("numbered", "orphans", "sealed", "seal", "signer")
 _STAMPS: Final = ("highest", "forgotten")
 _PLAIN_OF_ORDER: Final = ("priority", "at", "lifetime", "size", "total", "told", "refused", "position")
-"""Fields of a state, and of an order, that a checkpoint has as they are, and as stamps by source."""
+"""Fields of a state, and of an order, that a checkpoint has as they are, and as stamps by name."""
 _FIELDS: Final = attrgetter("number", *_PLAIN_OF_ORDER)
 
 
@@ -155,7 +155,8 @@ class State:
         self.highest: dict[str, bytes] = {}
         """By source: the highest stamp of an order that was stored by its stamp alone."""
         self.forgotten: dict[str, bytes] = {}
-        """By source: the highest such stamp whose outcome is no longer known."""
+        """By `stream_name`: the highest such stamp whose outcome is no longer known. An agent sends in the order of its
+        stamps to each destination, but not to all of them: it holds back orders for one that takes few."""
         self._answered: dict[tuple[str, str, bytes, int], list[Order]] = {}
         """Known orders by recipient, source, stamp, and sum modulo 1000: so a receipt names them."""
         self.sealed, self.seal, self.signer = 0, "", ""
@@ -333,7 +334,8 @@ class State:
     def _forget(self, order: Order, *, is_replaced: bool = False) -> None:
         del self.known[order.id]
         if self.numbers.pop(order.number, None) is not None and not (order.id.digest or is_replaced):
-            self.forgotten[order.source] = max(order.id.stamp, self.forgotten.get(order.source, b""))
+            stream = stream_name((order.source, order.destination))
+            self.forgotten[stream] = max(order.id.stamp, self.forgotten.get(stream, b""))
         for key in (key for leg in order.legs.values() for key in _answer_keys(leg)):
             left = self._answered.pop(key)
             left.remove(order)

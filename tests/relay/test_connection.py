@@ -439,12 +439,24 @@ def test_a_stamp_older_than_what_is_known_is_unconfirmed_and_never_stored_again(
     for at, frame in enumerate(sent[1:]):
         happens(at, machine.arrived, 1, Packet(None, frame))
         happens(at, machine.arrived, 2, Packet(None, frame.receipt(b"9" * 22)))
-    assert state.forgotten == {"A3": b"%022d" % 2}
+    assert state.forgotten == {"A3:B4": b"%022d" % 2}
     for frame in sent[:3]:
         rows, said = happens(9, machine.arrived, 1, Packet(None, frame))
         assert [row.kind for row in rows] == ["DROPPED"]
         assert said == [b"UNCONFIRMED, its outcome is no longer known"]
     assert happens(9, machine.arrived, 1, Packet(None, sent[3])) == ([], [b""])
+
+
+def test_an_order_that_waited_in_its_agent_while_others_went_elsewhere_is_stored_however_old_its_stamp_is() -> None:
+    machine, happens = machine_of(State(known=1))
+    happens(0, machine.connected, 1, "A3", Hello(b"A3  ", 10.0, 3))
+    happens(0, machine.connected, 2, "B4", Hello(b"B4  ", 10.0, 3))
+    for number in range(2, 5):
+        frame = Frame("A3", "B4", b"%022d" % number, "O", "I", b"x", bytes(3))
+        happens(number, machine.arrived, 1, Packet(None, frame))
+        happens(number, machine.arrived, 2, Packet(None, frame.receipt(b"9" * 22)))
+    waited = Frame("A3", "B1", b"%022d" % 1, "O", "I", b"x", bytes(3))
+    assert [row.kind for row in happens(9, machine.arrived, 1, Packet(None, waited))[0]] == ["STORED"]
 
 
 KEYED = """\
