@@ -48,7 +48,7 @@ from rtmw.relay.frame import (
     head_of,
     readable,
 )
-from rtmw.relay.line import Heard, Line, place_of, words_of
+from rtmw.relay.line import Heard, Line, identity_of, place_of, words_of
 from rtmw.relay.state import KNOWN_LEAST, digest_of
 from rtmw.types import int32, int64
 from rtmw.waiting import Signal
@@ -258,11 +258,7 @@ class Agent(Closing):
         if type(n1) is not int or not 0 <= n1 <= N1_MOST:
             raise ValueError(f"n1={n1!r} is not possible; it is a number from 0 to {N1_MOST}")
         place, self._t1, self._n1 = None if server is None else place_of(server), float(t1), n1
-        identity = None
-        if keys is not None:
-            from rtmw.net.security.identity import Identity  # a program without TLS needs no package for it
-
-            identity = Identity.load(Path(keys))
+        identity = None if keys is None else identity_of(Path(keys))
         self._process, self._lock, self._closed = os.getpid(), threading.Lock(), False
         self._failure: Exception | None = None
         self._stamps, self._counts = Stamps(), Counter[str]()

@@ -50,6 +50,12 @@ GREETING_S: Final = 10.0
 """Up to the welcome."""
 
 
+def identity_of(keys: Path) -> Identity:
+    from rtmw.net.security.identity import Identity  # a program without TLS needs no package for it
+
+    return Identity.load(keys)
+
+
 def place_of(server: str) -> str:
     """Where the relay listens. A path of a Unix socket begins at the folder of this process. Raises ValueError."""
     if not isinstance(server, str):
