@@ -149,8 +149,7 @@ class Events(Closing):
 
     def _compare(self, region: shm.Region) -> None:
         """The table knows who is dead by the time at which a pidfd says so; another process may have that pid since."""
-        rows = self._rows(region, region.names())
-        dead = {one.pid for one, is_alive in rows.values() if not is_alive}
+        rows, dead = self._settled(region)
         now = {key: one for key, (one, is_alive) in rows.items() if is_alive}
         for pid in dead:
             had = [one for one in self._known.values() if one.pid == pid]
@@ -163,6 +162,16 @@ class Events(Closing):
         self._found.extend(one.event(EventKind.CAME) for one in came.values())
         self._tell_unmatched(came)
         self._watch({one.pid for one in now.values()} - {0})
+
+    def _settled(self, region: shm.Region) -> tuple[dict[object, tuple[_Endpoint, bool]], set[int]]:
+        """The rows, and who is dead of them. Of a process that dies while they are read some are alive: they are read
+        again, and then only another process with its pid has such."""
+        dead: set[int] = set()
+        while True:
+            rows, before = self._rows(region, region.names()), dead
+            dead = {one.pid for one, is_alive in rows.values() if not is_alive}
+            if not any(is_alive and one.pid in dead - before for one, is_alive in rows.values()):
+                return rows, dead
 
     def _rows(self, region: shm.Region, names: dict[int, str]) -> dict[object, tuple[_Endpoint, bool]]:
         topics, types = {row.life: row.name for row in shm.topics(region)}, region.types()

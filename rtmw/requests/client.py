@@ -102,7 +102,10 @@ class _Line:
         """That serves, or did."""
         self.calls: dict[int, _Call] = {}
         self._numbers = itertools.count(1)
-        self._lead, self._looking, self._signal = threading.Lock(), threading.Lock(), Signal()
+        self._lead: dict[int, _Call] = {}
+        """The call that leads, under 0. A handler of a signal may raise behind any call of a function, so who leads is
+        read here, and not from what a function returned; it is taken back before another one is called."""
+        self._looking, self._signal = threading.Lock(), Signal()
         self._followers: dict[_Call, None] = {}
         """Callers that wait while another one leads."""
         self._announced = 0, False
@@ -117,6 +120,8 @@ class _Line:
         self._taking = threading.RLock()
         """Held while replies are taken and given to their calls, so that those of a call keep their order; by a thread
         that leads also while it waits for them."""
+        self._waiter = 0
+        """The thread that waits for replies, and holds that lock; a handler of a signal may call within it."""
         self._uncancelled: set[int] = set()
         """Calls that are over, of which the server could not be told, for its queue was full."""
         with ExitStack() as opened:
@@ -216,11 +221,13 @@ class _Line:
 
     def lead_once(self, call: _Call, left: float | None) -> None:
         """A thread takes one reply, if nobody leads."""
-        if self._lead.acquire(blocking=False):
-            try:
+        lead = self._lead
+        try:
+            if lead.setdefault(0, call) is call:
                 self._take(WATCH_S if left is None or left > WATCH_S else left)
-            finally:
-                self._lead.release()
+        finally:
+            if 0 in lead and lead[0] is call:
+                del lead[0]
                 if self._followers:
                     self._pass_on()
         if not call.is_over:
@@ -262,14 +269,15 @@ class _Line:
 
     async def wait(self, call: _Call, way: InThread) -> None:
         """Return when there is something for the caller. TimeoutError, ClosedError."""
+        lead = self._lead
         while not call.is_ready():
-            leads = self._may_lead(call)
             try:
-                await (self._lead_call if leads else self._follow)(call, way)
+                await (self._lead_call if self._may_lead(call) else self._follow)(call, way)
             finally:
-                self._followers.pop(call, None)
+                leads = 0 in lead and lead[0] is call
                 if leads:
-                    self._lead.release()
+                    del lead[0]
+                self._followers.pop(call, None)
                 if leads or call.leads:
                     call.leads = False
                     self._pass_on()
@@ -278,10 +286,10 @@ class _Line:
 
     def _may_lead(self, call: _Call) -> bool:
         """A caller is among the followers before it tries for the last time: who leads now sees it, or has ended."""
-        if self._lead.acquire(blocking=False):
+        if self._lead.setdefault(0, call) is call:
             return True
         self._followers[call] = None
-        return self._lead.acquire(blocking=False)
+        return self._lead.setdefault(0, call) is call
 
     def _pass_on(self) -> None:
         """Another one leads next."""
@@ -295,13 +303,10 @@ class _Line:
         one looks before the end of a short call, too, unless a thread takes them just now."""
         seconds = min(self._check_time(call) / 2 + SHORTEST_S, LEAD_S)
         is_met = await way.reached(self._signal, lambda: call.leads or call.is_ready(), seconds)
-        if not is_met and self._taking.acquire(blocking=False):
-            try:
-                self._drain()
-                if (now := monotonic()) >= self._next_look_s:
-                    self._watch(now)
-            finally:
-                self._taking.release()
+        if not is_met and self._waiter in (0, threading.get_ident()):
+            self._drain()
+            if (now := monotonic()) >= self._next_look_s:
+                self._watch(now)
 
     async def _lead_call(self, call: _Call, way: InThread) -> None:
         while not call.is_ready() and (now := monotonic()) < call.end:
@@ -316,7 +321,11 @@ class _Line:
     def _take(self, seconds: float) -> None:
         """Wait in this thread for a reply, and give it to its call."""
         with self._taking:
-            sample = wire.received(self._replies, seconds, self._lose)
+            self._waiter = threading.get_ident()
+            try:
+                sample = wire.received(self._replies, seconds, self._lose)
+            finally:
+                self._waiter = 0
             if sample is not None:
                 self._hand_over(sample)
 

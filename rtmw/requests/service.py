@@ -88,18 +88,29 @@ class ServiceStats:
 class _Client:
     """The way back to one client process."""
 
-    def __init__(self, publisher: Publisher[Any]) -> None:
-        self.publisher = publisher
-        self.has_met = publisher.subscribers > 0
+    def __init__(self, publisher: Publisher[Any], region: shm.Region) -> None:
+        self.publisher, self._region, self._life = publisher, region, region.topic_life(publisher.topic)
+        self._looked: tuple[int, int] | None = None
+        self._is_read = False
+        self.has_met = False
+        self.has_met = self.is_there()
         """Its reader has been there."""
         self.is_full = False
         """It had no room the last time: the next reply only tries."""
         self.owed: deque[tuple[Any, float]] = deque(maxlen=wire.UNREAD_MOST)
         """Last replies that had no room, and until when somebody waits for them."""
 
+    def is_there(self) -> bool:
+        """Its reader is, or the node that reads for it; not only who takes any type, as a recorder does."""
+        looked = self.publisher.subscribers, self._region.endpoints_fingerprint()
+        if looked != self._looked:
+            rows = shm.living(shm.subscribers(self._region, self._life)) if looked[0] else ()
+            self._looked, self._is_read = looked, any(row.type != shm.TYPE_ANY for row in rows)
+        return self._is_read
+
     def is_gone(self) -> bool:
         """It was there, and is no more."""
-        is_there = self.publisher.subscribers > 0
+        is_there = self.is_there()
         self.has_met |= is_there
         return self.has_met and not is_there
 
@@ -371,11 +382,11 @@ class Service(Closing, Generic[Q, R]):
     def _way_to(self, number: int) -> _Client | None:
         topic, options = wire.reply_topic(self.name, number), wire.PUBLISHES | {"max_blocking": ROOM_S}
         try:
-            client = _Client(wire.publisher(topic, self._reply, self._domain, **options))
+            publisher = wire.publisher(topic, self._reply, self._domain, **options)
         except RtmwError as error:
             log.warning("service %r cannot answer a client: %s", self.name, error)
             return None
-        self._clients[number] = client
+        self._clients[number] = client = _Client(publisher, self._domain.region)
         return client
 
     def _lapsed(self, error: LeaseExpired) -> None:
@@ -426,7 +437,7 @@ class Service(Closing, Generic[Q, R]):
         for number, client in list(self._clients.items()):
             while client.owed and self._pay(client):
                 client.owed.popleft()
-            if number not in busy and not client.publisher.subscribers:
+            if number not in busy and not client.is_there():
                 self._clients.pop(number).publisher.close()
         sample = self._others.take()
         if sample is not None and sample.publisher not in self._told and (who := self._another(sample)) is not None:
@@ -542,10 +553,10 @@ class Service(Closing, Generic[Q, R]):
 
     async def _meet(self, call: _Call, way: InThread) -> None:
         """Wait for the reader of the first reply to a client."""
-        publisher, end = call.client.publisher, min(call.end, monotonic() + MEET_S)
-        while not publisher.subscribers and monotonic() < end:
+        client, end = call.client, min(call.end, monotonic() + MEET_S)
+        while not client.is_there() and monotonic() < end:
             await way.sleep(LOOK_S)
-        call.client.has_met = publisher.subscribers > 0
+        client.has_met = client.is_there()
 
     # In threads.
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 import rtmw
+from rtmw import shm
 from rtmw.observe import Event, EventKind, Events, events
 from rtmw.observe.events import _LOOK_S
 from rtmw.observe.transfers import NODE_TOPIC
@@ -102,6 +103,29 @@ time.sleep(1000)
     assert event.text.startswith("it ended without closing; it was publisher of t/0, ")
     domain.region.sweep()
     assert silent(found)
+
+
+def test_a_process_that_dies_while_the_tables_are_read_is_told_once(
+    domain: rtmw.Domain, found: Events, spawn: Spawn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = spawn("import rtmw; ends = rtmw.Publisher('t'), rtmw.Subscriber('t'); print('ready'); input()")
+    assert child.line() == "ready"
+    assert {event.kind for event in told(found, 2)} == {EventKind.CAME}
+    real = shm.subscribers
+
+    def subscribers(region: shm.Region) -> list[shm.SubscriberRow]:
+        """Its publisher was read while it lived."""
+        child.kill()
+        return real(region)
+
+    monkeypatch.setattr(shm, "subscribers", subscribers)
+    found._seen = None
+    found._step(0.0)
+    found._step(0.0)
+    domain.region.sweep()
+    found._step(0.0)
+    assert [event.kind for event in found._found] == [EventKind.DIED]
+    assert "publisher of t, subscriber of t" in found._found.pop().text
 
 
 @contextmanager

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 import rtmw
+from rtmw.requests import wire
 from tests.bus import LONG, balanced, eventually
 from tests.child import Spawn
 from tests.requests.common import Goal, Step, client, double, server, service, steps
@@ -179,8 +183,12 @@ def test_with_one_worker_a_stopped_client_of_a_quick_stream_is_given_up_and_told
         assert "replies unread" in child.line()
 
 
-def test_killed_clients_are_let_go_with_their_topics(spawn: Spawn, domain: rtmw.Domain) -> None:
-    with service(double) as serves:
+@pytest.mark.parametrize("is_heard", [False, True], ids=["alone", "heard by others"])
+def test_killed_clients_are_let_go_with_their_topics(spawn: Spawn, domain: rtmw.Domain, is_heard: bool) -> None:
+    count = 1 if is_heard else 3
+    with service(double) as serves, ExitStack() as others:
+        if is_heard:
+            hears = others.enter_context(rtmw.PatternSubscriber("arm/#"))
         children = [
             spawn(
                 """
@@ -192,15 +200,69 @@ def test_killed_clients_are_let_go_with_their_topics(spawn: Spawn, domain: rtmw.
                 time.sleep(600)
                 """
             )
-            for _ in range(3)
+            for _ in range(count)
         ]
         for child in children:
             assert child.line() == "ready"
-        assert serves.stats().clients == 3
+        assert serves.stats().clients == count
+        if is_heard:
+            eventually(lambda: bool(hears.take_many(99)) or len(hears.topics) == 2 + count)
         for child in children:
             child.kill()
         eventually(lambda: serves.stats().clients == 0)
     balanced(domain)
+
+
+@pytest.mark.parametrize("kind", ["thread", "task"])
+def test_a_stream_whose_client_is_killed_is_closed_though_others_hear_its_replies(spawn: Spawn, kind: str) -> None:
+    closed = threading.Event()
+
+    def in_thread(goal: Goal) -> Iterator[Step]:
+        try:
+            yield from steps(goal)
+        finally:
+            closed.set()
+
+    async def in_task(goal: Goal) -> AsyncIterator[Step]:
+        try:
+            for number in range(goal.count):
+                await asyncio.sleep(goal.pause)
+                yield Step(number)
+        finally:
+            closed.set()
+
+    async def main() -> None:
+        with service(in_thread if kind == "thread" else in_task) as serves, rtmw.PatternSubscriber("arm/#") as hears:
+            child = spawn(CALLER.format(count=1 << 30, pause=0.01, then=""))
+            assert await asyncio.to_thread(child.line) == "ready"
+            child.send()
+            assert await asyncio.to_thread(child.line) == "0"
+            while len(hears.topics) < 3:
+                hears.take()
+                await asyncio.sleep(0.001)
+            child.kill()
+            assert await asyncio.to_thread(closed.wait, LONG)
+            while serves.stats().running:
+                await asyncio.sleep(0.01)
+            assert serves.stats().served == 0
+
+    asyncio.run(main())
+
+
+def test_the_first_reply_waits_for_the_client_and_not_for_who_hears_what_others_get() -> None:
+    request, reply = wire.envelope("Request", bytes), wire.envelope("Reply", bytes)
+    with (
+        rtmw.Service("far", bytes) as serves,
+        rtmw.Publisher("far/request", request.kind, **rtmw.profiles.REQUEST.publisher) as far,
+        rtmw.Subscriber(wire.reply_topic("far", far.identity), rtmw.ANY) as recorder,
+    ):
+        far.publish(request.make(far.identity, 1, 0, "", bytes(1000)))  # larger than what stays for late subscribers
+        eventually(lambda: serves.stats().running == 1)
+        with pytest.raises(TimeoutError):
+            recorder.receive(0.1)
+        with rtmw.Subscriber(recorder.topic, reply.kind, **rtmw.profiles.REQUEST.subscriber) as reader:
+            assert reader.receive(LONG).value.value == bytes(1000)
+        eventually(lambda: serves.stats().served == 1)
 
 
 def test_an_async_service_cancels_the_task_of_a_client_that_is_killed(spawn: Spawn) -> None:

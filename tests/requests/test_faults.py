@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -403,3 +406,61 @@ def test_a_client_that_is_dropped_gives_its_topics_back_and_its_stream_goes_on(d
     assert (len(domain.region.publishers()), len(domain.region.subscribers())) == before
     with service(steps):
         assert [*client().stream(Goal(3), timeout=LONG)] == [Step(0), Step(1), Step(2)]
+
+
+def test_a_handler_of_a_signal_that_raises_in_a_call_slows_down_no_later_call() -> None:
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(number: int, frame: object) -> None:
+        if is_armed:
+            raise Interrupted
+
+    is_armed = False
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with service(double) as serves, client() as caller:
+            for number in range(400):
+                with suppress(Interrupted):
+                    is_armed = True
+                    signal.setitimer(signal.ITIMER_REAL, 0.0001 + number * 1e-6)
+                    while True:
+                        caller.call(Goal(1), timeout=LONG)
+                is_armed = False
+                assert not caller._line._lead  # or each later call would look for its reply by itself, now and then
+            results = [caller.call(Goal(1), timeout=LONG)]
+            other = threading.Thread(target=lambda: results.append(caller.call(Goal(1), timeout=LONG)))
+            other.start()
+            other.join()
+            assert results == [Step(2)] * 2
+            assert caller.stats().waiting == 0
+            eventually(lambda: serves.stats().running == 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_handler_of_a_signal_may_call_while_its_thread_waits_for_a_reply() -> None:
+    def slow(goal: Goal) -> Step:
+        if goal.count:
+            begun.set()
+            assert answered.wait(LONG)
+        return Step(goal.count)
+
+    def call(number: int, frame: object) -> None:
+        results.append(caller.call(Goal(0), timeout=LONG))
+        answered.set()
+
+    def interrupt() -> None:
+        if begun.wait(LONG):
+            os.kill(os.getpid(), signal.SIGALRM)
+
+    begun, answered, results = threading.Event(), threading.Event(), list[Step]()
+    before = signal.signal(signal.SIGALRM, call)
+    try:
+        with service(slow, workers=2), client() as caller:
+            threading.Thread(target=interrupt).start()
+            assert caller.call(Goal(1), timeout=LONG) == Step(1)
+            assert results == [Step(0)]
+    finally:
+        signal.signal(signal.SIGALRM, before)
