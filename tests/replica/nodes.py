@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -18,9 +19,11 @@ from rtmw.closing import Closing
 from rtmw.control.settings import read_log
 from rtmw.errors import RtmwError
 from rtmw.net.security.identity import Identity
-from rtmw.replica import copying, wal
+from rtmw.replica import copying, member, wal
+from rtmw.replica.member import Member
 from rtmw.replica.operating import ask_node
 from rtmw.replica.server import Server
+from rtmw.replica.words import Role
 from rtmw.types import resolve
 from tests.ports import free_ports
 
@@ -180,7 +183,25 @@ class Processes(Nodes):
         return self
 
 
+def strike(path: Path) -> None:
+    """Whoever makes itself master is struck by a signal before it carries out one of its effects. The file says how
+    many come before that one, and which signal; it is gone afterwards."""
+
+    def struck(carry: Callable[[Any, Any], None], one: Member, effect: Any) -> None:
+        if one.replica.role in (Role.CANDIDATE, Role.MASTER) and path.exists():
+            left, number = map(int, path.read_text().split())
+            path.write_text(f"{left - 1} {number}")
+            if left <= 0:
+                path.unlink()
+                os.kill(os.getpid(), number)
+        carry(one, effect)
+
+    carried = member._CARRIED
+    carried.update({kind: partial(struck, carry) for kind, carry in carried.items()})
+
+
 def main(name: str, file: str) -> None:
+    strike(Path(file).parent / "strike")
     if SEGMENT in os.environ:
         wal.SEGMENT = copying.SEGMENT = int(os.environ[SEGMENT])  # type: ignore[attr-defined, misc]
 

@@ -366,6 +366,23 @@ def _switch(nodes: Cuttable, programs: Programs, kind: str, number: int) -> None
     until(lambda: is_whole(nodes), PATIENCE_S, told)
 
 
+def switch_and_strike(nodes: Cuttable, programs: Programs, step: int, number: signal.Signals) -> None:
+    """The master is killed, and who takes its place is struck by a signal at a step of the switch."""
+    told, path = partial(_told, nodes, f"strike {step}"), nodes.folder / "strike"
+    before, answered = until(lambda: status(nodes), PATIENCE_S, told), programs.answered
+    path.write_text(f"{step} {number.value}")
+    nodes.kill(before["master"])
+    until(lambda: not path.exists(), PATIENCE_S, told)
+    until(lambda: status(nodes).get("epoch", 0) > before["epoch"], PATIENCE_S, told)
+    until(lambda: programs.answered > answered + 4, PATIENCE_S, told)
+    for name in nodes.names:
+        if name in nodes.processes:
+            nodes.processes[name].send_signal(signal.SIGCONT)
+        if name not in nodes.processes or nodes.processes[name].poll() is not None:
+            nodes.start(name)
+    until(lambda: is_whole(nodes), PATIENCE_S, told)
+
+
 def kinds_of(switches: int, ending: str = "") -> list[str]:
     """So many switches, each kind as often as another, and some faults that are none. `ending`: +etcd."""
     some = [SWITCHES[number % len(SWITCHES)] for number in range(switches)]

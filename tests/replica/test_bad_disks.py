@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
+from errno import EIO, ENOSPC
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests import namespaces
 from tests.replica.bad_disk import SMALL, BadDisk
 from tests.replica.nodes import until
 from tests.replica.switching import NAME, PATIENCE_S, Programs, Wired, is_whole, moved, status
+from tests.transfer.kill_at_call import killed_at_call
 from tests.whole import sample
 
 BAD = "c"
@@ -25,11 +27,11 @@ class Harmed(Wired):
     """`before_bad`: what stands before the command of node c."""
 
     def __init__(self, folder: Path, before_bad: list[str]) -> None:
-        self._before_bad = before_bad
+        self.before_bad = before_bad
         super().__init__(folder)
 
     def before(self, name: str) -> list[str]:
-        return ["env", *SMALL, *(self._before_bad if name == BAD else [])]
+        return ["env", *SMALL, *(self.before_bad if name == BAD else [])]
 
     def moved(self, *, is_master: bool) -> None:
         """Node c is master, or it is not, and all are in sync."""
@@ -127,3 +129,16 @@ def test_a_master_with_a_full_disk_hands_over_a_full_slave_leaves_and_both_come_
             go_on(programs, 100)
             small.make_room()
             until(lambda: is_whole(nodes), PATIENCE_S, nodes.said)
+
+
+@pytest.mark.parametrize(("call", "error"), sample([(n, e) for n in range(200, 800, 50) for e in (EIO, 0, ENOSPC)], 1))
+def test_a_node_whose_call_of_the_system_fails_ends_or_goes_on_and_nothing_is_lost(
+    call: int, error: int, tmp_path: Path
+) -> None:
+    """0: it is killed there. A node that has failed ends, and `rtmw node` starts it again."""
+    with Harmed(tmp_path, killed_at_call(tmp_path, call, error)) as nodes, under_load(nodes) as programs:
+        process = nodes.processes[BAD]
+        until(lambda: process.poll() is not None or programs.answered > 4 * call, PATIENCE_S, nodes.said)
+        nodes.kill(BAD)
+        nodes.before_bad.clear()
+        nodes.start(BAD)

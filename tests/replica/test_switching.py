@@ -5,12 +5,25 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import closing
 from pathlib import Path
 
 from tests.control.stores import Cluster, needs_etcd
-from tests.replica.switching import QUIET, SWITCHES, Wired, kinds_of, run
-from tests.whole import IS_WHOLE
+from tests.replica.nodes import until
+from tests.replica.switching import (
+    NAME,
+    PATIENCE_S,
+    QUIET,
+    SWITCHES,
+    Programs,
+    Wired,
+    is_whole,
+    kinds_of,
+    run,
+    switch_and_strike,
+)
+from tests.whole import IS_WHOLE, sample
 
 NUMBER = 300 if IS_WHOLE else 20
 
@@ -24,6 +37,19 @@ def test_whatever_befalls_masters_nothing_is_lost_doubled_or_reordered_and_every
     assert sum(done[kind] for kind in SWITCHES) == NUMBER
     assert done.keys() == {*SWITCHES, *QUIET}
     assert min(programs.answered, programs.pending) > 0
+
+
+def test_who_is_killed_or_stands_still_at_any_step_of_a_switch_takes_nothing_with_it(tmp_path: Path) -> None:
+    cases = sample([(step, number) for number in (signal.SIGKILL, signal.SIGSTOP) for step in range(16)], 2)
+    with Wired(tmp_path) as nodes:
+        nodes.create(NAME, suspect=0.5, lag=1.0)
+        until(lambda: is_whole(nodes), PATIENCE_S)
+        with Programs(nodes.places) as programs:
+            for step, number in cases:
+                switch_and_strike(nodes, programs, step, number)
+        programs.read_all()
+    assert programs.anomalies() == []
+    assert programs.answered > 4 * len(cases)
 
 
 @needs_etcd
