@@ -183,25 +183,24 @@ class Processes(Nodes):
         return self
 
 
-def strike(path: Path) -> None:
-    """Whoever makes itself master is struck by a signal before it carries out one of its effects. The file says how
-    many come before that one, and which signal; it is gone afterwards."""
+def strike(path: Path, struck: Path) -> None:
+    """Whoever makes itself master is struck by a signal before it carries out one of its effects. The file `path` says
+    how many come before that one, and which signal; then `struck` says who it was."""
 
-    def struck(carry: Callable[[Any, Any], None], one: Member, effect: Any) -> None:
+    def carried(carry: Callable[[Any, Any], None], one: Member, effect: Any) -> None:
         if one.replica.role in (Role.CANDIDATE, Role.MASTER) and path.exists():
             left, number = map(int, path.read_text().split())
-            path.write_text(f"{left - 1} {number}")
-            if left <= 0:
-                path.unlink()
+            path.write_text(f"{left - 1} {number}" if left else one.node)
+            if not left:
+                path.rename(struck)
                 os.kill(os.getpid(), number)
         carry(one, effect)
 
-    carried = member._CARRIED
-    carried.update({kind: partial(struck, carry) for kind, carry in carried.items()})
+    member._CARRIED.update({kind: partial(carried, carry) for kind, carry in member._CARRIED.items()})
 
 
 def main(name: str, file: str) -> None:
-    strike(Path(file).parent / "strike")
+    strike(Path(file).parent / "strike", Path(file).parent / "struck")
     if SEGMENT in os.environ:
         wal.SEGMENT = copying.SEGMENT = int(os.environ[SEGMENT])  # type: ignore[attr-defined, misc]
 

@@ -234,11 +234,11 @@ def _seen(client: str, begin: int, end: int, records: list[Any], **more: Any) ->
             "records": found, **more}  # fmt: skip
 
 
-def status(nodes: Nodes, but: str = "") -> dict[str, Any]:
-    """As the master of the highest epoch says it; `but`: of nodes other than this one."""
+def status(nodes: Nodes, *but: str) -> dict[str, Any]:
+    """As the master of the highest epoch says it; `but`: of nodes other than these."""
     found = list[dict[str, Any]]()
     for node in nodes.names:
-        if node != but:
+        if node not in but:
             with suppress(RtmwError, OSError):
                 found.append(ask_node(nodes.place(node), name=NAME, ask="status", here=True))
     masters = [one for one in found if one["role"] == "master"]
@@ -368,18 +368,19 @@ def _switch(nodes: Cuttable, programs: Programs, kind: str, number: int) -> None
 
 def switch_and_strike(nodes: Cuttable, programs: Programs, step: int, number: signal.Signals) -> None:
     """The master is killed, and who takes its place is struck by a signal at a step of the switch."""
-    told, path = partial(_told, nodes, f"strike {step}"), nodes.folder / "strike"
+    told, struck = partial(_told, nodes, f"strike {step}"), nodes.folder / "struck"
     before, answered = until(lambda: status(nodes), PATIENCE_S, told), programs.answered
-    path.write_text(f"{step} {number.value}")
+    (nodes.folder / "strike").write_text(f"{step} {number.value}")
     nodes.kill(before["master"])
-    until(lambda: not path.exists(), PATIENCE_S, told)
-    until(lambda: status(nodes).get("epoch", 0) > before["epoch"], PATIENCE_S, told)
+    until(struck.exists, PATIENCE_S, told)
+    gone = (before["master"], struck.read_text())
+    struck.unlink()
+    until(lambda: status(nodes, *gone).get("epoch", 0) > before["epoch"], PATIENCE_S, told)
     until(lambda: programs.answered > answered + 4, PATIENCE_S, told)
-    for name in nodes.names:
-        if name in nodes.processes:
-            nodes.processes[name].send_signal(signal.SIGCONT)
-        if name not in nodes.processes or nodes.processes[name].poll() is not None:
-            nodes.start(name)
+    if number is signal.SIGSTOP:
+        nodes.processes[gone[1]].send_signal(signal.SIGCONT)
+    for name in gone[: 1 if number is signal.SIGSTOP else 2]:
+        nodes.start(name)
     until(lambda: is_whole(nodes), PATIENCE_S, told)
 
 

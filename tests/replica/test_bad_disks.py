@@ -19,6 +19,7 @@ from tests.replica.switching import NAME, PATIENCE_S, Programs, Wired, is_whole,
 from tests.transfer.kill_at_call import killed_at_call
 from tests.whole import sample
 
+pytestmark = pytest.mark.timeout(400)
 BAD = "c"
 """The node that something befalls."""
 

@@ -13,10 +13,13 @@ from tests.replica.nodes import Nodes
 from tests.replica.switching import Cuttable, run
 from tests.whole import IS_WHOLE
 
-pytestmark = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
+pytestmark = [
+    pytest.mark.skipif(obstacle() is not None, reason=str(obstacle())),
+    pytest.mark.timeout(400),
+]
 
 FAULTS = Faults(delay_s=(0.0, 0.01), lost=0.01)
-KINDS = ["cut", "deaf", "kill", "stop", "end", "move"] * 10 if IS_WHOLE else ["cut", "deaf", "kill"]
+KINDS = ["cut", "deaf", "kill", "stop", "end", "move"] * 5 if IS_WHOLE else ["cut", "deaf", "kill"]
 
 
 class Cabled(Cuttable):
