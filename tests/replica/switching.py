@@ -379,8 +379,10 @@ def switch_and_strike(nodes: Cuttable, programs: Programs, step: int, number: si
     until(lambda: programs.answered > answered + 4, PATIENCE_S, told)
     if number is signal.SIGSTOP:
         nodes.processes[gone[1]].send_signal(signal.SIGCONT)
-    for name in gone[: 1 if number is signal.SIGSTOP else 2]:
-        nodes.start(name)
+    else:
+        nodes.kill(gone[1])
+        nodes.start(gone[1])
+    nodes.start(gone[0])
     until(lambda: is_whole(nodes), PATIENCE_S, told)
 
 
