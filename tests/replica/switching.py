@@ -375,13 +375,12 @@ def switch_and_strike(nodes: Cuttable, programs: Programs, step: int, number: si
     until(struck.exists, PATIENCE_S, told)
     gone = (before["master"], struck.read_text())
     struck.unlink()
-    until(lambda: status(nodes, *gone).get("epoch", 0) > before["epoch"], PATIENCE_S, told)
-    until(lambda: programs.answered > answered + 4, PATIENCE_S, told)
     if number is signal.SIGSTOP:
         nodes.processes[gone[1]].send_signal(signal.SIGCONT)
     else:
         nodes.kill(gone[1])
         nodes.start(gone[1])
+    until(lambda: programs.answered > answered + 4, PATIENCE_S, told)
     nodes.start(gone[0])
     until(lambda: is_whole(nodes), PATIENCE_S, told)
 
