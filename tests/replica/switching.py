@@ -375,6 +375,15 @@ def switch_and_strike(nodes: Cuttable, programs: Programs, step: int, number: si
     until(struck.exists, PATIENCE_S, told)
     gone = (before["master"], struck.read_text())
     struck.unlink()
+    third = ({*nodes.names} - {*gone}).pop()
+
+    def has_gone_on() -> bool:
+        with suppress(RtmwError):
+            said = ask_node(nodes.place(third), name=NAME, ask="status", here=True)
+            return third == said["master"] or third not in said["in_sync"]  # else it may not be master
+        return False
+
+    until(has_gone_on, PATIENCE_S, told)
     if number is signal.SIGSTOP:
         nodes.processes[gone[1]].send_signal(signal.SIGCONT)
     else:
