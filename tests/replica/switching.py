@@ -297,11 +297,11 @@ def fault(nodes: Cuttable, kind: str, node: str) -> Generator[None]:
         nodes.cut({(node, other) for other in others})
     elif kind == "deaf":
         nodes.cut({(other, node) for other in others})
-    elif kind == "store":  # no switch: the store is held by another program, and a slave stands still
-        stop(nodes, others[0])
     elif kind == "move":
         until(lambda: moved(nodes, off=node), PATIENCE_S)
     with _store_held(nodes) if kind == "store" else nullcontext():
+        if kind == "store":  # in this order: a slave that leaves the set is not waited for
+            stop(nodes, others[0])
         yield
     if kind in ("kill", "end"):
         nodes.start(node)
