@@ -30,6 +30,7 @@ from rtmw.disk import DISK
 from rtmw.errors import LogDamaged, LogError, LogFailed, RtmwError
 from rtmw.log import Folder
 from rtmw.log.copied import set_aside, settle
+from rtmw.log_syncing import FAST_S, SYNCS
 from rtmw.replica import words as w
 from rtmw.replica.protocol import Replica
 from rtmw.replica.wal import LogWal, MarksFile
@@ -47,10 +48,6 @@ _ROOM_S: Final = 0.01
 _LOOK_S: Final = 1.0
 _RETAIN: Final = 10
 """After so many looks, it is looked whether old segments go."""
-_FAST_S: Final = 0.001
-"""So long a sync of a fast disk takes on average."""
-_SYNCS: Final = 16
-"""So many of the last ones make the average, about."""
 _HELD: Final = (w.Append, w.Resolve)
 
 
@@ -370,7 +367,7 @@ class Member:
         if not self.is_open or self.failed is not None:
             return
         self._sync_begun = CLOCK.monotonic()
-        if self._sync_s <= _FAST_S and self._nodes.has_one_log and self.wal.try_sync():
+        if self._sync_s <= FAST_S and self._nodes.has_one_log and self.wal.try_sync():
             self._synced()
         else:
             self.wal.sync()
@@ -406,7 +403,7 @@ class Member:
         held, self._held = self._held, deque[w.Event]()
         if self.wal.durable > self._durable:
             self._durable = self.wal.durable
-            self._sync_s += (CLOCK.monotonic() - self._sync_begun - self._sync_s) / _SYNCS
+            self._sync_s += (CLOCK.monotonic() - self._sync_begun - self._sync_s) / SYNCS
             self._events.append(w.Synced())
         if held or self._events:
             self.step(*held)

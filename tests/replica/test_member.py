@@ -164,7 +164,7 @@ async def test_a_fast_disk_is_synced_by_the_loop_and_a_slow_one_by_the_thread_of
         monkeypatch.setattr(master.wal, "try_sync", tried)
         for fast_s, first in ((60.0, 1), (-1.0, 21)):
             here.clear()
-            monkeypatch.setattr("rtmw.replica.member._FAST_S", fast_s)
+            monkeypatch.setattr("rtmw.replica.member.FAST_S", fast_s)
             for number in range(20):
                 await nodes.append(first + number, 1)
             assert any(here) == (fast_s > 0)
