@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,16 @@ PROGRAMS = "/usr/lib/rabbitmq/bin"
 """Debian's scripts in the path of users start the server as the user `rabbitmq`; these start it as whoever calls."""
 START_S = 60.0
 PREFETCH = 1024
+
+
+def versions() -> dict[str, str]:
+    """Of the server, which its folder names, and of its client; "not installed" where there is none."""
+    folders = sorted(Path(PROGRAMS).parent.glob("lib/rabbitmq_server-*"))
+    found = {"RabbitMQ": folders[-1].name.partition("-")[2] if folders else "not installed"}
+    try:
+        return found | {"aio-pika": version("aio-pika")}
+    except PackageNotFoundError:
+        return found | {"aio-pika": "not installed"}
 
 
 def program(name: str, package: str = "rabbitmq-server") -> str:

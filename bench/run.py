@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from bench import quorum_queue
 from bench.cases import Case, Question
 from bench.log_peers import versions as versions_of_log_peers
 from bench.machine import described
@@ -50,7 +51,7 @@ def measure(plan: Plan) -> Results:
     """Whatever could not be measured has its reason instead of a figure."""
     results, stage, began = Results(), Stage(), time.monotonic()
     results.about = {"date": date.today().isoformat(), "command": plan.command, "machine": described()}
-    results.about["versions"] = versions() | versions_of_log_peers()
+    results.about["versions"] = versions() | versions_of_log_peers() | quorum_queue.versions()
     for name in NAMES:
         results.titles[name], results.units[name] = question(name).TITLE, question(name).UNIT
     longest = 0.0
