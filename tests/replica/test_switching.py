@@ -61,7 +61,7 @@ def test_who_is_killed_or_stands_still_at_any_step_of_a_switch_takes_nothing_wit
 
 @needs_etcd
 def test_members_of_etcd_are_killed_while_masters_are_and_the_log_goes_on_as_with_a_file(tmp_path: Path) -> None:
-    kinds = kinds_of(100, "+etcd") if IS_WHOLE else ["kill+etcd", "stop+etcd", "store"]
+    kinds = kinds_of(40, "+etcd") if IS_WHOLE else ["kill+etcd", "stop+etcd", "store"]
     with closing(Cluster(tmp_path)) as etcd:
         etcd.start()
         with Wired(tmp_path, etcd=etcd) as nodes:
