@@ -186,13 +186,15 @@ class Server:
         """A socket whose file was removed is reached by nobody: there is another one in its place."""
         for place, (listening, door, open_again) in [*self._doors.items()]:
             if not listening.is_there:
+                is_news = listening.socket.fileno() >= 0
                 door.close()
                 listening.close()
                 try:
                     open_again()
                     log.warning("%s was removed, and is there again", place)
-                except NodeError as error:
-                    log.warning("it was removed: %s", error)
+                except NodeError as error:  # at each look again: its folder may be back by then
+                    if is_news:
+                        log.warning("it was removed: %s", error)
 
     def _advise(self) -> None:
         for what, mend in advice(self.policy.relay).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import signal
 import socket
 from collections.abc import Callable, Generator, Iterator
@@ -615,6 +616,17 @@ def test_a_socket_whose_file_was_removed_is_made_again(tmp_path: Path) -> None:
         relay.until("relay.sock was removed, and is there again")
         known(Peer(relay.unix(), "GATE"))
         known(before)
+
+
+def test_a_socket_whose_folder_is_away_is_missed_and_comes_back_with_it(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    with started(tmp_path, SETTINGS.replace("unix:relay.sock", "unix:sub/relay.sock")) as relay:
+        shutil.rmtree(tmp_path / "sub")
+        relay.until("it was removed")
+        (tmp_path / "relay" / "operator.sock").unlink()
+        relay.until("operator.sock was removed, and is there again")  # at a later look
+        (tmp_path / "sub").mkdir()
+        relay.until("relay.sock was removed, and is there again")
 
 
 def test_refusals_of_one_user_do_not_fill_the_log_and_hide_none_of_another_place(tmp_path: Path) -> None:

@@ -86,10 +86,12 @@ class Door:
         self._accepting = loop.create_task(self._accept())
 
     def close(self) -> None:
+        """Idempotent."""
         self._accepting.cancel()
         for task in self._pending:
             task.cancel()
-        self._loop.remove_reader(self._socket.fileno())
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
 
     async def _accept(self) -> None:
