@@ -211,6 +211,8 @@ class Subscriber(shm.Subscriber[T], Closing):
     def publishers(self) -> int:
         """Publishers that are matched with it at present; one on another host counts once the node here publishes
         for it. A look at the tables of the domain: not for each message."""
+        if self.closed:
+            raise ClosedError(f"topic {self.topic!r}: used after close()")
         return heard(self._domain.region, self._request())
 
     def wait_for_publishers(self, count: int = 1, timeout: float | None = None) -> bool:

@@ -29,12 +29,13 @@ def add_commands(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> 
 
 def list_services(arguments: argparse.Namespace) -> int:
     """Print the services that are served here, or called from here."""
-    from rtmw.requests.wire import server_topic  # asyncio and more: only when it runs
+    from rtmw.requests.wire import request_topic, server_topic  # asyncio and more: only when it runs
 
     end = server_topic("")
     with look_at(arguments.domain) as domain:
         views = {view.name: view for view in observe.topics(domain)}
-    names = [name.removesuffix(end) for name, view in views.items() if name.endswith(end) and view.publishers]
+    signs = [name.removesuffix(end) for name, view in views.items() if name.endswith(end) and view.publishers]
+    names = [name for name in signs if _readers(views.get(request_topic(name)))]  # a replay has none
     rows = [_row(name, views) for name in names]
     if arguments.json:
         show_json([dict(zip(_COLUMNS, row, strict=True)) for row in rows])
@@ -53,10 +54,15 @@ def _row(name: str, views: dict[str, observe.TopicView]) -> tuple[Any, ...]:
     sign, asked = views[wire.server_topic(name)], views.get(wire.request_topic(name))
     types = [_carried(view.types if view else ()) for view in (asked, sign)]
     prefix = wire.reply_topic(name, 0)[:-1]
-    clients = sum(bool(view.subscribers) for one, view in views.items() if one.startswith(prefix) and view != sign)
+    clients = sum(bool(_readers(view)) for one, view in views.items() if one.startswith(prefix) and view != sign)
     programs = {f"{observe.program(view.process)} ({view.pid})" for view in sign.publishers}
-    waiting = sum(view.behind for view in asked.subscribers if view.type_name != "*") if asked else 0
+    waiting = sum(view.behind for view in _readers(asked))
     return (name, ", ".join(sorted(programs)), *types, clients, waiting)
+
+
+def _readers(view: observe.TopicView | None) -> list[observe.SubscriberView]:
+    """Subscribers of a topic that take what it is for, and not any type, as a recorder does."""
+    return [one for one in view.subscribers if one.type_name != "*"] if view else []
 
 
 def _carried(types: tuple[str, ...]) -> str:

@@ -123,6 +123,8 @@ class _Call(wire.Within):
     """The class refuses the value, or the message is damaged."""
     task: asyncio.Task[None] | None = None
 
+    is_unread = False
+    """Its client has gone, as the last look has shown."""
     look_s = 0.0
     """When it is looked next whether the client is there; 0: it was not asked yet."""
 
@@ -179,6 +181,8 @@ class Service(Closing, Generic[Q, R]):
         workers: int = 1,
         domain: int | Domain | None = None,
     ) -> None:
+        if not callable(handler):
+            raise TypeError(f"{handler!r} cannot be the handler of a service; give a function of a request's value")
         if not is_whole(workers, 1, _MOST_WORKERS):
             raise ValueError(
                 f"workers={workers!r} is not possible; it must be a whole number from 1 to {_MOST_WORKERS}"
@@ -407,8 +411,8 @@ class Service(Closing, Generic[Q, R]):
             call.look_s = now + TICK_S
         elif now >= call.look_s:
             call.look_s = now + TICK_S / 2
-            return "unread" if call.client.is_gone() else ""
-        return ""
+            call.is_unread = call.client.is_gone()
+        return "unread" if call.is_unread else ""
 
     def _failure(self, call: _Call, error: BaseException) -> Any:
         """The reply for what a handler raised, which is logged here."""

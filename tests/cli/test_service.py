@@ -9,8 +9,9 @@ import pytest
 
 import rtmw
 from rtmw.cli import main
+from rtmw.requests import wire
 from tests.bus import LONG
-from tests.requests.common import Goal, client, double, service, steps
+from tests.requests.common import Goal, Step, client, double, service, steps
 
 pytestmark = pytest.mark.usefixtures("domain")
 
@@ -36,6 +37,21 @@ def test_call_prints_each_reply_without_the_classes(domain_id: int, capsys: pyte
         assert capsys.readouterr().out == '{"number": 0}\n{"number": 1}\n'
         assert main(["service", "call", "arm", '{"count": 1, "pause": 0}', "--domain", str(domain_id)]) == 0
         assert capsys.readouterr().out == "number: 0\n---\n"
+
+
+def test_list_counts_neither_a_replay_as_server_nor_a_recorder_as_client(
+    domain_id: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def listed() -> list[dict[str, Any]]:
+        assert main(["service", "list", "--domain", str(domain_id), "--json"]) == 0
+        rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+        return rows
+
+    reply: Any = wire.envelope("Reply", Step).kind
+    with rtmw.Publisher(wire.server_topic("arm"), reply), rtmw.Subscriber(wire.request_topic("arm"), rtmw.ANY):
+        assert listed() == []
+    with service(double), rtmw.Subscriber(wire.reply_topic("arm", 7), rtmw.ANY):
+        assert [row["clients"] for row in listed()] == [0]
 
 
 @pytest.mark.parametrize(

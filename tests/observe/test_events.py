@@ -326,3 +326,5 @@ def test_a_subscriber_counts_its_publishers_and_waits_for_them(domain: rtmw.Doma
         other.close()
     with pytest.raises(rtmw.ClosedError):
         subscriber.wait_for_publishers(timeout=LONG)
+    with pytest.raises(rtmw.ClosedError):
+        _ = subscriber.publishers

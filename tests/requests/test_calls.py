@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -540,6 +540,33 @@ def test_a_client_that_is_closed_in_a_call_ends_it() -> None:
             thread.join()
         went.set()
     assert len(ended) == 3
+
+
+def test_an_async_handler_whose_client_is_closed_in_the_call_has_not_failed(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async def handler(_: Goal) -> Step:
+            await asyncio.sleep(600)
+            return Step(0)
+
+        with service(handler) as serves:
+            caller = client()
+            task = asyncio.create_task(caller.call_async(Goal(1), timeout=LONG))
+            while not serves.stats().running:
+                await asyncio.sleep(0.001)
+            caller.close()
+            with pytest.raises(rtmw.ClosedError):
+                await task
+            while serves.stats().running:
+                await asyncio.sleep(0.001)
+            assert serves.stats().failed == 0
+
+    asyncio.run(asyncio.wait_for(main(), LONG))
+    assert caplog.records == []
+
+
+def test_a_handler_can_be_called() -> None:
+    with pytest.raises(TypeError, match="None cannot be the handler"):
+        rtmw.Service("arm", cast("Any", None))
 
 
 def test_closing_the_domain_closes_both_sides(domain_id: int) -> None:

@@ -187,8 +187,7 @@ def test_with_one_worker_a_stopped_client_of_a_quick_stream_is_given_up_and_told
 def test_killed_clients_are_let_go_with_their_topics(spawn: Spawn, domain: rtmw.Domain, is_heard: bool) -> None:
     count = 1 if is_heard else 3
     with service(double) as serves, ExitStack() as others:
-        if is_heard:
-            hears = others.enter_context(rtmw.PatternSubscriber("arm/#"))
+        hears = others.enter_context(rtmw.PatternSubscriber("arm/#")) if is_heard else None
         children = [
             spawn(
                 """
@@ -205,7 +204,7 @@ def test_killed_clients_are_let_go_with_their_topics(spawn: Spawn, domain: rtmw.
         for child in children:
             assert child.line() == "ready"
         assert serves.stats().clients == count
-        if is_heard:
+        if hears is not None:
             eventually(lambda: bool(hears.take_many(99)) or len(hears.topics) == 2 + count)
         for child in children:
             child.kill()
@@ -250,7 +249,8 @@ def test_a_stream_whose_client_is_killed_is_closed_though_others_hear_its_replie
 
 
 def test_the_first_reply_waits_for_the_client_and_not_for_who_hears_what_others_get() -> None:
-    request, reply = wire.envelope("Request", bytes), wire.envelope("Reply", bytes)
+    request = wire.envelope("Request", bytes)
+    answers: Any = wire.envelope("Reply", bytes).kind
     with (
         rtmw.Service("far", bytes) as serves,
         rtmw.Publisher("far/request", request.kind, **rtmw.profiles.REQUEST.publisher) as far,
@@ -260,8 +260,9 @@ def test_the_first_reply_waits_for_the_client_and_not_for_who_hears_what_others_
         eventually(lambda: serves.stats().running == 1)
         with pytest.raises(TimeoutError):
             recorder.receive(0.1)
-        with rtmw.Subscriber(recorder.topic, reply.kind, **rtmw.profiles.REQUEST.subscriber) as reader:
-            assert reader.receive(LONG).value.value == bytes(1000)
+        with rtmw.Subscriber(recorder.topic, answers, **rtmw.profiles.REQUEST.subscriber) as reader:
+            answer: Any = reader.receive(LONG)
+            assert answer.value.value == bytes(1000)
         eventually(lambda: serves.stats().served == 1)
 
 
