@@ -22,7 +22,7 @@ from rtmw.visible import visible
 LINES_MOST: Final = 60
 """Lines of a kind, which is a place in the source, within a minute."""
 WINDOW_S: Final = 60.0
-BOUNDED: Final = {"is_bounded": True}
+BOUNDED_BEFORE: Final = {"is_bounded": True}
 """`extra` of a line that another DaemonLog has written before: that one has bounded its kind."""
 
 

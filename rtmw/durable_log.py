@@ -257,6 +257,7 @@ class Log(Closing, Generic[T]):
         with self._lock:
             self._check_open()
             if self._writer is None:
+                self._folder.check_writable()
                 holder = self._folder.hold()
                 try:
                     self._writer = self._folder.writer(self._segment, self._window, self._retention)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rtmw.daemon_log import BOUNDED, LINES_MOST, WINDOW_S, DaemonLog, VisibleLines, many, of_user
+from rtmw.daemon_log import BOUNDED_BEFORE, LINES_MOST, WINDOW_S, DaemonLog, VisibleLines, many, of_user
 from tests.clocks import Moved
 
 
@@ -84,7 +84,7 @@ def test_a_line_may_stand_for_many(logged: Logged) -> None:
 
 
 def test_lines_that_another_daemon_has_bounded_all_pass(logged: Logged) -> None:
-    logged.flood(LINES_MOST * 2, **BOUNDED)
+    logged.flood(LINES_MOST * 2, **BOUNDED_BEFORE)
     assert len(logged.lines()) == LINES_MOST * 2
 
 

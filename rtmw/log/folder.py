@@ -82,6 +82,14 @@ class Folder(Closing):
         """The first position, and the one behind the last record that is durable; in a replicated log, and final."""
         return core.bounds(self.path, self.descriptor, self.uuid, self.is_replicated)
 
+    def check_writable(self) -> None:
+        """LogError: the log is replicated, and only its service appends."""
+        if self.is_replicated:
+            raise LogError(
+                f"{self.path}: this is one node's copy of a replicated log, and only the nodes append to it; append "
+                "through them: rtmw.Log.connect. Reading is free to all"
+            )
+
     def writer(
         self, most: int, window: int, retention: tuple[int, int, int, int] = KEEP_ALL, *, is_service: bool = False
     ) -> core.Writer:
@@ -89,11 +97,8 @@ class Folder(Closing):
 
         `most`: bytes of a segment; `window`: ids that are remembered; `retention`: see struct retention.
         """
-        if self.is_replicated and not is_service:
-            raise LogError(
-                f"{self.path}: this is one node's copy of a replicated log, and only the nodes append to it; append "
-                "through them. Reading is free to all"
-            )
+        if not is_service:
+            self.check_writable()
         return core.Writer(self.path, self.descriptor, self.uuid, most, window, retention, self.is_replicated)
 
     def truncate(self, position: int) -> None:

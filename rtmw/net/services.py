@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from rtmw.clock import CLOCK
-from rtmw.daemon_log import BOUNDED
+from rtmw.daemon_log import BOUNDED_BEFORE
 from rtmw.domain import Domain
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.settings import Settings
@@ -180,7 +180,7 @@ async def _hear(service: Service, told: asyncio.StreamReader, said: str) -> None
         if line := data.decode(errors="replace").strip():
             service.why = line
             if line != said:
-                log.info("service %s: %s", service.name, line, extra=BOUNDED)
+                log.info("service %s: %s", service.name, line, extra=BOUNDED_BEFORE)
 
 
 async def _line(said: asyncio.StreamReader) -> bytes:

@@ -24,7 +24,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
-from rtmw.daemon_log import BOUNDED
 from rtmw.errors import LogDamaged, LogError, LogFull, SessionError
 from rtmw.log import Folder
 from rtmw.log.copied import Copied, Copy, CopyFile, copy_files, make_room, set_aside
@@ -153,11 +152,11 @@ async def refetch(member: _Member, session: Session) -> bool:
                 if isinstance(error, OSError) and error.errno not in _NO_ROOM:
                     raise
                 member.copying = f"the disk of {member.wal.path} is full: {error}"
-                log.warning("log %s: %s; the copy goes on when there is room", member.name, error, extra=BOUNDED)
+                log.warning("log %s: %s; the copy goes on when there is room", member.name, error)
                 await asyncio.sleep(_AGAIN_S)
         return False
     except (SessionError, LogDamaged, ValueError, TypeError, KeyError) as error:
-        log.warning("log %s: the copy is broken off: %s", member.name, error, extra=BOUNDED)
+        log.warning("log %s: the copy is broken off: %s", member.name, error)
         return False
     finally:
         member.copying = ""

@@ -25,7 +25,6 @@ from typing import Any, Final, Protocol
 
 from rtmw.clock import CLOCK
 from rtmw.control.store import Outcome, Store
-from rtmw.daemon_log import BOUNDED
 from rtmw.disk import DISK
 from rtmw.errors import LogDamaged, LogError, LogFailed, RtmwError
 from rtmw.log import Folder
@@ -178,6 +177,8 @@ class Member:
         """It takes part from now on."""
         self._durable = self.wal.durable
         asyncio.get_running_loop().add_reader(self.wal.watch(), self._rung)
+        if not self._was_lost:  # what readers of the folder are shown was final before
+            self.replica.commit = self.committed = min(self.folder.bounds()[1], self.wal.durable)
         self._carry_out(self.replica.begin(CLOCK.monotonic(), self._was_lost))
         self._start(self._look())
         self._set_timer()
@@ -347,7 +348,7 @@ class Member:
             else:
                 self.refusal = _named(str(error))
             say = log.error if isinstance(error, LogError) else log.warning
-            say("log %s: a message is passed over: %s", self.name, error, extra=BOUNDED)
+            say("log %s: a message is passed over: %s", self.name, error)
 
     def _carry_out(self, effects: Sequence[w.Effect]) -> None:
         for place, effect in enumerate(effects):
@@ -359,7 +360,8 @@ class Member:
         replica = self.replica
         if replica.role is not self._role:
             self._role = replica.role
-            log.info("log %s: %s is %s, epoch %d", self.name, self.node, self._role.value, replica.epoch)
+            epoch = f", epoch {replica.epoch}" if replica.epoch else ""
+            log.info("log %s: %s is %s%s", self.name, self.node, self._role.value, epoch)
 
     def _sync(self) -> None:
         """Behind what this turn ships. On a fast disk here: that spares two hand-overs between threads."""
@@ -468,7 +470,7 @@ class Member:
     def _note(self, effect: w.Note) -> None:
         self.notes[effect.rule] += 1
         if effect.rule in _TOLD:
-            log.info("log %s: %s", self.name, _named(effect.words), extra=BOUNDED)
+            log.info("log %s: %s", self.name, _named(effect.words))
 
     def _keep(self, effect: w.Keep) -> None:
         control = self.replica.control
@@ -516,7 +518,7 @@ class Member:
         try:
             is_done = await self._nodes.copy(self, peer)
         except (OSError, LogError) as error:
-            log.warning("log %s: it is not copied from %s: %s", self.name, node_of(peer), error, extra=BOUNDED)
+            log.warning("log %s: it is not copied from %s: %s", self.name, node_of(peer), error)
             is_done = False
         self.step(w.Refetched(is_done))
 
@@ -538,7 +540,7 @@ class Member:
                 self.trouble = ""
             except (ValueError, KeyError) as error:
                 self.trouble = f"{self._store.where}: log {self.name}: {error}"
-                log.warning("%s", self.trouble, extra=BOUNDED)
+                log.warning("%s", self.trouble)
         self.step(answer)
 
     def _control(self, version: int, state: bytes) -> w.Control:
@@ -562,7 +564,7 @@ class Member:
         state = pack_control(self.uuid, effect.control)
         done = await self._store.change(self.name, effect.version, state, slices)
         if done.outcome is Outcome.UNKNOWN:
-            log.warning("log %s: %s", self.name, self._store.fault, extra=BOUNDED)
+            log.warning("log %s: %s", self.name, self._store.fault)
         self.step(w.Changed(effect.number, done.outcome, done.version, bool(self._store.tight)))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -8,9 +8,7 @@
 An epoch has one master, which is decided by a transaction in the control store, and it is never resumed. A master
 commits what each of I and P has acknowledged, or what the cache in the store holds. It makes at most one request of the
 store at a time, and all it knows of the set is what was confirmed; so a change whose outcome is unknown leaves the
-larger set in force until the store was read again (rule 2).
-
-The driver carries out effects in order, before the next step.
+larger set in force until the store was read again (rule 2). Effects are carried out in order, before the next step.
 """
 
 from __future__ import annotations
@@ -185,6 +183,8 @@ class Replica:
 
     def _tick(self, _: w.Tick) -> None:
         if self._now >= self._beat_at:
+            if self._now > self._beat_at + self._settings.suspect / 2:  # it stood still itself, and heard nobody
+                self._heard = self._now
             self._beat_at = self._now + self._settings.suspect / BEATS
             if self.role is Role.MASTER:
                 for name in self._members():
@@ -217,7 +217,7 @@ class Replica:
             return
         control, self._asked, self._is_tight = self._asked[1], None, event.is_tight
         if event.outcome is not Outcome.APPLIED:
-            self._note(7 if self.role is Role.CANDIDATE else 2, f"a change of the store is {event.outcome.name}")
+            self._note(7 if self.role is Role.CANDIDATE else 2, f"a change of the store is {event.outcome.value}")
             self._is_stale = True
             if event.outcome is Outcome.UNKNOWN or self.role is Role.CANDIDATE:
                 self._again = self._now + AGAIN_S
@@ -401,7 +401,7 @@ class Replica:
         return self._heard + self._settings.suspect * self._patience + RANK_S * len(ahead)
 
     def _stand(self, why: str) -> None:
-        self._note(7, f"stands: {why}")
+        self._note(7, f"asks to be master: {why}")
         self._unalign()
         self.role, self._again = Role.CANDIDATE, 0.0
         if self._asked is None:
@@ -668,12 +668,12 @@ class Replica:
         """Rule 9: at any time, never below `min_insync`."""
         for name in sorted(control.pending):
             if why := self._lags(name, control):
-                self._note(9, f"{name} leaves P: {why}")
+                self._note(9, f"{name} does not enter the in-sync set: {why}")
                 return replace(control, pending=control.pending - {name})
         for name in sorted({*control.in_sync} - {self.me}):
             why = self._lags(name, control)
             if why and len(control.in_sync) > control.settings.min_insync:
-                self._note(9, f"{name} leaves I: {why}")
+                self._note(9, f"{name} leaves the in-sync set: {why}")
                 return replace(control, in_sync=_without(control.in_sync, name))
         return None
 
@@ -697,12 +697,12 @@ class Replica:
             if known == peer.incarnation or not peer.incarnation or self._lags(name, control):
                 continue
             if (name in control.pending or known is not None) and peer.acked >= least:
-                self._note(8, f"{name} enters I at {peer.acked}")
+                self._note(8, f"{name} is in the in-sync set, at {peer.acked}")
                 in_sync = control.in_sync | {name: peer.incarnation}
                 return replace(control, in_sync=in_sync, pending=control.pending - {name})
             is_near = peer.is_aligned and peer.acked + control.settings.slice >= self.wal.durable
             if known is None and name not in control.pending and is_near and peer.keeps_up(control.settings.lag):
-                self._note(8, f"{name} enters P")
+                self._note(8, f"{name} enters the in-sync set once it has all")
                 return replace(control, pending=control.pending | {name})
         return None
 

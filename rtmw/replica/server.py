@@ -20,7 +20,6 @@ from uuid import uuid4
 
 from rtmw.clock import CLOCK
 from rtmw.control.settings import LogSettings
-from rtmw.daemon_log import BOUNDED
 from rtmw.domain import NO_DOMAIN, Domain
 from rtmw.errors import LogError, SessionError
 from rtmw.net.session import Code, Hello, Session, Stream, Terms
@@ -213,7 +212,7 @@ class Server:
     async def _run(self, node: str, session: Session) -> None:
         """One session with a node, until it is over."""
         if (why := self._why_not(session)) is not None:
-            log.warning("node %s: %s", node, why, extra=BOUNDED)
+            log.warning("node %s: %s", node, why)
             session.close(why)
             return
         link = self._links[node] = _Link(session)
@@ -288,7 +287,7 @@ class Server:
             log.warning("node %s does not speak as it should, and its session is closed: %r", node, error)
             session.close(f"the stream {stream.purpose!r} is not as it should be: {error!r:.200}")
         except (LogError, OSError) as error:
-            log.warning("node %s is not given %r: %s", node, stream.purpose, error, extra=BOUNDED)
+            log.warning("node %s is not given %r: %s", node, stream.purpose, error)
             stream.reset(str(error))
 
     async def _read(self, node: str, stream: Stream) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import struct
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -176,12 +177,13 @@ def test_an_opening_shows_no_more_than_was_final_before(tmp_path: Path) -> None:
 
 
 def test_only_the_service_appends_to_a_replicated_log(tmp_path: Path) -> None:
-    make_replica(tmp_path / "a").close()
-    with rtmw.Log(tmp_path / "a", create=False) as log:
-        with pytest.raises(LogError, match="replicated"):
-            log.append(b"x")
-        with pytest.raises(LogError, match="replicated"):
-            log.trim(0)
+    with make_replica(tmp_path / "a") as folder, rtmw.Log(tmp_path / "a", create=False) as log:
+        for holds in (nullcontext, folder.hold):  # whether the service runs or not
+            with holds():
+                with pytest.raises(LogError, match=r"append through them: rtmw\.Log\.connect"):
+                    log.append(b"x")
+                with pytest.raises(LogError, match="replicated"):
+                    log.trim(0)
 
 
 # ---- truncation ----

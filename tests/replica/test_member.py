@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rtmw.control.sqlite import SqliteStore
+from rtmw.daemon_log import LINES_MOST, VisibleLines, written
 from rtmw.errors import LogDamaged
 from rtmw.replica import words as w
 from rtmw.replica.member import Identity, Member
@@ -168,3 +170,35 @@ async def test_a_fast_disk_is_synced_by_the_loop_and_a_slow_one_by_the_thread_of
             for number in range(20):
                 await nodes.append(first + number, 1)
             assert any(here) == (fast_s > 0)
+
+
+@in_loop
+async def test_a_node_that_begins_without_others_shows_readers_what_was_committed(tmp_path: Path) -> None:
+    async with Inside(tmp_path) as nodes:
+        await nodes.start(*"abc")
+        await nodes.create()
+        await nodes.append(0, 5)
+        await nodes.in_sync()
+        end = nodes.member("a").committed
+        await nodes.stop(*"abc")
+        await nodes.start("a")
+        await until(lambda: "orders" in nodes.servers["a"].members)
+        assert nodes.member("a").committed == end > 0
+
+
+@in_loop
+async def test_a_member_that_refuses_its_master_again_and_again_does_not_fill_the_log_of_its_node(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    member = started(tmp_path)
+    request = appended(1, 100)(1)
+    member.wal.append(1, request.id, Kind.DATA, request.data)
+    member.replica.marks = w.Marks(promise=2, incarnation=1, checkpoint=member.wal.end)
+    member.begin()
+    control = w.Control(2, "b", frozenset("ab"), {"b": 1})
+    with written(logging.getLogger(), VisibleLines("%(message)s")):
+        for _ in range(2 * LINES_MOST):
+            member.hear("b", bytes(16), w.Beat(2, 0, 0, control, {}, member.replica._life, ((2, 0),), 0))
+    await member.close()
+    said = capsys.readouterr().err.splitlines()
+    assert 1 <= sum("lacks what was answered" in line for line in said) <= LINES_MOST + 1

@@ -62,7 +62,8 @@ class Stage:
         return last
 
     def lead(self) -> Stage:
-        self.wait(1.01)
+        for _ in range(6):
+            self.wait(0.2)
         while self.replica.role is not Role.MASTER:
             assert self.store() is not None
         return self
@@ -101,6 +102,18 @@ def test_s5_after_the_sync_timeout_what_the_checkpoint_does_not_cover_goes_to_th
     assert isinstance(put, w.ChangeStore)
     assert put.put == (0, SIZE)
     assert stage.reply(1) is Reply.CACHED
+
+
+def test_s7_a_node_that_stood_still_itself_does_not_take_its_master_for_silent() -> None:
+    stage = Stage()
+    stage.wait(0.0)
+    stage.wait(6.0)
+    assert stage.store() is None
+    for _ in range(4):
+        stage.wait(0.2)
+        assert stage.store() is None
+    stage.wait(0.3)
+    assert isinstance(stage.store(), w.ReadStore)
 
 
 @pytest.mark.parametrize("settings", [Settings(slice=10), Settings(cache=10)])
@@ -324,7 +337,8 @@ def test_a_candidate_whose_disk_has_no_room_yet_for_the_cache_goes_on_by_another
     stage.slices = (data,)
     with monkeypatch.context() as full:
         full.setattr(stage.disk, "append_raw", waits)
-        stage.wait(1.01)
+        for _ in range(6):
+            stage.wait(0.2)
         for _ in range(2):
             stage.store()
         assert (stage.replica.status().role, stage.control.epoch) == (Role.CANDIDATE, 2)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rtmw.control.settings import read_log
 from rtmw.errors import SessionError
 from rtmw.replica import requests as r
 from rtmw.replica import wire
 from rtmw.replica import words as w
 from rtmw.replica.guests import CURSORS
 from rtmw.replica.member import Member
+from rtmw.replica.server import Server
 from tests.replica.inside import Inside, appended, in_loop, until
 
 
@@ -50,6 +53,27 @@ async def test_a_node_that_speaks_wrongly_loses_its_session_and_the_others_go_on
             assert not nodes._running[there].done(), words[:40]
         await nodes.append(0, 5)
         await nodes.in_sync("ab")
+
+
+@in_loop
+async def test_of_two_nodes_of_one_name_the_second_is_refused_in_words_and_the_first_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Inside(tmp_path, "ab") as nodes:
+        await nodes.start(*"ab")
+        await nodes.create(members="ab")
+        await nodes.in_sync("ab")
+        first, settings = nodes.servers["b"].session("a"), read_log(tmp_path / "a.toml")
+        place = read_log(tmp_path / "b.toml").link.listen[0]
+        link = replace(settings.link, listen=(), connect=(place,))
+        twin = Server(tmp_path / "twin", "a", replace(settings, link=link))
+        running = asyncio.create_task(twin.run())
+        await until(lambda: "two nodes have the name 'a', and one of them is connected" in caplog.text)
+        now = nodes.servers["b"].session("a")
+        assert first is not None and now is not None and now.node == first.node
+        await nodes.append(0, 5)
+        twin.stopping.set()
+        await running
 
 
 @in_loop

@@ -218,6 +218,11 @@ class Peers:
                 session.close(str(error))
                 continue
             peer = self._peers.setdefault(node, _Peer())
+            if peer.session is not None and peer.session.is_connected and peer.session.node != session.node:
+                why = f"two nodes have the name {node!r}, and one of them is connected; give the other another name"
+                self._say(node, why)
+                session.close(why)
+                continue
             if peer.session is not None:
                 peer.session.close("another session has begun with this node")
             peer.certified, peer.session = session.name, session
