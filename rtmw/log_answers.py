@@ -24,8 +24,7 @@ class Asked(Protocol):
 class Durability(Enum):
     """The outcome of an append. The log of one host gives BUFFERED and WRITTEN only.
 
-    The other three are for logs that several hosts replicate, which this version does not have: a program that looks at
-    all five needs no change for them.
+    The other three are those of a log that several nodes keep, `Log.connect`: docs/replication.md.
     """
 
     BUFFERED = "buffered"
@@ -111,7 +110,7 @@ class Appended:
         return Durability.WRITTEN if self._log._durable() >= self._end else Durability.BUFFERED
 
     def resolve(self, timeout: float | None = None) -> Durability:
-        """Waits until it is on the disk; at most so many seconds (None: no limit), then BUFFERED is the answer.
+        """Waits until it is on the disk; at most so many seconds (None: no limit), then the state is as it was.
 
         LogFailed: the outcome is unknown.
         """

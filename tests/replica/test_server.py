@@ -70,7 +70,9 @@ async def test_of_two_nodes_of_one_name_the_second_is_refused_in_words_and_the_f
         running = asyncio.create_task(twin.run())
         await until(lambda: "two nodes have the name 'a', and one of them is connected" in caplog.text)
         now = nodes.servers["b"].session("a")
-        assert first is not None and now is not None and now.node == first.node
+        assert first is not None
+        assert now is not None
+        assert now.node == first.node
         await nodes.append(0, 5)
         twin.stopping.set()
         await running
