@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -187,13 +189,21 @@ def strike(path: Path, struck: Path) -> None:
     """Whoever makes itself master is struck by a signal before it carries out one of its effects. The file `path` says
     how many come before that one, and which signal; then `struck` says who it was."""
 
+    def is_struck(node: str) -> int:
+        with suppress(FileNotFoundError), path.open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # two may stand at once
+            if len(words := file.read().split()) == 2:  # else the other one is struck
+                left, number = map(int, words)
+                os.ftruncate(file.fileno(), os.lseek(file.fileno(), 0, os.SEEK_SET))
+                os.write(file.fileno(), f"{left - 1} {number}".encode() if left else node.encode())
+                if not left:
+                    path.rename(struck)
+                    return number
+        return 0
+
     def carried(carry: Callable[[Any, Any], None], one: Member, effect: Any) -> None:
-        if one.replica.role in (Role.CANDIDATE, Role.MASTER) and path.exists():
-            left, number = map(int, path.read_text().split())
-            path.write_text(f"{left - 1} {number}" if left else one.node)
-            if not left:
-                path.rename(struck)
-                os.kill(os.getpid(), number)
+        if one.replica.role in (Role.CANDIDATE, Role.MASTER) and (number := is_struck(one.node)):
+            os.kill(os.getpid(), number)
         carry(one, effect)
 
     member._CARRIED.update({kind: partial(carried, carry) for kind, carry in member._CARRIED.items()})
