@@ -130,7 +130,7 @@ class Member:
         self._events, self._held = deque[w.Event](), deque[w.Event]()
         self._is_busy = self._syncs = False
         self._sync_s = self._sync_begun = 0.0
-        """How long a sync takes on average, and when the last one began."""
+        """How long a sync takes on average, and when the one began that is under way; 0: none is."""
         self.ticket = count(1).__next__
         """The number of a new request."""
         self._asks = dict[int, Callable[[w.Answer], None]]()
@@ -366,9 +366,9 @@ class Member:
     def _sync(self) -> None:
         """Behind what this turn ships. On a fast disk here: that spares two hand-overs between threads."""
         self._syncs = False
-        if not self.is_open or self.failed is not None:
+        if not self.is_open or self.failed is not None or self.wal.end <= self._durable:
             return
-        self._sync_begun = CLOCK.monotonic()
+        self._sync_begun = self._sync_begun or CLOCK.monotonic()  # it may be under way since an earlier turn
         if self._sync_s <= FAST_S and self._nodes.has_one_log and self.wal.try_sync():
             self._synced()
         else:
@@ -405,7 +405,9 @@ class Member:
         held, self._held = self._held, deque[w.Event]()
         if self.wal.durable > self._durable:
             self._durable = self.wal.durable
-            self._sync_s += (CLOCK.monotonic() - self._sync_begun - self._sync_s) / SYNCS
+            if self._sync_begun:
+                self._sync_s += (CLOCK.monotonic() - self._sync_begun - self._sync_s) / SYNCS
+            self._sync_begun = 0.0
             self._events.append(w.Synced())
         if held or self._events:
             self.step(*held)
@@ -504,7 +506,7 @@ class Member:
 
     def opened(self) -> None:
         """The log was cut, or copied anew: it is open again. What waited for room is asked again, or comes again."""
-        self.is_open, self._durable = True, self.wal.durable
+        self.is_open, self._durable, self._sync_begun = True, self.wal.durable, 0.0
         held, self._held = self._held, deque[w.Event]()
         for event in held:
             if isinstance(event, _HELD):

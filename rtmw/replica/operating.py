@@ -208,14 +208,15 @@ class Operating:
         told = await self._status_at(node, name)
         return str(told["copy"][0]) if told else ""
 
-    async def _status_at(self, node: str, name: str, seconds: float = _STATUS_S) -> dict[str, Any]:
-        """How another node, or this one, sees its copy of a log; empty: it has none, or does not say."""
+    async def _status_at(self, node: str, name: str, *, waits: bool = False) -> dict[str, Any]:
+        """How another node, or this one, sees its copy of a log; empty: it has none, or does not say. `waits`: also for
+        a connection that is cut at the moment."""
         session = self._desk.session(node)
         with suppress(LogError, SessionError):
             if node == self.node:
                 return self.status_of(self._member(name))
-            if session is not None and session.is_connected:
-                return await ask(session, seconds, ask="status", name=name)
+            if session is not None and (waits or session.is_connected):
+                return await ask(session, _ANSWER_S if waits else _STATUS_S, ask="status", name=name)
         return {}
 
     async def _held(self, name: str) -> Any:
@@ -404,7 +405,7 @@ class Operating:
         """LogError: somebody is in sync, and can be master."""
         for one, incarnation in control.in_sync.items():
             node = node_of(one)
-            if (await self._status_at(node, member.name, _ANSWER_S)).get("copy") == [one, incarnation]:
+            if (await self._status_at(node, member.name, waits=True)).get("copy") == [one, incarnation]:
                 raise LogError(
                     f"node {node} is in sync and there, so nothing has to be rescued: it can be master by itself"
                 )

@@ -16,7 +16,7 @@ from rtmw.daemon_log import LINES_MOST, VisibleLines, written
 from rtmw.errors import LogDamaged
 from rtmw.replica import words as w
 from rtmw.replica.member import Identity, Member
-from rtmw.replica.wal import MarksFile
+from rtmw.replica.wal import LogWal, MarksFile
 from rtmw.replica.words import Kind, Reply, Role
 from rtmw.types import resolve
 from tests.replica.inside import Inside, appended, in_loop, until
@@ -202,3 +202,35 @@ async def test_a_member_that_refuses_its_master_again_and_again_does_not_fill_th
     await member.close()
     said = capsys.readouterr().err.splitlines()
     assert 1 <= sum("lacks what was answered" in line for line in said) <= LINES_MOST + 1
+
+
+@in_loop
+async def test_a_slow_sync_of_the_thread_is_known_for_slow_whatever_comes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Inside(tmp_path, "a", min_insync=1) as nodes:
+        await nodes.start("a")
+        await nodes.create(members="a")
+        await nodes.append(0, 1)
+        master, here, most = await nodes.master(), list[int](), [0]
+
+        def tried() -> bool:
+            here.append(1)
+            return False
+
+        def done() -> None:
+            most[0] = 1 << 62
+            os.eventfd_write(master.wal.watch(), 1)
+
+        monkeypatch.setattr("rtmw.replica.member.FAST_S", 0.01)
+        monkeypatch.setattr(master.wal, "try_sync", tried)
+        most[0] = master.wal.end
+        monkeypatch.setattr(LogWal, "durable", property(lambda wal: min(wal._writer.durable, most[0])))
+        asyncio.get_running_loop().call_later(0.2, done)  # so long the disk is at it
+        writing = asyncio.create_task(nodes.append(1, 1))
+        while not writing.done():
+            master.step(w.Tick())
+            await asyncio.sleep(0)
+        here.clear()
+        await nodes.append(2, 1)
+        assert not here

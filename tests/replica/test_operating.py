@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,31 @@ async def test_a_rescue_says_what_may_be_missing_and_makes_a_copy_that_was_not_i
         await nodes.append(100, 5)
         await nodes.in_sync()
         assert numbers(nodes.member("a")) == [*range(21), *range(100, 105)]
+
+
+@in_loop
+async def test_a_rescue_is_refused_also_while_the_connections_to_those_in_sync_are_cut(tmp_path: Path) -> None:
+    async with Inside(tmp_path, lag="0.3s", sync_timeout="0.2s") as nodes:
+        await nodes.start(*"abc")
+        await nodes.create()
+        await nodes.in_sync()
+        await nodes.obey("a", ask="move", name="orders", to="a")
+        await until(lambda: nodes.member("a").replica.role is Role.MASTER)
+        await nodes.in_sync()
+        control = nodes.member("a").replica.control
+        assert control is not None
+        out = nodes.member("c")
+        others = {one: number for one, number in control.in_sync.items() if one != out.me}
+        carrier = nodes.servers["c"].peers._carrier
+        assert carrier is not None
+        for pipe in list(carrier._pipes.values()):
+            pipe.transport.abort()
+        for node in "ab":
+            session = nodes.servers["c"].session(node)
+            assert session is not None
+            await session.cut()
+        with pytest.raises(LogError, match="is in sync and there, so nothing has to be rescued"):
+            await nodes.servers["c"].operating._check_all_gone(out, replace(control, in_sync=others))
 
 
 @in_loop
