@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from paho.mqtt.client import Client as MqttClient
+from paho.mqtt.enums import CallbackAPIVersion
 
 import rtmw
+from tests.bus import eventually
 from tests.conftest import free_number
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+MOSQUITTO = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
 
 
 def start(name: str, *arguments: str) -> subprocess.Popen[str]:
@@ -42,6 +50,7 @@ TESTED = {
     "record_replay.py",
     "flights.py",
     "read_log.py",
+    "mqtt_bridge.py",
     "river.py",
     "service.py",
     "notebook.py",
@@ -225,3 +234,74 @@ def test_an_arm_is_moved_from_another_host_with_feedback_and_stops_when_its_call
     lines = output("service.py", "--domains", *numbers[:2], "--dds-domain", numbers[2])
     assert lines[:3] == [f"The arm is at {degree} degrees." for degree in (1, 2, 3)]
     assert lines[3:] == ["The last one: Step(degree=2)", "The arm stops before its goal."]
+
+
+@dataclass
+class Speed:
+    pump: rtmw.int32
+    rpm: float
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[int]:
+    """The port of a broker."""
+    if MOSQUITTO is None:
+        pytest.skip("mosquitto is not installed: apt-get install mosquitto")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    (tmp_path / "broker.conf").write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
+    process = subprocess.Popen([MOSQUITTO, "-c", str(tmp_path / "broker.conf")], stderr=subprocess.DEVNULL)
+    yield port
+    process.terminate()
+    process.wait(20)
+
+
+def test_the_bridge_carries_each_kind_both_ways_and_nothing_back(
+    broker: int, domain: rtmw.Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RTMW_DOMAIN", str(domain.id))
+    seen: list[tuple[str, bytes]] = []
+    other = MqttClient(CallbackAPIVersion.VERSION2)
+    other.on_message = lambda _client, _userdata, message: seen.append((message.topic, bytes(message.payload)))
+    eventually(lambda: reached(other, broker))
+    other.subscribe("#", qos=1)
+    other.loop_start()
+    bridge = start("mqtt_bridge.py", f"127.0.0.1:{broker}", "--out", "pump/#", "both", "--into", "command/+", "both")
+    with (
+        rtmw.PatternSubscriber(["command/#", "both"], domain=domain) as heard,
+        rtmw.Publisher("pump/speed", Speed, domain=domain) as speed,
+        rtmw.Publisher("pump/text", str, domain=domain) as text,
+        rtmw.Publisher("pump/json", dict, domain=domain) as json,
+        rtmw.Publisher("both", domain=domain) as both,
+    ):
+        assert bridge.stdout is not None
+        assert bridge.stdout.readline() == "ready\n"
+        for publisher in (speed, text, json, both):
+            publisher.wait_for_subscribers(timeout=20)
+        speed.publish(Speed(1, 2.5))
+        text.publish("grün")
+        json.publish({"a": [1, None]})
+        both.publish(b"from here")
+        other.publish("command/go", b"now", qos=1)
+        other.publish("both", b"from there", qos=1)
+        wanted = {("pump/speed", b'{"pump": 1, "rpm": 2.5}'), ("pump/text", "grün".encode())}
+        wanted |= {("pump/json", b'{"a":[1,null]}'), ("both", b"from here")}
+        wanted |= {("command/go", b"now"), ("both", b"from there")}  # the broker's own: it tells its sender, too
+        eventually(lambda: wanted <= {*seen})
+        found = [(sample.topic, bytes(sample)) for sample in (heard.receive(timeout=20) for _ in range(3))]
+        assert sorted(found) == [("both", b"from here"), ("both", b"from there"), ("command/go", b"now")]
+        both.publish(b"last")
+        eventually(lambda: ("both", b"last") in seen)
+        assert len(seen) == len(wanted) + 1
+    other.loop_stop()
+    bridge.send_signal(signal.SIGINT)
+    _, complaints = bridge.communicate(timeout=20)
+    assert bridge.returncode == 0, complaints
+
+
+def reached(client: MqttClient, port: int) -> bool:
+    try:
+        return client.connect("127.0.0.1", port) == 0
+    except ConnectionRefusedError:
+        return False
