@@ -300,6 +300,7 @@ class Guests:
         self._check_held(guest, member, name)
         if name not in (known := await asyncio.to_thread(cursor_names, member.folder)):
             raise LogError(f"log {member.name}: there is no cursor {name!r}; it has {known or 'none'}")
+        self._check_held(guest, member, name)  # another program may have taken it meanwhile
         self._free(lambda one: one == (member.name, name))
         await asyncio.to_thread(delete_cursor, member.folder, name)
 
@@ -323,9 +324,9 @@ class Guests:
         for turn in count():
             if turn % TELL_ALL == 0:
                 told.clear()
-            for member in [one for one in self.members.values() if one.status().role is Role.MASTER]:
-                known = await asyncio.to_thread(_positions, member.folder)
-                if known != told.get(member.name):
+            for member in list(self.members.values()):
+                known = await _cursors_of_master(member)
+                if known is not None and known != told.get(member.name):
                     told[member.name], data = known, json.dumps({member.name: known}).encode()
                     await stream.write(r.RAW.pack(len(data), 0) + data)
             await asyncio.sleep(TELL_S)
@@ -366,6 +367,19 @@ def _cursors(folder: Folder) -> tuple[dict[str, tuple[int, int]], int]:
 
 def _positions(folder: Folder) -> dict[str, int]:
     return {name: position for name, (position, _) in _cursors(folder)[0].items()}
+
+
+async def _cursors_of_master(member: Member) -> dict[str, int] | None:
+    """None: another is the master, perhaps only since the thread looks and the log is cut; or one of them is damaged.
+    Other nodes keep what they know."""
+    if member.status().role is not Role.MASTER:
+        return None
+    try:
+        known = await asyncio.to_thread(_positions, member.folder)
+        return known if member.status().role is Role.MASTER else None
+    except (LogError, OSError) as error:
+        log.warning("log %s: other nodes are not told of its cursors: %s", member.name, error)
+        return None
 
 
 def _cursors_in(words: bytes) -> dict[str, dict[str, int]]:

@@ -196,3 +196,70 @@ async def test_cursors_however_many_are_listed_and_counted_beside_the_loop_of_th
             await until(lambda: looked["cursor", False] > looked["told before", False] + 60)
         assert {name for name, is_in_loop in looked if is_in_loop} == set()
         monkeypatch.undo()
+
+
+@in_loop
+async def test_a_cursor_that_is_damaged_or_a_log_that_is_cut_while_cursors_are_listed_ends_no_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests, "TELL_S", 0.02)
+    listed, cut, names = threading.Event(), threading.Event(), guests.cursor_names
+
+    def slow(folder: Folder) -> list[str]:
+        found = names(folder)
+        if folder.path.endswith("orders") and not cut.is_set():
+            listed.set()
+            cut.wait(8)
+        return found
+
+    async with Inside(tmp_path, "ab") as nodes:
+        await nodes.start(*"ab")
+        for name in ("orders", "other"):
+            await nodes.create(name, members="ab")
+            await nodes.append(0, 1, name=name)
+            await nodes.in_sync("ab", name)
+        master = await nodes.master()
+        await asyncio.to_thread(make_cursors, master.folder, 1)
+        monkeypatch.setattr(guests, "cursor_names", slow)
+        await asyncio.to_thread(listed.wait, 8)
+        master.is_open = False
+        await asyncio.to_thread(master.wal.truncate, master.wal.end)  # as of one that has just lost its epoch
+        master.opened()
+        cut.set()
+        damaged = next(master.path.glob("*.cursor"))
+        damaged.write_bytes(bytes(damaged.stat().st_size))
+        other = await nodes.master("other")
+        await asyncio.to_thread(make_cursors, other.folder, 2)
+        folders = [nodes.member(node, "other").folder for node in "ab"]
+        await until(lambda: all(len(names(folder)) == 2 for folder in folders))
+        assert not any(server._failure() for server in nodes.servers.values())
+
+
+@in_loop
+async def test_a_cursor_that_another_program_takes_while_it_is_to_be_deleted_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Inside(tmp_path, "a", min_insync=1) as nodes:
+        await nodes.start("a")
+        await nodes.create(members="a")
+        await nodes.append(0, 1)
+        await asyncio.to_thread(make_cursors, nodes.member("a").folder, 1)
+        looks, goes_on, names = threading.Event(), threading.Event(), guests.cursor_names
+
+        def slow(folder: Folder) -> list[str]:
+            found = names(folder)
+            looks.set()
+            goes_on.wait(8)
+            return found
+
+        monkeypatch.setattr(guests, "cursor_names", slow)
+        one, two = [await asyncio.to_thread(rtmw.Log.connect, "orders", nodes=places(nodes)) for _ in range(2)]
+        (name,) = names(nodes.member("a").folder)
+        deleting = asyncio.ensure_future(asyncio.to_thread(one.delete_cursor, name))
+        await asyncio.to_thread(looks.wait, 8)
+        await asyncio.to_thread(lambda: two.read(cursor=name))
+        goes_on.set()
+        with pytest.raises(rtmw.LogLocked):
+            await deleting
+        for log in (one, two):
+            await asyncio.to_thread(log.close)
