@@ -61,7 +61,11 @@ class SqliteStore(Store):
         self._path = path.absolute()
         self.where = f"control store {self._path}, on this host and its disk alone"
         self._connection: sqlite3.Connection | None = None
-        self._inode = 0
+        self._inode, self._file = 0, -1
+        """`_file`: the file of changes. One descriptor of it, so that a write of another process that failed is told
+        here, too: by the next sync, and once."""
+        self._is_spoiled = False
+        """A sync has failed, and what it was to write counts as written: only another file shows whether it can be."""
         self._synced = dict[str, int]()
         """By log: the version that is known to be on the disk."""
 
@@ -73,7 +77,7 @@ class SqliteStore(Store):
             rows = connection.execute(asked, (log,)).fetchall() if slices else []
             connection.execute("COMMIT")
             if found:
-                self._sync(log, found[0])
+                self._sync(connection, log, found[0])
         if any(_sum(log, *row) != crc for *row, crc in ([*rows, found] if found else rows)):
             raise StoreFault(f"what it has of log {log} is not as it was written; {_RESTORE}")
         return Value(found[0], found[1], {start: data for start, data, _ in rows}) if found else Value()
@@ -86,18 +90,24 @@ class SqliteStore(Store):
             connection.executemany("INSERT INTO staged VALUES (?, ?, ?)", staged)
             if not connection.execute(_CHANGE, told).rowcount:
                 return REFUSED
-            self._sync(log, version + 1)
+            self._sync(connection, log, version + 1)
         return Changed(Outcome.APPLIED, version + 1)
 
-    def _sync(self, log: str, version: int) -> None:
+    def _sync(self, connection: sqlite3.Connection, log: str, version: int) -> None:
         """The value of this version is on the disk: in the file of changes, or in the other one, which SQLite syncs."""
-        if self._synced.get(log) != version:
-            file = os.open(f"{self._path.resolve()}-wal", os.O_RDWR | os.O_CLOEXEC)
-            try:
-                DISK.sync_data(file)
-            finally:
-                os.close(file)
-            self._synced[log] = version
+        if self._synced.get(log) == version:
+            return
+        if self._is_spoiled:
+            is_busy, changes, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if is_busy or changes != moved:
+                raise StoreFault("a write of it has failed, and another process is in the way of writing it once more")
+            self._is_spoiled = False
+        try:
+            DISK.sync_data(self._file)
+        except OSError:
+            self._is_spoiled = True
+            raise
+        self._synced[log] = version
 
     @contextmanager
     def _connected(self) -> Generator[sqlite3.Connection]:
@@ -124,6 +134,7 @@ class SqliteStore(Store):
         if self._is_new(made):
             made.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT")
         made.executescript(_STAGED)
+        self._file = os.open(f"{self._path.resolve()}-wal", os.O_RDWR | os.O_CLOEXEC)
         self._inode = os.stat(self._path).st_ino
         return made
 
@@ -157,6 +168,9 @@ class SqliteStore(Store):
             with suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
         self._synced.clear()
 
     def close(self) -> None:

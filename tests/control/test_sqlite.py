@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -161,6 +163,37 @@ other.execute("BEGIN IMMEDIATE")
 print("held", flush=True)
 os.kill(os.getpid(), signal.SIGSTOP)
 """
+
+
+def test_what_a_sync_that_failed_was_to_write_is_written_once_more_before_it_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system tells of a write that failed once: the next sync says that all is well."""
+
+    class FailsOnce(Disk):
+        fails = 1
+
+        def sync_data(self, file: int) -> None:
+            if self.fails:
+                self.fails -= 1
+                raise OSError(errno.EIO, "the disk is away")
+            super().sync_data(file)
+
+    async def play(store: SqliteStore) -> None:
+        assert (await store.change(LOG, 0, b"one", {})).outcome is Outcome.APPLIED
+        with closing(sqlite3.connect(path)) as another:  # its close is not the last one, which would write all
+            another.execute("SELECT count(*) FROM value").fetchone()
+            monkeypatch.setattr(sqlite, "DISK", FailsOnce())
+            assert (await store.change(LOG, 1, b"two", {})).outcome is Outcome.UNKNOWN
+            shown = await store.read(LOG)
+            shutil.copy(path, rest)  # as after a power cut: what was never written to the file of changes is gone
+        assert shown is not None
+        assert shown.state == b"two"
+
+    path, rest = tmp_path / "control.db", tmp_path / "rest.db"
+    run(path, play)
+    with closing(sqlite3.connect(rest)) as found:
+        assert found.execute("SELECT state FROM value").fetchall() == [(b"two",)]
 
 
 def test_a_stopped_process_that_has_the_lock_keeps_changes_out_and_no_reads_until_it_goes_on_or_ends(
