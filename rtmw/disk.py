@@ -2,7 +2,7 @@
 
 Whatever of Python writes durably takes a `Disk`. Tests put one in place that writes short, is full, fails, or ends at a
 call (tests/disks.py). The durable log is written in C, and has the same seam there (rtmw/log/io.h); what a recorder
-writes comes from C as whole chunks, and is written here (rtmw/recording/output.py).
+writes comes from C as whole chunks, and is written here (rtmw/recording/writer.py).
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from typing import Final, TypeVar
 
 from rtmw.cli.show import warn
 from rtmw.errors import RecordingDamaged, RecordingError
-from rtmw.recording.footer import is_finished
 from rtmw.recording.header import read_header
+from rtmw.recording.index import is_finished
 from rtmw.recording.remote_file import open_file
 
 PARTLY: Final = 3

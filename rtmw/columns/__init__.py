@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Buffer
 
-    from rtmw.columns.cdr_encoder import CdrEncoder
+    from rtmw.columns.cdr import CdrEncoder
     from rtmw.columns.program import Unsigned
     from rtmw.columns.rows import Rows
     from rtmw.columns.versions import Versions
@@ -72,7 +72,7 @@ def described_decoder(description: bytes, unsigned: Unsigned = "keep", names: fr
         return _payload_decoder(found, unsigned)
     document = read_document(description)
     if document["kind"] == "cdr":
-        from rtmw.columns.cdr_decoder import CdrDecoder
+        from rtmw.columns.cdr import CdrDecoder
         from rtmw.types.description import from_document
 
         return CdrDecoder(from_document(document), unsigned, names)
@@ -152,7 +152,7 @@ def encode(batch: pa.RecordBatch, type: MessageType) -> Payloads:
 
 @lru_cache(maxsize=256)
 def _encoder(description: bytes) -> CdrEncoder:
-    from rtmw.columns.cdr_encoder import CdrEncoder
+    from rtmw.columns.cdr import CdrEncoder
     from rtmw.types.description import from_document
 
     document = read_document(description)

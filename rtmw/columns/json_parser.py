@@ -15,8 +15,7 @@ from typing import Annotated, Any, Final, cast
 
 import pyarrow as pa
 
-from rtmw.columns.members import Elements, Leaf, Member, Node, Record
-from rtmw.columns.object_decoder import Parser
+from rtmw.columns.object_decoder import Elements, Leaf, Member, Node, Parser, Record
 from rtmw.columns.program import DEEPEST, MOST
 from rtmw.errors import UnsupportedType
 from rtmw.optional import needed

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from rtmw.columns.members import DURATION, TIME, Elements, Leaf, Member, Node, Record
-from rtmw.columns.object_decoder import Parser
+from rtmw.columns.object_decoder import DURATION, TIME, Elements, Leaf, Member, Node, Parser, Record
 from rtmw.columns.program import DEEPEST, MOST, Unsigned
 from rtmw.errors import UnsupportedType
 from rtmw.optional import needed

@@ -1,7 +1,16 @@
-"""The course of the demonstration: both hosts live, then the recording, and then the durable log."""
+"""The course of the demonstration: both hosts live, then the recording, and then the durable log.
+
+Two hosts are two domains of this machine with a node each, that meet on a DDS domain over loopback.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,15 +19,48 @@ from rtmw import observe
 from rtmw.cli.endings import ends_in_order
 from rtmw.cli.show import say
 from rtmw.demo import screen, summary
-from rtmw.demo.crew import Crew
+from rtmw.demo.crew import END_S, START_S, Crew, CrewError
 from rtmw.demo.durable import through_log
-from rtmw.demo.nodes import node
 from rtmw.demo.offline import Offline, install_spark, with_spark, without_spark
 from rtmw.demo.recording import arrive, complete, recorded, recorder
 from rtmw.demo.roles import FAR, PUBLISHERS, SUBSCRIBERS
 from rtmw.demo.topics import telemetry
 from rtmw.domain import Domain
 from rtmw.errors import DomainError, DomainNotFound, LimitReached, NotInstalled
+
+
+@contextmanager
+def node(number: int, dds_domain: int) -> Generator[None]:
+    """A node of a domain, ready; it ends with the block."""
+    with (
+        tempfile.TemporaryDirectory(prefix="rtmw-demo-") as folder,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor,
+    ):
+        supervisor.bind(address := str(Path(folder, "notify")))
+        supervisor.settimeout(START_S)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rtmw", "node", "--domain", str(number), "--dds-domain", str(dds_domain)],
+            env={**os.environ, "NOTIFY_SOCKET": address},
+            process_group=0,  # Ctrl-C is for the parent, which ends its children in order
+        )
+        try:
+            supervisor.recv(100)  # READY=1
+            yield
+        except TimeoutError:
+            raise CrewError(f"The node of domain {number} did not start; its own words are above.") from None
+        finally:
+            end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Make sure that it is gone."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
 
 NUMBERS = range(50, 100)
 """Domains that a demonstration may take."""

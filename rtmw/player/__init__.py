@@ -9,7 +9,6 @@ _player     publishes, in a thread without Python (player.h)
 """
 
 from rtmw.player.qos import QosOptions
-from rtmw.player.replay import Replay
-from rtmw.player.stats import ReplayStats, TopicReplayed
+from rtmw.player.replay import Replay, ReplayStats, TopicReplayed
 
 __all__ = ["QosOptions", "Replay", "ReplayStats", "TopicReplayed"]

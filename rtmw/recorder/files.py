@@ -1,4 +1,7 @@
-"""The files of a recording: FOLDER/NAME_0.mcap, NAME_1.mcap, …"""
+"""The files of a recording: FOLDER/NAME_0.mcap, NAME_1.mcap, …
+
+The last message of each publisher that keeps some for late subscribers is carried into every file (`Latched`).
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,57 @@ from pathlib import Path
 
 from rtmw.clock import CLOCK, Clock
 from rtmw.errors import RecordingFailed
-from rtmw.recorder.latched import Latched
 from rtmw.recorder.settings import Settings
 from rtmw.recorder.uploads import Uploads
 from rtmw.recording._mcap import ChunkBuilder
+from rtmw.recording.batch import CARRIED, CARRIED_MOST
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.paths import SUFFIX, by_name
 from rtmw.recording.places import RemotePath, place
 from rtmw.recording.tools.ros2_folder import Ros2Folder
 from rtmw.recording.writer import RecordingWriter
 
-__all__ = ["Files", "Tables"]
+__all__ = ["Files"]
+
+
+Kept = tuple[bytes, int, int, int, int, int, int]
+"""Payload, log time, publish time, sequence, priority, publisher, expiry."""
+
+
+class Latched:
+    """By channel and publisher, the latest last."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, dict[int, Kept]] = {}
+
+    def see(self, chunk: ChunkBuilder, channels: set[int]) -> None:
+        """Remember the last messages that a chunk has of these channels."""
+        for channel in channels & {number for number, _, _ in chunk.channels()}:
+            kept = self._kept.setdefault(channel, {})
+            for message in chunk.latest(channel):
+                kept.pop(message[5], None)
+                kept[message[5]] = message
+            while len(kept) > CARRIED_MOST:
+                del kept[next(iter(kept))]
+
+    def carry(self, writer: RecordingWriter, log_time: int) -> None:
+        """Into a file that begins at this time. What has expired by then stays behind."""
+        for channel, by_publisher in self._kept.items():
+            for payload, _, publish_time, sequence, priority, publisher, expires in by_publisher.values():
+                if expires and expires <= log_time:
+                    continue
+                writer.write(
+                    channel,
+                    payload,
+                    log_time=log_time,
+                    publish_time=publish_time,
+                    sequence=sequence,
+                    priority=priority,
+                    publisher=publisher,
+                    expires=expires,
+                    flags=CARRIED,
+                )
+
 
 LEAST_ROOM = 4096
 """Of a file that is split by size, for its end."""

@@ -1,4 +1,4 @@
-"""Recorder: writes what flows on topics into recordings."""
+"""Recorder: writes what flows on topics into recordings, and counts it by topic (`RecorderStats`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -18,19 +18,66 @@ from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, await_domain, domain_until_closed
 from rtmw.errors import ClosedError, RecordingFailed
+from rtmw.notebook import ShownByFields
 from rtmw.patterns import topics_of
 from rtmw.qos import check_seconds
 from rtmw.recorder.files import Files
 from rtmw.recorder.library import Collector
 from rtmw.recorder.settings import Settings
 from rtmw.recorder.sources import Sources
-from rtmw.recorder.stats import RecordedTopic, RecorderStats, recorded_topic
+from rtmw.recorder.uploads import UploadStats
 from rtmw.recorder.writing import State, Writing
 from rtmw.recording.causes import Cause
 from rtmw.recording.claim import Claim
 from rtmw.recording.places import is_remote
 
-__all__ = ["Recorder", "RecorderOptions"]
+__all__ = ["RecordedTopic", "Recorder", "RecorderOptions", "RecorderStats"]
+
+
+@dataclass(frozen=True)
+class RecordedTopic:
+    """A topic that is recorded."""
+
+    name: str
+    messages: int
+    """Taken from it, also those that are not in the file yet; without those that the disk will not take any more."""
+    bytes: int
+    """Of all that were taken, without what the file adds."""
+    missing: Mapping[Cause, int]
+    """Messages that are not recorded, by cause; only causes that there were."""
+
+
+@dataclass(frozen=True)
+class RecorderStats(ShownByFields):
+    """A recorder, since it began."""
+
+    topics: int
+    messages: int
+    """Taken from them; when the disk has failed, those that are written."""
+    bytes: int
+    """Payload bytes of all that were taken."""
+    written: int
+    """Bytes in its files."""
+    files: int
+    missing: Mapping[Cause, int]
+    """Messages that are not recorded, by cause; only causes that there were."""
+    backlog: float
+    """How much of its memory waits for the disk: 0 to 1, where messages are dropped."""
+    clock_jumps: int
+    """Times that the wall clock was set back."""
+    is_paused: bool
+    written_messages: int = 0
+    """In its files. Fewer than were taken while some are on their way, and for good of what no snapshot has kept."""
+    uploads: UploadStats | None = None
+    """None: no place was named to which files go."""
+
+
+def recorded_topic(name: str, row: tuple[int, ...], unwritten: int) -> RecordedTopic:
+    """Of a row of the collector's counters; `unwritten`: how many of the messages the disk did not take."""
+    messages, volume, *missing = row
+    causes = zip(Cause, (*missing, unwritten), strict=True)
+    return RecordedTopic(name, messages - unwritten, volume, {cause: count for cause, count in causes if count})
+
 
 CHUNK_AGE_NS = 1_000_000_000
 

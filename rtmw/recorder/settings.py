@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rtmw.recording.compression import COMPRESSIONS
 from rtmw.recording.places import is_remote
-from rtmw.recording.writer import CHUNK_BYTES
+from rtmw.recording.writer import CHUNK_BYTES, COMPRESSIONS
 
 LEAST_CHUNKS, MOST_CHUNKS = 4, 1024
 

@@ -1,9 +1,12 @@
-"""The thread that writes: takes full chunks from the collector, and gives them back empty."""
+"""The thread that writes: takes full chunks from the collector, and gives them back empty.
+
+With a ring, it keeps the last seconds in memory until somebody wants them (`Ring`).
+"""
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,12 +15,51 @@ from typing import NamedTuple
 from rtmw.clock import CLOCK
 from rtmw.recorder.files import Files
 from rtmw.recorder.library import Collector
-from rtmw.recorder.ring import Kept, Ring
 from rtmw.recorder.settings import Settings
 from rtmw.recorder.sources import Sources
 from rtmw.recording._mcap import ChunkBuilder
 
 __all__ = ["State", "Writing"]
+
+
+class Kept(NamedTuple):
+    chunk: ChunkBuilder
+    missed: dict[tuple[int, int], int]
+    at_s: float
+    """When it was full, on the monotonic clock."""
+
+
+class Ring:
+    """Whole chunks, the oldest first: of so many seconds, and at most so many of so many bytes."""
+
+    def __init__(self, seconds: float, most: int, most_bytes: int) -> None:
+        self._seconds, self._most, self._most_bytes = seconds, most, most_bytes
+        self._kept: deque[Kept] = deque()
+        self._bytes = 0
+
+    def add(self, kept: Kept) -> list[Kept]:
+        """Keep this one too. What is kept no longer is given back."""
+        self._kept.append(kept)
+        self._bytes += kept.chunk.size
+        gone: list[Kept] = []
+        while self._is_over(kept.at_s):
+            gone.append(self._kept.popleft())
+            self._bytes -= gone[-1].chunk.size
+        return gone
+
+    def take(self) -> list[Kept]:
+        """All of them; nothing is kept any more."""
+        taken = list(self._kept)
+        self._kept.clear()
+        self._bytes = 0
+        return taken
+
+    def _is_over(self, now_s: float) -> bool:
+        if len(self._kept) < 2:
+            return False
+        is_old = self._kept[0].at_s < now_s - self._seconds
+        return is_old or len(self._kept) > self._most or self._bytes > self._most_bytes
+
 
 WAIT_NS = 50_000_000
 

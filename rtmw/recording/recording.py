@@ -15,9 +15,8 @@ from rtmw.recording.batch import Batch, batch_of, within
 from rtmw.recording.chunk_reader import check_facts, scan_chunk
 from rtmw.recording.contents import TYPE_KEY, Attachment, Channel, Chunk, Message, Missed, Schema
 from rtmw.recording.extras import read_attachment, read_metadata
-from rtmw.recording.footer import is_finished, read_summary
 from rtmw.recording.header import read_header
-from rtmw.recording.index import Index
+from rtmw.recording.index import Index, Walk, is_finished, read_summary
 from rtmw.recording.message_compression import compressed_rows, decompressed
 from rtmw.recording.places import place
 from rtmw.recording.ranges import Members, Ranges, read_ranges
@@ -27,7 +26,6 @@ from rtmw.recording.schemas.payloads import described_payloads
 from rtmw.recording.side import read_side
 from rtmw.recording.tabular import Tabular
 from rtmw.recording.times import UNSET_NS
-from rtmw.recording.walk import Walk
 from rtmw.types import MessageType
 from rtmw.units import counted
 

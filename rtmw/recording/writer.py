@@ -1,31 +1,285 @@
-"""Writes recordings: MCAP files, in chunks, with what MCAP has no place for in side records (docs/format.md)."""
+"""Writes recordings: MCAP files, in chunks, with what MCAP has no place for in side records (docs/format.md).
+
+A chunk lies in the file as its record, the message indexes behind it, and its side record (`pack`). `Output` appends
+whole groups of records, or nothing. The summary at the end has all that readers need to know before they read a chunk.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from rtmw.checksum import crc32
+from rtmw.disk import DISK, Disk
 from rtmw.recording import records
 from rtmw.recording._mcap import ChunkBuilder
-from rtmw.recording.compression import compressor
 from rtmw.recording.contents import Attachment
 from rtmw.recording.definitions import Definitions
-from rtmw.recording.output import End, Output
-from rtmw.recording.packing import Packing, pack
 from rtmw.recording.ranges import ranges_record
-from rtmw.recording.records import Opcode
-from rtmw.recording.summary import Group, Summary
+from rtmw.recording.records import ChunkEntry, Opcode, Packed, Statistics
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Buffer
 
-__all__ = ["CHUNK_BYTES", "MessageColumns", "RecordingWriter"]
+__all__ = ["CHUNK_BYTES", "COMPRESSIONS", "Output", "RecordingWriter", "compressor"]
+
+
+Compress = Callable[[bytes | memoryview], bytes]
+
+COMPRESSIONS = ("lz4", "zstd", "none")
+
+_FASTEST = 1
+
+
+def compressor(name: str) -> Compress | None:
+    """A function of one thread; None: nothing is compressed."""
+    if name not in COMPRESSIONS:
+        raise ValueError(f"compression is one of {', '.join(COMPRESSIONS)}, not {name!r}")
+    if name == "none":
+        return None
+    return _lz4() if name == "lz4" else _zstd()
+
+
+def _lz4() -> Compress:
+    frame: Any = import_module("lz4.frame")
+
+    # Of larger blocks no less is left, and whoever decompresses them needs more memory than fits into a cache.
+    def compress(data: bytes | memoryview) -> bytes:
+        return frame.compress(data, block_size=frame.BLOCKSIZE_MAX64KB)  # type: ignore[no-any-return]
+
+    return compress
+
+
+def _zstd() -> Compress:
+    library: Any = import_module("zstandard")
+    return library.ZstdCompressor(level=_FASTEST).compress  # type: ignore[no-any-return]
+
+
+Part = bytes | memoryview
+
+
+class End(NamedTuple):
+    """Where the file ends, with whole groups of records."""
+
+    position: int
+    """Bytes in it."""
+    crc: int
+    """CRC-32 of all of them."""
+
+
+class Output:
+    """A new file: `FileExistsError` when there is one of that name."""
+
+    def __init__(self, path: str | os.PathLike[str], disk: Disk = DISK) -> None:
+        self.path, self._disk = Path(path), disk
+        self.end = End(0, 0)
+        """Set back, it makes undone what was appended since."""
+        self._is_named = False
+        self._file = disk.create(str(self.path), None, os.O_WRONLY | os.O_EXCL)
+
+    def append(self, *parts: Part) -> None:
+        """All of it, or, with any exception, nothing: the end has not moved then, and is where the next group goes."""
+        try:
+            self._disk.write_all(self._file, parts, self.end.position)
+        except BaseException:  # Ctrl-C, too
+            self._cut()
+            raise
+        position, crc = self.end
+        for part in parts:
+            position, crc = position + len(part), crc32(part, crc)
+        self.end = End(position, crc)
+
+    def _cut(self) -> None:
+        """Takes away what lies behind the end."""
+        with suppress(OSError):  # a disk that is gone: what came before is in the file, and readers find its end
+            if os.fstat(self._file).st_size > self.end.position:
+                self._disk.cut(self._file, self.end.position)
+
+    def sync(self) -> None:
+        """All appended data is on the disk when this returns, and so is the name of the file."""
+        try:
+            self._sync()
+        except OSError as error:
+            what = f"{error.strerror} at a sync, so what was written since the one before may not be on the disk"
+            raise OSError(error.errno, what, str(self.path)) from None
+
+    def _sync(self) -> None:
+        self._disk.sync_data(self._file)
+        if not self._is_named:
+            self._disk.sync_folder(self.path.parent)
+            self._is_named = True
+
+    def close(self) -> None:
+        if self._file >= 0:
+            self._cut()
+            os.close(self._file)
+            self._file = -1
+
+
+class Group(NamedTuple):
+    """Records that were appended together: a chunk, metadata, or an attachment."""
+
+    opcode: Opcode
+    entry: bytes
+    """The record of the summary that leads to it."""
+    start_ns: int = 0
+    end_ns: int = 0
+    counts: tuple[tuple[int, int], ...] = ()
+    """Channel, messages."""
+    definitions: tuple[bytes, ...] = ()
+    """Those that lie in it."""
+
+
+class Summary:
+    """Collected while the file is written."""
+
+    def __init__(self, definitions: Definitions, groups: Iterable[Group] = ()) -> None:
+        self.messages = 0
+        self._definitions = definitions
+        self._written: dict[bytes, None] = {}
+        self._counts: Counter[int] = Counter()
+        self._start_ns = self._end_ns = 0
+        self._added: list[Group] = []
+        for group in groups:
+            self.add(group)
+
+    def __len__(self) -> int:
+        """Groups."""
+        return len(self._added)
+
+    def first(self, groups: int) -> Summary:
+        """As it was when it had so many groups."""
+        return Summary(self._definitions, self._added[:groups])
+
+    def missing(self, channels: Iterable[int] | None) -> list[bytes]:
+        """Records of these channels, or of all, and of their schemas, that are not in the file yet."""
+        wanted = self._definitions.channels if channels is None else channels
+        return self._definitions.of(wanted, self._written)
+
+    def add(self, group: Group) -> None:
+        self._added.append(group)
+        self._written.update(dict.fromkeys(group.definitions))
+        before = self.messages
+        for channel, count in group.counts:
+            self._counts[channel] += count
+            self.messages += count
+        if self.messages > before:
+            self._start_ns = min(self._start_ns, group.start_ns) if before else group.start_ns
+            self._end_ns = max(self._end_ns, group.end_ns)
+
+    def _indexes(self, opcode: Opcode) -> list[bytes]:
+        return [group.entry for group in self._added if group.opcode == opcode]
+
+    def end_of_file(self, position: int) -> bytes:
+        """All from behind the data section on; `position`: where that is."""
+        groups = self._groups()
+        summary = b"".join(b"".join(group) for _, group in groups)
+        offsets: list[bytes] = []
+        at = position
+        for opcode, group in groups:
+            length = sum(map(len, group))
+            offsets.append(records.summary_offset(opcode, at, length))
+            at += length
+        covered = summary + b"".join(offsets) + records.footer_head(position, at)
+        return covered + crc32(covered).to_bytes(4, "little") + records.MAGIC
+
+    def _groups(self) -> list[tuple[Opcode, list[bytes]]]:
+        groups = [
+            (Opcode.SCHEMA, self._defined(Opcode.SCHEMA)),
+            (Opcode.CHANNEL, self._defined(Opcode.CHANNEL)),
+            (Opcode.STATISTICS, [records.statistics(self._statistics())]),
+            (Opcode.CHUNK_INDEX, self._indexes(Opcode.CHUNK)),
+            (Opcode.ATTACHMENT_INDEX, self._indexes(Opcode.ATTACHMENT)),
+            (Opcode.METADATA_INDEX, self._indexes(Opcode.METADATA)),
+        ]
+        return [(opcode, group) for opcode, group in groups if group]
+
+    def _defined(self, opcode: Opcode) -> list[bytes]:
+        return [definition for definition in self._written if definition[0] == opcode]
+
+    def _statistics(self) -> Statistics:
+        return Statistics(
+            messages=self.messages,
+            schemas=len(self._defined(Opcode.SCHEMA)),
+            channels=len(self._defined(Opcode.CHANNEL)),
+            attachments=len(self._indexes(Opcode.ATTACHMENT)),
+            metadata=len(self._indexes(Opcode.METADATA)),
+            chunks=len(self._indexes(Opcode.CHUNK)),
+            start_ns=self._start_ns,
+            end_ns=self._end_ns,
+            counts=self._counts,
+        )
+
+
+Missed = Mapping[tuple[int, int], int]
+"""Messages that are not in the recording, by channel and cause."""
+
+LEAST_GAIN = 0.95
+"""A chunk that compression leaves larger than this part of it is written uncompressed."""
+
+SAMPLE = 64 << 10
+"""A chunk of several times so many bytes is tried by a piece first: what is noise costs no time then."""
+
+
+class Packing(NamedTuple):
+    """How chunks are written."""
+
+    name: str
+    compress: Compress | None
+    indexed: bool
+
+
+def pack(
+    chunk: ChunkBuilder, data: memoryview, packing: Packing, position: int, missed: Missed
+) -> tuple[list[bytes | memoryview], ChunkEntry]:
+    """The bytes to write at this position, and their entry of the index. `data`: a view of the chunk."""
+    packed = _packed(data, packing)
+    head = records.chunk_head(chunk.start_ns, chunk.end_ns, packed)
+    indexes = chunk.indexes() if packing.indexed else b""
+    behind = position + len(head) + len(packed.data)
+    entry = ChunkEntry(
+        start_ns=chunk.start_ns,
+        end_ns=chunk.end_ns,
+        position=position,
+        length=len(head) + len(packed.data),
+        index_positions={channel: behind + at for channel, _, at in chunk.channels()} if indexes else {},
+        index_length=len(indexes),
+        compression=packed.compression,
+        compressed_size=len(packed.data),
+        size=packed.size,
+    )
+    return [head, packed.data, indexes, _side(chunk, packing, position, missed)], entry
+
+
+def _packed(data: memoryview, packing: Packing) -> Packed:
+    crc = crc32(data)
+    if packing.compress is not None and (len(data) <= 4 * SAMPLE or _gains(data, packing.compress)):
+        compressed = packing.compress(data)
+        if len(compressed) <= LEAST_GAIN * len(data):
+            return Packed(packing.name, len(data), crc, compressed)
+    return Packed("", len(data), crc, data)
+
+
+def _gains(data: memoryview, compress: Compress) -> bool:
+    middle = len(data) // 2
+    return len(compress(data[middle : middle + SAMPLE])) <= LEAST_GAIN * SAMPLE
+
+
+def _side(chunk: ChunkBuilder, packing: Packing, position: int, missed: Missed) -> bytes:
+    rows = [struct.pack("<HBQ", channel, cause, count) for (channel, cause), count in missed.items()]
+    content = b"".join((chunk.side(), struct.pack("<I", len(rows)), *rows))
+    return records.side(position, len(chunk), _packed(memoryview(content), packing))
+
 
 CHUNK_BYTES = 1 << 20
 LARGEST_CHUNK = 1 << 30

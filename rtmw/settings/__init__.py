@@ -12,7 +12,6 @@ documentation are made from the declaration (rtmw/cli/settings_arguments.py, `py
 from __future__ import annotations
 
 from rtmw.settings.declaration import Changes, Declaration, Setting, option_of
-from rtmw.settings.errors import SettingsError, in_short
-from rtmw.settings.file import SettingsFile
+from rtmw.settings.file import SettingsError, SettingsFile, in_short
 
 __all__ = ["Changes", "Declaration", "Setting", "SettingsError", "SettingsFile", "in_short", "option_of"]

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rtmw.errors import RtmwError
-from rtmw.settings.errors import SettingsError, in_short
-from rtmw.settings.file import SettingsFile
+from rtmw.settings.file import SettingsError, SettingsFile, in_short
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

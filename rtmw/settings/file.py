@@ -1,17 +1,57 @@
-"""A settings file in TOML: its values, and on which line each stands."""
+"""A settings file in TOML: its values, on which line each stands, and errors that say so.
+
+The standard library's parser does not say on which line a table or a key stands; `TomlLines` does.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from rtmw.errors import RtmwError
-from rtmw.settings.errors import SettingsError
-from rtmw.settings.toml_lines import TomlLines
+
+_LONGEST: Final = 600
+
+
+def in_short(text: str) -> str:
+    """A text that quotes what a file says, which may be long: its beginning and its end, where the advice is."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+
+
+class SettingsError(RtmwError):
+    """A setting is not one, or its value cannot be; the message names the file, the line and the key."""
+
+
+_MANY_LINES: Final = re.compile(r'("""|\'\'\').*?\1', re.DOTALL)
+_HEADER: Final = re.compile(r"\s*\[\[?[^\[\]=,]+\]\]?\s*(#.*)?$")
+
+
+class TomlLines:
+    """Of a text that is valid TOML."""
+
+    def __init__(self, text: str) -> None:
+        blank = _MANY_LINES.sub(lambda found: "\n" * found.group().count("\n"), text)
+        self._lines = blank.splitlines()
+
+    def headers(self, table: str) -> list[int]:
+        """Lines, from 1 on, with `[table]` or `[[table]]`."""
+        header = re.compile(rf"\s*\[\[?\s*[\"']?{re.escape(table)}[\"']?\s*\]")
+        return [number for number, line in enumerate(self._lines, 1) if header.match(line)]
+
+    def key(self, header: int, key: str) -> int:
+        """The line of a key in the table whose header stands there; the header's, if it is not found."""
+        assigns = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]")
+        for number in range(header, len(self._lines)):
+            if assigns.match(self._lines[number]):
+                return number + 1
+            if _HEADER.match(self._lines[number]):
+                break
+        return header
 
 
 @dataclass(frozen=True)

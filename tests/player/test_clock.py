@@ -12,8 +12,7 @@ from cyclonedds.idl.annotations import final
 
 import rtmw
 from rtmw.cli import main
-from rtmw.player.clock import Clock, Ticks, Time, payloads
-from rtmw.player.cues import DTYPE, Cues
+from rtmw.player.feeder import DTYPE, Clock, Cues, Ticks, Time, payloads
 from rtmw.types import resolve
 from tests.recordings import BEGIN_NS, MS, SECOND, Maker, numbered
 

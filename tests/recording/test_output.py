@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.recording.output import Output
 from rtmw.recording.tools.whole import written_whole
+from rtmw.recording.writer import Output
 from tests.disks import Counting, Killed, Short, full
 
 GROUP = (b"head", b"", memoryview(b"payload" * 100), b"tail")

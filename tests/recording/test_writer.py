@@ -22,10 +22,9 @@ from mcap.records import Chunk, ChunkIndex
 
 from rtmw.recording import Recording
 from rtmw.recording._mcap import ChunkBuilder
-from rtmw.recording.compression import COMPRESSIONS, compressor
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.records import MAGIC, Opcode
-from rtmw.recording.writer import RecordingWriter
+from rtmw.recording.writer import COMPRESSIONS, RecordingWriter, compressor
 
 SIDE_ROW = np.dtype([("sequence", "u8"), ("publisher", "u8"), ("expires", "i8"), ("priority", "u1"), ("flags", "u1")])
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rtmw.types import _cdr
+from rtmw.types.codec import Op, compile_program
 from rtmw.types.describe import describe
 from rtmw.types.plan import Plan
-from rtmw.types.program import Op, compile_program
 from tests.types.messages import Checked, Point, Reading, Tree
 
 

@@ -1,12 +1,19 @@
-"""Adds recordings to the tables of a catalog, without what is there already: so it may run every hour, and again."""
+"""Adds recordings to the tables of a catalog, without what is there already: so it may run every hour, and again.
+
+A mark says how far a recording has been added to a table: a digest of its first chunks. A table keeps such marks with
+its rows, in one commit. A recording that has grown, was renamed, copied or recovered since has the same first chunks,
+and so the same marks. Each mark is the digest of all chunks before it, so recordings that only begin alike are not
+taken for each other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
 
@@ -14,12 +21,30 @@ from rtmw.columns.versions import fitted_batch, merged_type
 from rtmw.errors import RecordingError, UnsupportedType, ValueMismatch
 from rtmw.patterns import is_among, is_own
 from rtmw.recording.catalog.delta import DeltaTopic
-from rtmw.recording.catalog.marks import done, marks_of
 from rtmw.recording.catalog.parquet import ParquetTopic
 from rtmw.recording.catalog.rows import Topic
 from rtmw.recording.catalog.table import Table, folder_of
 from rtmw.recording.recording import Recording
 from rtmw.recording.tools.copying import Progress, no_progress
+
+if TYPE_CHECKING:
+    from rtmw.recording.contents import Chunk
+
+
+def marks_of(chunks: Iterable[Chunk]) -> list[str]:
+    """The mark after each chunk."""
+    digest, marks = blake2b(digest_size=16), list[str]()
+    for chunk in chunks:
+        counts = sorted(chunk.counts.items())
+        digest.update(repr((chunk.position, chunk.start_ns, chunk.end_ns, chunk.uncompressed_size, counts)).encode())
+        marks.append(digest.hexdigest())
+    return marks
+
+
+def done(marks: list[str], is_known: Callable[[str], bool]) -> int:
+    """How many chunks a table has, which knows some of these marks."""
+    return next((count for count in range(len(marks), 0, -1) if is_known(marks[count - 1])), 0)
+
 
 FORMATS: Final[dict[str, Callable[[Path], Table]]] = {"delta": DeltaTopic, "parquet": ParquetTopic}
 COMMIT_BYTES: Final = 256 << 20

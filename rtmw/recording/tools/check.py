@@ -17,7 +17,7 @@ from rtmw.recording import records
 from rtmw.recording.batch import CARRIED
 from rtmw.recording.damage import damaged
 from rtmw.recording.fields import Fields
-from rtmw.recording.footer import is_finished
+from rtmw.recording.index import is_finished
 from rtmw.recording.ranges import ranges_of
 from rtmw.recording.recording import Recording
 from rtmw.recording.records import DATA_END, FOOTER, HEAD, MAGIC, Opcode

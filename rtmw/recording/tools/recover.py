@@ -18,9 +18,8 @@ from rtmw.recording.damage import reason_of
 from rtmw.recording.definitions import Definitions
 from rtmw.recording.extras import attachment_at, read_attachment, read_metadata
 from rtmw.recording.file import File
-from rtmw.recording.footer import is_finished, read_summary
 from rtmw.recording.header import read_header
-from rtmw.recording.index import Index
+from rtmw.recording.index import Index, is_finished, read_summary
 from rtmw.recording.records import HEAD, MAGIC, Opcode
 from rtmw.recording.remote_file import open_file
 from rtmw.recording.side import Side, read_side

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rtmw.recording.frames.hints import hint_of
+from rtmw.recording.frames.sql import hint_of
 
 duckdb = pytest.importorskip("duckdb")
 

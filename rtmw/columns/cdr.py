@@ -1,9 +1,9 @@
-"""A record batch to payloads of one type."""
+"""Payloads of one type to a record batch and back: the types of Arrow, and batches of what `_columns` has built."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +11,104 @@ import pyarrow.compute as pc
 
 from rtmw.columns import _columns
 from rtmw.columns._columns import Program
-from rtmw.columns.arrow import type_of
-from rtmw.columns.cdr_decoder import path_in
-from rtmw.columns.program import Column, compile_columns
+from rtmw.columns.program import Column, Unsigned, compile_columns
+from rtmw.columns.rows import Rows
 from rtmw.errors import TypeMismatch, ValueMismatch
 from rtmw.types.codec import header_word
 from rtmw.types.schema import Schema
+
+if TYPE_CHECKING:
+    from rtmw.columns._columns import Array
+
+
+_TYPES: Final[dict[str, pa.DataType]] = {
+    **{f"int{bits}": getattr(pa, f"int{bits}")() for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": getattr(pa, f"uint{bits}")() for bits in (8, 16, 32, 64)},
+    "decimal": pa.decimal128(20, 0),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bool": pa.bool_(),
+    "text": pa.string(),
+    "binary": pa.binary(),
+}
+
+
+def type_of(column: Column, nullable: bool | None = None) -> pa.DataType:
+    """The Arrow type of a column. `nullable`: may its rows be null; None: as the type of the messages says."""
+    if column.kind == "list":
+        return pa.list_(field_of(column.parts[0]))
+    if column.kind == "struct":
+        may_be_null = column.nullable if nullable is None else nullable
+        return pa.struct([field_of(part, may_be_null) for part in column.parts])
+    return _TYPES[column.kind]
+
+
+def field_of(column: Column, nullable: bool = False) -> pa.Field:
+    """The Arrow field of a column: not nullable where the type says that a value is always there.
+
+    `nullable`: the field is nullable in any case. The members of a struct that may be null are nullable, too: where
+    the struct is null, its members are null, and writers of Parquet refuse nulls in a field that is declared otherwise.
+    """
+    may_be_null = nullable or column.nullable
+    return pa.field(column.name, type_of(column, may_be_null), nullable=may_be_null)
+
+
+def batch_of(array: Array, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns that were built, taken over in one step; the schema is that of `field_of` for each."""
+    taker: Any = pa.RecordBatch  # named so in Arrow's documentation, as the way from C; and a schema need not be made
+    batch: pa.RecordBatch = taker._import_from_c(array.address, schema)
+    return batch
+
+
+class CdrDecoder:
+    """The compiled program of an IDL type. One may serve several threads.
+
+    `names`: of the members that become columns; None: all. The others are checked all the same, so that the same
+    payloads are damaged whichever members are asked for.
+    """
+
+    def __init__(self, schema: Schema, unsigned: Unsigned, names: frozenset[str] | None = None) -> None:
+        ops, self._all = compile_columns(schema, unsigned)
+        self._columns = tuple(column for column in self._all if names is None or column.name in names)
+        for column in self._all:
+            ops[column.op] = ops[column.op]._replace(skipped=column not in self._columns)
+        self._name = schema.shown_name
+        self._program = Program([*ops], schema.top.extensibility == "appendable")
+        hows = (False, True)
+        self._schemas = [pa.schema([field_of(column, permissive) for column in self._columns]) for permissive in hows]
+
+    def schema(self, permissive: bool) -> pa.Schema:
+        return self._schemas[permissive]
+
+    def decode(self, rows: Rows, permissive: bool) -> Iterator[tuple[pa.RecordBatch, Any]]:
+        """See `Decoder`."""
+        try:
+            built, validity, damaged, first, op, reason = self._program.decode(*rows.lent(), permissive)
+        except OverflowError:
+            for half in rows.halves():
+                yield from self.decode(half, permissive)
+            return
+        if built is None:
+            raise rows.damage(first, self._name + self._path(op), reason)
+        yield batch_of(built, self._schemas[permissive]), _nulls(validity, len(rows)) if damaged else None
+
+    def _path(self, op: int) -> str:
+        """The member that an op stands for, as `.points.element.x`."""
+        return path_in(self._all, op) or ""
+
+
+def _nulls(validity: Any, count: int) -> Any:
+    return np.unpackbits(np.frombuffer(memoryview(validity), np.uint8), count=count, bitorder="little") == 0
+
+
+def path_in(columns: tuple[Column, ...], op: int) -> str | None:
+    """The member that an op stands for, as `.points.element.x`; None: none of these."""
+    for column in columns:
+        inside = "" if column.op == op else path_in(column.parts, op)
+        if inside is not None:
+            return f".{column.name}{inside}"
+    return None
+
 
 Source = tuple[int, Any, Any, Any]
 """Offset, and memory of validity, offsets and values, as `_columns.Program.encode` takes it."""
