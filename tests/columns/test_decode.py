@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from rtmw.columns import arrow_schema, decode
 from rtmw.errors import UnsupportedType, ValueMismatch
 from rtmw.types import from_description, resolve
+from rtmw.types.describe import describe
+from rtmw.types.schema import Primitive, Sequence, nodes_of, strip
 from tests.columns.payloads import expected_row, side_by_side
 from tests.types.idl_strategies import messages
 from tests.types.messages import Colour, Frozen, Grown, Plot, Point, Reading, Rows, Tree, Various
@@ -38,6 +40,15 @@ def has_a_number_beyond(value: Any, limit: int) -> bool:
     return (type(value) is int and value >= limit) or any(has_a_number_beyond(part, limit) for part in parts)
 
 
+def has_list_of_numbers(cls: Any) -> bool:
+    """In XCDR2, cyclonedds writes a size in front of a `list` of numbers, unlike of a sequence; the description of a
+    type in XCDR1 has both as sequences."""
+    nodes = (node for part in describe(cls)[0].types.values() for node in nodes_of(part))
+    return any(
+        isinstance(one, Sequence) and not one.plain and isinstance(strip(one.element), Primitive) for one in nodes
+    )
+
+
 @thorough
 @given(messages(*EVERY), st.integers(1, 20))
 def test_columns_hold_what_the_reference_decoder_gives(message: tuple[Any, Any], count: int) -> None:
@@ -58,9 +69,8 @@ def test_numbers_without_a_sign_keep_their_value_in_columns_with_one(message: tu
 @given(messages("union", "appendable"))
 def test_every_byte_order_and_version_gives_the_same_rows(message: tuple[Any, Any]) -> None:
     cls, value = message
-    payloads = [
-        value.serialize(endianness=order, use_version_2=newer) for order in Endianness for newer in (False, True)
-    ]
+    versions = (False,) if has_list_of_numbers(cls) else (False, True)
+    payloads = [value.serialize(endianness=order, use_version_2=newer) for order in Endianness for newer in versions]
     assert rows_of(cls, payloads) == [expected_row(cls, value)] * len(payloads)
 
 
