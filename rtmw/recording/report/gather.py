@@ -17,6 +17,10 @@ from rtmw.recording.batch import CARRIED
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from rtmw.recording.batch import Batch
+    from rtmw.recording.contents import Chunk
+    from rtmw.recording.recording import Recording
+
     Column = NDArray[Any]
 
 _NARROW: Final[dict[str, int]] = {"u1": 0xFF, "u2": 0xFFFF, "u4": 0xFFFFFFFF}
@@ -71,15 +75,6 @@ class PackedRows(Mapping[str, "Column"]):
     def __len__(self) -> int:
         return len(self._kinds)
 
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from rtmw.recording.batch import Batch
-    from rtmw.recording.contents import Chunk
-    from rtmw.recording.recording import Recording
-
-    Column = NDArray[Any]
 
 KINDS: Final[dict[str, np.dtype[Any]]] = {
     "place": np.dtype(np.int64),
