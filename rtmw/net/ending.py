@@ -19,7 +19,7 @@ log = logging.getLogger("rtmw.node")
 END_S: Final = 3.0
 TAKE_S: Final = 1.0
 """Of that, for taking what was published before the end: then the rest is left to the next node."""
-_LOOK_S: Final = 0.01
+_EMPTIED_LOOK_S: Final = 0.01
 
 
 class Ending:
@@ -45,7 +45,7 @@ class Ending:
             if elapsed >= TAKE_S and handover:
                 self._engine.leave()
                 self._links.finish()
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_EMPTIED_LOOK_S)
 
     def _is_delivered(self) -> bool:
         return self._bridge.is_delivered() and self._keeper.is_over and self._links.is_delivered()

@@ -18,7 +18,7 @@ from rtmw.observe import program
 
 log = logging.getLogger("rtmw.node")
 
-_LOOK_S = 0.05
+_DEATHS_LOOK_S = 0.05
 """A process that is gone before it was seen is found by the next look."""
 
 _TELL_S = 0.1
@@ -53,7 +53,7 @@ class Janitor:
             if CLOCK.monotonic() >= due:
                 due = CLOCK.monotonic() + _SWEEP_S
                 self._region.sweep_parked()
-            for descriptor, _ in self._events.poll(_LOOK_S):
+            for descriptor, _ in self._events.poll(_DEATHS_LOOK_S):
                 if descriptor == self._end:
                     return
                 self._note(*self._unwatch(descriptor))
