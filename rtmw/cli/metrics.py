@@ -75,7 +75,7 @@ def metrics(arguments: argparse.Namespace) -> int:
     collector = OfDomain(domain) if arguments.node is None else OfNode(arguments)
     if arguments.listen is not None:
         return _serve(what, collector, *arguments.listen)
-    from rtmw.net.metrics_server import as_text
+    from rtmw.net.http_server import as_text
 
     if fault := collector.fault():
         raise CommandError(fault)
@@ -84,7 +84,7 @@ def metrics(arguments: argparse.Namespace) -> int:
 
 
 def _serve(what: str, collector: OfDomain | OfNode, address: str, port: int) -> int:
-    from rtmw.net.metrics_server import MetricsServer
+    from rtmw.net.http_server import MetricsServer
 
     def begin() -> tuple[MetricsServer, str]:
         server = MetricsServer(address, port, collector, collector.fault)

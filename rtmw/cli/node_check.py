@@ -179,7 +179,7 @@ def _peers(settings: Settings, line: Line | None, path: Path) -> Iterator[Check]
 def _metrics(settings: Settings, status: dict[str, object] | None, path: Path) -> Check:
     """Could they be served there? The node that runs may have the port."""
     from rtmw.addresses import metrics_url
-    from rtmw.net.metrics_server import MetricsServer
+    from rtmw.net.http_server import MetricsServer
     from rtmw.net.settings import place_of
 
     port, address = settings.metrics_port, settings.metrics_address

@@ -10,9 +10,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from rtmw.clock import CLOCK
+from rtmw.net.http_server import MetricsServer
 from rtmw.net.link.metrics import of_links
 from rtmw.net.met import nodes_met
-from rtmw.net.metrics_server import MetricsServer
 from rtmw.net.status import CARRIED, ENDS, INSTANCES, WAITS, drops
 from rtmw.observe.metrics import collect as collect_of_domain
 from rtmw.units import duration

@@ -2,21 +2,33 @@
 
 A program like any other on the bus: programs go on when it dies, and are bridged again when it is back. All that
 happens to a message happens in the engine (engine.h); this is the part that decides, ten times a second.
+
+It joins when it has an interface with an address, and the addresses of its peers; until then it says on its bus why
+nothing crosses. When it ends it hands over what it has, within bounds, and names what it could not.
+
+A beacon names the nodes whose beacons its sender has received (beacon.py), so each node knows who hears it. Whether a
+node hears this one while it is not heard itself, only its own doctor can tell.
+
+The janitor, a thread of its own, learns of every death at once, and cleans up after it a tenth of a second later:
+nobody has to run into what the dead one held, and who looks on (observe/events.py) reads in the tables before that it
+has died. Once a second it also ends what is parked and whose time is over (shm/parked.c): no process dies of that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
+import select
 import signal
 import socket
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.addresses import metrics_url
 from rtmw.clock import CLOCK
@@ -26,43 +38,258 @@ from rtmw.errors import RtmwError
 from rtmw.net import clocks, signals
 from rtmw.net.claim import NodeError, claim
 from rtmw.net.dds import beacon, interfaces, standstill, wire
-from rtmw.net.dds.beacon import SILENT_S, Beacons
+from rtmw.net.dds.beacon import SILENT_S, Beacons, Peer
 from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.cyclone import DDSException
-from rtmw.net.dds.discovery import describe_node
+from rtmw.net.dds.discovery import Program, describe_node
 from rtmw.net.dds.engine import opened
 from rtmw.net.dds.flow import FlowControl
 from rtmw.net.dds.leaving import Keeper
-from rtmw.net.dds.library import log_captured, log_what_it_said, type_hash_install
-from rtmw.net.dds.network import Network, NetworkChanged, choose, lead
+from rtmw.net.dds.library import Engine, log_captured, log_what_it_said, type_hash_install
+from rtmw.net.dds.network import Line, Network, NetworkChanged, choose, lead, why_none
 from rtmw.net.dds.predecessor import Farewells, dead_predecessors, last_documents
 from rtmw.net.dds.roster import Rosters, crossing_edges
 from rtmw.net.dds.standstill import Standstills
 from rtmw.net.dds.unsent import UnsentNews
-from rtmw.net.ending import Ending
-from rtmw.net.hearing import hearing
-from rtmw.net.janitor import Janitor
-from rtmw.net.joining import STEP_S, Joining
-from rtmw.net.json_rows import document, plain
 from rtmw.net.link.service import LinkService
 from rtmw.net.met import nodes_met
 from rtmw.net.neighbours import LocalTopic, Neighbours, origin
-from rtmw.net.peers import addresses, are_ipv6
+from rtmw.net.peers import Search, addresses, are_ipv6
 from rtmw.net.refusals import Refusals
-from rtmw.net.route.undelivered import Undelivered, added, read_rows, rows_of
+from rtmw.net.route.undelivered import Undelivered, added, read_rows, rows_of, words
 from rtmw.net.services import Services
 from rtmw.net.settings import NODE, OF_RELAY, STATUS_TOPIC, Settings, check_reload, other_pool
-from rtmw.net.status import Status
+from rtmw.net.status import Status, document, make_waiting, plain
 from rtmw.net.supervisor import notify
+from rtmw.observe import program
 from rtmw.publisher import OwnPublisher
 from rtmw.settings import SettingsFile
 from rtmw.shm import region_of
+from rtmw.units import duration
 
 if TYPE_CHECKING:
     from rtmw.net.metrics import Metrics
-from rtmw.units import duration
+
+
+def hearing(beacons: Beacons, programs: Iterable[Program], named: Iterable[str]) -> list[dict[str, Any]]:
+    """A row for each other node that is or was heard, and for each address in `named` where no DDS participant is.
+
+    `silent_s`: seconds since it was heard; None: never. `deaf_s`: seconds since it showed that it hears this node, or
+    since it was heard first; None: not known.
+    """
+    now = CLOCK.monotonic()
+    known = {_host(program.address) for program in programs}
+    return [
+        *({**_who(peer), "silent_s": now - peer.heard, "deaf_s": now - peer.hears} for peer in beacons.peers.values()),
+        *({**_who(peer), "silent_s": now - peer.heard, "deaf_s": None} for peer in beacons.lost.values()),
+        *(
+            {"host": address, "pid": None, "domain": None, "silent_s": None, "deaf_s": None}
+            for address in named
+            if _host(address) not in known
+        ),
+    ]
+
+
+def _who(peer: Peer) -> dict[str, Any]:
+    return {"host": peer.host, "pid": peer.pid, "domain": peer.domain}
+
+
+def _host(address: str) -> str:
+    """Of `10.0.0.7`, `10.0.0.7:7410` and `[fd00::7]:7410`."""
+    return address.partition("]")[0] if address.startswith("[") else address.partition(":")[0]
+
 
 log = logging.getLogger("rtmw.node")
+
+END_S: Final = 3.0
+TAKE_S: Final = 1.0
+"""Of that, for taking what was published before the end: then the rest is left to the next node."""
+_EMPTIED_LOOK_S: Final = 0.01
+
+
+class Ending:
+    """Of a node that takes no more steps."""
+
+    def __init__(self, engine: Engine, bridge: Bridge, keeper: Keeper, links: LinkService) -> None:
+        self._engine, self._bridge, self._keeper, self._links = engine, bridge, keeper, links
+
+    async def hand_over(self, handover: float, refusals: Refusals) -> None:
+        """Messages published before the end are still delivered, if they can be within END_S; those of RELIABLE topics,
+        if they can be within TAKE_S, and the rest is left to the next node. Messages of RELIABLE topics that others
+        sent are received to their end."""
+        begun = CLOCK.monotonic()
+        self._engine.finish()  # a publisher that goes on would keep it for ever
+        self._keeper.leave(handover)
+        self._links.leave(handover)
+        while not self._is_delivered():
+            with refusals.barrier("step"):
+                self._keeper.step()
+            elapsed = CLOCK.monotonic() - begun
+            if elapsed >= END_S:
+                return
+            if elapsed >= TAKE_S and handover:
+                self._engine.leave()
+                self._links.finish()
+            await asyncio.sleep(_EMPTIED_LOOK_S)
+
+    def _is_delivered(self) -> bool:
+        return self._bridge.is_delivered() and self._keeper.is_over and self._links.is_delivered()
+
+    def left(self) -> list[Undelivered]:
+        """Messages that the node has not delivered; the log names them."""
+        found = [*self._bridge.undelivered(), *self._links.undelivered()]
+        if found:
+            log.warning("ended with messages that are not delivered: %s", words(found))
+        return found
+
+
+STEP_S: Final = 0.1
+"""Between two looks of a node: at the bus and at links, or at what it waits for before it joins."""
+
+
+@dataclass(frozen=True)
+class Joining:
+    """Of one node, until it has joined."""
+
+    domain: Domain
+    since: float
+    """When the node began: seconds since the epoch."""
+    settings: Callable[[], Settings]
+    """As they are now: SIGHUP may change them meanwhile."""
+    ends_within: Callable[[float], Awaitable[bool]]
+    """Is the node to end within so many seconds? Raises NetworkChanged where it is to begin anew."""
+    undelivered: list[dict[str, Any]]
+    """Messages that nodes before it have not delivered."""
+
+    async def line(self) -> Line | None:
+        """Wait until there is an interface to use. None: the node is to end."""
+        line = choose(self.settings())
+        if line is not None:
+            return line
+        log.warning("%s", why_none(self.settings()))
+        with self._status() as status:
+            while line is None and not await self.ends_within(STEP_S):
+                self._tell_why(status, why_none(self.settings()))
+                line = choose(self.settings())
+        return line
+
+    async def peers(self, line: Line, begins_anew: bool) -> tuple[str, ...] | None:
+        """The addresses of the peers; None: the node is to end. Just after the network has changed, names may not be
+        known for a while; a node that begins for the first time is told at once. Raises RtmwError."""
+        if not begins_anew:
+            return addresses(self.settings().peers, line.is_ipv6)
+        why, ends = "the peers are looked up", False
+        with self._status() as status:
+            while True:
+                search = Search(self.settings().peers, line.is_ipv6)
+                while not ends and not search.is_over:
+                    self._tell_why(status, why)
+                    ends = await self.ends_within(STEP_S)
+                if ends or search.found is not None:
+                    return search.found
+                if why != (why := f"{search.why}; the node goes on when it is found"):
+                    log.warning("%s", why)
+                ends = await self.ends_within(STEP_S)
+
+    def _status(self) -> OwnPublisher:
+        return OwnPublisher(STATUS_TOPIC, history=1, domain=self.domain)
+
+    def _tell_why(self, status: OwnPublisher, why: str) -> None:
+        """Why nothing crosses yet, for everybody who asks."""
+        told = {**make_waiting(self.settings(), why, self.since), "undelivered": self.undelivered}
+        status.publish(json.dumps(told).encode())
+        notify("READY=1")
+        notify("WATCHDOG=1")
+
+
+_DEATHS_LOOK_S = 0.05
+"""A process that is gone before it was seen is found by the next look."""
+
+_TELL_S = 0.1
+_SWEEP_S = 1.0
+"""Between sweeps of what is parked; and the longest time that the first of many deaths waits."""
+
+
+class Janitor:
+    """Watches the processes that are attached to a domain, until it is closed."""
+
+    def __init__(self, domain: Domain) -> None:
+        self._region = domain.region
+        self._watched: dict[int, tuple[int, str]] = {}
+        """Process id and name, by a descriptor that becomes readable when the process ends."""
+        self._seen: int | None = None
+        """The fingerprint of the participants of which all are watched."""
+        self._ended: dict[int, str] = {}
+        """Those to sweep up after, and when: `_first` is the time of the first death."""
+        self._first = self._sweep_at = 0.0
+        self.swept = 0
+        self._events, self._end = select.epoll(), os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._events.register(self._end, select.EPOLLIN)
+        self._thread = threading.Thread(target=self._work, name="rtmw janitor", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        due = 0.0
+        while True:
+            self._look()
+            if self._ended and CLOCK.monotonic() >= self._sweep_at:
+                self._sweep()
+            if CLOCK.monotonic() >= due:
+                due = CLOCK.monotonic() + _SWEEP_S
+                self._region.sweep_parked()
+            for descriptor, _ in self._events.poll(_DEATHS_LOOK_S):
+                if descriptor == self._end:
+                    return
+                self._note(*self._unwatch(descriptor))
+
+    def _look(self) -> None:
+        """Watch who has come since."""
+        now = self._region.participants_fingerprint()
+        if now == self._seen:
+            return
+        self._seen = now
+        names, known = self._region.names(), {pid for pid, _ in self._watched.values()}
+        for pid in names.keys() - known - {os.getpid()}:
+            try:
+                descriptor = os.pidfd_open(pid)
+            except OSError:  # gone before it was seen, or of another pid namespace: the sweep can tell
+                self._note(pid, names[pid])
+                self._seen = None
+                continue
+            self._watched[descriptor] = (pid, names[pid])
+            self._events.register(descriptor, select.EPOLLIN)
+
+    def _note(self, pid: int, name: str) -> None:
+        if pid in self._ended:
+            return
+        now = CLOCK.monotonic()
+        self._first = self._first if self._ended else now
+        self._ended[pid] = name
+        self._sweep_at = min(now + _TELL_S, self._first + _SWEEP_S)
+
+    def _sweep(self) -> None:
+        died = self._region.names().keys() & self._ended.keys()
+        swept = self._region.sweep()
+        self.swept += swept
+        for pid in died if swept else ():
+            log.info("%s (%d) ended without closing; what it held has been given back", program(self._ended[pid]), pid)
+        self._ended.clear()
+
+    def _unwatch(self, descriptor: int) -> tuple[int, str]:
+        self._events.unregister(descriptor)
+        os.close(descriptor)
+        return self._watched.pop(descriptor)
+
+    def close(self) -> None:
+        os.eventfd_write(self._end, 1)
+        self._thread.join()
+        if self._ended:
+            self._sweep()
+        for descriptor in [*self._watched]:
+            self._unwatch(descriptor)
+        self._events.close()
+        os.close(self._end)
+
 
 _STATUS_S = 1.0
 _SEEN_S = 0.02

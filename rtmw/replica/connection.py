@@ -55,7 +55,7 @@ from rtmw.waiting import Asleep, Signal, Waiting
 
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity
-    from rtmw.net.session.stream import Stream
+    from rtmw.net.session.session import Stream
 
 __all__ = ["Call", "Connection", "Fetch", "error_of"]
 

@@ -22,8 +22,7 @@ from rtmw.errors import LogDamaged, LogError, LogFull, LogLocked, RtmwError, Ses
 from rtmw.log import Folder, HeldCursor, bases, cursor_names, delete_cursor
 from rtmw.net.security.names import USER
 from rtmw.net.security.rights import Rights
-from rtmw.net.session.session import Session
-from rtmw.net.session.stream import Stream
+from rtmw.net.session.session import Session, Stream
 from rtmw.replica import requests as r
 from rtmw.replica import words as w
 from rtmw.replica.member import Member

@@ -10,7 +10,7 @@ import pytest
 
 import rtmw
 from rtmw import shm
-from rtmw.net.janitor import Janitor
+from rtmw.net.node import Janitor
 from rtmw.observe import EventKind, events
 from tests.books import examine
 from tests.child import Spawn

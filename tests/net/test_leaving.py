@@ -11,7 +11,7 @@ import pytest
 import rtmw
 from rtmw import Reliability
 from rtmw.net.dds.leaving import Leaving
-from rtmw.net.ending import END_S
+from rtmw.net.node import END_S
 from rtmw.net.route.undelivered import added, read_rows, rows_of
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.stranger import stranger_in

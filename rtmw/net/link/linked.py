@@ -1,33 +1,194 @@
-"""One peer that this node has a link with: its line, the routes on it, and the control that says which there are."""
+"""One peer that this node has a link with: its line, the routes on it, and the control that says which there are.
+
+Controls wait until the line takes them (`Mouth`); the bytes that may wait for a peer are bounded. `Exceeded` counts the
+messages of a peer's topics that were above a ceiling of the rules, in either direction.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 from rtmw.net.link import effects as do
 from rtmw.net.link.control import Control
-from rtmw.net.link.exceeded import WAYS, Exceeded
-from rtmw.net.link.library import Connection, Line
+from rtmw.net.link.library import Connection, Line, Route
 from rtmw.net.link.matching import Lane
-from rtmw.net.link.messages import COUNT_MOST, Hello, Unsent, Using, pack
-from rtmw.net.link.mouth import UNSAID_MOST, Mouth
-from rtmw.net.link.routes import In, Out
+from rtmw.net.link.messages import COUNT_MOST, Hello, Open, Unsent, Using, pack
 from rtmw.net.link.said import Said
 from rtmw.net.link.side import Account, Refusal
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.route.ended import Ended
 from rtmw.net.route.undelivered import Undelivered
 from rtmw.net.security.rights import Rights
+from rtmw.net.security.rules import Verdict
 from rtmw.net.settings import Settings
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
-from rtmw.units import duration
+from rtmw.units import duration, size
 from rtmw.visible import visible
+
+CONTROLS_MOST: Final = 1024
+"""Controls that are given to a line and have not left yet; more wait here."""
+UNSAID_MOST: Final = 64 << 20
+"""Bytes that may wait here. A peer for which so much waits takes no controls, and goes on to send some that need an
+answer: an honest one sends none when it stands still."""
+CONTROL_BYTES: Final = 100
+"""Memory of a control beside its bytes."""
+
+
+class Mouth:
+    """Of one line. Not for several threads."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+
+    def add(self, data: bytes) -> None:
+        self._waiting.append(data)
+        self._size += len(data) + CONTROL_BYTES
+
+    def say(self) -> None:
+        """Give the line what it takes."""
+        room = CONTROLS_MOST - self._line.info()["controls"] if self._waiting else 0
+        while self._waiting and room > 0:
+            data = self._waiting.popleft()
+            self._size -= len(data) + CONTROL_BYTES
+            self._line.say(data)
+            room -= 1
+
+    @property
+    def is_behind(self) -> bool:
+        """True: controls that can wait should not be said now."""
+        return len(self._waiting) >= CONTROLS_MOST
+
+    @property
+    def is_full(self) -> bool:
+        return self._size > UNSAID_MOST
+
+
+class Way(NamedTuple):
+    """A direction of topics, as the rules and the sentences about it have it."""
+
+    verb: str
+    kept: str
+    log: str
+
+
+WAYS: Final = {
+    "out": Way(
+        "subscribe",
+        "kept from it",
+        "%s may not have all of %s by the rules (%s); what exceeds it is not sent to it, and is counted",
+    ),
+    "in": Way(
+        "publish",
+        "not taken from it",
+        "%s sends more of %s than the rules allow (%s); what exceeds it is dropped and counted",
+    ),
+}
+
+
+class Exceeded:
+    """Of one link. Not for several threads."""
+
+    def __init__(self, rights: Rights, peer: str) -> None:
+        self._rights, self._peer = rights, peer
+        self._said = Said[tuple[str, str, str]]()
+        """Directions, topics and ceilings."""
+
+    def is_news(self, way: str, topic: str, ceiling: str) -> bool:
+        """A message has exceeded it. False: one did before."""
+        return self._said.is_news((way, topic, ceiling))
+
+    def forget(self) -> None:
+        """The ceilings may be others from now on."""
+        self._said.clear()
+
+    def why(self, way: str, topic: str) -> Iterator[Refusal]:
+        """Why some messages of a topic that crosses do not, each with the rule that says so."""
+        verdict = self._rights.may(self._peer, WAYS[way].verb, topic)
+        for ceiling, words in _ceilings(verdict).items():
+            if (way, topic, ceiling) in self._said:
+                yield Refusal(ceiling, f"messages above {words} are {WAYS[way].kept} by {verdict.place}")
+
+
+def _ceilings(verdict: Verdict) -> dict[str, str]:
+    return {
+        "priority": f"priority {verdict.max_priority}",
+        "size": size(verdict.max_size),
+        "rate": f"{size(verdict.max_rate)}/s",
+    }
+
+
+DROPPED: Final = ("lost", "expired", "malformed", "no_memory", "old", "priority", "size", "rate")
+"""The ways in which a message of an inbound route ends, beside `received`."""
+
+
+@dataclass
+class Out:
+    """A route by which this node sends."""
+
+    lane: Lane
+    type_name: str
+    route: Route
+    verdict: Verdict
+    """Its ceilings hold for what is sent."""
+    kept: tuple[int, int]
+    """Depth and minimum interval."""
+    leave_by: float = 0.0
+    """CLOCK_MONOTONIC, when it is closed at the latest; 0: it is to stay."""
+    unsent: tuple[int, int] = (0, 0)
+    """Messages that had expired or were thinned, as the peer was told last."""
+    park_ns: int = 0
+    """Messages that it has not taken from the bus by then are kept for the next route, for so long."""
+
+    def unsent_since(self) -> tuple[int, int]:
+        """How many more there are than when this was asked last."""
+        before, self.unsent = self.unsent, self.route.passed()
+        return self.unsent[0] - before[0], self.unsent[1] - before[1]
+
+    @property
+    def topic(self) -> str:
+        return self.lane.topic
+
+    @property
+    def reliability(self) -> Reliability:
+        return self.lane.reliability
+
+
+@dataclass
+class In:
+    """A route by which the peer sends."""
+
+    open: Open
+    lane: Lane
+    type_name: str
+    route: Route
+    sent: int | None = None
+    """How many messages the peer has sent by it, once it sends no more."""
+    close_by: float = 0.0
+
+    @property
+    def topic(self) -> str:
+        return self.open.topic
+
+    @property
+    def reliability(self) -> Reliability:
+        return self.open.reliability
+
+    def is_drained(self) -> bool:
+        """All that was sent has come, or is known not to."""
+        counted = self.route.counters()
+        come = counted["received"] + sum(counted.get(cause, 0) for cause in DROPPED)
+        return self.sent is not None and come >= self.sent and self.route.delivered()
+
 
 log = logging.getLogger("rtmw.node")
 

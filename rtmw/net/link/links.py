@@ -1,4 +1,7 @@
-"""The links of a node: it listens and dials, asks who a peer is and if a rule is for it; each peer has one line."""
+"""The links of a node: it listens and dials, asks who a peer is and if a rule is for it; each peer has one line.
+
+Connections that came here and to no link are counted by address and cause (`TurnedAway`), for `rtmw node doctor`.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 from weakref import WeakValueDictionary
 from zlib import crc32
 
 from rtmw.addresses import bracketed, unix_path
-from rtmw.clock import CLOCK
+from rtmw.clock import CLOCK, Clock
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net.claim import NodeError
@@ -32,7 +35,6 @@ from rtmw.net.link.regions import Regions
 from rtmw.net.link.register import PeerKey, Register
 from rtmw.net.link.side import Account, Budget
 from rtmw.net.link.talk import Talk
-from rtmw.net.link.turned_away import TurnedAway
 from rtmw.net.link.twin import Twins
 from rtmw.net.link.words import in_words
 from rtmw.net.neighbours import LocalTopic, on_bus, origin
@@ -48,6 +50,60 @@ from rtmw.net.settings import Settings
 from rtmw.shm import beside
 from rtmw.units import duration
 from rtmw.visible import visible
+
+ADDRESSES_MOST: Final = 100
+"""That are remembered; beyond, the one that came longest ago is forgotten."""
+SHOWN_MOST: Final = 5
+RECENT_S: Final = 60.0
+"""A peer that is refused tries it again at least so often."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    cause: str
+    why: str
+    at: float
+    """Of the monotonic clock, in seconds."""
+    counts: Counter[str]
+    """Connections from there since it had a link, by cause."""
+
+
+class TurnedAway:
+    """Not for several threads."""
+
+    def __init__(self, clock: Clock = CLOCK) -> None:
+        self._clock = clock
+        self._last: dict[str, _Last] = {}
+        """By address; the one that came last stands last."""
+
+    def note(self, address: str, cause: str, why: str) -> None:
+        before = self._last.pop(address, None)
+        counts = before.counts if before else Counter[str]()
+        counts[cause] += 1
+        self._last[address] = _Last(cause, why, self._clock.monotonic(), counts)
+        if len(self._last) > ADDRESSES_MOST:
+            del self._last[next(iter(self._last))]
+
+    def forget(self, address: str) -> None:
+        """A link has come from there."""
+        self._last.pop(address, None)
+
+    def recent(self) -> list[dict[str, Any]]:
+        """Those of the last minute, the newest first."""
+        now = self._clock.monotonic()
+        return [
+            {
+                "address": address,
+                "cause": one.cause,
+                "why": one.why,
+                "count": one.counts.total(),
+                "causes": dict(one.counts),
+                "ago_s": now - one.at,
+            }
+            for address, one in reversed(self._last.items())
+            if now - one.at <= RECENT_S
+        ][:SHOWN_MOST]
+
 
 log = logging.getLogger("rtmw.node")
 

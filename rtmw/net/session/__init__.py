@@ -19,8 +19,7 @@ from __future__ import annotations
 from rtmw.net.session.carrier import Carrier
 from rtmw.net.session.errors import Code
 from rtmw.net.session.hello import Hello
-from rtmw.net.session.session import Session
-from rtmw.net.session.stream import Stream
+from rtmw.net.session.session import Session, Stream
 from rtmw.net.session.terms import Terms
 
 __all__ = ["Carrier", "Code", "Hello", "Session", "Stream", "Terms"]

@@ -10,9 +10,7 @@ from rtmw.net.session import events as e
 from rtmw.net.session import frames as f
 from rtmw.net.session.errors import Code
 from rtmw.net.session.frames import Kind
-from rtmw.net.session.halves import LAST, Receiving, Sending
-from rtmw.net.session.state import State
-from rtmw.net.session.streams import PRIORITIES, Stream
+from rtmw.net.session.state import LAST, PRIORITIES, Receiving, Sending, State, Stream
 
 
 def _check_priority(priority: int) -> None:

@@ -1,4 +1,8 @@
-"""Sessions over TCP, TLS 1.3 and Unix sockets, in asyncio or uvloop: Meetings with sockets, timers and a clock."""
+"""Sessions over TCP, TLS 1.3 and Unix sockets, in asyncio or uvloop: Meetings with sockets, timers and a clock.
+
+A `Pipe` carries bytes from the socket of one connection to the carrier and back. Who dials tries the first connection
+once, and later ones again and again while the session lives.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +12,188 @@ import socket
 from collections import Counter, deque
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, cast
 from uuid import UUID
 
 from rtmw.addresses import UNIX, bracketed, is_loopback
 from rtmw.clock import CLOCK
-from rtmw.errors import SessionError
+from rtmw.errors import RtmwError, SessionError
 from rtmw.net.security.errors import SecurityError
 from rtmw.net.session import events as e
-from rtmw.net.session import links as m
-from rtmw.net.session.dialling import Dialling
-from rtmw.net.session.door import Door
+from rtmw.net.session import meetings as m
+from rtmw.net.session.backoff import Backoff
+from rtmw.net.session.door import Door, NodeGuest
 from rtmw.net.session.errors import Code, in_words, named
 from rtmw.net.session.frames import bye
 from rtmw.net.session.hello import Hello
-from rtmw.net.session.meetings import Meetings
-from rtmw.net.session.pipe import ROOM, Pipe, SessionGuest
+from rtmw.net.session.meetings import PATIENCE, Meetings, Overdue
 from rtmw.net.session.session import Session
-from rtmw.net.session.sockets import tune, user_of
+from rtmw.net.session.sockets import look, reach, tune, user_of
 from rtmw.net.session.terms import Terms
 
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity, Peer
+
+
+ROOM: Final = 65536
+"""Bytes that are asked of the core at a time, and that may lie in the transport."""
+
+
+class Pipe(asyncio.BufferedProtocol):
+    """One connection. The carrier numbers it; all its bytes are read into one buffer of the carrier."""
+
+    def __init__(self, carrier: Carrier, *, is_dialler: bool) -> None:
+        self.number = 0
+        self.is_dialler = is_dialler
+        self.is_paused = False
+        self.room = 0
+        """What is left of the bytes that the core was told to send; it may have more left itself."""
+        self.expiry: asyncio.TimerHandle | None = None
+        self.error: SessionError | None = None
+        self.joined: asyncio.Future[int] = carrier.loop.create_future()
+        """The session that this connection carries; or SessionError, if it came to none."""
+        self.gone: asyncio.Future[None] = carrier.loop.create_future()
+        self._carrier = carrier
+        self._transport: asyncio.Transport | None = None
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        assert self._transport is not None
+        return self._transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=ROOM)
+        self._carrier.made(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._carrier.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._carrier.arrived(self, nbytes)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self.is_paused = True
+
+    def resume_writing(self) -> None:
+        self.is_paused = False
+        self._carrier.has_room(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.expiry is not None:
+            self.expiry.cancel()
+        self._carrier.lost(self, exc)
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def fail(self, error: SessionError) -> None:
+        """It comes to no session, or carries none any more."""
+        self.error = error
+        if not self.joined.done():
+            self.joined.set_exception(error)
+            self.joined.exception()  # nobody has to ask
+
+    def carries(self, session: int) -> None:
+        if not self.joined.done():
+            self.joined.set_result(session)
+
+
+class SessionGuest(NodeGuest):
+    """No TLS state is made before the first bytes are those of TLS (or, without, of a hello)."""
+
+    def __init__(self, carrier: Carrier, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self._carrier, self._pipe = carrier, Pipe(carrier, is_dialler=False)
+
+    def over(self) -> None:
+        if self._pipe.number == 0:
+            self.socket.close()
+        elif not self._pipe.joined.done():  # it has given way
+            self._carrier.abort(self._pipe)
+
+    async def let_in(self) -> None:
+        carrier, pipe = self._carrier, self._pipe
+        identity = None if self.socket.family == socket.AF_UNIX else carrier.identity
+        await look(self.socket, tls=identity is not None)
+        context = identity.server_context() if identity else None
+        await carrier.loop.connect_accepted_socket(
+            lambda: pipe, self.socket, ssl=context, ssl_handshake_timeout=PATIENCE if context else None
+        )
+        await asyncio.wait([pipe.joined])
+
+    async def refuse(self, cause: str, error: Exception) -> None:
+        self._carrier.refuse(cause, error)
+        self._pipe.fail(SessionError(str(error), Code.SILENT))  # it is counted
+        self._carrier.tell(Overdue(self._pipe.number))
+
+
+LONGEST: Final = 0.1
+"""Seconds between two tries, at most, while the session lives: its lease bounds their number, and what is on its way
+waits for the next one."""
+
+
+class Dialling:
+    """Keeps one session connected."""
+
+    def __init__(self, carrier: Carrier, place: str) -> None:
+        self._carrier, self._place = carrier, place
+        self._task: asyncio.Task[None] | None = None
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def first(self) -> int:
+        """The session of the first connection. Raises SessionError."""
+        session = await self._try()
+        found = self._carrier.session(session)
+        if found is None:
+            raise SessionError(f"{self._place}: the session was over at once", Code.CLOSED)
+        self._task = self._carrier.loop.create_task(self._keep(found))
+        return session
+
+    async def _try(self) -> int:
+        """One connection, up to the session that it carries. Raises SessionError."""
+        pipe = Pipe(self._carrier, is_dialler=True)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._connect(pipe)
+                return await asyncio.shield(pipe.joined)
+        except TimeoutError:
+            raise SessionError(f"{self._place}: no session within {PATIENCE:g} s", Code.SILENT) from None
+        except SessionError as error:
+            raise SessionError(f"{self._place}: {error}", error.code) from error
+        except OSError as error:  # also SSLError
+            raise SessionError(f"{self._place}: {in_words(error, '')[1]}", Code.REFUSED) from error
+        finally:
+            if not (pipe.joined.done() and not pipe.joined.exception()):
+                self._carrier.abort(pipe)
+
+    async def _connect(self, pipe: Pipe) -> None:
+        loop, identity, sock = self._carrier.loop, self._carrier.identity, await reach(self._place)
+        if sock.family == socket.AF_UNIX:
+            await loop.create_unix_connection(lambda: pipe, sock=sock)
+        else:
+            context = identity.client_context() if identity else None
+            await loop.create_connection(lambda: pipe, sock=sock, ssl=context, server_hostname="" if context else None)
+
+    async def _keep(self, session: Session) -> None:
+        """Whichever connection carries the session: that of the other side, too."""
+        backoff = Backoff(longest=LONGEST)
+        async for _ in backoff:
+            if session.error is not None:
+                return
+            if not session.is_connected:
+                try:
+                    await self._try()
+                except RtmwError:
+                    continue
+            backoff.reset()
+            await session.cut()
+
 
 BUFFER: Final = 1 << 20
 """Bytes read at a time."""

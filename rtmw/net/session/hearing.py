@@ -10,9 +10,7 @@ from rtmw.net.session import frames as f
 from rtmw.net.session.asking import say_reset
 from rtmw.net.session.errors import Code, Violation
 from rtmw.net.session.frames import Frame, Kind
-from rtmw.net.session.halves import Receiving, Sending
-from rtmw.net.session.state import State
-from rtmw.net.session.streams import Stream
+from rtmw.net.session.state import Receiving, Sending, State, Stream
 
 MOST_UNACKNOWLEDGED: Final = 8
 """Control frames that are kept for a peer that does not acknowledge them, for each stream that may be open."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from rtmw.checksum import crc32
 from rtmw.net.session import frames as f
 from rtmw.net.session.frames import Kind, frame
-from rtmw.net.session.halves import Sending
-from rtmw.net.session.state import State
-from rtmw.net.session.streams import Stream
+from rtmw.net.session.state import Sending, State, Stream
 
 Parts = list[bytes | memoryview]
 

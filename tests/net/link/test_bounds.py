@@ -14,13 +14,12 @@ import pytest
 
 import rtmw
 from rtmw import Reliability, RtmwError
-from rtmw.net.link import mouth
+from rtmw.net.link import linked as linked_module
 from rtmw.net.link.control import Control
 from rtmw.net.link.library import Line, Route
-from rtmw.net.link.linked import Linked
+from rtmw.net.link.linked import CONTROLS_MOST, Linked
 from rtmw.net.link.matching import wanted_of
 from rtmw.net.link.messages import Answer, Close, Denied, Hello, Interest, Message, Open, pack, read
-from rtmw.net.link.mouth import CONTROLS_MOST
 from rtmw.net.link.side import ENDLESS, Account, Refusal
 from rtmw.net.neighbours import LocalTopic, Subscribing, origin
 from rtmw.net.route.ended import Ended
@@ -224,7 +223,7 @@ def test_topics_that_come_and_go_while_a_link_is_cut_are_told_when_it_is_back(li
 def test_a_peer_that_asks_and_hears_no_answer_loses_its_line(
     linked: Linked, ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mouth, "UNSAID_MOST", 100_000)
+    monkeypatch.setattr(linked_module, "UNSAID_MOST", 100_000)
     monkeypatch.setattr("rtmw.net.link.linked.UNSAID_MOST", 100_000)
     ends.join()
     ends.up()

@@ -11,9 +11,9 @@ import pytest
 import rtmw
 from rtmw import RtmwError
 from rtmw.clock import CLOCK
-from rtmw.net.joining import STEP_S
 from rtmw.net.link.greeting import dial
 from rtmw.net.link.words import in_words
+from rtmw.net.node import STEP_S
 from tests.net.hosts import PATIENCE
 from tests.net.link.nodes import links_of
 from tests.net.security.site import Site

@@ -12,8 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtmw.net.link import messages
-from rtmw.net.link.forms import TEXT_MOST
-from rtmw.net.link.messages import MOST, WANTED_MOST, Answer, Hello, Interest, Open, Using, Wanted, pack, read
+from rtmw.net.link.messages import (
+    MOST,
+    TEXT_MOST,
+    WANTED_MOST,
+    Answer,
+    Hello,
+    Interest,
+    Open,
+    Using,
+    Wanted,
+    pack,
+    read,
+)
 from rtmw.net.session.errors import Violation
 from rtmw.qos import Reliability
 

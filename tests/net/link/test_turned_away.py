@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtmw.net.link.turned_away import ADDRESSES_MOST, RECENT_S, SHOWN_MOST, TurnedAway
+from rtmw.net.link.links import ADDRESSES_MOST, RECENT_S, SHOWN_MOST, TurnedAway
 from tests.clocks import Moved
 
 

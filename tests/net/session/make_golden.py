@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import UUID
 
 from rtmw.net.session import events as e
-from rtmw.net.session import links as m
+from rtmw.net.session import meetings as m
 from rtmw.net.session.hello import Hello
 from rtmw.net.session.meetings import Meetings
 from rtmw.net.session.terms import Terms

@@ -7,10 +7,7 @@ from contextlib import AbstractContextManager
 from unittest.mock import patch
 
 from rtmw.net.session import connection, hearing, telling
-from rtmw.net.session.controls import Controls
-from rtmw.net.session.halves import Receiving, Sending
-from rtmw.net.session.state import State
-from rtmw.net.session.streams import Stream, Turns
+from rtmw.net.session.state import Controls, Receiving, Sending, State, Stream, Turns
 from tests.harm import first_harm
 from tests.net.session.wire import run
 

@@ -11,12 +11,11 @@ from uuid import uuid4
 import pytest
 
 from rtmw.net.session import Carrier
+from rtmw.net.session.carrier import SessionGuest
 from rtmw.net.session.door import Door
 from rtmw.net.session.errors import Code
 from rtmw.net.session.hello import MAGIC, Hello
-from rtmw.net.session.links import Connected, Deadline, Drop, Overdue
-from rtmw.net.session.meetings import Meetings
-from rtmw.net.session.pipe import SessionGuest
+from rtmw.net.session.meetings import Connected, Deadline, Drop, Meetings, Overdue
 from rtmw.net.session.terms import Terms
 from tests.net.session.skipping import ended, run_skipping, skip
 

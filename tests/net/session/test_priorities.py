@@ -11,7 +11,7 @@ import pytest
 from rtmw.errors import StreamError
 from rtmw.net.session import Carrier, Session, Stream, Terms
 from rtmw.net.session import events as e
-from rtmw.net.session import links as m
+from rtmw.net.session import meetings as m
 from rtmw.net.session.core import Core
 from rtmw.net.session.frames import CHUNK, Kind, resume
 from rtmw.net.session.terms import Agreed

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from rtmw.errors import SessionError
 from rtmw.net.session import events as e
-from rtmw.net.session import links as m
+from rtmw.net.session import meetings as m
 from rtmw.net.session.errors import Code
 from rtmw.net.session.hello import Hello
 from rtmw.net.session.meetings import Meetings
