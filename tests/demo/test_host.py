@@ -14,6 +14,10 @@ from rtmw.demo import host
 from tests.clocks import Moved
 
 
+TICK_S = 2 / os.sysconf("SC_CLK_TCK")
+"""Processor times of the kernel are right to a tick, at either end."""
+
+
 def busy(seconds: float) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -72,11 +76,13 @@ def test_every_network_interface_is_read() -> None:
 def test_the_process_table_goes_round_and_finds_this_process_and_its_load() -> None:
     rows = host.process_table()
     first = next(row for row in itertools.islice(rows, 20000) if row.pid == os.getpid())
+    began = time.process_time()
     busy(0.3)
+    spent = time.process_time() - began  # less than 0.3 s on a machine that has more to do
     second = next(row for row in itertools.islice(rows, 20000) if row.pid == os.getpid())
     assert first.cpu_percent == 0
-    assert second.cpu_percent > 10
-    assert second.cpu_seconds > first.cpu_seconds
+    assert second.cpu_percent > 0
+    assert second.cpu_seconds >= first.cpu_seconds + spent - TICK_S
     assert second.resident_bytes > 1 << 20
 
 
