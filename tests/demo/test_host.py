@@ -13,7 +13,6 @@ import pytest
 from rtmw.demo import host
 from tests.clocks import Moved
 
-
 TICK_S = 2 / os.sysconf("SC_CLK_TCK")
 """Processor times of the kernel are right to a tick, at either end."""
 
