@@ -330,15 +330,16 @@ class Guests:
                     await stream.write(r.RAW.pack(len(data), 0) + data)
             await asyncio.sleep(TELL_S)
 
-    async def hear_cursors(self, stream: Stream) -> None:
-        """As the master has them: after a switch a reader goes on there. Raises SessionError, ValueError."""
+    async def hear_cursors(self, node: str, stream: Stream) -> None:
+        """As the master has them: after a switch a reader goes on there. A node that was master, and does not know yet
+        that it is not, knows none that were made since. Raises SessionError, ValueError."""
         splitter = r.Splitter(r.RAW, r.LONGEST_WORDS)
         stream.accept()
         while data := await stream.read():
             for _, words in splitter.feed(data):
                 for name, told in _cursors_in(words).items():
                     member = self.members.get(name)
-                    if member is not None and member.status().role is not Role.MASTER:
+                    if member is not None and member.status().master == node != self.node:
                         with suppress(LogError, OSError):
                             await asyncio.to_thread(self._mirror, member.folder, told)
 

@@ -274,7 +274,7 @@ class Server:
             if stream.purpose in (wire.MESSAGES, wire.BATCHES):
                 await self._read(node, stream)
             elif stream.purpose == CURSORS:
-                await self.guests.hear_cursors(stream)
+                await self.guests.hear_cursors(node, stream)
             elif stream.purpose == operating.QUESTION:
                 await operating.answer(stream, self.operating, is_node=True)
             elif stream.purpose == wire.COPY:

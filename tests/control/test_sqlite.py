@@ -173,11 +173,11 @@ def test_what_a_sync_that_failed_was_to_write_is_written_once_more_before_it_is_
     class FailsOnce(Disk):
         fails = 1
 
-        def sync_data(self, file: int) -> None:
+        def sync_data(self, descriptor: int) -> None:
             if self.fails:
                 self.fails -= 1
                 raise OSError(errno.EIO, "the disk is away")
-            super().sync_data(file)
+            super().sync_data(descriptor)
 
     async def play(store: SqliteStore) -> None:
         assert (await store.change(LOG, 0, b"one", {})).outcome is Outcome.APPLIED

@@ -263,3 +263,26 @@ async def test_a_cursor_that_another_program_takes_while_it_is_to_be_deleted_sta
             await deleting
         for log in (one, two):
             await asyncio.to_thread(log.close)
+
+
+@in_loop
+async def test_a_node_that_is_not_the_master_any_more_and_does_not_know_it_removes_no_cursor(tmp_path: Path) -> None:
+    async with Inside(tmp_path) as nodes:
+        await nodes.start(*"abc")
+        await nodes.create()
+        await nodes.in_sync()
+        master = await nodes.master()
+        old, other = sorted({*"abc"} - {master.node})
+        await asyncio.to_thread(make_cursors, master.folder, 1)
+        folder = nodes.member(other).folder
+        await until(lambda: len(guests.cursor_names(folder)) == 1)
+        session = nodes.servers[old].session(other)
+        assert session is not None
+        stream, told = session.open(guests.CURSORS, priority=1), b""
+        for words in (b'{"orders": {}}', b'{"orders": {"stale": 0}}'):
+            told += r.RAW.pack(len(words), 0) + words
+        await stream.write(told)
+        await stream.reached(len(told))
+        for _ in range(50):  # a thread of the node would have done it by then
+            await asyncio.sleep(0.01)
+            assert [f"{0:060}"] == guests.cursor_names(folder)
