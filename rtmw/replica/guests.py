@@ -53,6 +53,7 @@ FRAME: Final = 1 << 18
 """Bytes of whole batches that a reader gets at a time; or one batch."""
 _PROGRAM: Final = "program="
 _APPENDS: Final = frozenset({Ask.APPEND, Ask.RESOLVE, Ask.TRIM})
+_ANYWHERE: Final = frozenset({Ask.BOUNDS, Ask.SEEK, Ask.STATS})
 _OF_ALL: Final = frozenset({Ask.FRESH, Ask.BOUNDS, Ask.STATS})
 """What each guest may ask."""
 _LOCKED: Final = (
@@ -515,7 +516,10 @@ class _Desk:
                     await self._room()
                 await self._carry_out(request)
         except (RtmwError, ValueError, OSError) as error:
-            if isinstance(error, LogFull):
+            status = self._member.status()
+            if status.role is not Role.MASTER and request.ask not in _ANYWHERE:  # its log may be closed, to be cut
+                self._answer(request, Reply.MOVED, 0, status.master.encode())
+            elif isinstance(error, LogFull):
                 self._answer(request, Reply.FULL, 0, str(error).encode())
             else:
                 self._refuse(request, error)

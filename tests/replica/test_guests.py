@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import threading
 import tomllib
@@ -286,3 +287,33 @@ async def test_a_node_that_is_not_the_master_any_more_and_does_not_know_it_remov
         for _ in range(50):  # a thread of the node would have done it by then
             await asyncio.sleep(0.01)
             assert [f"{0:060}"] == guests.cursor_names(folder)
+
+
+@in_loop
+async def test_what_a_node_cannot_do_any_more_since_another_is_the_master_is_asked_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests, "LOOK_S", 1.0)
+    monkeypatch.setattr(guests, "TELL_S", 60.0)
+    listed, moved, names = threading.Event(), threading.Event(), guests.cursor_names
+
+    def closed(folder: Folder) -> list[str]:
+        if not moved.is_set():
+            listed.set()
+            moved.wait(8)
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        return names(folder)
+
+    async with Inside(tmp_path, "ab") as nodes:
+        await nodes.start(*"ab")
+        await nodes.create(members="ab")
+        await nodes.in_sync("ab")
+        log = await asyncio.to_thread(rtmw.Log.connect, "orders", nodes=places(nodes))
+        await log.append_async(b"it knows the master")
+        monkeypatch.setattr(guests, "cursor_names", closed)
+        asked = asyncio.ensure_future(asyncio.to_thread(log.cursors))
+        await asyncio.to_thread(listed.wait, 8)
+        await nodes.obey((await nodes.master()).node, ask="move", name="orders")
+        moved.set()
+        assert await asked == {}
+        await asyncio.to_thread(log.close)
