@@ -179,18 +179,22 @@ static int make_identity(const struct log_folder *folder, const struct log_creat
     if (!error) error = io->sync(io->disk, file);
     io->close(io->disk, file);
     if (!error) error = io->rename(io->disk, folder->folder, UNNAMED, NAME);
-    if (!error) error = io->sync_folder(io->disk, folder->folder);
+    if (!error && (error = io->sync_folder(io->disk, folder->folder)))
+        io->unlink(io->disk, folder->folder, NAME); /* nobody knows whether the name is on the disk */
     return error ? log_fail(fault, io_is_full(error) ? LOG_FULL : LOG_FAILED, "create", NAME, -error) : LOG_OK;
 }
 
-/* A full disk: the folder is as it was, without a log, and the fault says how much a new one needs. */
+/* A full disk: the folder is as it was, without a log, and the fault says how much a new one needs. The segment stays where the
+ * name `log` may still be on the disk: an empty log, or one that is made anew. */
 static int give_up(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
 {
     const struct log_io *io = folder->io;
     io->unlink(io->disk, folder->folder, UNNAMED);
-    start_unmake(folder);
-    truncate_unmake(folder);
-    start_remove(folder, creation->base);
+    if (!io->sync_folder(io->disk, folder->folder)) {
+        start_unmake(folder);
+        truncate_unmake(folder);
+        start_remove(folder, creation->base);
+    }
     fault->from = creation->segment + SEGMENT_DATA + 2 * SEGMENT_BLOCK; /* `start`; `log` and `end` */
     return log_fail(fault, LOG_FULL, "create", NAME, fault->error);
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,8 @@ from rtmw.log import _log as core
 from rtmw.log.failures import failure
 from tests import namespaces
 from tests.child import Spawn
+from tests.transfer.kill_at_call import killed_at_call
+from tests.whole import IS_WHOLE
 
 
 def test_after_a_failed_call_nothing_is_appended_and_the_log_opened_anew_has_all_that_was_answered(
@@ -186,3 +191,30 @@ def test_a_new_log_and_a_new_cursor_on_a_full_disk_say_what_is_needed_and_leave_
         r"\[\]\n\[b'first'\]\n",
         cursor,
     ), cursor
+
+
+MAKES = """
+import sys
+import rtmw
+
+for _ in range(2):
+    try:
+        with rtmw.Log(sys.argv[1], segment="64K") as log:
+            log.append(b"first")
+        break
+    except (rtmw.RtmwError, OSError) as error:
+        print(error)
+"""
+
+
+def test_a_log_can_be_made_after_any_call_of_its_making_has_found_the_disk_full(tmp_path: Path) -> None:
+    program, told = tmp_path / "makes.py", 0
+    program.write_text(MAKES)
+    for call in range(1, 30) if IS_WHOLE else range(20, 27):  # the file `log`, and what is made last
+        command = [*killed_at_call(tmp_path, call, errno.ENOSPC), sys.executable, "-B", str(program)]
+        folder = tmp_path / f"log{call}"
+        done = subprocess.run([*command, str(folder)], capture_output=True, text=True, timeout=60, check=True)
+        told += bool(done.stdout)
+        with rtmw.Log(folder) as log:
+            assert [record.data for record in log.read()] == [b"first"], (call, done.stdout)
+    assert told >= 5
