@@ -36,7 +36,8 @@ _STATE, _SLICE, _DIGITS = "rtmw/state/", "rtmw/slice/", 20
 
 
 class EtcdStore(Store):
-    """`endpoints`: such as https://a:2379, of one cluster. `tls`: for https. `quota`: bytes, as etcd has it."""
+    """`endpoints`: addresses of one cluster, such as https://a:2379. `tls`: the context for https. `quota`: bytes that
+    etcd may keep, as its own settings say."""
 
     def __init__(
         self, endpoints: Sequence[str], tls: ssl.SSLContext | None = None, *,
@@ -53,7 +54,7 @@ class EtcdStore(Store):
         self._looks = 0.0
 
     async def change(self, log: str, version: int, state: bytes, slices: Slices) -> Changed:
-        """As for every store."""
+        """Changes the state as `Store.change` says, and remembers a change whose outcome is not known."""
         is_known = False
         try:
             done = await super().change(log, version, state, slices)
@@ -147,7 +148,7 @@ class EtcdStore(Store):
         return made
 
     def close(self) -> None:
-        """As for every store; requests on their way end within the timeout."""
+        """Closes the store. Requests on their way end within the timeout."""
         self._threads.shutdown(cancel_futures=True)
         for connection in chain(*self._idle.values()):
             connection.close()

@@ -119,7 +119,7 @@ def read_log(path: Path) -> LogSettings:
 
 
 def log_of(file: SettingsFile) -> LogSettings:
-    """The same of a file that was read."""
+    """Reads the service of logs from a settings file that is open already. Raises as `read_log` does."""
     tables = read_tables(file, only=("link", "allow"))
     link, others = link_of(file, LOG, tables.get("link", NO_LINK))
     control = _control(file, may_be_plain=link.insecure)

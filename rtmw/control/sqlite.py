@@ -174,7 +174,8 @@ class SqliteStore(Store):
         self._synced.clear()
 
     def close(self) -> None:
-        """As for every store."""
+        """Waits for the requests in line, then closes the connection, the file and the thread. A second call does
+        nothing."""
         with suppress(RuntimeError):  # it was closed before
             self._threads.submit(self._drop)
         self._threads.shutdown()

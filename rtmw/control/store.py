@@ -53,7 +53,7 @@ class Changed(NamedTuple):
 
     outcome: Outcome
     version: int = 0
-    """That of the value from now on, if the change was applied."""
+    """The new version of the value, if the change was applied."""
 
 
 REFUSED, UNKNOWN = Changed(Outcome.REFUSED), Changed(Outcome.UNKNOWN)
@@ -79,15 +79,16 @@ class Store(ABC):
         return await self._ask(partial(self._read, log, slices), None)
 
     async def change(self, log: str, version: int, state: bytes, slices: Slices) -> Changed:
-        """A new state, and the slices that the log has from now on. `version`: 0 if there is no value yet. Raises
-        ValueError for a slice beyond SLICE_MOST."""
+        """Gives a log a new state and the slices that it has from now on. `version`: the one that the change replaces;
+        0 if there is no value yet. Raises ValueError for a slice beyond SLICE_MOST."""
         for start, data in slices.items():
             if data is not None and len(data) > SLICE_MOST:
                 raise ValueError(f"the slice at {start} of {log} has {len(data)} bytes; {SLICE_MOST} are possible")
         return await self._ask(partial(self._change, log, version, state, slices), UNKNOWN)
 
     async def _ask(self, work: Callable[[], T], unknown: T) -> T:
-        """In a thread, which may be at it for longer than the caller waits."""
+        """Runs `work` in a thread, and waits `timeout` for it at most; the thread may go on. `unknown`: what is
+        returned if there is no answer; `fault` says why."""
         try:
             async with asyncio.timeout(self.timeout):
                 answer = await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -111,5 +112,5 @@ class Store(ABC):
         """In a thread. Raises StoreFault: the outcome is unknown."""
 
     def close(self) -> None:
-        """What is on its way has an outcome that nobody hears. Idempotent."""
+        """Closes the store. Nobody hears the outcome of requests on their way. Idempotent."""
         self._threads.shutdown(wait=False, cancel_futures=True)

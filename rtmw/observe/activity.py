@@ -28,7 +28,7 @@ class SubscriberActivity:
     dropped: Mapping[str, int]
     """Messages by cause, in the window; causes without any are left out."""
     latency: Latency
-    """Of what it took in the window."""
+    """Latency of the messages that it took in the window."""
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,7 @@ class Events(Closing):
         return found
 
     def _tell_unmatched(self, came: dict[object, _Endpoint]) -> None:
-        """Of each pair of which one came now."""
+        """Tells each pair that does not match and has a member in `came`."""
         readers: dict[str, list[object]] = {one.topic: [] for one in came.values()}
         for key, one in self._known.items():
             if not one.publishes and one.topic in readers:

@@ -63,7 +63,7 @@ class Graph:
         return f'<img alt="Topics and programs" src="data:image/svg+xml;base64,{data}">'
 
     def edges_of(self, topic: str, publishes: bool) -> tuple[Edge, ...]:
-        """Of one side of a topic."""
+        """The edges of one topic: those of its publishers, or those of its subscribers."""
         return tuple(edge for edge in self.edges if edge.topic == topic and edge.publishes is publishes)
 
 

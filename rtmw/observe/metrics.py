@@ -45,7 +45,7 @@ _OF_TOPICS: Final[tuple[tuple[Family, str, str, Callable[[TopicView], int]], ...
     (GAUGE, "rtmw_topic_subscribers", "Subscribers of this host", lambda view: len(view.subscribers)),
 )
 _Row = tuple[Family, str, str, str]
-"""Of endpoints: which kind, its name, what it is, and the counter of the view that it shows."""
+"""A metric of an endpoint: its family, its name, its help text, and the field of the view that it shows."""
 _OF_PUBLISHERS: Final[tuple[_Row, ...]] = (
     (COUNTER, "rtmw_publisher_messages", "Messages that a program published", "published"),
 )

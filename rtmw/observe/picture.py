@@ -17,13 +17,13 @@ from rtmw.units import counted
 from rtmw.visible import markup, visible
 
 WIDTH, HEIGHT = 230.0, 46.0
-"""Of a card, in pixels."""
+"""Size of a card, in pixels."""
 GAP, ROW, MARGIN, HEAD, FOOT = 150.0, 66.0, 28.0, 74.0, 52.0
 """Between columns, from row to row, around it all, above the columns, and below them."""
 LETTERS, SMALL_LETTERS = 27, 33
-"""That fit into a card."""
+"""The number of letters that fit into a card."""
 HUES = ("#3b82f6", "#14b8a6", "#ea580c", "#8b5cf6", "#d97706", "#0ea5e9", "#ec4899", "#65a30d")
-"""Of topics, in turn; each can be told from both backgrounds."""
+"""Colours of topics, used in turn; each stands out from a light and a dark background."""
 STYLE = """
   text { font-family: ui-sans-serif, system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif; fill: #111827; }
   .ground { fill: #f8fafc; } .card { fill: #ffffff; stroke: #cbd5e1; }

@@ -31,7 +31,7 @@ class RelayAgent:
     connected: bool
     waiting: int
     in_flight: int
-    """Of them, sent and not confirmed."""
+    """How many of those that wait were sent and not confirmed."""
     since_ns: int
     """When the oldest was stored: nanoseconds since 1970; 0: none waits."""
     skew: float | None = None
@@ -54,7 +54,7 @@ class RelayActivity:
     full: str = ""
     """Why it stores no more orders; empty: it does."""
     rows: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Of its record, by kind, since its process began."""
+    """Rows that its process has written to the record, by kind."""
     agents: tuple[RelayAgent, ...] = ()
     """At most MOST_AGENTS."""
 

@@ -21,7 +21,7 @@ class TableUse:
     """Entries; of the pool: bytes."""
     size: int
     reserved: int = 0
-    """Of these: for priorities above 3 alone."""
+    """Entries, or bytes of the pool, that only priorities above 3 may use."""
     kept: int = 0
     """Beside those used, of the pool alone: bytes of blocks that nobody needs any more, and that are kept for reuse."""
 
@@ -32,7 +32,7 @@ class TableUse:
 
     @property
     def share_of_all(self) -> float:
-        """The same of what every priority may use; above 1 when urgent messages are in the reserve."""
+        """The share of what every priority may use. It exceeds 1 when urgent messages are in the reserve."""
         return self.used / (self.size - self.reserved)
 
 
@@ -43,9 +43,9 @@ class Holding:
     topic: str
     messages: int
     bytes: int
-    """Of the pool: small messages lie in their descriptors and take none."""
+    """Bytes that they take of the pool. Small messages lie in their descriptors and take none."""
     share: float
-    """Of the descriptors or of the pool, whichever is more."""
+    """Its share of the descriptors or of the pool, whichever is larger."""
     slowest: SubscriberView | None
     """The subscriber that is furthest behind; None if none is."""
     is_history: bool = False

@@ -26,11 +26,11 @@ class TraceEvent:
     at_ns: int
     """Wall clock."""
     pid: int
-    """Of the process that it happened in."""
+    """Process id of the publisher or subscriber at which it happened."""
     process: str
     """Name of that program."""
     identity: int
-    """Of the publisher or subscriber that it happened at."""
+    """Identity of the publisher or subscriber at which it happened."""
     priority: int
     sequence: int | None
     """Within topic and priority; None: refused, so it never had one."""

@@ -47,16 +47,16 @@ A = TypeVar("A")
 
 @dataclass(frozen=True)
 class TransferCounters:
-    """Of one core."""
+    """What one core counts."""
 
     parked: int
     """Transfers that have not ended."""
     body_bytes: int
-    """Of all these."""
+    """Bytes of the bodies of these transfers."""
     dead: int
-    """Of them, dead letters."""
+    """How many of the parked transfers are dead letters."""
     transactions: int
-    """Open ones."""
+    """Open transactions."""
     accepted: int
     """Transfers since the store was made; those that no log keeps, since the core was started."""
     consumed: int
@@ -72,7 +72,7 @@ class TransferQueue:
 
     service: str
     node: str
-    """Of the service; empty: the core's own."""
+    """Name of the node that has the service; empty: the core's own."""
     transfers: int
     since_ns: int
     """When the oldest of them was accepted: nanoseconds since 1970."""

@@ -36,13 +36,14 @@ class PublisherView:
     exhausted: int
     """Messages refused because no memory could be had."""
     identity: int
-    """As samples show it, on each host: 63 bits."""
+    """63 bits that samples show on every host as their publisher's identity."""
     lifetime_ns: int
-    """Of messages that say nothing else; 0: no limit."""
+    """Lifetime of messages that say none; 0: no limit."""
     max_blocking: float | None
     """Seconds that `publish` waits for a full RELIABLE subscriber; inf: no limit; None: not known, as of C programs."""
     held_by_history: int = 0
-    """Of the exhausted: `history` of topics kept more of the memory than what RELIABLE subscribers have not read."""
+    """How many of the exhausted were refused because `history` of topics held most of the memory: more than what
+    RELIABLE subscribers have not read."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class SubscriberView:
     latency: Latency
     """From publish to take, of all that it received."""
     identity: int
-    """Of this subscriber alone; the upper 32 bits are the process id."""
+    """A number that no other subscriber has; its upper 32 bits are the process id."""
     history: int
     """Messages from before it came that it asked for."""
     min_interval_ns: int
@@ -92,7 +93,7 @@ class TopicView:
 
     name: str
     types: tuple[str, ...]
-    """Of its publishers, its subscribers and the messages in its queues, by name."""
+    """Names of the types of its publishers, its subscribers and the messages in its queues."""
     published: int
     """Messages appended since the topic exists."""
     bytes: int
@@ -102,13 +103,13 @@ class TopicView:
     publishers: tuple[PublisherView, ...]
     subscribers: tuple[SubscriberView, ...]
     pool_bytes: int = 0
-    """Of the pool, that the messages in its queues have; small messages lie in their descriptors and have none."""
+    """Bytes of the pool that the messages in its queues take. Small messages lie in their descriptors and take none."""
     history: int = 0
-    """The largest number of messages that a publisher of it promised to keep, also one that is gone."""
+    """The largest number of messages that any of its publishers, gone ones included, promised to keep."""
 
 
 NO_LIMIT: Final = (1 << 64) - 1
-"""As the region has it for nanoseconds."""
+"""The number of nanoseconds by which the region says "no limit"."""
 
 _Types = dict[int, tuple[str, bytes]]
 Row = TypeVar("Row", shm.PublisherRow, shm.SubscriberRow)

@@ -102,10 +102,10 @@ class Entry:
 
     kind: str
     head: bytes
-    """As `rows.head_of` makes it; of END and OVER that of the order."""
+    """The first 35 bytes of the order's frame, as `head_of` makes them; END and OVER have those of their order."""
     body: bytes = b""
     at: int64 = 0
-    """Of ORDER: wall time in nanoseconds. Of OVER: the position of CAME."""
+    """ORDER: wall time in nanoseconds. OVER: the position of the CAME row of the order."""
     priority: int32 = -1
     """-1: none."""
     lifetime: float = 0.0
@@ -263,15 +263,15 @@ class Agent(Closing):
         self._failure: Exception | None = None
         self._stamps, self._counts = Stamps(), Counter[str]()
         self._calls: list[Callable[[], None]] = []
-        """Of the program's threads, for the thread of the loop."""
+        """Work that the program's threads leave to the thread of the loop."""
         self._came: deque[Order] = deque()
-        """For the program."""
+        """Orders that have come and that the program has not taken."""
         self._changed, self._alerts = Signal(), deque[str](maxlen=ALERTS)
         # what follows belongs to the thread of the loop
         self._open: dict[bytes, Dispatch] = {}
         """Orders that have no end, by stamp, in their order."""
         self._ended: WeakValueDictionary[bytes, Dispatch] = WeakValueDictionary()
-        """For corrections, while the program has them."""
+        """Orders that have ended, by stamp, while the program refers to them: their outcome may still be corrected."""
         self._lanes = defaultdict[bytes, _Lane](_Lane)
         self._follows: dict[tuple[bytes, bytes], Packet] = {}
         self._known: OrderedDict[Key, int] = OrderedDict()
@@ -389,7 +389,7 @@ class Agent(Closing):
         self._check_failure()
 
     async def __aiter__(self) -> AsyncGenerator[Order]:
-        """As iteration, for a task."""
+        """Yields orders to a task, as `__iter__` does to a thread."""
         while not self._is_over:
             order = self._taken()
             if order is None:
@@ -653,7 +653,7 @@ class Agent(Closing):
             self._finish(dispatch, DispatchState.UNANSWERED, words)
 
     def _expire(self, stamp: bytes) -> None:
-        """Of one that was sent, also by an earlier process, the relay says what becomes of it."""
+        """Ends an order that no process has sent as EXPIRED. If one has, the relay says what becomes of the order."""
         dispatch = self._open.get(stamp)
         if dispatch is not None and not dispatch._tries and not dispatch._is_recovered:
             self._finish(dispatch, DispatchState.EXPIRED, "its lifetime was over before there was a relay")

@@ -54,11 +54,11 @@ END: Final = 0x0A
 _CR: Final = 0x0D
 SUMS: Final = ("A", "B")
 N1_MOST: Final = 1000
-"""So often an order may be sent again."""
+"""The most times that an order may be sent again."""
 LEASE_S: Final = 30.0
 """After half of it, a connection is ended whose other end acknowledges nothing."""
 LINGER_S: Final = 1.0
-"""So long a connection that is closed may take to send what it has."""
+"""Seconds in which a connection that is closed may send what it has left."""
 _PLAIN: Final = re.compile(rb"[!-~][ -~]*")
 
 
@@ -201,16 +201,17 @@ class Frame:
 
     @property
     def answers(self) -> tuple[bytes, bytes]:
-        """Of an answer: stamp and checksum of the order."""
+        """The stamp and the checksum of the order that this answer answers."""
         return self.data[:STAMP], self.data[STAMP:ANSWERED]
 
     @property
     def body(self) -> bytes:
-        """Of an answer: the content behind that; empty: it is a receipt."""
+        """The content of this answer, behind the stamp and the checksum of its order; empty: it is a receipt."""
         return self.data[ANSWERED:]
 
     def receipt(self, stamp: bytes, form: Form = FORM) -> Frame:
-        """Of an order that came: the addresses swapped, and its stamp and checksum. `stamp`: when it came."""
+        """The receipt for this order: its addresses are swapped, and its data is the order's stamp and checksum.
+        `stamp`: when the order came."""
         return fitting(self.destination, self.source, stamp, form.answer, self.command, self.stamp + self.checksum)
 
     def alert(self, stamp: bytes, cause: str, form: Form = FORM) -> Frame:
@@ -230,19 +231,19 @@ def fitting(source: bytes, destination: bytes, stamp: bytes, type: bytes, comman
 
 
 def sum_of(data: bytes) -> int:
-    """The sum of all bytes. Adler-32 has that of few in its lower half, ten times as fast as `sum`."""
+    """The sum of all bytes. The lower half of Adler-32 is the sum of few bytes, ten times as fast as `sum`."""
     if len(data) <= _ADDED:
         return adler32(data, 0) & 0xFFFF
     return sum(adler32(data[at : at + _ADDED], 0) & 0xFFFF for at in range(0, len(data), _ADDED))
 
 
 def checksums(total: int) -> tuple[bytes, ...]:
-    """Of both forms; `total`: with the header."""
+    """The checksum in each of the two forms. `total`: the sum of all other bytes, header included."""
     return tuple(_packed(total, one) for one in SUMS)
 
 
 def rests(checksum: bytes, header: int) -> set[int]:
-    """What a total without header may be, modulo 1000, of a frame with this checksum."""
+    """The sums modulo 1000, without the header, that a frame with this checksum may have."""
     found = {(int.from_bytes(checksum, "big") - header) % 1000}
     return found | {(int(checksum) - header) % 1000} if checksum.isdigit() else found
 
@@ -487,7 +488,7 @@ class Welcome(NamedTuple):
     longest: int
     """Bytes of data."""
     highest: bytes = b""
-    """Of the agent's own stamps, the highest whose order was stored; empty: none was."""
+    """The highest of the agent's own stamps whose order was stored; empty: none was."""
     crc: bool = False
 
     def encode(self) -> bytes:

@@ -67,12 +67,12 @@ class Performative:
         return self.parameters.get(name, default)
 
     def __str__(self) -> str:
-        """As KQML; a value that is no word and no list stands in quotes."""
+        """The performative in KQML. A value that is neither a word nor a list stands in quotes."""
         return f"({' '.join((self.name, *(f':{name} {_written(value)}' for name, value in self.parameters.items())))})"
 
 
 def parse(text: str) -> Performative:
-    """Raises KqmlError. Of a parameter that is there twice the last one counts, as in the drafts."""
+    """Reads a body. Raises KqmlError. If a parameter is there twice, the last one counts, as in the drafts."""
     if not isinstance(text, str):
         raise KqmlError(f"it is of {type(text).__name__}, and KQML is text: decode it, in the charset of its agent")
     reader = _Reader(text)

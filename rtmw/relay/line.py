@@ -78,7 +78,7 @@ class Heard(NamedTuple):
 
 
 class Line:
-    """In the thread of its loop."""
+    """An agent's connection to its relay. It belongs to the thread of its loop."""
 
     def __init__(
         self, hello: Hello, heard: Heard, place: str | None, listening: Listening | None, identity: Identity | None
@@ -90,7 +90,7 @@ class Line:
         self._hello, self._heard, self._place = hello, heard, place
         self._listening, self._identity = listening, identity
         self._writer: asyncio.StreamWriter | None = None
-        """Of the newest connection that was welcomed."""
+        """The stream of the newest connection that was welcomed."""
         self._crc, self._said = False, ""
         self._lost = asyncio.Event()
         self._guests: set[asyncio.Task[None]] = set()

@@ -31,7 +31,7 @@ from rtmw.relay.state import Id, Leg, Order, State, Stream, digest_of, stream_na
 KEPT_S: Final = 86_400.0
 """The lifetime of an order for an agent that is absent, if neither rule nor frame says one."""
 TAKEOVERS: Final = 5
-"""Of an agent within TAKEOVERS_S; beyond them two programs fight for its place."""
+"""Connections of one agent that newer ones may replace within TAKEOVERS_S. More: two programs fight for its place."""
 TAKEOVERS_S: Final = 60.0
 LAST_PARTS: Final = 10
 """In the last such part of its last try an order is not sent for the first time: it is safely undelivered."""
@@ -48,7 +48,7 @@ ALARM_S: Final = 60.0
 FILTERS_MOST, FILTER_LONGEST = 64, 256
 """Subscriptions of one agent to one subject; bytes of each. All are asked with each order to it."""
 BURST_S: Final = 1.0
-"""So much of a second's orders an agent may send at once."""
+"""Seconds of its rate that an agent may use up at once."""
 
 
 @dataclass
@@ -61,14 +61,14 @@ class _Line:
     """When that came or went, and the next, when an order was sent to it last: wall time in nanoseconds; 0: never."""
     last_sent: int = 0
     hello: Hello | None = None
-    """Of that connection, or of the last one; None: it speaks the frame of the paper, or was never there."""
+    """The hello of that connection, or of the last one. None: it speaks the frame of the paper, or was never there."""
     was_there: bool = False
     ready: list[tuple[int, int, Stream]] = field(default_factory=list[tuple[int, int, Stream]])
     """A heap of streams whose first order may leave: highest priority first, then the oldest."""
     sent: dict[int, Leg] = field(default_factory=dict[int, Leg])
-    """Not answered, by number."""
+    """Orders that it has not answered, by number."""
     in_flight: int = 0
-    """Bytes of their bodies."""
+    """Bytes of the bodies of these orders."""
     takeovers: list[float] = field(default_factory=list[float])
     stamped: tuple[bytes, int] = b"", 0
     """The stamp of its last order, and when that came."""
@@ -86,7 +86,7 @@ class _Line:
 
 
 class NoAct(ValueError):
-    """Why it cannot be done, in words."""
+    """An act cannot be done; the message says why."""
 
 
 class Act(NamedTuple):
@@ -94,11 +94,11 @@ class Act(NamedTuple):
 
     uid: int
     verb: str
-    """Of ACTS."""
+    """One of ACTS."""
     whom: str
     """The number of an order; or an agent or a stream, as `stream_name` has it."""
     body: bytes | None = None
-    """Of the order that is to be sent anew; None: the record has it no more."""
+    """The body of the order that is to be sent anew; None: the record has it no more."""
     reply: Callable[[str, bool], None] = lambda words, is_done: None
     """Is told what was done, or why nothing was, and which of both."""
 
@@ -156,7 +156,7 @@ class Machine:
         self._now, self._at = 0.0, 0
 
     def time(self, now: float, at: int) -> None:
-        """Of what happens next. `now`: by a clock that nobody sets, in seconds; `at`: wall time in nanoseconds."""
+        """Sets the time of what comes next. `now`: seconds of a clock that nobody sets; `at`: wall time in nanoseconds."""
         self._now, self._at = now, at
 
     def begin(self) -> None:
@@ -430,7 +430,7 @@ class Machine:
         self._say(agent.name, head_of(frame))
 
     def _recipients(self, to: Agent | Subject | None, agent: Agent, frame: Frame) -> list[str]:
-        """Of a subject, whoever is subscribed to it for such an order. No order comes back to its source."""
+        """Names of the agents that get an order. Its source gets nothing of an order to a group or another subject."""
         if not isinstance(to, Subject):
             return [to.name] if to is not None else []
         if to.group:

@@ -118,7 +118,7 @@ class Operation:
                 OwnPublisher(RELAY_EVENTS, domain=attached, history=64),
             )
         self._agents = dict[str, RelayAgent]()
-        """As they were told of last."""
+        """What the domain was told last of each agent."""
 
     def say(self) -> None:
         """The relay is at work, and so much waits. Call it once a second."""
@@ -139,7 +139,7 @@ class Operation:
             self._agents[name] = RelayAgent(name, one["connected"] == "yes", *figures)
 
     def tell(self, row: Row) -> None:
-        """Of an alarm."""
+        """Publishes the alarm of an ALARM row."""
         if self._board is not None:
             self._board[1].publish(as_json({"agent": row.source, "cause": row.cause, "at": row.at}).encode())
 

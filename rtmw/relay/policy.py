@@ -77,7 +77,7 @@ def subject_of(to: str, command: bytes, performative: str | None = None) -> str:
 
 
 class Policy:
-    """Of one relay: `obey` takes other settings in as a whole."""
+    """The rules of one relay. `obey` replaces its settings as a whole."""
 
     def __init__(self, relay: Relay) -> None:
         self.rights = Rights(relay.rules)
@@ -203,7 +203,8 @@ class Policy:
         self, agent: Agent, to: Agent | Subject, command: bytes, performative: str | None = None, *,
         priority: int | None = None, size: int = 0,
     ) -> Judged:  # fmt: skip
-        """The same by names. `priority`: None, if the frame says none: the rule gives it one."""
+        """Judges an order that is given by names. `priority`: None if the frame says none; then the rule gives it
+        one."""
         subject = subject_of(to.name, command, performative)
         verdict = self.rights.verdict(AGENT + agent.name, "order", subject, priority=priority or 0, size=size)
         judged = _given(verdict, to, priority)

@@ -52,7 +52,7 @@ SEAL: Final = "SEAL"
 OF_RECORD: Final = frozenset({CHECKPOINT, SIGNER, SEAL})
 """Rows about the record itself."""
 ENDS: Final = frozenset({DELIVERED, UNDELIVERED, UNCONFIRMED, EXPIRED})
-"""Of an order, for one recipient."""
+"""Kinds of rows that end an order for one recipient."""
 
 
 @dataclass
@@ -76,23 +76,23 @@ class Row:
     tries: int32 = 0
     cause: str = ""
     rule: str = ""
-    """File and line."""
+    """File and line of the rule."""
     version: str = ""
-    """Of the rules."""
+    """Version of the rules; in a SEAL or SIGNER row, the fingerprint of the certificate."""
     head: bytes = b""
     """Bytes 1 to 35 of the frame, as it came; of a receipt, its stamp says when the recipient had the order."""
     body: bytes = b""
     digest: bytes = b""
-    """Of the content."""
+    """Digest of the content; in a SEAL row, the head of the chain; in a CHECKPOINT row, its random number."""
     told: bool = False
-    """Of an order to a subject: its source has a receipt, for it is stored."""
+    """The source of this order has a receipt since it was stored, because the order is to a subject."""
     by_content: bool = False
     """Two frames of one stamp are two orders if their content is not the same."""
     performative: str = ""
-    """Of what is refused, in KQML; what is stored has its body."""
+    """The KQML performative of an order that is refused. An order that is stored has its body instead."""
     size: int32 = 0
-    """Bytes of the data of what is refused."""
+    """Bytes of the data of an order that is refused."""
     is_allowed: bool = False
-    """The rules allow what is refused, for another cause."""
+    """The rules allow this order; it is refused for another cause."""
     uid: int64 = -1
-    """Of the operator; -1: it was none."""
+    """The user id of the operator; -1: no operator did this."""

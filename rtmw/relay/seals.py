@@ -23,11 +23,11 @@ from rtmw.relay import rows as r
 from rtmw.relay.rows import Row
 
 SEAL_ROWS: Final = 1000
-"""Rows, after which there is a seal."""
+"""A seal is written after this many rows."""
 SEAL_S: Final = 1.0
-"""After which there is one of any rows, and its head is sent."""
+"""Seconds after which rows without a seal get one, and its head is sent."""
 HEAD_COMMAND: Final = b"S"
-"""Of the orders with heads."""
+"""The command of orders that carry heads."""
 MESSAGE: Final = b"rtmw relay seal 1\0"
 _RECORD: Final = Struct("<QI")
 _RANGE: Final = Struct("<QQ")
@@ -36,7 +36,7 @@ _SEAL_AT: Final = 16
 
 
 def chained(log: rtmw.Log[Any], begin: int, end: int, before: bytes) -> bytes:
-    """The head of the records from `begin` up to it."""
+    """The head of the chain over the records from `begin` up to `end`. `before`: the head in front of them."""
     head = sha256(before)
     for position, data in _records(log, begin):
         if position >= end:
@@ -114,8 +114,9 @@ class Found:
 
 
 def verify(folder: Path, keys: Path | None = None, heads: Iterable[str] = ()) -> Found:
-    """Of a record, in its folder. `keys`: a folder with the authorities (`ca.pem`) whose nodes may sign. `heads`: lines
-    that agents have got, as `words` makes them. Raises LogError and its kind where nothing can be read."""
+    """Verifies the seals of the record in a folder. `keys`: a folder with the authorities (`ca.pem`) whose nodes may
+    sign. `heads`: lines that agents have got, as `words` makes them. Raises LogError and its kind where nothing can be
+    read."""
     found = Found()
     with rtmw.Log(folder, Row, create=False) as log:
         stats = log.stats()

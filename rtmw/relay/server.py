@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rtmw.relay")
 
 ALARM_COMMAND: Final = b"A"
-"""Of an order that tells an agent of an alarm."""
+"""The command of an order that tells an agent of an alarm."""
 LATE: Final = ("listen", "t1", "n1", "form", "checksum")
 """The places, for how long outcomes are known, and what connections that are there speak."""
 _LOOK_S: Final = 1.0
@@ -502,7 +502,7 @@ class Connection(asyncio.Protocol):
         self.number = next(_NUMBERS)
         self.address, self.dialled = address, dialled
         self.peer: Peer | None = None
-        """As its certificate says; None: it has no TLS."""
+        """Who the certificate says the agent is; None: the connection has no TLS."""
         self.agent = ""
         """Empty: nobody knows yet."""
         self.known = asyncio.Event()

@@ -54,17 +54,18 @@ class Agent:
     dial: str = ""
     """Where the server connects to it: HOST:PORT."""
     absent: str = "alert"
-    """Of ABSENT: `alert` its sender after T2 and N2, or `keep` orders for it for their lifetime."""
+    """One of ABSENT: `alert` its sender after T2 and N2, or `keep` orders for it for their lifetime."""
     on_failure: str = "next"
-    """Of ON_FAILURE: a stream goes on behind an order that failed, or stops."""
+    """One of ON_FAILURE: behind an order that failed, its stream goes on (`next`) or stops (`hold`)."""
     id: str = "content"
-    """Of IDS: what makes two of its frames the same order beside source and stamp."""
+    """One of IDS. `content`: two of its frames are one order if source, stamp and content are the same. `stamp`: source
+    and stamp alone say which order a frame is."""
     window: int = 64
     """Streams to it with an order that is not answered."""
     charset: str = "utf-8"
-    """Of its bodies, for people."""
+    """The charset of its bodies, by which people read them."""
     checksum: str = "A"
-    """Of frames to it, before one has come from it."""
+    """The form of the checksum of frames to it, until a frame from it shows its own form."""
     follows: tuple[str, ...] = ()
     """Subjects that it is subscribed to without asking."""
     notices: bool = False
@@ -90,11 +91,11 @@ class Relay:
 
     listen: tuple[str, ...] = ("127.0.0.1:7460",)
     t1: float = 10.0
-    """After which an agent sends an order again that was not answered."""
+    """Seconds after which an agent sends an order again that was not answered."""
     n1: int = 3
-    """How often, at most."""
+    """How often an agent sends an order again, at most."""
     t2: float = 5.0
-    """The same of the server, towards the recipient."""
+    """Seconds after which the server sends an order again that its recipient has not answered."""
     n2: int = 3
     keep: float = 400 * 86400.0
     """Rows of the record are kept for so long at least."""
@@ -105,11 +106,11 @@ class Relay:
     alarms_to: tuple[str, ...] = ()
     """Agents that get alarms."""
     max_waiting: int = 10_000
-    """Orders of one recipient."""
+    """Orders that may wait for one recipient."""
     max_waiting_bytes: int = 256 << 20
-    """The same in bytes of their data."""
+    """Bytes of the data of orders that may wait for one recipient."""
     insecure: bool = False
-    """Also beyond this host without TLS."""
+    """Agents beyond this host may connect without TLS, too."""
     keys: Path | None = None
     """The folder of keys; None: nobody is known by a certificate."""
     revoked: frozenset[int] = frozenset()
@@ -190,7 +191,8 @@ def _address(value: Any) -> bytes:
 
 
 def _origin(value: Any) -> str:
-    """As the system names the other end of a connection."""
+    """Gives an address the form in which the system names the other end of a connection. Raises ValueError if it is not
+    the address of one host."""
     try:
         found = ip_address(values.text(value))
         found = getattr(found, "ipv4_mapped", None) or found
@@ -267,7 +269,7 @@ def read_relay(path: Path) -> Relay:
 
 
 def relay_of(file: SettingsFile) -> Relay:
-    """The same of a file that was read."""
+    """Reads the relay from a settings file that is open already. Raises as `read_relay` does."""
     path = file.path
     tables = read_tables(file, only=("link", "allow"))
     rules, link = tables.get("allow", RuleTable(source=str(path))), tables.get("link", NO_LINK)

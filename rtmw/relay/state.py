@@ -53,12 +53,12 @@ class Leg:
     order: Order
     recipient: str
     tries: int = 0
-    """That have left, as the rows say."""
+    """Tries that have left, as the rows say."""
     end: str = ""
-    """Of ENDS; empty: it is open."""
+    """One of ENDS; empty: the leg is open."""
     cause: str = ""
     attempt: int = 0
-    """The try that runs, sent or not; 0: none. Not in rows, and so is the next."""
+    """Number of the try that runs, sent or not; 0: none. Neither this nor `timer` is in rows."""
     timer: int = 0
     due: float = 0.0
 
@@ -90,11 +90,11 @@ class Order:
     refused: str = ""
     legs: dict[str, Leg] = field(default_factory=dict[str, Leg])
     position: int = -1
-    """Of its STORED row in the log."""
+    """Position of its STORED row in the log."""
 
     @property
     def checksum(self) -> bytes:
-        """As it came."""
+        """The checksum that its frame came with."""
         return self.head[SUM_AT : SUM_AT + SUM]
 
     def has(self, checksum: bytes, header: int) -> bool:
@@ -344,14 +344,15 @@ class State:
 
 
 def _answer_keys(leg: Leg) -> list[tuple[str, str, bytes, int]]:
-    """By the sum that its recipient sees, and where it came without one, by none."""
+    """The keys by which an answer is found: the sum that the recipient sees, and NO_SUM if the order came without
+    one."""
     order = leg.order
     rests_of = (order.total % 1000, NO_SUM) if order.checksum == UNSUMMED else (order.total % 1000,)
     return [(leg.recipient, order.source, order.id.stamp, rest) for rest in rests_of]
 
 
 def stream_name(stream: Stream) -> str:
-    """As operators say it: `AODB:GATE`."""
+    """The name that operators give a stream, such as `AODB:GATE`."""
     return ":".join(stream)
 
 
@@ -389,5 +390,5 @@ def raw(text: str) -> bytes:
 
 
 def digest_of(head: bytes, body: bytes) -> bytes:
-    """Of source, destination, type, command and data."""
+    """A digest of an order's source, destination, type, command and data, 8 bytes."""
     return blake2b(head[:8] + head[-2:] + body, digest_size=8).digest()

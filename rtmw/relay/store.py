@@ -54,7 +54,7 @@ def _missing(folder: Path) -> rtmw.LogError:
 
 
 class Store:
-    """Of one relay, in the thread of its loop."""
+    """The record of one relay on the disk. It belongs to the thread of the relay's loop."""
 
     def __init__(
         self, folder: Path, horizon: float, keep: float = math.inf, disk: Disk = DISK, segment: str = "64M"
@@ -121,7 +121,7 @@ class Store:
             return -1
 
     def _lines(self, name: str) -> Iterator[bytes]:
-        """Of the state. ValueError, behind the last one: the file is not as it was written."""
+        """Yields the lines of the state. Raises ValueError behind the last one if the file is not as it was written."""
         with open(self.folder / name, "rb") as file:
             crc, line = 0, file.readline()
             for following in file:

@@ -32,7 +32,7 @@ _HEADER: Final = re.compile(r"\s*\[\[?[^\[\]=,]+\]\]?\s*(#.*)?$")
 
 
 class TomlLines:
-    """Of a text that is valid TOML."""
+    """Finds on which line a table or a key stands. The text must be valid TOML."""
 
     def __init__(self, text: str) -> None:
         blank = _MANY_LINES.sub(lambda found: "\n" * found.group().count("\n"), text)
@@ -56,7 +56,7 @@ class TomlLines:
 
 @dataclass(frozen=True)
 class SettingsFile:
-    """As it was when it was read."""
+    """A settings file: its text and values at the time it was read."""
 
     path: Path
     text: str

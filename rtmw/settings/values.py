@@ -31,7 +31,7 @@ def texts(value: Any) -> tuple[str, ...]:
 
 
 def some_of(choices: tuple[str, ...], noun: str) -> Callable[[Any], tuple[str, ...]]:
-    """Of a list of texts, each of which is one of these."""
+    """Makes a check for a list of texts, each of which must be one of `choices`. `noun`: what one of them is called."""
 
     def check(value: Any) -> tuple[str, ...]:
         found = texts(value)
@@ -50,7 +50,7 @@ def flag(value: Any) -> bool:
 
 
 def number(most: int, nouns: str, advice: str = "") -> Callable[[Any], int]:
-    """Of a whole number from 0 to `most`. `nouns`: what has such numbers."""
+    """Makes a check for a whole number from 0 to `most`. `nouns`: what has such numbers."""
 
     def check(value: Any) -> int:
         if type(value) is not int or not 0 <= value <= most:
@@ -75,7 +75,7 @@ port: Final = number(65535, "ports", " (0: any that is free)")
 
 
 def seconds(least: float, most: float) -> Callable[[Any], float]:
-    """Of a time, as a number of seconds or a text such as `500ms`."""
+    """Makes a check for a time from `least` to `most` seconds, given as a number or as a text such as `500ms`."""
 
     def check(value: Any) -> float:
         found = seconds_of(value)
@@ -103,7 +103,7 @@ def rate(value: Any) -> int:
 
 
 def rates(noun: str, example: str) -> Callable[[Any], tuple[tuple[str, int], ...]]:
-    """Of a list of PATTERN=RATE. `noun`: of what the patterns are."""
+    """Makes a check for a list of PATTERN=RATE. `noun`: what the patterns name."""
 
     def check(value: Any) -> tuple[tuple[str, int], ...]:
         found = list[tuple[str, int]]()
@@ -129,7 +129,7 @@ def folder(value: Any) -> Path:
 
 
 def name(value: Any) -> str:
-    """Of a node, in addresses such as `service@plant`."""
+    """A node's name, as it stands in addresses such as `service@plant`."""
     if not re.fullmatch(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{LONGEST_NAME - 1}}}", text(value)):
         raise ValueError(f"it is {value!r}; it must have 1 to {LONGEST_NAME} letters, digits, '_', '-' and '.'")
     return str(value)
