@@ -156,7 +156,7 @@ class Machine:
         self._now, self._at = 0.0, 0
 
     def time(self, now: float, at: int) -> None:
-        """Sets the time of what comes next. `now`: seconds of a clock that nobody sets; `at`: wall time in nanoseconds."""
+        """Sets the time of the next step. `now`: seconds by a clock nobody sets; `at`: wall time in nanoseconds."""
         self._now, self._at = now, at
 
     def begin(self) -> None:
