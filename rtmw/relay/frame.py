@@ -30,7 +30,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from zlib import adler32
 
 from rtmw.checksum import crc32
@@ -159,6 +159,19 @@ class Frame:
     data: bytes = b""
     checksum: bytes = field(default=b"", compare=False)
     """The three bytes that came; empty: the frame was made here."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            source: str | bytes,
+            destination: str | bytes,
+            stamp: str | bytes,
+            type: str | bytes,
+            command: str | bytes,
+            data: bytes = b"",
+            checksum: bytes = b"",
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         for name, size in zip(("source", "destination", "stamp", "type", "command"), _SIZES, strict=True):
