@@ -1,4 +1,4 @@
-"""Reads a log without rtmw, as docs/log-format.md describes it: python read_log.py FOLDER"""
+"""Reads a log without rtmw, as docs/formats/log-format.md describes it: python read_log.py FOLDER"""
 
 import struct
 import sys

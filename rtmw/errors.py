@@ -204,7 +204,7 @@ class LogLocked(LogError):
 
 
 class SessionError(RtmwError):
-    """A session between two nodes cannot begin, or has ended. `code`: why, as docs/session.md lists."""
+    """A session between two nodes cannot begin, or has ended. `code`: why, as docs/formats/session.md lists."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)

@@ -1,5 +1,5 @@
 """`rtmw send --paper` and `rtmw receive --paper`: transfers as bytes in the paper's form, for programs that write or
-read it (docs/transfer-format.md)."""
+read it (docs/formats/transfer-format.md)."""
 
 from __future__ import annotations
 

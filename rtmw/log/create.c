@@ -31,7 +31,7 @@ struct identity {
     uint64_t created_ns;
     uint32_t epoch, description;
 };
-_Static_assert(sizeof(struct identity) == 48, "as in docs/log-format.md");
+_Static_assert(sizeof(struct identity) == 48, "as in docs/formats/log-format.md");
 
 int log_fail(struct log_fault *fault, int code, const char *what, const char *file, int error)
 {

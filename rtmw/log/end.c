@@ -22,7 +22,7 @@ struct end {
     uint32_t crc, zero;
     uint64_t end, time_ns;
 };
-_Static_assert(sizeof(struct end) == 24, "as in docs/log-format.md");
+_Static_assert(sizeof(struct end) == 24, "as in docs/formats/log-format.md");
 
 static uint32_t crc_of(const struct end *end, uint32_t seed)
 {

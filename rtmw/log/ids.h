@@ -24,7 +24,7 @@ struct id_entry {
     uint32_t length; /* of the record, from which its end follows; of several: bytes of all of them but for one head */
     uint32_t kind;   /* 0: of records with data; else as the record has it */
 };
-_Static_assert(sizeof(struct id_entry) == 40, "as in docs/log-format.md");
+_Static_assert(sizeof(struct id_entry) == 40, "as in docs/formats/log-format.md");
 
 struct ids {
     struct id_entry *ring;

@@ -24,7 +24,7 @@ struct ids_head {
     uint32_t count, zero;
     uint64_t floor; /* of version 2 */
 };
-_Static_assert(sizeof(struct ids_head) == 40, "as in docs/log-format.md");
+_Static_assert(sizeof(struct ids_head) == 40, "as in docs/formats/log-format.md");
 
 static uint32_t version_of(const struct log_folder *folder)
 {

@@ -19,12 +19,12 @@ struct index_head {
     uint64_t earliest_ns, latest_ns; /* of all of them */
     uint32_t count, zero;            /* of stretches */
 };
-_Static_assert(sizeof(struct index_head) == 64, "as in docs/log-format.md");
+_Static_assert(sizeof(struct index_head) == 64, "as in docs/formats/log-format.md");
 
 struct index_stretch {
     uint64_t position, latest_ns;
 };
-_Static_assert(sizeof(struct index_stretch) == 16, "as in docs/log-format.md");
+_Static_assert(sizeof(struct index_stretch) == 16, "as in docs/formats/log-format.md");
 
 struct index {
     struct index_head head;

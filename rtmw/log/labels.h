@@ -13,7 +13,7 @@ struct label_head {
     uint8_t key_kind, id_kind; /* 0: there is none */
     uint16_t key_size, id_size, zero;
 };
-_Static_assert(sizeof(struct label_head) == LABEL_HEAD, "as in docs/log-format.md");
+_Static_assert(sizeof(struct label_head) == LABEL_HEAD, "as in docs/formats/log-format.md");
 
 /* LABEL_AUTOMATIC: an id only, which a program has not given and does not see: producer, and sequence (u64). */
 enum label_kind { LABEL_NONE, LABEL_BYTES, LABEL_TEXT, LABEL_NUMBER, LABEL_AUTOMATIC };

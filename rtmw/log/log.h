@@ -3,7 +3,7 @@
  *   append ─► batch being filled ─ flusher: write, mark, one sync ─► durable, readers see it
  *                                  maker: the next segment, filled with zeros ahead
  *
- * Files of the folder (docs/log-format.md): `log` (uuid and type; what is made last), `<base>.seg`, `spare` (will be a
+ * Files of the folder (docs/formats/log-format.md): `log` (uuid and type; made last), `<base>.seg`, `spare` (will be a
  * segment), `end` (up to where it is durable: for readers), `lock` (of the process that recovers or writes: folder.py).
  */
 #ifndef RTMW_LOG_LOG_H

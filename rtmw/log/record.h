@@ -1,4 +1,4 @@
-/* A record: 32 bytes, then what it carries, then zeros up to a multiple of eight. docs/log-format.md has each byte.
+/* A record: 32 bytes, then what it carries, then zeros up to a multiple of eight. Each byte: docs/formats/log-format.md.
  *
  *   0        4      8          16      20     21      22     24           32
  *   | length | crc | lsn      | epoch | kind | flags | zero | time_ns    | labels? | data … | zeros |
@@ -35,7 +35,7 @@ struct record_head {
     uint16_t zero;
     uint64_t time_ns; /* wall clock, when it was appended */
 };
-_Static_assert(sizeof(struct record_head) == RECORD_HEAD, "as in docs/log-format.md");
+_Static_assert(sizeof(struct record_head) == RECORD_HEAD, "as in docs/formats/log-format.md");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files of the log are little endian");
 
 /* What a record is made of. `labels`: a multiple of eight bytes, or none. */

@@ -37,7 +37,7 @@ struct segment_head {
     uint32_t epoch, zero;
     uint64_t end, bytes, records; /* of version 2: where the next segment begins; what is in this one. Else 0 */
 };
-_Static_assert(sizeof(struct segment_head) == 88, "as in docs/log-format.md");
+_Static_assert(sizeof(struct segment_head) == 88, "as in docs/formats/log-format.md");
 
 enum mark_flags {
     MARK_SEALED = 1, /* the segment ends there */
@@ -50,7 +50,7 @@ struct segment_mark {
     uint32_t crc, flags; /* the CRC is of the log's uuid and of what follows it */
     uint64_t base, number, durable, time_ns;
 };
-_Static_assert(sizeof(struct segment_mark) == 48, "as in docs/log-format.md");
+_Static_assert(sizeof(struct segment_mark) == 48, "as in docs/formats/log-format.md");
 
 struct segment {
     int file; /* -1: none */

@@ -19,7 +19,7 @@
 
 enum { BANDS = RTMW_PRIORITIES, TYPES_AT_FIRST = 2, SOURCES_AT_FIRST = 64 };
 
-/* Why a message is not in the recording; the numbers are those of the side record (docs/format.md). */
+/* Why a message is not in the recording; the numbers are those of the side record (docs/formats/format.md). */
 enum cause { MISSED = 1, EXPIRED, UNKNOWN_TYPE, OVERFLOWED, PAUSED, EARLY, CAUSES };
 
 /* A type of the messages of a topic. While nobody uses it its slot may go to another; when it comes again, `life` is new. */

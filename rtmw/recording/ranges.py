@@ -1,6 +1,6 @@
 """The least and the largest value of each number in a chunk, channel by channel, so that queries skip chunks.
 
-They lie in a side record of their own, behind the one of the messages (docs/format.md).
+They lie in a side record of their own, behind the one of the messages (docs/formats/format.md).
 """
 
 from __future__ import annotations

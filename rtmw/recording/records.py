@@ -67,7 +67,7 @@ class Opcode(IntEnum):
     SUMMARY_OFFSET = 0x0E
     DATA_END = 0x0F
     SIDE = 0x90
-    """Ours: what MCAP has no place for, of the chunk before it (docs/format.md)."""
+    """Ours: what MCAP has no place for, of the chunk before it (docs/formats/format.md)."""
 
 
 class Packed(NamedTuple):

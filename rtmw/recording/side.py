@@ -1,4 +1,4 @@
-"""Side records: what rtmw knows of the messages of a chunk, and MCAP has no place for (docs/format.md)."""
+"""Side records: what rtmw knows of the messages of a chunk, and MCAP has no place for (docs/formats/format.md)."""
 
 from __future__ import annotations
 

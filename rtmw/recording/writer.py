@@ -1,4 +1,4 @@
-"""Writes recordings: MCAP files, in chunks, with what MCAP has no place for in side records (docs/format.md).
+"""Writes recordings: MCAP files, in chunks, with what MCAP has no place for in side records (docs/formats/format.md).
 
 A chunk lies in the file as its record, the message indexes behind it, and its side record (`pack`). `Output` appends
 whole groups of records, or nothing. The summary at the end has all that readers need to know before they read a chunk.
@@ -410,7 +410,7 @@ class RecordingWriter:
         self._append(chunk)
 
     def missed(self, channel: int, cause: int, count: int) -> None:
-        """So many messages of a channel are missing here (docs/format.md has the causes)."""
+        """So many messages of a channel are missing here (docs/formats/format.md has the causes)."""
         self._require(channel)
         self._finish_group()
         self._missed[channel, cause] = self._missed.get((channel, cause), 0) + count

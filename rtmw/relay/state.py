@@ -220,8 +220,8 @@ class State:
     # ---- a checkpoint ----
 
     def lines(self) -> Iterator[str]:
-        """All of it, as lines of JSON (docs/relay-format.md). Another thread may iterate while this state goes on: what
-        is open is read here, and what has ended changes by LATE alone, which may be applied twice."""
+        """All of it, as lines of JSON (docs/formats/relay-format.md). Another thread may iterate while this state goes
+        on: what is open is read here, and what has ended changes by LATE alone, which may be applied twice."""
         held = [
             [recipient, *stream, number]
             for recipient, queue in self.queues.items()

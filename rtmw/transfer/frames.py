@@ -1,4 +1,4 @@
-"""Frames between programs and their core on the bus (T5, T6), as bytes; docs/transfer-queues.md has each field.
+"""Frames between programs and their core on the bus (T5, T6), as bytes; docs/formats/transfer-queues.md has each field.
 
 A frame is one message of the bus: a head that names the program, and one of the messages below. Programs send to the
 topic CORE_QUEUE; each process has one queue of its own for all its senders and inboxes (`queue_of`). A body that is

@@ -1,4 +1,4 @@
-"""Header and body of a transfer as bytes (T1, T3, T4, T8), in two forms; docs/transfer-format.md has each field.
+"""Header and body of a transfer as bytes (T1, T3, T4, T8), in two forms: docs/formats/transfer-format.md.
 
 Ours says by a byte what the body is, and has a length of 64 bits. The paper's has a signed length of 32 bits that
 says both: above 0 is BUF, 0 is FILE, -1 is COMPOSITE. Both are read strictly: what was not written by `pack` is

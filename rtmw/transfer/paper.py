@@ -1,6 +1,6 @@
 """The paper's form of header and body (T1): a length says what the body is, and a FILE is `"source,destination"`.
 
-The paper names the fields and gives no layout; docs/transfer-format.md fixes one. What the form cannot say is
+The paper names the fields and gives no layout; docs/formats/transfer-format.md fixes one. What the form cannot say is
 refused, and never bent: names with a comma, the level CONSUMED, priorities, times that are no whole seconds.
 """
 

@@ -6,7 +6,7 @@ needs no settings, no clock and no luck, and gives after a crash what it gave be
 The LSN of a record is its position in the `rtmw.Log`. Position 0 holds no record of a transaction, and so 0 means
 "none".
 
-`pack` and `unpack` have the records as bytes, which are read strictly; docs/transfer-format.md has each field.
+`pack` and `unpack` have the records as bytes, which are read strictly; docs/formats/transfer-format.md has each field.
 """
 
 from __future__ import annotations

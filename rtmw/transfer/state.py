@@ -9,8 +9,8 @@ for are a million byte strings.
 
 `Answers` has the ids that the core has given to what its programs have sent, by request: a program asks again for what
 was not answered when its core ended. Only the last requests of each producer are kept. Answers go to a process in the
-order of the log, and it sends no more while 1,024 of its requests are without one (docs/transfer-queues.md), so what is
-asked again is among the last ones of its producer.
+order of the log, and it sends no more while 1,024 of its requests are without one (docs/formats/transfer-queues.md), so
+what is asked again is among the last ones of its producer.
 """
 
 from __future__ import annotations

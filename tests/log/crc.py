@@ -1,4 +1,4 @@
-"""CRC-32C, as docs/log-format.md means it: the function of examples/read_log.py."""
+"""CRC-32C, as docs/formats/log-format.md means it: the function of examples/read_log.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of docs/log-format.md."""
+"""The tables of docs/formats/log-format.md."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from tests.page import Page, Row
 
 __all__ = ["PAGE", "Row", "field", "table"]
 
-_LOG_FORMAT = Page(Path(__file__).parents[2] / "docs" / "log-format.md")
+_LOG_FORMAT = Page(Path(__file__).parents[2] / "docs" / "formats" / "log-format.md")
 PAGE, table, field = _LOG_FORMAT.path, _LOG_FORMAT.table, _LOG_FORMAT.field

@@ -1,4 +1,4 @@
-"""docs/log-format.md, the golden files, rtmw, and a reader without rtmw say the same."""
+"""docs/formats/log-format.md, the golden files, rtmw, and a reader without rtmw say the same."""
 
 from __future__ import annotations
 

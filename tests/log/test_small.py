@@ -1,4 +1,4 @@
-"""The golden files of what lies beside segments of version 1, and docs/log-format.md on them."""
+"""The golden files of what lies beside segments of version 1, and docs/formats/log-format.md on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/wire-format.md, the golden samples, what a node reads and what a node sends say the same."""
+"""docs/formats/wire-format.md, the golden samples, what a node reads and what a node sends say the same."""
 
 from __future__ import annotations
 

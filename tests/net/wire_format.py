@@ -1,4 +1,4 @@
-"""A reader of samples of nodes without rtmw: it knows what the tables of docs/wire-format.md say, and no more."""
+"""A reader of samples of nodes without rtmw: it knows the tables of docs/formats/wire-format.md and no more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.net.raw import crc32c
 from tests.page import Page
 
-PAGE = Page(Path(__file__).parents[2] / "docs" / "wire-format.md")
+PAGE = Page(Path(__file__).parents[2] / "docs" / "formats" / "wire-format.md")
 TRAILER, ENTRY, DATED = 32, 32, 1 << 62
 MAGIC, MAGIC_CHECKED = 0x776D7472, 0x9B5A3CC6
 OCTETS_HEAD = 8

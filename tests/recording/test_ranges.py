@@ -1,4 +1,4 @@
-"""Ranges of the numbers in a chunk, as docs/format.md has them."""
+"""Ranges of the numbers in a chunk, as docs/formats/format.md has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of golden/, as docs/relay-format.md has them: `python -m tests.relay.make_golden` writes them anew.
+"""The files of golden/, as docs/formats/relay-format.md has them: `python -m tests.relay.make_golden` writes them anew.
 
     record         a log with a row of each kind, each field of a row set in one of them, and two seals
     checkpoint-0   the state behind its first rows

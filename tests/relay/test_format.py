@@ -1,4 +1,4 @@
-"""docs/relay-format.md, golden bytes, and what the relay writes say the same."""
+"""docs/formats/relay-format.md, golden bytes, and what the relay writes say the same."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.relay.test_seals import sealed
 from tests.relay.test_store import make
 from tests.relay.world import picture
 
-PAGE = Page(Path(__file__).parents[2] / "docs" / "relay-format.md")
+PAGE = Page(Path(__file__).parents[2] / "docs" / "formats" / "relay-format.md")
 FRAME = Frame("AODB", "GATE", b"2026-11-29 13:44:12.12", "O", "I", b"CA981 gate 12")
 FRAME_A = bytes.fromhex(
     "02 414f4442 47415445 323032362d31312d32392031333a34343a31322e3132 000a8a 4f 49 43413938312067617465203132 0a"

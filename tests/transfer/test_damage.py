@@ -14,7 +14,7 @@ from rtmw.transfer.store import Store
 from tests.transfer.letters import drain, me, send, take
 
 RECORDS = 12288
-"""Where they begin in a segment (docs/log-format.md)."""
+"""Where they begin in a segment (docs/formats/log-format.md)."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""T5, T6: what programs and core say to each other, as bytes; beside docs/transfer-queues.md."""
+"""T5, T6: what programs and core say to each other, as bytes; beside docs/formats/transfer-queues.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rtmw.transfer.messages import Message, Move
 from rtmw.transfer.records import Spooled, TransferId, TransferState
 from tests.page import Page
 
-PAGE = Page(Path(__file__).parents[2] / "docs" / "transfer-queues.md")
+PAGE = Page(Path(__file__).parents[2] / "docs" / "formats" / "transfer-queues.md")
 GOLDEN = Path(__file__).parent / "golden" / "queues.txt"
 LIFE = Life(4711, 123456, 2)
 ID = TransferId("plant", 77, 5)

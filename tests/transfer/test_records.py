@@ -1,4 +1,4 @@
-"""T10: the records of the transaction log as bytes, beside docs/transfer-format.md; and bytes that nobody wrote."""
+"""T10: records of the transaction log as bytes, beside docs/formats/transfer-format.md; and bytes that nobody wrote."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from rtmw.transfer.records import (
 )
 from tests.page import Page
 
-PAGE = Page(Path(__file__).parents[2] / "docs" / "transfer-format.md")
+PAGE = Page(Path(__file__).parents[2] / "docs" / "formats" / "transfer-format.md")
 GOLDEN = Path(__file__).parent / "golden" / "records.txt"
 LSN = 1 << 40
 """Where they lie."""

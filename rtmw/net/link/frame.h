@@ -1,4 +1,4 @@
-/* Frames: what the connections of a line carry. docs/link-format.md has the bytes.
+/* Frames: what the connections of a line carry. docs/formats/link-format.md has the bytes.
  *
  *   | u16 length | u8 kind | u8 flags | u32 route | body | CRC-32C, where there is no TLS |
  *

@@ -1,4 +1,4 @@
-"""Messages between two nodes of a link about topics and routes: one JSON object a message, docs/link-control.md.
+"""Messages between two nodes of a link about topics and routes: one JSON object each (docs/formats/link-control.md).
 
 Each message that comes is read here, within bounds, before any other code looks at it. A field that is not known is
 passed over, and so is a message of a kind that is not known: both are of a newer version.
@@ -200,7 +200,7 @@ class Bye:
     """The connection ends, and why."""
 
     code: int
-    """As in docs/session.md."""
+    """As in docs/formats/session.md."""
     why: str
 
 

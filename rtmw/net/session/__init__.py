@@ -5,7 +5,7 @@ Carrier (asyncio: sockets, TLS, timers) ─► Session, Stream             what 
          └─ Core: one session; step(event, now) -> effects             no I/O
               ├─ asking: the program · hearing: the peer · telling: what goes out
               ├─ halves, streams, controls, timing                     state
-              └─ frames, hello                                         bytes: docs/session.md
+              └─ frames, hello                                         bytes: docs/formats/session.md
 
 async with Carrier(uuid4(), identity=Identity.load("keys/")) as carrier:
     session = await carrier.connect("hub.plant", 7447)

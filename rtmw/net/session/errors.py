@@ -16,7 +16,7 @@ class Code(IntEnum):
     CLOSED = 1
     """A program closed the session or the stream."""
     PROTOCOL = 2
-    """The peer broke a rule of docs/session.md."""
+    """The peer broke a rule of docs/formats/session.md."""
     VERSION = 3
     """The two speak no version in common."""
     SUPERSEDED = 4

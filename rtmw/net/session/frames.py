@@ -1,4 +1,4 @@
-"""Frames: the unit of what a connection carries after the hello. docs/session.md has the bytes.
+"""Frames: the unit of what a connection carries after the hello. docs/formats/session.md has the bytes.
 
     u16 length | u8 kind | u8 flags | u32 stream | body | u32 CRC-32, if flag CRC is set
 

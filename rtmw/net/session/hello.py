@@ -1,4 +1,4 @@
-"""The hello: what each side says of itself first, in bytes that every version understands. See docs/session.md."""
+"""The hello: what each side says of itself first, in bytes that every version understands (docs/formats/session.md)."""
 
 from __future__ import annotations
 

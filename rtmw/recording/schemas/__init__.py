@@ -56,7 +56,7 @@ def define(
 ) -> int:
     """Defines the channel of a topic and its schema; the channel's number, which is `number` if that is given.
 
-    `type`: a message type, or its description. `qos`: of the publisher, by the keys of docs/format.md.
+    `type`: a message type, or its description. `qos`: of the publisher, by the keys of docs/formats/format.md.
     """
     ros2 = definitions.profile == ROS2
     record, given = schema_of(type, ros2=ros2), dict(qos or {})

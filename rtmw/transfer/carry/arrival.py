@@ -1,7 +1,7 @@
 """One transfer that arrives: bytes for its body, and for files below an inbox's folder, by position.
 
-The body has the form in which a core keeps it (docs/transfer-format.md), and names files by where they are when they
-are visible. Its bytes go where they belong there, so no part is copied when all is whole.
+The body has the form in which a core keeps it (docs/formats/transfer-format.md), and names files by where they are when
+they are visible. Its bytes go where they belong there, so no part is copied when all is whole.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The journal, for a restart that goes on with transfers between nodes: how far they are, and their sources.
 
 A log of its own, whose loss costs bytes that are sent again, and never a transfer: that one is there, and that it has
-come, says the log of the core. docs/transfer-format.md has its records.
+come, says the log of the core. docs/formats/transfer-format.md has its records.
 
 A full disk refuses what begins (BEGIN) and what somebody waits for (MARK, PLACE) with LogFull. All else holds from the
 call on, and is written when there is room: a crash before that costs bytes that are sent again.

@@ -2,7 +2,7 @@
 
 Two machines have the transfers: one with the log (class LOG, and all that is part of a transaction), and one without. A
 step asks them with `Do`, and tells programs with `Tell`, which goes out when what it says is durable.
-docs/transfer-queues.md has the protocol.
+docs/formats/transfer-queues.md has the protocol.
 
 `Members` are the senders and inboxes that have joined. `Bodies` come as chains of blocks (T5): small ones are kept in
 memory, large ones in files of the spool. Letters of one frame are accepted in batches for the log, with one answer for

@@ -1,4 +1,4 @@
-"""Frames of the protocol between two cores, as bytes: docs/transfer-format.md has each field. They are read strictly.
+"""Frames of the protocol between two cores, as bytes: docs/formats/transfer-format.md. They are read strictly.
 
 A core opens a stream of a session for what it sends, with the purpose `PURPOSE`, and the peer answers on the same
 stream. `ref` names an offer on one stream; each OFFER has a larger one than those before it. A run has ids of one

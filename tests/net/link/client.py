@@ -1,4 +1,4 @@
-"""A client of a node's links, made of docs/link-format.md and docs/link-control.md alone, that need not be honest.
+"""A client of a node's links, made of docs/formats/link-format.md and link-control.md alone, that need not be honest.
 
 It connects to a node without keys, over loopback, and has no bus behind it. A thread answers pings and takes controls.
 """

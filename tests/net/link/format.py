@@ -1,4 +1,4 @@
-"""Frames of a line, made with Python's standard library and docs/link-format.md alone."""
+"""Frames of a line, made with Python's standard library and docs/formats/link-format.md alone."""
 
 from __future__ import annotations
 

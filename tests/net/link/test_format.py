@@ -17,7 +17,7 @@ from tests.net.link.format import crc32c
 from tests.net.link.make_golden import BEFORE, BULK, GOLDEN, TWIN, URGENT
 from tests.page import Page
 
-PAGE = Page(Path(__file__).parents[3] / "docs" / "link-format.md")
+PAGE = Page(Path(__file__).parents[3] / "docs" / "formats" / "link-format.md")
 NAMES = {int(kind): name for kind, name in re.findall(r"^\| (\d+) \| ([A-Z]+) \|", PAGE.path.read_text(), re.MULTILINE)}
 
 

@@ -1,4 +1,4 @@
-"""Controls of a link: as docs/link-control.md says, and nothing else is read."""
+"""Controls of a link: as docs/formats/link-control.md says, and nothing else is read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rtmw.net.session.errors import Violation
 from rtmw.qos import Reliability
 
 GOLDEN = (Path(__file__).with_name("golden") / "controls.jsonl").read_bytes().splitlines()
-PAGE = (Path(__file__).parents[3] / "docs" / "link-control.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "formats" / "link-control.md").read_text()
 
 
 @pytest.mark.parametrize("line", GOLDEN, ids=lambda line: json.loads(line)["is"])

@@ -1,4 +1,4 @@
-"""Reads what one side of a session sent, with nothing but Python's standard library and docs/session.md."""
+"""Reads what one side of a session sent, with nothing but Python's standard library and docs/formats/session.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wire format stays: golden bytes, which a reader of plain Python reads, and the tables of docs/session.md."""
+"""The wire format stays: golden bytes, a reader of plain Python, and the tables of docs/formats/session.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rtmw.net.session.hello import FIXED
 from tests.net.session.make_golden import GOLDEN, SESSION, conversation
 from tests.net.session.reader import HELLO_FIELDS, KINDS, read
 
-PAGE = (Path(__file__).parents[3] / "docs" / "session.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "formats" / "session.md").read_text()
 SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
 
 
