@@ -1,4 +1,4 @@
-"""Of two domains, one node at a time may carry the one on the other."""
+"""The claim of a node: at most one node at a time carries a given rtmw domain on a given DDS domain."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ def shortest_lifetime_ns(topics: dict[str, LocalTopic], bridge: Bridge) -> int |
 
 
 def measured(peers: Iterable[Peer], discovery: Discovery) -> list[tuple[bytes, int, int]]:
-    """Of each node whose clock is measured: its participant's GUID, how far its steady clock is ahead, and half of the
-    way there and back, by which that may be wrong; in nanoseconds. Hosts that were cloned may have one name, and their
-    nodes one pid: of those, none has a clock here, for it might be the other's."""
+    """Clocks of nodes, in nanoseconds: the GUID of the node's participant, how far its steady clock is ahead of this
+    one, and half of the round trip, by which that may be wrong. Hosts that were cloned may have one name, and their
+    nodes one pid. Such nodes are left out, for the clock might be the other's."""
     named = _once(((of.host, of.pid, of.domain), guid) for guid, of in discovery.participants.items())
     heard = _once(((peer.host, peer.pid, peer.domain), peer) for peer in peers)
     found = ((named.get(name), peer) for name, peer in heard.items())

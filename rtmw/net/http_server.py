@@ -25,10 +25,10 @@ __all__ = ["HttpServer", "Start"]
 
 Start = Callable[[str, list[tuple[str, str]]], Any]
 App = Callable[[dict[str, Any], Start], Iterable[bytes]]
-"""As WSGI has it (PEP 3333)."""
+"""A WSGI application (PEP 3333)."""
 
 _CLIENTS_MOST = 16
-"""At a time. One more, and the oldest is cut off."""
+"""Clients that may be connected at a time. One more, and the oldest is cut off."""
 _SILENT_S = 5.0
 """A client that says nothing for so long is cut off."""
 

@@ -87,7 +87,7 @@ def _texts(status: dict[str, Any], *names: str) -> dict[str, str]:
 
 
 def _of_keys(keys: dict[str, Any] | None) -> Iterator[Metric]:
-    """Of a node that has keys."""
+    """Metrics of a node's keys; none if the node has no keys."""
     if keys is None:
         return
     warning = "1 if the keys cannot be used, or less than a third of the certificate's lifetime is left; else 0"

@@ -25,7 +25,7 @@ class Publishing:
     depth: int
     history: int
     lifetime_ns: int
-    """Of messages that say nothing else; 0: no limit."""
+    """Lifetime of messages that say none; 0: no limit."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ def origin(domain: Domain) -> str:
 
 
 def _as_publisher(row: shm.SubscriberRow) -> shm.PublisherRow:
-    """Of a subscription that a node before this one has left: what it keeps was published, though perhaps nobody is
-    there any more who publishes."""
+    """Makes a publisher of the subscription that an earlier node has left. The messages that the subscription keeps
+    were published, though their publishers may be gone."""
     said = (row.topic, row.identity, row.type, row.reliability)
     return shm.PublisherRow(*said, 0, row.depth, 0, 0, 0, 0, 0, 0, 0, is_alive=row.is_alive)
 

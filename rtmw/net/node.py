@@ -95,7 +95,7 @@ def _who(peer: Peer) -> dict[str, Any]:
 
 
 def _host(address: str) -> str:
-    """Of `10.0.0.7`, `10.0.0.7:7410` and `[fd00::7]:7410`."""
+    """The host of an address such as `10.0.0.7`, `10.0.0.7:7410` or `[fd00::7]:7410`; an IPv6 host keeps its `[`."""
     return address.partition("]")[0] if address.startswith("[") else address.partition(":")[0]
 
 
@@ -103,12 +103,12 @@ log = logging.getLogger("rtmw.node")
 
 END_S: Final = 3.0
 TAKE_S: Final = 1.0
-"""Of that, for taking what was published before the end: then the rest is left to the next node."""
+"""Seconds of END_S in which a node takes what was published before its end; the rest is left to the next node."""
 _EMPTIED_LOOK_S: Final = 0.01
 
 
 class Ending:
-    """Of a node that takes no more steps."""
+    """The end of a node: it takes no more steps, and hands over what it has."""
 
     def __init__(self, engine: Engine, bridge: Bridge, keeper: Keeper, links: LinkService) -> None:
         self._engine, self._bridge, self._keeper, self._links = engine, bridge, keeper, links
@@ -149,13 +149,13 @@ STEP_S: Final = 0.1
 
 @dataclass(frozen=True)
 class Joining:
-    """Of one node, until it has joined."""
+    """A node before it has joined: it waits for an interface and for the addresses of its peers."""
 
     domain: Domain
     since: float
     """When the node began: seconds since the epoch."""
     settings: Callable[[], Settings]
-    """As they are now: SIGHUP may change them meanwhile."""
+    """Returns the present settings, which SIGHUP may change."""
     ends_within: Callable[[float], Awaitable[bool]]
     """Is the node to end within so many seconds? Raises NetworkChanged where it is to begin anew."""
     undelivered: list[dict[str, Any]]
@@ -306,13 +306,13 @@ class Node:
         again. `begins_anew`: it goes on for one that has replaced itself, so what it was told could be used before."""
         self.settings, self._remake, self._begins_anew = settings, remake, begins_anew
         self.file = file
-        """As it was when its settings were taken in."""
+        """The settings file as it was when the settings were read from it."""
         self._stopping: asyncio.Event | None = None
         self._since = CLOCK.wall()
         self._metrics: Metrics | None = None
         self._refusals, self._services = Refusals(), Services(settings, file.path if file else None)
         self._pool = 0
-        """Bytes, of the domain."""
+        """Bytes of the domain's pool."""
         self._cut_off: str | None = None
         """Which address is gone."""
         self._anew: str | None = None
@@ -469,7 +469,8 @@ class Node:
         return self._stopping.is_set()
 
     def _see_network(self, network: Network) -> None:
-        """Of addresses that are gone it is said once; where there are others, the node begins anew."""
+        """Logs once which addresses are gone. Raises NetworkChanged when there is an interface or address to use
+        instead."""
         if not network.has_news():
             return
         lost = network.lost()

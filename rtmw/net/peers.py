@@ -63,5 +63,5 @@ class Search:
 
 
 def has_port(address: str) -> bool:
-    """Of what `addresses` gives: does it name a port?"""
+    """Does this address, one that `addresses` returns, name a port?"""
     return parts(address)[1] is not None

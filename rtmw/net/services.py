@@ -35,19 +35,19 @@ MODULES: Final = {"transfer": "rtmw.transfer.core", "relay": "rtmw.relay", "log"
 LOOKS: Final[dict[str, Callable[[Domain], Activity | None]]] = {"transfer": transfers, "relay": relay, "log": logs}
 """What a service says of itself; None: it has said nothing."""
 _FIRST_S, _MOST_S = 0.1, 5.0
-"""Between the end of a service and its next start (`Backoff`)."""
+"""Seconds between the end of a service and its next start (`Backoff`)."""
 _LONG_S: Final = 10.0
 """A service that has been at work for so long is started at once, and has no failures behind it."""
 _END_S: Final = 5.0
 _REST_S: Final = 1.0
-"""For the lines that a process that has ended has said: they are there."""
+"""Seconds in which the last lines of a process that has ended are read: they are there."""
 _BEGINS_S: Final = 60.0
-"""So long it may take to begin: it reads what it has kept."""
+"""Seconds that a service may take to begin, since it reads what it has kept."""
 
 
 @dataclass
 class Service:
-    """As the status of the node shows it."""
+    """A service as the node's status shows it."""
 
     name: str
     pid: int | None = None

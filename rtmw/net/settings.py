@@ -50,7 +50,7 @@ def other_pool(pool: int, asked: int) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Settings:
-    """As NODE declares them."""
+    """The settings of a node. NODE declares each of them and its bounds."""
 
     domain: int = 0
     pool: int = 64 << 20
@@ -127,7 +127,7 @@ class Settings:
 
     @property
     def patterns(self) -> dict[str, list[str]]:
-        """Of topics that may leave, that may come in, and that DDS may carry."""
+        """Patterns of the topics that may leave (`out`), that may come in (`in`), and that DDS may carry (`dds`)."""
         return {"out": [*self.topics_out], "in": [*self.topics_in], "dds": [*self.on_dds]}
 
     def rate_of(self, topic: str) -> int:
@@ -219,7 +219,8 @@ def place_of(path: Path, key: str, table: str = "") -> str:
 
 
 def _read_tables(file: SettingsFile) -> dict[str, Any]:
-    """As read_tables. What services read is checked only. Raises SettingsError, too."""
+    """Reads the tables of a node's file as `read_tables` does. What services read is checked and not returned. Raises
+    SettingsError, too."""
     found = read_tables(file)
     if "limits" in file.values.get("transfer", {}):
         from rtmw.transfer.limits import read_limits  # imports all of transfers, which few nodes need

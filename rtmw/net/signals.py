@@ -24,7 +24,7 @@ def hold() -> None:
 
 @contextmanager
 def held() -> Generator[None]:
-    """As `hold`, for the length of a block: a program that goes on behind it hears these signals as before."""
+    """Calls `hold` for the length of a block. Behind the block the thread hears these signals as before."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
     try:
         yield

@@ -79,7 +79,7 @@ class JsonRows(Generic[Key]):
 
 
 def document(told: dict[str, Any]) -> bytes:
-    """As JSON; values may be JsonRows."""
+    """The document in JSON. Its values may be JsonRows."""
     parts = (f"{json.dumps(name)}: {_text(value)}" for name, value in told.items())
     return f"{{{', '.join(parts)}}}".encode()
 
@@ -91,7 +91,7 @@ def _text(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same without JsonRows, for callers that read values."""
+    """The value with lists in place of its JsonRows, for callers that read values."""
     if isinstance(value, dict):
         return {name: plain(one) for name, one in cast("dict[str, Any]", value).items()}
     return value.rows() if isinstance(value, JsonRows) else value

@@ -42,5 +42,5 @@ def _options(config: Path | None, given: Mapping[str, Any], json: bool) -> Itera
 
 
 def _word(word: str) -> str:
-    """As systemd reads it: it replaces what follows % and $, also between quotes."""
+    """Quotes a word for systemd, which replaces what follows % and $ even between quotes."""
     return quote(word).replace("%", "%%").replace("$", "$$")

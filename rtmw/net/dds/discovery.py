@@ -27,7 +27,7 @@ _PARTITION_MOST = 256
 _PLACES_MOST, _PLACE_LONGEST = 8, 64
 """Places of one node that are read, and characters of each."""
 _BATCHES = 16
-"""Of news that are taken at a time, so that a flood of it keeps nothing else waiting."""
+"""Batches of news that one `poll` takes from a reader, so that a flood of it keeps nothing else waiting."""
 PACKS = 1
 """The version of packs that this node reads (pack.h)."""
 TRAILERS = 2
@@ -63,7 +63,7 @@ class Endpoint:
     priority: int
     min_interval_ns: int
     lifetime_ns: int
-    """Of what a writer sends. 0 in these two: none."""
+    """Lifetime of what a writer sends; 0, here and in min_interval_ns: none."""
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ class Program:
     address: str = ""
     """Where it receives."""
     domain: int | None = None
-    """Of rtmw; None: it is no node."""
+    """Its rtmw domain; None: it is no node."""
     knows_packs: bool = False
     """A node that reads several messages out of one sample (pack.h)."""
     knows_crcs: bool = False
@@ -155,17 +155,17 @@ class Program:
     knows_leaving: bool = False
     """A node that keeps RELIABLE topics for one that ends (leaving.py)."""
     region: str = ""
-    """Of a node that knows it: what it calls the region of its domain, as the node that follows it does."""
+    """What a node calls the region of its domain, as the node that follows it does; empty: it does not say."""
     link: str | None = None
-    """Of a node that has links: its UUID there; None: it has none."""
+    """UUID by which a node with links is known on them; None: it has no links."""
     link_name: str = ""
     """The name in its certificate, as it says; empty: it has none."""
     link_user: str = ""
-    """Of a node that meets others at Unix sockets: its user, as it says."""
+    """User that a node says it is, if it meets others at Unix sockets."""
     link_places: tuple[str, ...] = ()
-    """Of a node that is to be found: where it accepts links, ADDRESS:PORT."""
+    """Where a node that is to be found accepts links, ADDRESS:PORT."""
     link_insecure: bool = False
-    """Of a node with keys: it meets nodes without keys, too, in clear."""
+    """A node with keys meets nodes without keys, too, in clear."""
 
     @classmethod
     def of(cls, row: ParticipantRow) -> Program:
@@ -270,9 +270,9 @@ class Discovery:
         self.is_behind = False
         """More is new than the last `poll` took in."""
         self._touched, self._met = set[str](), set[str]()
-        """In this `poll`: DDS topics, and participants."""
+        """DDS topics, and participants, of which something is new in this `poll`."""
         self._shortest = (-1, 0)
-        """As of how many changes, and how long."""
+        """The value of `changes` for which the shortest time was found, and that time in nanoseconds."""
 
     def poll(self) -> set[str]:
         """Take in what is new. The DDS topics of which an endpoint is new, gone or another, or of another program."""

@@ -26,24 +26,25 @@ class Lane:
 
     reliability: Reliability
     keeps: bool
-    """Messages for late subscribers."""
+    """It keeps messages for late subscribers."""
     is_plain: bool = False
     """From or to plain programs: in the default partition, and not in that of nodes."""
 
     @property
     def code(self) -> int:
-        """As the engine knows it."""
+        """The number by which the engine knows the lane."""
         return self.reliability | (KEEPS if self.keeps else 0) | (0 if self.is_plain else AMONG_NODES)
 
     @property
     def letter(self) -> bytes:
-        """As a node's endpoint tells it; lower case: keeps."""
+        """The letter by which a node's endpoint says its lane. Lower case: the lane keeps messages."""
         letter = next(letter for letter, reliability in _LETTERS.items() if reliability is self.reliability)
         return letter.lower() if self.keeps else letter
 
 
 def lane_of(endpoint: Endpoint) -> Lane:
-    """Of a node's endpoint what it says; a plain program offers RELIABLE or TIMELY, whatever it calls it."""
+    """The lane of an endpoint. A node's endpoint says it. A plain program offers RELIABLE or TIMELY, whatever it calls
+    it."""
     described, is_plain = endpoint.description, endpoint.partitions != (NODES,)
     if described is not None:
         return Lane(_LETTERS.get(described[:1].upper(), Reliability.TIMELY), described[:1].islower(), is_plain)

@@ -36,7 +36,7 @@ log = logging.getLogger("rtmw.node")
 _LONGEST = 64 << 10
 """Bytes of a sample that is read."""
 _TOPICS_MOST = 1000
-"""Of one sample."""
+"""Topics that one sample has at most."""
 _AGAIN_S = 0.02
 
 Leaving: Any = make_idl_struct("Leaving", "rtmw::Leaving", {"for_ns": idl.uint64, "topics": idl.sequence[idl.uint64]})
@@ -59,10 +59,10 @@ class Keeper:
         self._data_event = DataEvent(self._asks.reader)
         loop.add_reader(self._data_event.fileno(), self._receive)
         self._missing: dict[tuple[int, str], list[Incoming]] = {}
-        """Of what is not known yet to have come: topics, participants that send them, and routes that receive them. The
-        participant is empty where those that sent have left before."""
+        """Topics of which it is not known whether all has come: the routes that receive each, by topic number and the
+        participant that sends it. The participant is empty where the senders have left before."""
         self._sought = set[tuple[int, str]]()
-        """Those that were in _missing once."""
+        """The keys that _missing has had."""
         self._is_ending, self._for_ns, self._asked = False, 0, 0.0
         self._said = ""
 
@@ -87,9 +87,9 @@ class Keeper:
     def _keep(
         self, participant: str, region: str, seconds: float, numbers: Iterable[int]
     ) -> Iterator[tuple[int, int, bool]]:
-        """Of topics by their numbers: the sequence of the last sample, and whether it is acknowledged. Not of those of
-        which messages that were taken are still being sent. A node that ends itself, and leaves nothing to a next one,
-        answers when all is delivered."""
+        """Keeps topics, given by their numbers, for a node that ends. Yields the number of each, the sequence of its
+        last sample, and whether that is acknowledged; topics of which messages are still being sent are left out. A
+        node that ends itself, and leaves nothing to a next one, answers when all is delivered."""
         until_ns = CLOCK.monotonic_ns() + int(seconds * 1e9) if seconds else 0
         of_nodes = (route for route in self._bridge.outgoing if not route.is_plain)
         routes = {route.number: route for route in of_nodes if route.offer.reliability is Reliability.RELIABLE}

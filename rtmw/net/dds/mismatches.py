@@ -36,7 +36,7 @@ class NotCrossing:
 
 
 def find_mismatches(name: str, topic: LocalTopic, bridge: Bridge, names: Names) -> list[NotCrossing]:
-    """Of one topic, as the bus of this host shows it."""
+    """Why publishers and subscribers of one topic here do not meet others. `topic`: as this host's bus shows it."""
     if is_own(name):
         return []
     found: list[NotCrossing] = []
@@ -125,7 +125,7 @@ def _unmatched(writer: Endpoint, routes: list[Incoming]) -> tuple[str, str]:
 
 
 def _fewest(found: Iterable[list[Mismatch]]) -> list[Mismatch]:
-    """Of several that an endpoint could meet, what keeps it from the nearest."""
+    """The mismatches with the endpoint that is nearest to a match: those of the shortest list."""
     return min(found, key=len, default=list[Mismatch]())
 
 

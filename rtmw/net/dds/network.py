@@ -29,7 +29,7 @@ _LINK_ONLY = 0x20
 _NOT_YET = 0x08 | 0x40
 """Flags of an IPv6 address: another host has it, or that is still to be found out (RFC 4862)."""
 _GROUPS = 0x1 | 0x10 | 0x100
-"""Of rtnetlink(7): links, IPv4 and IPv6 addresses."""
+"""Multicast groups of rtnetlink(7): links, IPv4 and IPv6 addresses."""
 _ADDRESS_GONE = 21
 _HEADER, _ADDRESS, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=BBBBI"), struct.Struct("=HH")
 _OF_ADDRESS = (1, 2)
@@ -45,7 +45,7 @@ class Line:
     """The interfaces that DDS is to use."""
 
     names: tuple[str, ...]
-    """Of interfaces; none: the DDS library chooses."""
+    """Names of interfaces; none: the DDS library chooses."""
     is_ipv6: bool = False
     datagram: int = DATAGRAM_MOST
     """Bytes of the largest datagram that leaves by them."""

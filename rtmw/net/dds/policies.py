@@ -25,7 +25,7 @@ _REPRESENTATIONS = {0: "XCDR1", 1: "XML", 2: "XCDR2"}
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Of a writer what it offers, of a reader what it asks for. The defaults are those of DDS."""
+    """The policies that a writer offers, or that a reader asks for. The defaults are those of DDS."""
 
     partitions: tuple[str, ...] = ()
     """Names and patterns; none: the default partition."""
@@ -41,7 +41,7 @@ class Policies:
     is_coherent: bool = False
     is_ordered: bool = False
     representations: tuple[int, ...] = ()
-    """Of a writer only the first counts; none: it does not say."""
+    """Data representations; of a writer's, only the first counts. None: the endpoint does not say."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ node that had no room for it may have room now."""
 _LONGEST = 1 << 20
 """Bytes of what a node tells."""
 _MEMBERS_MOST = 5000
-"""Of what one node tells; and of what all tell, twice that."""
+"""Members that one node may tell; all nodes together may tell twice as many."""
 _NAME_LONGEST = 200
 """Characters of the names of programs and hosts. The bus and DDS have limits of their own for the others."""
 _TEXT_LONGEST = 1000
@@ -57,7 +57,7 @@ class Member:
 
     host: str
     domain: int | None
-    """Of rtmw; None: a DDS program without a node."""
+    """The rtmw domain; None: a DDS program without a node."""
     pid: int
     program: str
     topic: str
@@ -66,7 +66,7 @@ class Member:
     """`*`: any."""
     reliability: str
     apart: str = ""
-    """Of a DDS program: why it does not meet anybody here, where policies or types keep it from that."""
+    """Why a DDS program does not meet anybody here, if policies or types keep it from that; else empty."""
 
 
 class Rosters:
@@ -83,10 +83,9 @@ class Rosters:
         self._changes = 0
 
     def tell(self, edges: Sequence[Edge] | None, are_old: bool) -> None:
-        """Of programs here, when that has changed, else seldom.
+        """Tells the others of the programs here: when they have changed, and else seldom.
 
-        `edges`: of crossing_edges; None: nothing has changed. `are_old`: there are nodes that read the old topic.
-        """
+        `edges`: of crossing_edges; None: nothing has changed. `are_old`: there are nodes that read the old topic."""
         if edges is not None:
             self._roster = Roster(*self._own, json.dumps([_row(edge) for edge in edges[:_MEMBERS_MOST]]))
         if are_old:
@@ -109,7 +108,7 @@ class Rosters:
         return self._changes
 
     def members(self) -> list[Member]:
-        """Of all nodes that are heard, as of the last look. One that is told on both topics is told once."""
+        """All members that nodes have told, by the last look. A node that tells on both topics is counted once."""
         new = {(one.host, one.domain) for until, told in self._heard.values() if until == math.inf for one in told}
         return [
             member
@@ -197,7 +196,7 @@ def _may_cross(edge: Edge, settings: Settings) -> bool:
 
 
 def _row(edge: Edge) -> list[Any]:
-    """Of a program its name: what it was told may be a password."""
+    """The row of a member. The program is told by its name alone: its arguments may hold a password."""
     process = edge.process
     name = observe.program(process.name)[:_NAME_LONGEST]
     return [process.pid, name, edge.topic, edge.publishes, edge.type_name, edge.reliability.name]

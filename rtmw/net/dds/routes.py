@@ -87,7 +87,8 @@ class Outgoing(_Ending):
         self._limits, self._rates = (0, 0), (0, 0)
         self.readers: tuple[Endpoint, ...] = ()
         self._matched: dict[int, tuple[tuple[int, ...], tuple[Endpoint, ...]]] = {}
-        """Of writers: the handles of their readers, and what those are, as far as it was looked up."""
+        """The handles of a writer's readers, and the endpoints that they belong to, as far as they were looked up; by
+        writer."""
         self._before: Counter[str] = Counter()
         """Counters of routes that have been closed since."""
         self._told_missed, self._unsent = 0, Counter[str]()
@@ -350,7 +351,8 @@ class Incoming(_Ending):
         self._heir: tuple[Request, Any] | None = None
         """The reader that is to take over, and what it asks for."""
         self._guids: dict[int, str] = {}
-        """Of the writers that it hears, by their handles; empty: of one that repeats for plain programs."""
+        """The GUID of each writer that it hears, by its handle; empty for a writer that repeats messages for plain
+        programs."""
         self._total = -1
         self._route = engine.inbound(
             topic=topic, type=wire_type(type), reader=self._reader._ref, octets=is_opaque(type), lane=lane.code,

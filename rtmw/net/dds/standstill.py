@@ -39,11 +39,11 @@ TOPIC: Final = "rtmw/lanes"
 _LONGEST: Final = 64 << 10
 """Bytes of a sample that is read."""
 _LANES_MOST: Final = 1000
-"""Of one sample."""
+"""Lanes that one sample has at most."""
 _GROWN: Final = 2
 """Times in a row that a sender's number has to grow, while nothing comes, before its lane stands still."""
 _GROWN_MOST: Final = 64
-"""The same, of a lane that goes on to stand still: each time that is said, it takes twice as many."""
+"""The most times for a lane that goes on to stand still: the number doubles each time that it is said."""
 _ANEW_S: Final = 120.0
 """From one time that a node begins anew, for it hears nothing of another one, to the next."""
 _ROWS_MOST: Final = 100

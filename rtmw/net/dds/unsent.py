@@ -20,7 +20,7 @@ from rtmw.net.refusals import Refusals, Refused
 _LONGEST: Final = 64 << 10
 """Bytes of a sample that is read."""
 _LANES_MOST: Final = 1000
-"""Of one sample."""
+"""Lanes that one sample has at most."""
 _COUNT_MOST: Final = (1 << 32) - 1
 
 UnsentLane: Any = make_idl_struct(

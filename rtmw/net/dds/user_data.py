@@ -19,7 +19,7 @@ def describe_endpoint(lane: Lane, type: MessageType) -> bytes:
 
 
 def user_data(lane: Lane, type: MessageType) -> bytes:
-    """Of a node's endpoint in this lane. One that is there for plain programs says so, and no more."""
+    """The user data of a node's endpoint in this lane. An endpoint for plain programs says that, and no more."""
     return FOR_PLAIN if lane.is_plain else MARK + describe_endpoint(lane, type)
 
 

@@ -186,8 +186,8 @@ class Offer:
         )
 
     def qos(self, says: bytes, origin: str) -> Any:
-        """Of the DDS writer. `says`: its user data. `origin`: the region of its publishers, by which others know them
-        again when another node serves it."""
+        """The QoS of the DDS writer. `says`: its user data. `origin`: the region of its publishers, by which other
+        nodes know them again when another node serves that region."""
         keeping = self.history and self.reliability is Reliability.TIMELY  # kept messages need a reliable writer
         policies = [
             *_reliability(Reliability.ADAPTIVE if keeping else self.reliability, self.depth),
@@ -236,7 +236,7 @@ class Request:
         )
 
     def qos(self, says: bytes) -> Any:
-        """Of the DDS reader, but for what can be changed: of that, the library would take the first for good.
+        """The QoS of the DDS reader, without policies that can change: the library would keep the first value for ever.
         `says`: its user data."""
         asked = Reliability.RELIABLE if self.reliable else Reliability.TIMELY
         policies = [*_reliability(asked, self.depth), Policy.Userdata(says), *_COMMON]

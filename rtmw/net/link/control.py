@@ -60,7 +60,7 @@ from rtmw.net.session.errors import Violation
 
 
 class KnownPrograms:
-    """Of one link. Not for several threads."""
+    """The programs that the two sides of one link tell each other. Not for several threads."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
@@ -101,7 +101,7 @@ class KnownPrograms:
 
 
 def _fitting(told: Programs) -> Programs:
-    """As many of the programs as fit into a control."""
+    """Leaves out the last programs until the message fits into a control."""
     told = replace(told, programs=told.programs[:PROGRAMS_MOST])
     while len(pack(told)) > MOST:
         told = replace(told, programs=told.programs[: len(told.programs) // 2])
@@ -117,7 +117,7 @@ CLOCK_SET_NS: Final = 1_000_000
 
 
 class Control:
-    """Of one line, from its beginning to its end, over cuts. Not for several threads."""
+    """Decides which topics cross by one line, from its beginning to its end, over cuts. Not for several threads."""
 
     def __init__(
         self, peer: str, rights: Rights, patterns: Patterns, is_taken: Callable[[Lane], bool] = lambda _: False,

@@ -46,7 +46,7 @@ class Incoming:
 
 
 class IncomingRoutes:
-    """Of one link. Not for several threads."""
+    """The routes of one link on which the peer sends. Not for several threads."""
 
     def __init__(self, side: Side, is_taken: Callable[[Lane], bool]) -> None:
         self._side, self._is_taken = side, is_taken
@@ -63,7 +63,7 @@ class IncomingRoutes:
         self._lanes = dict[int, Lane]()
         """The lanes of these, by their number."""
         self._open_lanes = set[Lane]()
-        """Of the routes that are open, by `Lane.base`."""
+        """`Lane.base` of each route that is open."""
         self.routes = ByTopic[int, Incoming]()
 
     def topics(self) -> Iterator[str]:

@@ -36,14 +36,14 @@ from rtmw.visible import visible
 CONTROLS_MOST: Final = 1024
 """Controls that are given to a line and have not left yet; more wait here."""
 UNSAID_MOST: Final = 64 << 20
-"""Bytes that may wait here. A peer for which so much waits takes no controls, and goes on to send some that need an
-answer: an honest one sends none when it stands still."""
+"""Bytes of controls that may wait here for one peer. Beyond this the peer does not read, but sends controls that need
+an answer: the line ends."""
 CONTROL_BYTES: Final = 100
 """Memory of a control beside its bytes."""
 
 
 class Mouth:
-    """Of one line. Not for several threads."""
+    """Controls that wait until one line takes them. Not for several threads."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
@@ -96,7 +96,7 @@ WAYS: Final = {
 
 
 class Exceeded:
-    """Of one link. Not for several threads."""
+    """Ceilings of the rules that messages of one link were above. Not for several threads."""
 
     def __init__(self, rights: Rights, peer: str) -> None:
         self._rights, self._peer = rights, peer
@@ -197,11 +197,11 @@ LEASE_LEAST: Final = 0.1
 AGAIN_S: Final = 5.0
 """Seconds until what had no room on this host is tried again."""
 BROKEN: Final = 2
-"""Of an event "down": the peer broke a rule of the wire."""
+"""Code of an event "down": the peer broke a rule of the wire."""
 TOLD: Final = 5
-"""Likewise: the peer has said why."""
+"""Code of an event "down": the peer has said why."""
 _UNSENT_S: Final = 1.0
-"""How often a peer is told what was not sent to it."""
+"""Seconds between two reports to a peer about what was not sent to it."""
 
 
 class Linked:

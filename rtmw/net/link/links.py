@@ -63,7 +63,7 @@ class _Last:
     cause: str
     why: str
     at: float
-    """Of the monotonic clock, in seconds."""
+    """When the last connection came, in seconds of the monotonic clock."""
     counts: Counter[str]
     """Connections from there since it had a link, by cause."""
 
@@ -154,7 +154,8 @@ class Links:
         self.explained: set[str] = set()
         """Topics of links that are over, until `LinkService.explained` takes them."""
         self._elders: dict[PeerKey, tuple[Linked, float]] = {}
-        """Of lines that are over, and have messages that wait for room on the bus; until when, by CLOCK_MONOTONIC."""
+        """Lines that are over and whose last messages wait for room on the bus, each with the CLOCK_MONOTONIC second at
+        which the wait ends."""
         self.why: dict[str, str] = {}
         """By a place of `connect`: why there is no link with it."""
         hello = Hello(

@@ -179,7 +179,7 @@ class Join:
     be the twin of a line."""
 
     attempt: int
-    """The same for both connections, and another one each time."""
+    """A number that both connections of one attempt have, and no other attempt."""
     part: str
     """`urgent`, `bulk` or `twin`."""
     line: int
@@ -200,7 +200,7 @@ class Bye:
     """The connection ends, and why."""
 
     code: int
-    """As in docs/formats/session.md."""
+    """One of the codes in docs/formats/session.md."""
     why: str
 
 
@@ -211,7 +211,7 @@ class Wanted:
     type: int | None
     """The identity of the type; None: any."""
     name: str
-    """Of the type, for people; `*`: any."""
+    """Name of the type, for people; `*`: any."""
     reliability: Reliability
     depth: int
     history: int
@@ -429,7 +429,7 @@ _KINDS: Final = {of.__name__.lower(): of for of in _FORMS if of not in (Wanted, 
 
 
 def pack(message: Message) -> bytes:
-    """As bytes. Words longer than TEXT_MOST are cut: the peer would refuse the message."""
+    """The bytes of a message. Words longer than TEXT_MOST are cut, since the peer would refuse the message."""
     row = {"is": type(message).__name__.lower(), **_row(message)}
     return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode()
 

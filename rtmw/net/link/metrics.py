@@ -30,7 +30,7 @@ _COUNTERS: Final = (
 
 
 def of_links(links: dict[str, Any] | None) -> Iterator[Metric]:
-    """Of a node that has links."""
+    """Metrics of a node's links; none if the node has no links."""
     if links is None:
         return
     peers = [([str(peer[label] or "") for label in _PEER], peer) for peer in links["peers"]]

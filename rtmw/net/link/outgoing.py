@@ -44,20 +44,20 @@ class Outgoing:
 
 
 class OutgoingRoutes:
-    """Of one link. Not for several threads."""
+    """The routes of one link on which this side sends. Not for several threads."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
         self._wanted: dict[str, tuple[Wanted, ...]] = {}
-        """By the peer."""
+        """What the peer wants, by topic."""
         self._denied: dict[str, Verdict] = {}
         """Topics that the peer wants, and may not have."""
         self._advertised: dict[str, Refusal | None] = {}
         """Topics that the peer knows to be published here, and why it denies them."""
         self._refused = ByTopic[Lane, Refusal]()
-        """By the peer, until it says again what it wants of the topic."""
+        """Lanes that the peer has refused, until it says again what it wants of the topic."""
         self._numbers: dict[Lane, int] = {}
-        """Of routes, by `Lane.base`."""
+        """Numbers of routes, by `Lane.base`."""
         self._followed = ByTopic[Lane, None]()
         """By `Lane.base`: the peer has wanted it ever since it had a route, though its publishers may have left."""
         self._last = 0

@@ -87,7 +87,8 @@ def _check(path: str) -> None:
 
 
 def _lock_of(path: str) -> FileLock:
-    """Of a file beside the socket, which stays: of two that find a socket without an owner, one replaces it."""
+    """Takes the lock of the file beside a socket, and returns it. If two nodes find a socket without an owner, only the
+    one with the lock replaces it. The file stays. Raises NodeError if another node has the lock."""
     _check(path)
     lock = FileLock(DISK.create(f"{path}.lock", None, os.O_RDWR, 0o600))
     if not lock.take():

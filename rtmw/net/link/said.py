@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
 SAID_MOST: Final = 1000
-"""Of so many it is remembered; then the oldest may be said again."""
+"""The keys that are remembered. Beyond them the oldest is forgotten, and may be said again."""
 
 _Key = TypeVar("_Key", bound=Hashable)
 

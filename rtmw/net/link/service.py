@@ -40,7 +40,7 @@ FAILING_MOST: Final = 16
 """Places of found nodes of which the document says why there is no link: somebody may make them up."""
 
 RowKey = tuple[str, str, int]
-"""Of a row of the node's document: the direction, the peer, and the route."""
+"""The key of a row of the node's document: direction, peer and route."""
 
 
 class Peer(NamedTuple):
@@ -112,9 +112,9 @@ class LinkService:
         self._links: Links | None = None
         self._totals: dict[RowKey, int] = {}
         self._discovered = -1
-        """Changes of DDS, as of when they were looked at."""
+        """The changes of DDS discovery that were looked at last."""
         self._said = Said[str]()
-        """Of nodes that are refused, or met in clear."""
+        """Nodes of which the log says that they are refused, or met in clear."""
         self._identity = self.prepare(settings)
         self._begin()
 

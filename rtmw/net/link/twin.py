@@ -33,7 +33,7 @@ log = logging.getLogger("rtmw.node")
 
 
 class Twins:
-    """Of all lines of a node. Not for several threads."""
+    """The twins of all lines of a node. Not for several threads."""
 
     def __init__(self, links: Links) -> None:
         self._links = links

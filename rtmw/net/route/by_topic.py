@@ -44,7 +44,7 @@ class ByTopic(Generic[Key, Value]):
         return key in self._all
 
     def keys(self, topic: str) -> list[Key]:
-        """Of a topic."""
+        """The keys of a topic."""
         return [*self._of.get(topic, ())]
 
     def of(self, topic: str) -> list[Value]:

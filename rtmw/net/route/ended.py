@@ -1,8 +1,7 @@
-"""Counters of topics that no longer cross: of the last ones each, and of all before those in one sum.
+"""Counters of topics that no longer cross: those of the last topics one by one, and those of all before in one sum.
 
-Of a topic of which nothing was counted nothing is kept: a crowd of silent topics leaves no objects behind, among which
-the memory of all others could not be returned.
-"""
+A topic of which nothing was counted is not kept. So a crowd of silent topics leaves no objects that would keep the
+memory of all others from being returned."""
 
 from __future__ import annotations
 
@@ -18,14 +17,14 @@ OTHERS: Final = "(others)"
 
 
 class Ended:
-    """Of one direction."""
+    """Counters of the topics of one direction that no longer cross."""
 
     def __init__(self) -> None:
         self._counters: dict[str, Counter[str]] = {}
         """The topic that ended last is the last one."""
         self._others: Counter[str] = Counter()
         self._names: dict[str, None] = {}
-        """Of all counters, also of those that are 0 and not kept."""
+        """Names of all counters, also of those that are 0 and not kept."""
         self.changes = 0
         """Grows with each topic that ends."""
 
@@ -43,7 +42,7 @@ class Ended:
             self._others.update(self._counters.pop(next(iter(self._counters))))
 
     def rows(self) -> list[dict[str, Any]]:
-        """As the document of the node has them."""
+        """The rows of the node's document."""
         rows = [self._row(topic, counters) for topic, counters in self._counters.items()]
         return [*rows, self._row(OTHERS, self._others)] if self._others else rows
 

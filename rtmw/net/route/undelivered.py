@@ -15,7 +15,7 @@ _KEPT_MOST: Final = 1000
 
 @dataclass(frozen=True)
 class Undelivered:
-    """Of one topic in one direction."""
+    """Messages of one topic in one direction that were not delivered."""
 
     topic: str
     direction: str
@@ -53,7 +53,7 @@ def added(before: Iterable[Undelivered], now: Iterable[Undelivered]) -> list[Und
 
 
 def rows_of(found: Iterable[Undelivered]) -> list[dict[str, Any]]:
-    """As the document of a node has them."""
+    """The rows of the node's document."""
     return [asdict(one) for one in found]
 
 

@@ -34,7 +34,7 @@ AUTHORITY_DAYS: Final = 3653.0
 EARLIER_S: Final = 300.0
 """A certificate is valid from a little before it was signed: clocks of hosts differ."""
 WARN_PART: Final = 1 / 3
-"""Of its lifetime: with less left, a certificate is to be renewed."""
+"""Part of its lifetime: with less than this left, a certificate is to be renewed."""
 
 Certificate = x509.Certificate
 Key = ec.EllipticCurvePrivateKey
@@ -45,7 +45,7 @@ class Facts:
     """The facts of a certificate that people and metrics are told; times in seconds since the epoch."""
 
     name: str
-    """Of a node, `rtmw://site/node`; of an authority, its common name."""
+    """The name of a node, `rtmw://site/node`, or the common name of an authority."""
     serial: str
     """Hexadecimal, as `revoked` of the settings has it."""
     valid_from: float
@@ -79,7 +79,8 @@ def clock_text(now: float) -> str:
 
 
 def facts(certificate: Certificate) -> Facts:
-    """Of a node's certificate or an authority's. Raises NotTrusted for one of a node without a name."""
+    """The facts of a node's certificate or an authority's. Raises NotTrusted for a node's certificate without a
+    name."""
     return Facts(
         name=common_name(certificate) if is_authority(certificate) else str(name_of(certificate)),
         serial=f"{certificate.serial_number:x}",
@@ -103,7 +104,7 @@ def key_fingerprint(request: x509.CertificateSigningRequest) -> str:
 
 
 def common_name(certificate: Certificate) -> str:
-    """Of the subject; empty where it has none."""
+    """The common name of the subject; empty if it has none."""
     found = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(found[0].value) if found else ""
 
@@ -166,7 +167,7 @@ def pem(certificates: Sequence[Certificate]) -> bytes:
 
 
 def der(certificate: Certificate) -> bytes:
-    """As a handshake carries it."""
+    """The certificate in DER, as a handshake carries it."""
     return certificate.public_bytes(serialization.Encoding.DER)
 
 

@@ -85,7 +85,7 @@ def read(path: Path, *, secret: bool) -> bytes:
 
 
 def _closed(path: Path) -> str:
-    """Of a file or folder that the kernel does not let this user read."""
+    """Says why the kernel does not let this user read a file or folder, and what to do."""
     me = os.geteuid()
     try:
         found = path.stat()
@@ -113,7 +113,7 @@ def _check_owner(path: Path, found: os.stat_result) -> None:
 
 
 def write(path: Path, data: bytes, disk: Disk = DISK) -> None:
-    """As a whole, with mode 0600, on the disk when this returns; in place of what was there. Raises KeysError."""
+    """Replaces the file as a whole, with mode 0600. It is on the disk when this returns. Raises KeysError."""
     try:
         disk.replace(path, data, 0o600)
     except OSError as error:

@@ -12,7 +12,7 @@ from rtmw.net.security.tables import Link
 
 
 class KeysHealth:
-    """Of the folder that the settings name. Not for several threads."""
+    """The health of the keys in the folder that the settings name. Not for several threads."""
 
     def __init__(self) -> None:
         self._seen: object = None

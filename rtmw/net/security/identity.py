@@ -175,7 +175,7 @@ def read_node(folder: Path) -> tuple[Certificate, list[Certificate]]:
 
 
 def facts_of(path: Path, certificate: Certificate) -> Facts:
-    """Of a certificate in this file. Raises KeysError for one without a name."""
+    """The facts of a certificate in this file. Raises KeysError for one without a name."""
     try:
         return facts(certificate)
     except NotTrusted as error:

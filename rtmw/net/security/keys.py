@@ -56,7 +56,7 @@ class Signed:
 
     name: str
     key_fingerprint: str
-    """Of the public key that was asked for: its owner sees the same after `request`."""
+    """Fingerprint of the public key that was asked for. `request` has shown the same to its owner."""
     path: Path
 
 

@@ -61,7 +61,7 @@ class Rights:
         return found
 
     def may(self, peer: str, verb: str, subject: str) -> Verdict:
-        """The same for a caller that plans, and asks for nothing yet: a denial is not counted."""
+        """Judges like `verdict`, for a caller that only plans: a denial is not counted."""
         return self._judge(peer, verb, subject)
 
     def _count(self, peer: str, verb: str, subject: str, verdict: Verdict) -> None:

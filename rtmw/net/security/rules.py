@@ -60,7 +60,7 @@ UNTOLD: Final = "/("
 """Ends the subject of an order in a list that is no KQML: no right to one performative lets it through."""
 PEERS_KEPT: Final = 4096
 USUAL_PRIORITY: Final = 3
-"""Of orders."""
+"""The priority of orders that say none."""
 _NODE: Final = "{node}"
 _BRACES: Final = re.compile(r"\{[^}]*\}?")
 _LONGEST_S: Final = 1e9
@@ -81,11 +81,11 @@ class Rule:
     max_rate: int = 0
     """Bytes a second of a route."""
     priority: int = USUAL_PRIORITY
-    """Of orders whose frame says none."""
+    """Priority of orders whose frame says none."""
     lifetime: float = 0.0
-    """Seconds of the same; 0: as the relay has it."""
+    """Lifetime in seconds of orders whose frame says none; 0: as the relay has it."""
     max_orders: int = 0
-    """A second."""
+    """Orders a second."""
     place: str = field(default="", compare=False)
     """File and line."""
 
@@ -153,7 +153,7 @@ class RuleTable:
 
     @cached_property
     def version(self) -> str:
-        """The same on each host that has the same rules: 12 digits of SHA-256."""
+        """12 digits of SHA-256, alike on each host that has these rules."""
         return _version(self.rules)
 
     @cached_property
@@ -200,7 +200,7 @@ class RuleTable:
 
 
 def within(verdict: Verdict, priority: int, size: int) -> Verdict:
-    """The same verdict if these are within its ceilings; else one that denies."""
+    """Returns `verdict` if `priority` and `size` are within its ceilings; else a verdict that denies."""
     if not verdict.allowed or verdict.keeps(priority, size):
         return verdict
     cause = "priority" if priority > verdict.max_priority else "size"

@@ -205,7 +205,7 @@ def _places(value: Any, check: Callable[[str], object], what: str) -> tuple[str,
 
 
 def _over_tcp(check: Callable[[Any], tuple[str, ...]]) -> Callable[[Any], tuple[str, ...]]:
-    """The same, without Unix sockets."""
+    """Makes a check that also refuses Unix sockets."""
 
     def checked(value: Any) -> tuple[str, ...]:
         found = check(value)

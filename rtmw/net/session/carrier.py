@@ -284,7 +284,7 @@ class Carrier:
         return await self._dial(Dialling(self, f"{bracketed(host)}:{port}"))
 
     async def connect_unix(self, path: Path) -> Session:
-        """The same at a Unix socket."""
+        """A session with the node at this Unix socket, as `connect` makes it over TCP."""
         return await self._dial(Dialling(self, f"{UNIX}{path}"))
 
     async def _dial(self, dialling: Dialling) -> Session:

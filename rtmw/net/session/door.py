@@ -21,7 +21,7 @@ from rtmw.net.session.sockets import user_of
 PENDING: Final = 64
 """Connections that are not through, in all."""
 PENDING_OF_ONE: Final = 8
-"""The same of one address, or user."""
+"""Connections of one address or user that are not through."""
 REST: Final = 0.1
 """Seconds without accepting after the process ran out of descriptors."""
 

@@ -43,7 +43,7 @@ class Open(NamedTuple):
     purpose: str
     priority: int
     position: int
-    """Of the first byte that will be written."""
+    """Position of the first byte that will be written."""
 
 
 class Accept(NamedTuple):
@@ -156,7 +156,7 @@ class Accepted(NamedTuple):
 
 
 class Wrote(NamedTuple):
-    """So many bytes of Write were taken; if not all, Drained follows when there is room."""
+    """The session took `size` bytes of Write. If it was not all, Drained follows when there is room."""
 
     stream: int
     size: int

@@ -140,7 +140,7 @@ class Peer:
     hello: Hello
     """The latest one."""
     attachment: int = 0
-    """Of the last GO seen, if the peer is the chooser."""
+    """Attachment of the last GO seen, if the peer is the chooser."""
     session: int = 0
     core: Core | None = None
     connection: int | None = None

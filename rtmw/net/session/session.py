@@ -28,13 +28,13 @@ class Stream:
         self.number = number
         self.purpose = purpose
         self.acknowledged = 0
-        """Up to where the peer has received."""
+        """Position up to which the peer has received this side's bytes."""
         self.durable = 0
-        """Up to where what the peer has received is durable there."""
+        """Position up to which the peer has made them durable."""
         self.start: int | None = None
         """Position of the peer's first byte; None before the peer has said it."""
         self.position = 0
-        """Of the next byte that `read` gives."""
+        """Position of the next byte that `read` gives."""
         self._priority = priority
         self._is_accepted = False
         self._has_ended = False
@@ -54,7 +54,7 @@ class Stream:
         self._priority = priority
 
     def accept(self, position: int = 0) -> None:
-        """Of a stream that the peer has opened: the bytes of this side begin at `position`. `write` accepts at 0."""
+        """Accepts a stream that the peer has opened. This side's bytes begin at `position`. `write` accepts at 0."""
         self._check()
         self._is_accepted = True
         self.acknowledged = self.durable = position
@@ -90,7 +90,8 @@ class Stream:
         return b"".join(await self.read_parts(most))
 
     async def read_parts(self, most: int = 1 << 20) -> list[bytes]:
-        """As `read`, in the parts in which they came, and so without a copy; none behind the last."""
+        """The next bytes, at most so many, in the parts in which they came, and so without a copy; empty behind the
+        last. The credit and the errors are those of `read`."""
         while not self._inbox:
             self._check()
             if self._ended_by_peer or self._is_gone:

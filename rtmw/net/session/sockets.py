@@ -118,5 +118,5 @@ def uid_of(sock: socket.socket) -> int:
 
 
 def user_of(sock: socket.socket) -> str:
-    """The same as the name of a peer: `uid:1000`."""
+    """The name of the peer at the other end of a Unix socket: `uid:1000`."""
     return user_name(uid_of(sock))

@@ -343,7 +343,7 @@ class State:
         return stream
 
     def read_by_program(self, size: int) -> None:
-        """So many bytes take no session credit any more."""
+        """The program has read `size` bytes. They take no session credit any more."""
         self.read += size
         if self.read + self.terms.session_credit - self.told_allowed >= max(1, self.terms.session_credit // 4):
             self.owes_credit = True

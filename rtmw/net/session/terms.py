@@ -19,7 +19,7 @@ class Terms:
     stream_credit: int = 1 << 20
     """How many bytes of a stream may come before the program reads them."""
     session_credit: int = 1 << 23
-    """The same of all streams of a session together."""
+    """How many bytes of all streams of a session together may come before the program reads them."""
     send_buffer: int = 1 << 20
     """How many bytes of a stream are kept until the peer has acknowledged them; `write` waits for room."""
     streams: int = 256
