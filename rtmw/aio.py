@@ -215,7 +215,7 @@ class Full(Protocol[C]):
 
 
 Turns = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Lock]]
-"""Of one publisher: who waits for room first, by event loop and priority."""
+"""For one publisher: the locks that order the tasks waiting for room, by event loop and priority."""
 
 
 async def published_in_turn(publisher: Full[C], seconds: float | None, value: C, options: dict[str, Any]) -> bool:

@@ -19,7 +19,7 @@ class Clock:
         return time.monotonic()
 
     def monotonic_ns(self) -> int:
-        """The same in nanoseconds, as the bus and its files have it."""
+        """Returns the time of `monotonic` in nanoseconds, as the bus and its files have it."""
         return time.monotonic_ns()
 
     def wall(self) -> float:
@@ -27,7 +27,7 @@ class Clock:
         return time.time()
 
     def wall_ns(self) -> int:
-        """The same in nanoseconds."""
+        """Returns the time of `wall` in nanoseconds."""
         return time.time_ns()
 
     def sleep(self, seconds: float) -> None:

@@ -90,7 +90,7 @@ class DaemonLog(logging.StreamHandler[Any]):
             window.last = record
 
     def say_more(self) -> None:
-        """Of kinds whose minute is over, say how many lines were not written."""
+        """Writes how many lines were not written, for each kind whose minute is over."""
         with self._locked():
             self._end_windows(self._clock.monotonic() - WINDOW_S)
 

@@ -48,20 +48,21 @@ class Disk:
         os.ftruncate(descriptor, size)
 
     def sync(self, descriptor: int) -> None:
-        """Of a file, or of a folder with the names in it."""
+        """Writes a file to the disk (fsync), or a folder with the names in it."""
         os.fsync(descriptor)
 
     def sync_data(self, descriptor: int) -> None:
-        """Of a file, with as much of what is known of it as its readers need; its times may be older."""
+        """Writes a file's data to the disk (fdatasync), with the metadata that readers need, such as its size. The
+        times of the file may be older."""
         os.fdatasync(descriptor)
 
     def rename(self, old: str, old_folder: int | None, new: str, new_folder: int | None) -> None:
-        """A file that has the new name is replaced, atomically."""
+        """Renames a file. A file that has the new name already is replaced atomically."""
         os.rename(old, new, src_dir_fd=old_folder, dst_dir_fd=new_folder)
 
     def rename_new(self, old: str, old_folder: int, new: str, new_folder: int) -> None:
-        """As `rename`, but what has the new name stays: FileExistsError. On a file system without such a call (NFS), a
-        file that another program makes there at this moment is replaced."""
+        """Renames a file, unless the new name is taken: FileExistsError. On a file system without such a call (NFS),
+        a file that another program makes at the new name at this moment is replaced."""
         if _renamed_new(old, old_folder, new, new_folder):
             return
         os.stat(old, dir_fd=old_folder, follow_symlinks=False)

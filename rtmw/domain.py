@@ -20,11 +20,11 @@ from rtmw.qos import is_whole
 from rtmw.realtime import memory_not_locked
 
 LARGEST_ID = 232
+"""The largest number of a domain, as in DDS, whose ports end there."""
 NO_DOMAIN = -1
-"""Of a node that carries none: its services say nothing on a bus."""
-"""As in DDS, whose ports end there."""
+"""The number that a node has which carries no domain: its services say nothing on a bus."""
 _LOOK_S: Final = 0.02
-"""So often it is looked for a domain that is waited for."""
+"""Seconds between looks for a domain that is awaited."""
 
 
 _lock = threading.Lock()
@@ -208,7 +208,8 @@ def domain_for_tool(id: int) -> Domain:
 
 
 def domain_until_closed(given: int | Domain | None) -> AbstractContextManager[Domain]:
-    """The same for an object with an end of its own. At the end of the context, what was only a number is closed."""
+    """Returns a context with the domain that `domain=` names. At its end, a domain that was given by number is
+    closed; one that was given as a Domain stays open."""
     return nullcontext(given) if isinstance(given, Domain) else Domain(_number(given))
 
 

@@ -197,9 +197,10 @@ class Log(Closing, Generic[T]):
         return Appended(self, position, end, id)
 
     async def append_async(self, value: T, *, key: Label | None = None, id: Label | None = None) -> Appended:
-        """As `append`, for asyncio: the event loop goes on meanwhile, and no thread waits. Errors as of `append`.
+        """Appends like `append`, for asyncio: the event loop runs meanwhile, and no thread waits. It raises what
+        `append` raises.
 
-        Cancelled, the record may be appended or not; with the same `id` it is appended once.
+        After a cancellation the record may be appended or not; a repeat with the same `id` appends it once only.
         """
         labels = None if key is None and id is None else pack_labels(key, id)
         data: Any = value if self._encode is None else self._encode(value)
@@ -248,8 +249,9 @@ class Log(Closing, Generic[T]):
             raise
 
     def _hold(self) -> None:
-        """Of a log without `sync`: appends begin no sync any more. They go to the disk with the next record that is
-        resolved, or after a tenth of a second: records of which the last one is awaited take one sync."""
+        """From now on, appends to this log, made without `sync`, begin no sync. Their records go to the disk with
+        the next record that is resolved, or after 0.1 s: many records of which only the last one is awaited take one
+        sync."""
         self._how = HELD
 
     def _begin_to_write(self) -> Writer:
@@ -311,7 +313,8 @@ class Log(Closing, Generic[T]):
     def read_batches(
         self, start: Start | int | datetime = Start.EARLIEST, *, cursor: str | None = None, follow: bool = False
     ) -> LogBatches[T]:
-        """As `read`, many records a step: a LogBatch has them as columns. For programs that read much of a log."""
+        """Reads like `read`, but many records a step: a LogBatch has them as columns. For programs that read much of
+        a log."""
         from rtmw.log_batches import LogBatches
 
         with self._lock:

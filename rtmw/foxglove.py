@@ -98,10 +98,10 @@ class _Channel:
 
     topic: str
     type: int
-    """Its life in the region."""
+    """The number of the type in the region; a type that is given up and made again has another one."""
     description: bytes
     opened: Any
-    """Of the library."""
+    """The library's channel."""
     viewers: set[int] = field(default_factory=set[int])
     subscriber: Subscriber[Any] | None = None
 

@@ -65,7 +65,7 @@ class Latency:
         return Latency.of((low, high, count - before.get(low, 0)) for low, high, count in self.buckets)
 
     def __add__(self, other: Latency) -> Latency:
-        """Of both together."""
+        """Returns the distribution of the messages of both."""
         counts = Counter[tuple[int, int]]()
         for low, high, count in (*self.buckets, *other.buckets):
             counts[low, high] += count

@@ -94,9 +94,9 @@ class Appended:
     __slots__ = ("_end", "_log", "id", "position")
 
     position: int
-    """Of the record."""
+    """Position of the record in the log."""
     id: Label | None
-    """As it was given to `append`."""
+    """The id that was given to `append`."""
 
     def __init__(self, log: Asked, position: int, end: int, id: Label | None = None) -> None:
         self._log = log
@@ -106,7 +106,7 @@ class Appended:
 
     @property
     def state(self) -> Durability:
-        """As it is now."""
+        """Whether the record is durable at this moment: WRITTEN, else BUFFERED."""
         return Durability.WRITTEN if self._log._durable() >= self._end else Durability.BUFFERED
 
     def resolve(self, timeout: float | None = None) -> Durability:

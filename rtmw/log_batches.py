@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_ROWS, MOST_BYTES = 1 << 12, 1 << 17
-"""Of a batch, whichever comes first: it stays in the processor's cache while it is worked on."""
+"""Limits of a batch, whichever is reached first: it stays in the processor's cache while it is worked on."""
 EVER_NS: Final = (1 << 64) - 1
 """Later than each record."""
 _ALL: Final = RUN_DATA | RUN_KEYS | RUN_IDS
@@ -145,7 +145,8 @@ class RunColumns:
 
 @lru_cache(maxsize=64)
 def _columns(description: bytes) -> tuple[Column, ...]:
-    """Of the table of a log with this type: what each record has, and its members, or its payload."""
+    """The columns of a table of such a log: what each record has, then the members of its type, or its payload as
+    bytes."""
     from rtmw.recording.frames.layout import layout_of
     from rtmw.types.message_type import read_document
 

@@ -33,12 +33,13 @@ class Retention:
     age: float | str | None = None
     """Seconds, or `"7d"`: a segment goes when it was full longer ago. None: no limit."""
     bytes: int | str | None = None
-    """Of all segments' files, or `"10G"`: the oldest go until no more is left. None: no limit."""
+    """Bytes of the files of all segments, or `"10G"`: the oldest segments go until at most this is left. None: no
+    limit."""
     cursors: bool | float | str = True
     """Whether a segment stays until each cursor has passed it; but a cursor that was neither opened nor committed for
     7 days, or so many seconds as are given here (`"30d"`), is abandoned, and keeps nothing."""
     per_key: int | None = None
-    """Of records with the same key, the newest so many stay; older ones that each cursor has passed go from full
+    """How many records with the same key stay, the newest ones; older ones that each cursor has passed go from full
     segments. Records without a key stay. None: all stay."""
 
     def __post_init__(self) -> None:

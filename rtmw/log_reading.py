@@ -55,7 +55,7 @@ class Cursor:
     """A cursor of a log: up to where a named reader has come."""
 
     position: int
-    """Of the record that its reader gets next."""
+    """Position of the record that its reader gets next."""
     time_ns: int
     """When it was opened or committed last: nanoseconds since 1970."""
     behind: int
@@ -146,7 +146,7 @@ class Reading(Closing, ABC, Generic[R, T]):
 
     @property
     def position(self) -> int:
-        """Of the next record."""
+        """Position of the next record."""
         left = length_hint(self._next)
         return self._place(self._made[-left]) if left else self._reader.position
 
@@ -198,7 +198,8 @@ class Reading(Closing, ABC, Generic[R, T]):
         return self
 
     async def __anext__(self) -> R:
-        """As `for`, and nothing else waits meanwhile. One task iterates."""
+        """Returns the next record, as a `for` loop would; the event loop runs while it waits. Only one task may
+        iterate."""
         self._commit_without_waiting()
         while True:
             record = next(self._next, None)

@@ -20,7 +20,7 @@ class LogRecord(Record, Generic[T]):
 
     @property
     def key(self) -> Label | None:
-        """As it was given to `append`."""
+        """The key that was given to `append`."""
         return unpack_labels(self._labels)[0]
 
     @property

@@ -19,9 +19,9 @@ from rtmw.log_answers import Appended, Durability
 __all__ = ["Syncing"]
 
 FAST_S: Final = 0.002
-"""So long a sync of a fast disk takes on average."""
+"""Seconds that a sync takes on average, at most, on a disk that counts as fast."""
 SYNCS: Final = 16
-"""So many of the last ones make the average, about."""
+"""Number of latest syncs over which the average runs, about."""
 
 
 def _finish(reached: asyncio.Future[None]) -> None:
@@ -41,11 +41,12 @@ class Syncing:
         self._after: deque[tuple[int, Callable[[], object]]] = deque()
         """Actions to run when a position is durable: those of other nodes, and of files."""
         self._average_s = 0.0
-        """That a sync takes."""
+        """Seconds that a sync takes, averaged over the latest SYNCS."""
 
     def note(self, last: Appended, waits: bool = False) -> None:
-        """Of a step: all that it has logged or seen is durable when this is. `waits`: so does its answer; then the disk
-        begins at once, and is at it while the loop makes the answer and comes to the sync."""
+        """Takes down the last record of a step: when it is durable, so is all that the step has logged or seen.
+        `waits`: an answer waits for it. Then a fast disk begins at once, and works while the loop makes the answer
+        and comes to the sync."""
         is_new = last.position > self.logged
         self._last, self.logged = last, last.position
         if waits and is_new and self._is_fast:
@@ -57,7 +58,7 @@ class Syncing:
             self._is_due.set()
 
     def later(self, work: Callable[[], object]) -> None:
-        """When all that was logged before this call is durable."""
+        """Calls `work` when all that was logged before this call is durable; at once, if it is."""
         if self.logged > self.durable:
             self._after.append((self.logged, work))
         else:
@@ -89,7 +90,7 @@ class Syncing:
         return True
 
     async def _sync(self) -> bool:
-        """The same by the log's thread."""
+        """Makes all that was logged durable in the log's thread. False: it was durable before."""
         begun, last = CLOCK.monotonic(), self._last
         if last is None or last.position <= self.durable:
             return False

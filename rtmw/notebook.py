@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from rtmw.latency import Latency
 
 _MOST_FIELDS: Final = 100
-"""Of a value, that are shown."""
+"""How many fields of a value are shown, at most."""
 _short: Final = Repr()
 _short.maxstring = _short.maxother = 200
 _short.maxlist = _short.maxtuple = _short.maxdict = 20

@@ -46,7 +46,8 @@ class PublisherStats(ShownByFields):
     exhausted: int
     """Messages refused: no memory could be had."""
     held_by_history: int
-    """Of these: `history` of topics kept more of the memory than what RELIABLE subscribers have not read."""
+    """How many of `exhausted` were refused while the `history` of topics kept more of the memory than RELIABLE
+    subscribers need."""
     subscribers: int
     """Subscribers that are matched with it at present."""
     refused: tuple[str, ...]
@@ -162,7 +163,7 @@ class Publisher(shm.Publisher[T], Closing):
         self.type = message_type
         """The message type, with its name and its identity."""
         self.reliability = check_reliability(reliability)
-        """As it was given."""
+        """The reliability that was given."""
         check_seconds("lifetime", lifetime, "above 0")  # the core has 0 for none
         check_seconds("max_blocking", max_blocking)
         self._priority, self._max_blocking = priority, max_blocking

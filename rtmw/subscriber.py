@@ -70,7 +70,7 @@ class SubscriberStats(ShownByFields):
 
 
 _DECODERS_MOST: Final = 256
-"""As many as there are types in a region at a time."""
+"""How many types' decoders are remembered: the number of types that a region has at most at a time."""
 
 
 class _Decoders:

@@ -12,7 +12,7 @@ _TIME: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d{1,3}))?\s*([a-z
 _TIMES: Final = {"": 1.0, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 MOST_BYTES: Final = (1 << 63) - 1
-"""Of a size: it fits a signed number of 64 bits."""
+"""The largest size in bytes: it fits a signed number of 64 bits."""
 
 
 def size_of(written: int | str) -> int:
@@ -59,7 +59,7 @@ def size(number: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """So many of these: 1 topic, 2 topics, 2 processes."""
+    """Returns the number with its noun, in the plural where needed: 1 topic, 2 topics, 2 processes."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
 
 

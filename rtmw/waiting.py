@@ -104,7 +104,8 @@ class Signal:
         return met()
 
     async def reached(self, met: Met, timeout: float | None) -> bool:
-        """The same for a task. A wait that is cancelled leaves nothing behind."""
+        """Waits like `wait`, in a task: the event loop runs meanwhile. A wait that is cancelled leaves nothing
+        behind."""
         if met():
             return True
         loop = asyncio.get_running_loop()

@@ -40,7 +40,7 @@ class Movement(IdlStruct, typename="airport.Movement"):
     """Empty if unknown."""
     scheduled_s: int64 = 0
     actual_s: int64 = 0
-    """The same as `scheduled_s` for a flight that was cancelled."""
+    """The time of the flight; for a flight that was cancelled, `scheduled_s`."""
     delay_minutes: float32 = 0.0
     air_time_minutes: float32 = 0.0
     distance_miles: uint32 = 0

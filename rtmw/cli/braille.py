@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Final
 
 _DOTS: Final = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""By row and column of a character."""
+"""Bits of the dots of a braille character, by row and column."""
 _BLANK: Final = 0x2800
 
 
 class Canvas:
-    """So many characters wide and high; x and y are from 0 to 1, from the left and from below."""
+    """A picture made of this many characters in width and height. x and y go from 0 to 1, from the left and from
+    below."""
 
     def __init__(self, width: int, height: int) -> None:
         self._wide, self._high = 2 * width, 4 * height

@@ -19,7 +19,7 @@ LOOK_S: Final = 0.05
 
 
 class CommandError(RtmwError):
-    """The command cannot do what it was asked; the message says why in one sentence."""
+    """Seconds between looks for something that is awaited, such as a domain or a topic."""
 
 
 def attach(number: int) -> Domain:
@@ -28,7 +28,7 @@ def attach(number: int) -> Domain:
 
 
 def attach_served(number: int) -> Domain:
-    """As `attach`, for transfers: where there is no domain, no node serves them either. CoreNotRunning."""
+    """Attaches to a domain for commands of transfers. Without a domain no node serves them either: CoreNotRunning."""
     try:
         return attach(number)
     except DomainNotFound:
@@ -43,7 +43,7 @@ def look_at(number: int) -> Domain:
 
 
 def open_to(group: int | None) -> str:
-    """Of a domain, behind other words; empty: it is for one user."""
+    """Says, behind other words about a domain, who else may use it; empty: it is for one user."""
     return "" if group is None else f", open to the users of group {shm.group_name(group)}"
 
 

@@ -66,7 +66,7 @@ class Examination:
         return cls(number, findings, machine, real_time, orders, leftovers, told)
 
     def document(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Returns all findings in the form that programs read (`--json`)."""
         findings = self.findings
         found = {
             "books": findings.books if findings else None,
@@ -118,7 +118,7 @@ def _examine(number: int, fix: bool) -> _Findings | None:
 
 
 def _relay_checks(number: int) -> list[Check]:
-    """Of a relay that serves this domain; none without one."""
+    """Returns the checks of a relay that serves this domain; none without a relay."""
     from rtmw.observe.relay import relay
 
     try:
@@ -143,7 +143,8 @@ def _relay_checks(number: int) -> list[Check]:
 
 
 def _record(holding: Holding) -> dict[str, Any]:
-    """The same for programs; of the slowest subscriber, who it is."""
+    """Returns a holding in the form that programs read; of the slowest subscriber it has who it is and how far
+    behind."""
     slowest = holding.slowest
     who = {"pid": slowest.pid, "process": slowest.process, "behind": slowest.behind} if slowest else None
     return {**to_plain(holding), "slowest": who}

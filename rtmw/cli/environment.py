@@ -17,7 +17,7 @@ from rtmw.cli.show import counted, size
 
 SHARED_MEMORY = "/dev/shm"
 USUAL_POOL = 64 << 20
-"""Of a domain made with the defaults."""
+"""Bytes of the pool of a domain that is made with the defaults."""
 FUTEX_WAITV = 449
 """Number of the system call, the same on every architecture (Linux 5.16)."""
 UNKNOWN_MOST = 16
@@ -49,7 +49,7 @@ class Check:
         return ("remark" if self.remark else "fault") if self.advice else None
 
     def row(self) -> tuple[str, str, str | None, str | None]:
-        """Of a table with CHECK_COLUMNS."""
+        """Returns the row for a table with CHECK_COLUMNS."""
         return self.name, self.found, self.kind, self.advice or None
 
 
@@ -70,7 +70,8 @@ def status_of(found: dict[str, int], strict: bool) -> int:
 
 
 def not_looked_up(what: str, number: int, place: str) -> Check:
-    """Of hosts in a settings file, behind UNKNOWN_MOST that cannot be found. `place`: file and line."""
+    """Returns the check for hosts of a settings file that were not looked up, since UNKNOWN_MOST before them cannot
+    be found. `place`: file and line."""
     advice = f"{place}: {UNKNOWN_MOST} before cannot be found; begin with those"
     return Check(counted(number, what), "not looked up", advice)
 

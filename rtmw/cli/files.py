@@ -28,7 +28,7 @@ LOOK_S, LINES_S = 0.5, 5.0
 FAILED: Final = (rtmw.TransferState.CANCELLED, rtmw.TransferState.EXPIRED, rtmw.TransferState.REFUSED)
 ANEW: Final = "; once the file was touched, it is sent anew"
 WIDTH: Final = 20
-"""Of the bar."""
+"""Characters of the bar."""
 
 
 def send_command(arguments: argparse.Namespace) -> int:
@@ -184,7 +184,7 @@ def progress_words(sizes: tuple[int, int], files: tuple[int, int], rate: float) 
 
 
 def bar(done: int, total: int) -> str:
-    """As [#####-----]  50 %."""
+    """Returns a bar such as [#####-----] 50 %."""
     full = WIDTH * done // max(total, 1)
     return f"[{'#' * full}{'-' * (WIDTH - full)}] {percent(done, total)}"
 

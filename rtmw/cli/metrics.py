@@ -44,7 +44,7 @@ class OfDomain:
 
 
 class OfNode:
-    """The same of the logs of a node, which is asked for each scrape."""
+    """The metrics of a node's logs: it asks the node for each scrape."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments

@@ -114,8 +114,8 @@ def _file(path: Path, held: str | None) -> SettingsFile:
 
 
 def _begin_anew(file: SettingsFile | None) -> NoReturn:
-    """As the same process, with what it was started with, and the settings that hold. Nothing stays of what DDS has
-    opened. Signals wait meanwhile (signals.py)."""
+    """Starts the node anew in this process, with the arguments that it was started with and the settings that hold.
+    It closes all that DDS has opened. Signals wait meanwhile (signals.py)."""
     for descriptor in os.listdir("/proc/self/fd"):
         if int(descriptor) > STDERR:
             with suppress(OSError):  # the one of the list itself

@@ -103,7 +103,8 @@ def _domain(settings: Settings) -> Check:
 
 
 def _node(settings: Settings, told: dict[str, object] | None) -> Check:
-    """Of two domains, one node may carry the one on the other: so one on another DDS domain may go on."""
+    """Checks whether a node runs for the domain. One that carries it on another DDS domain is no obstacle: one node
+    may carry a domain on each of two."""
     from rtmw.net.settings import NODE
 
     if told is None:

@@ -21,19 +21,19 @@ from rtmw.observe.logs import LogsActivity, logs
 INTERFACES = Path("/sys/class/net")
 RECEIVE_LIMIT = Path("/proc/sys/net/core/rmem_max")
 GIVEN_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
-"""Which the kernel gives to programs that ask for any port; but for the next."""
+"""The ports that the kernel gives to programs that ask for any port; RESERVED_PORTS are excepted."""
 RESERVED_PORTS = Path("/proc/sys/net/ipv4/ip_local_reserved_ports")
 ENOUGH_BYTES = 4 << 20
-"""Of the receive buffer: a fragmented megabyte, and what comes while it is read."""
+"""Bytes of a receive buffer that suffice: a fragmented megabyte, and what comes while it is read."""
 LOOPBACK = "lo"
 QUIET_S = 2.5
 """Nodes are to be heard once a second."""
 DEAF_S = 5.0
 """A node tells each second whom it hears; of one that has just come, it takes two to know."""
 RECENT_S = 3600.0
-"""For so long it is told that something has stood still."""
+"""Seconds for which it is told that something has stood still."""
 UP, MULTICAST = 0x1, 0x1000
-"""Of an interface's flags (netdevice(7))."""
+"""Flags of a network interface (netdevice(7))."""
 
 
 def doctor(arguments: argparse.Namespace) -> int:

@@ -27,9 +27,9 @@ class Source:
 
     path: Path
     held: str | None = None
-    """Their version; None: no node was asked."""
+    """Version of the rules that the node holds; None: no node was asked."""
     pid: int = 0
-    """Of the node."""
+    """Process id of the node."""
     apart: tuple[dict[str, Any], ...] = ()
     """Rows of its document about topics that do not cross."""
 

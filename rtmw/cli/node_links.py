@@ -45,7 +45,8 @@ def _cipher(peer: dict[str, Any], without: str) -> str:
 
 
 def _twin_words(peer: dict[str, Any]) -> Iterator[str]:
-    """Of a link that has, or had, a connection for copies of urgent messages, or could have none."""
+    """Yields a sentence on the second connection for copies of urgent messages, for a link that has or had one, or
+    could not have it."""
     if not peer.get("twins") and not peer.get("why_no_twin"):
         return
     state = "is up" if peer["twin"] else f"is not there: {peer['why_no_twin'] or 'it has ended'}"

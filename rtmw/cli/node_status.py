@@ -25,9 +25,9 @@ _NOBODY = "nobody"
 NAMED_MOST = 8
 """Topics of this host alone that a sentence names; `--json` has all."""
 MOST_BYTES = 1 << 20
-"""Of a status."""
+"""Bytes of a status, at most."""
 SILENT_S = 10.0
-"""After so long systemd takes it for dead, too."""
+"""Seconds of silence after which a node is taken for dead; systemd waits as long."""
 
 
 def list_nodes(arguments: argparse.Namespace) -> int:
@@ -182,7 +182,8 @@ def node_status(number: int) -> dict[str, Any]:
 
 
 def find_status(number: int, patience: float = _PATIENCE_S) -> dict[str, Any] | None:
-    """The same; None when there is no node. `patience`: seconds to wait for its first word.
+    """Returns the status of the node of a domain; None: there is no node. `patience`: seconds to wait for its first
+    word.
 
     `silent_s` is added: for how long it has said nothing, which it does once a second, with the time of a clock that
     nobody sets.
@@ -204,7 +205,8 @@ def find_status(number: int, patience: float = _PATIENCE_S) -> dict[str, Any] | 
 
 
 def status_seen(domain: Domain) -> dict[str, Any] | None:
-    """The same, of a domain that is only observed; None also where the node has said nothing yet."""
+    """Returns the status of the node of a domain that is only observed; None: there is no node, or it has said
+    nothing yet."""
     from rtmw import observe
     from rtmw.net.settings import STATUS_TOPIC
 

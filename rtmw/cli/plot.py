@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from rtmw.recording.tools.series import Series
 
 ROWS: Final = 12
-"""Of a chart in the terminal."""
+"""Rows of a chart in the terminal."""
 COLUMNS: Final = 2000
-"""Of a picture."""
+"""Columns of a picture, each with the least and the largest of its values."""
 LONGEST_NAME: Final = 24
 """Letters of a name on an axis."""
 FORMS: Final = (".png", ".svg", ".pdf")

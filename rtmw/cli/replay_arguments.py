@@ -11,7 +11,7 @@ from rtmw.qos import PRIORITIES, Reliability
 from rtmw.units import some_seconds
 
 CLOCK_HZ: Final = 40.0
-"""As rosbag2 does."""
+"""Messages on the topic `clock` a second of the recording, as many as rosbag2 publishes."""
 
 
 def run(arguments: argparse.Namespace) -> int:

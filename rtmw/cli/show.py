@@ -47,7 +47,7 @@ class Table:
         return bool(cells) and all(isinstance(cell, (int, float)) or bool(QUANTITY.fullmatch(cell)) for cell in cells)
 
     def without(self, column: str) -> Table:
-        """The same without one of its columns."""
+        """Returns the table without one of its columns."""
         at = list(self.columns).index(column)
         rows = [[*row[:at], *row[at + 1 :]] for row in self.rows]
         return Table(self.title, [*self.columns[:at], *self.columns[at + 1 :]], rows, self.notes)
@@ -155,7 +155,7 @@ def as_text(table: Table) -> str:
 
 
 def as_rich(table: Table, widths: Sequence[int] | None = None) -> RichTable:
-    """The same for a terminal; `widths` of its columns from `column_widths`."""
+    """Returns the table for a terminal. `widths`: those of its columns, from `column_widths`."""
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table as RichTable

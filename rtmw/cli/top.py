@@ -31,7 +31,7 @@ SORT: dict[str, Callable[[TopicActivity], Any]] = {
 """The sort keys that `--sort` can name; the largest first."""
 COLUMNS = ("topic", "msg/s", "bytes/s", "queued", "pubs", "subs", "p50", "p99", "max", "drops", "behind")
 FRAME_LINES = 6
-"""Of a terminal: title, heading, and space for the prompt."""
+"""Lines of a terminal that have no topic: title, heading, and space for the prompt."""
 _SAME_S = 0.1
 """Counters of a core that were told at times so near are the same ones."""
 DISPENSABLE = ("pubs", "subs", "bytes/s", "queued", "max", "p50", "behind", "drops")
@@ -150,6 +150,6 @@ def drops(dropped: Mapping[str, int]) -> str | None:
 
 
 def record(topic: TopicActivity) -> dict[str, Any]:
-    """The same for programs; times in seconds."""
+    """Returns the activity of a topic in the form that programs read, with times in seconds."""
     behind = topic.behind
     return {**to_plain(topic), "behind": {"pid": behind.pid, "messages": behind.behind} if behind else None}

@@ -33,7 +33,7 @@ COLUMNS: Final = (
     "id", "to", "from", "state", "delivery", "kind", "bytes", "progress", "priority", "retries", "taken by", "why",
 )  # fmt: skip
 ROWS: Final = 40
-"""Of transfers, in each table of --watch."""
+"""Rows of each table of transfers with --watch."""
 MOST_SHOWN: Final = 4096
 """Bytes of a body on a terminal."""
 EVENTS: Final = 10
@@ -134,7 +134,7 @@ def _row(one: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _progress(one: dict[str, Any]) -> str | None:
-    """Of what is on its way to another node; None: it is not, or it is all there."""
+    """Says how much of a transfer has been sent to another node; None: it is not on its way there, or all is there."""
     if one["sent"] is None or one["state"] != "ACCEPTED":
         return None
     rate = f", {size(one['rate'])}/s" if one["rate"] is not None else ""
@@ -199,12 +199,12 @@ def queue_tables(found: dict[str, Any]) -> list[Table]:
 
 
 def cancel_command(arguments: argparse.Namespace) -> int:
-    """Each of them, or a sentence that says why not; status 1: not all."""
+    """Cancels each transfer, or says in a sentence why it cannot; status 1: not all were cancelled."""
     return _alter(arguments, "cancelled", Viewer.cancel)
 
 
 def retry_command(arguments: argparse.Namespace) -> int:
-    """The same."""
+    """Tries each dead letter again, or says in a sentence why it cannot; status 1: not all were tried."""
     return _alter(arguments, "tried again", Viewer.retry)
 
 
@@ -337,7 +337,7 @@ def _part_row(number: int, part: bytes | File) -> tuple[Any, ...]:
 
 
 def body_lines(data: bytes, is_all: bool) -> Iterator[str]:
-    """As text, if all of it can be printed; else sixteen bytes a line."""
+    """Yields the lines of a body: as text if all of it can be printed, else sixteen bytes a line."""
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(data, is_all)
     except UnicodeDecodeError:

@@ -62,10 +62,11 @@ def decoder(type: MessageType, unsigned: Unsigned = "keep") -> Decoder:
 
 @lru_cache(maxsize=256)
 def described_decoder(description: bytes, unsigned: Unsigned = "keep", names: frozenset[str] | None = None) -> Decoder:
-    """The same, of a type's description, or of that of JSON or protobuf (`rtmw.columns.payload_types`).
+    """Returns the decoder of a type, by its description or by that of JSON or protobuf
+    (`rtmw.columns.payload_types`).
 
-    `names`: of the members that are wanted; None: all. A decoder of CDR makes no columns of the others; those of other
-    encodings make all. Raises NotInstalled where the library is missing that decodes JSON or protobuf.
+    `names`: of the members that are wanted; None: all. A decoder of CDR makes no columns of the others; those of
+    other encodings make all. Raises NotInstalled where the library is missing that decodes JSON or protobuf.
     """
     found = payload_type(description)
     if found is not None:

@@ -174,7 +174,7 @@ class CdrEncoder:
             yield part, array.field(part.name) if part.name in names else pa.nulls(len(array), type_of(part))
 
     def _fitted(self, column: Column, array: pa.Array, path: str) -> pa.Array:
-        """As the program reads it: see `struct column_source`."""
+        """Returns the array in the form that the program reads: see `struct column_source`."""
         op = self._ops[column.op]
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
@@ -200,7 +200,8 @@ class CdrEncoder:
 
 
 def enum_numbers(array: pa.Array, labels: tuple[tuple[int, bytes | int], ...]) -> pa.Array:
-    """Of names, or digits where a number has none; or numbers as they are."""
+    """Returns the numbers of an enum. The array has names, with digits where a number has no name, or numbers
+    already."""
     if not pa.types.is_string(array.type) and not pa.types.is_large_string(array.type):
         return array.cast(pa.uint64())
     names = pa.array([text.decode() for _, text in labels if isinstance(text, bytes)], pa.string())

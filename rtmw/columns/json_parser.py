@@ -62,7 +62,8 @@ class _Builder:
         }
 
     def column(self, schema: Any, depth: int) -> tuple[Any, Node]:
-        """Of a part of the schema, `depth` parts deep."""
+        """Returns the type that msgspec decodes and the node of columns for a part of the schema, which lies `depth`
+        parts deep. Raises ValueError."""
         self._count += 1
         if self._count > MOST or depth > DEEPEST:
             raise ValueError(f"it has more than {MOST} columns, or is more than {DEEPEST} deep")

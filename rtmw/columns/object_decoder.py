@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 TIME: Final = pa.timestamp("us", tz="UTC")
-"""As the times of a recording: to the microsecond, which every reader knows."""
+"""The type of times, which recordings have, too: to the microsecond, which every reader knows."""
 DURATION: Final = pa.duration("us")
 
 Values = list[Any]
@@ -122,7 +122,7 @@ class Elements:
 _ROWS: Final = 1 << 14
 """Messages that are objects of Python at the same time."""
 _BYTES: Final = 16 << 20
-"""Of their payloads, if they are several."""
+"""Bytes of the payloads of messages that are objects of Python at the same time; a single message may have more."""
 _MISFITS: Final = (ValueError, TypeError, OverflowError)
 
 
@@ -131,7 +131,7 @@ class Parser:
     """How a payload becomes an object, and an object columns."""
 
     name: str
-    """Of the type."""
+    """Name of the type."""
     parse: Callable[[memoryview], Any]
     """Raises one of `errors` for what is no such message."""
     errors: tuple[type[Exception], ...]

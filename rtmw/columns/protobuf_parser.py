@@ -35,12 +35,12 @@ _UNSIGNED: Final[Mapping[Unsigned, tuple[pa.DataType, pa.DataType]]] = {
     "widen": (pa.int64(), pa.decimal128(20, 0)),
     "long": (pa.int64(), pa.int64()),
 }
-"""Of 32 and of 64 bits."""
+"""The types of columns for unsigned numbers of 32 and of 64 bits."""
 _NAMES: Final = (
     *("", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group", "message"),
     *("bytes", "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64"),
 )
-"""Of the types of fields, by their numbers in descriptor.proto."""
+"""Names of the types of fields, by their numbers in descriptor.proto."""
 _YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
 _LONGEST: Final = 315_576_000_000
 """Seconds that a Duration has at most."""
@@ -161,7 +161,7 @@ def _if_set(name: str) -> Callable[[Any], Any]:
 
 
 def _entries(name: str) -> Callable[[Any], list[tuple[Any, Any]]]:
-    """Of a map, in the order of their keys: the library has none."""
+    """Returns what gives the entries of a map in the order of their keys: the library keeps no order."""
     take = attrgetter(name)
     return lambda message: sorted(take(message).items(), key=_first)
 

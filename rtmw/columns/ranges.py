@@ -46,7 +46,8 @@ class Ranger:
         self._wanted = b"".join(_WANTED.pack(op, KINDS.index(kind)) for _, op, kind in members)
 
     def ranges(self, data: Buffer, position: Buffer, size: Buffer) -> list[Range]:
-        """Of payloads in `data`, with their positions and sizes, i8; none if one of them is damaged."""
+        """Returns the ranges of payloads in `data`, with their positions and sizes as i8; none if one of them is
+        damaged."""
         packed = self._program.ranges(data, position, size, self._wanted)
         found: list[Range] = []
         for at, (member, _, kind) in enumerate(self._members if packed else ()):
@@ -62,7 +63,8 @@ _ENTRY: Final = 17
 
 @lru_cache(maxsize=256)
 def described_ranger(description: bytes) -> Ranger | None:
-    """Of a type's description. None: it has no such numbers, or columns cannot hold it."""
+    """Returns the ranger of a type, by its description. None: the type has no such numbers, or columns cannot hold
+    it."""
     document = read_document(description)
     if document["kind"] != "cdr":
         return None

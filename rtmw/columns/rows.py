@@ -29,7 +29,7 @@ class Rows:
         return Rows(self.data, self.position[part], self.size[part])
 
     def lent(self) -> tuple[Buffer, Buffer, Buffer]:
-        """As the C side takes them."""
+        """Returns data, positions and sizes in the form that the C side takes."""
         position: Any = np.ascontiguousarray(self.position, np.int64)
         size: Any = np.ascontiguousarray(self.size, np.int64)
         return self.data, position, size

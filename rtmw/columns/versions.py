@@ -37,7 +37,7 @@ _RANGES: Final[dict[pa.DataType, tuple[int, int]]] = {
 _DIGITS: Final[dict[pa.DataType, int]] = {pa.float32(): 24, pa.float64(): 53}
 """Floats, and up to how many bits a whole number keeps its value in them."""
 _MOST_BYTES: Final = 1 << 30
-"""Of rows that are put back into their order; beyond that they are halved, since offsets of Arrow have 31 bits."""
+"""Bytes of rows that are put back into their order at once. More rows are halved: offsets of Arrow have 31 bits."""
 
 
 class Versions:
@@ -54,7 +54,7 @@ class Versions:
         self, descriptions: Sequence[bytes], unsigned: Unsigned = "keep", places: Sequence[int] | None = None
     ) -> None:
         self.descriptions = tuple(descriptions)
-        """Of the types. The version N of an error is the one that stands at place N, from 1."""
+        """Descriptions of the types. An error's version N is the one at place N, from 1."""
         self.name = shown_name(type_name(descriptions[0]))
         self._decoders = [described_decoder(description, unsigned) for description in descriptions]
         self._schemas = [self._merged(permissive) for permissive in (False, True)]
@@ -78,7 +78,8 @@ class Versions:
     def decode(
         self, rows: Rows, version: Integers | int, permissive: bool
     ) -> Iterator[tuple[pa.RecordBatch, Mask | None]]:
-        """As `Decoder.decode`, in the order of the rows. `version`: of all rows, or of each, as a place from 0."""
+        """Decodes like `Decoder.decode`, in the order of the rows. `version`: that of all rows, or of each, as a
+        place from 0."""
         there = [version] if isinstance(version, int) else np.unique(version).tolist()
         if len(there) == 1:
             made = self._decoders[there[0]].decode(rows, permissive)
@@ -189,7 +190,7 @@ def nullable(field: pa.Field) -> pa.Field:
 
 
 def fitted_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same rows as a merged schema: columns by name, those that are missing null."""
+    """Returns the rows in a merged schema: columns are found by name, and those that are missing are null."""
     names = {name: place for place, name in enumerate(batch.schema.names)}
     arrays = [
         fitted(batch.column(names[field.name]), field.type)
@@ -201,7 +202,8 @@ def fitted_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The same values as a type of a merged schema: members by name, those that are missing null."""
+    """Returns the values as a type of a merged schema: members are found by name, and those that are missing are
+    null."""
     if array.type == kind:
         return array
     if pa.types.is_struct(kind):

@@ -49,7 +49,7 @@ class Checked:
     """Bytes of records that compaction has removed: no damage."""
     missing: list[Missing] = field(default_factory=list[Missing])
     problems: list[str] = field(default_factory=list[str])
-    """Of heads, marks and cursors, in a sentence each."""
+    """What is wrong with heads, marks and cursors, in a sentence each."""
 
     @property
     def is_whole(self) -> bool:
@@ -82,7 +82,7 @@ def look_into(path: Path) -> Folder:
 
 
 def bases(folder: Folder) -> list[int]:
-    """Of all segments, also of those before the start."""
+    """First positions of all segments, in order, also of those that lie before the log's start."""
     names = (name.removesuffix(".seg") for name in os.listdir(folder.descriptor) if name.endswith(".seg"))
     return sorted(int(name) for name in names if name.isdecimal())
 
@@ -169,7 +169,8 @@ def _records_behind(folder: Folder, base: int, position: int) -> Iterator[tuple[
 
 
 def _read_through(folder: Folder, checked: Checked) -> None:
-    """As a reader does, for whom each segment has to lead to the next one."""
+    """Reads the log like any reader, for whom each segment has to lead to the next one. Takes down the error that
+    stops it."""
     try:
         start, end = folder.bounds()
         with closing(folder.reader(start, begins=True)) as reader:

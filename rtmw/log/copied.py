@@ -47,8 +47,11 @@ class Copied(NamedTuple):
 
 
 def copy_files(folder: Folder, below: int) -> Copied:
-    """Of a replica of which all below a position is final: its sealed segments that end there or before. None of them
-    changes any more, until it is trimmed. Cursors and `ids` do: their readers look at the CRC."""
+    """Returns what to copy of a replica in which all below a position is final: the sealed segments that end there
+    or before.
+
+    These segments stay as they are until they are trimmed. Cursors and `ids` change: their readers check the CRC.
+    """
     start, _ = folder.bounds()
     end, files = start, list[CopyFile]()
     for base in bases(folder):
@@ -130,7 +133,7 @@ class Copy:
             os.unlink(self._folder / name)
 
     def has(self, file: CopyFile) -> int:
-        """So many bytes of the file are here, from its beginning on."""
+        """Returns how many bytes of the file are here, from its beginning on."""
         with suppress(FileNotFoundError):
             return min(os.stat(self._folder / file.name).st_size, file.size)
         return 0

@@ -67,9 +67,9 @@ class HeldCursor(Closing):
         self._folder, self._clock = folder, clock
         file_of(name)  # raises ValueError
         self._busy = Lock()
-        """Of what is committed; nothing waits for the disk under it."""
+        """Protects what is committed; nothing waits for the disk under it."""
         self._writing = Lock()
-        """Of the file; taken before the other one."""
+        """Protects the file; it is taken before `_busy`."""
         self._later: Callable[[float], bool] | None = None
         self._owner = os.getpid()
         self._closed = self._failed = False
@@ -128,7 +128,7 @@ class HeldCursor(Closing):
             self._tell_failure()  # under the lock: of several who flush, each is told of its own write
 
     def write(self) -> None:
-        """As `flush`, but what goes wrong is raised by the next commit, flush or close."""
+        """Writes like `flush`, but the next commit, flush or close raises what goes wrong."""
         with self._writing:
             self._write()
 

@@ -52,7 +52,7 @@ class Folder(Closing):
     descriptor: int
     uuid: bytes
     description: bytes
-    """Of the type, as it was given when the log was made."""
+    """Description of the type that was given when the log was made."""
     is_replicated: bool
     """Only the service of the nodes that have it appends; readers see what is final."""
     cut: int = 0

@@ -213,7 +213,7 @@ class _Search:
         self._kept = {number: track.qos.history for number, track in enumerate(plan.tracks) if track.qos.history}
         self._channels = plan.channels_of(self._kept)
         self._times: dict[int, list[int]] = {number: [] for number in self._kept}
-        """Of each track: when what has been found came."""
+        """For each track: the times of the messages that have been found."""
         self._parts: list[Part] = []
 
     def wants(self, recording: int, chunk: Chunk) -> bool:

@@ -26,7 +26,7 @@ class QosOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class TrackQos:
-    """Of the publisher that plays a topic."""
+    """The QoS of the publisher that plays a topic."""
 
     reliability: Reliability = Reliability.ADAPTIVE
     priority: int = 0
@@ -51,7 +51,7 @@ class TrackQos:
         )
 
     def changed(self, wanted: QosOptions) -> TrackQos:
-        """The same with what is wanted instead. Raises ValueError."""
+        """Returns the QoS with the changes that are wanted. Raises ValueError."""
         unknown = wanted.keys() - QosOptions.__annotations__.keys()
         if unknown:
             known = ", ".join(QosOptions.__annotations__)

@@ -47,8 +47,8 @@ class TopicReplayed:
     too_large: int
     """Not published: larger than the pool of the domain."""
     unheard: int
-    """Of those published: no subscriber could take them, for there was none, or only of other types or qualities. Who
-    comes later may still get what the topic keeps."""
+    """How many of those published no subscriber could take: there was none, or only of other types or qualities. A
+    subscriber that comes later may still get what the topic keeps."""
     subscribers: int
     """Subscribers that get its messages at present."""
 
@@ -235,7 +235,7 @@ class Replay(Closing):
         self._paused = True
 
     def resume(self) -> None:
-        """The same as play()."""
+        """Goes on from where it stands: another name for play()."""
         self.play()
 
     @property

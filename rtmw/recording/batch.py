@@ -95,7 +95,8 @@ class Batch:
         return Batch(self.chunk, self.data, self.make, self.missed, self.rows[mask])
 
     def having(self, data: bytes | memoryview | None = None, **columns: Column) -> Batch:
-        """The same rows, with other columns instead of some. `data`: in which the payloads lie then; None: as now."""
+        """Returns the batch with these columns in place of its own. `data`: where the payloads lie then; None: where
+        they lie now."""
         made: dict[str, Column] = {name: getattr(self, name) for name in COLUMNS} | columns
         return Batch(self.chunk, self.data if data is None else data, made.__getitem__, self.missed)
 

@@ -8,7 +8,7 @@ __all__ = ["Cause"]
 
 
 class Cause(IntEnum):
-    """As side records number them."""
+    """Why a message is missing, by the numbers that side records have."""
 
     MISSED = 1
     """The topic's queue or the pool was full before the recorder came to it."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FIELDS: Final = {"channel": (22, "u2"), "sequence": (20, "u4"), "log_time": (16, "i8"), "publish_time": (8, "i8")}
-"""Of the header of a message: how many bytes before its payload."""
+"""The fields of the header of a message: how many bytes before its payload each lies, and its type."""
 _COMPARED: Final = ("start_ns", "end_ns", "compression", "size", "uncompressed_size")
 """What both the index and the head of a chunk say."""
 
@@ -32,15 +32,15 @@ class ChunkMessages:
 
     data: bytes | memoryview
     position: NDArray[np.int64]
-    """Of each payload in `data`."""
+    """Position of each payload in `data`."""
     size: NDArray[np.int64]
-    """Of each payload."""
+    """Bytes of each payload."""
     start_ns: int
     """Earliest log time, 0 if there is no message."""
     end_ns: int
     """Latest log time; UNSET_NS if a message has none."""
     channel: int | None
-    """Of all messages; None: of several."""
+    """The channel of all messages; None: there are several."""
     definitions: list[tuple[int, int, int]]
     """Opcode, position and length in `data`."""
     has_unset: bool = False

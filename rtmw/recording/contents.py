@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 TYPE_KEY: Final = "rtmw.type"
-"""Of a channel's metadata: the description of its type as it lies in the region, as base64."""
+"""Key of a channel's metadata: its value is the description of the type as it lies in the region, as base64."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,8 @@ def _zstd(data: bytes | memoryview, size: int) -> bytes | memoryview:
 
 
 def _zstd_stream(library: Any, data: bytes | memoryview, size: int) -> memoryview:
-    """Of several frames, or of one that does not say its size."""
+    """Decompresses data that has several frames, or one that does not say its size. Raises ValueError unless `size`
+    is right."""
     into = bytearray(size + 1)
     filled = 0
     with library.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:

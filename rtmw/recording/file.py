@@ -30,7 +30,7 @@ class File:
             found = f"a folder. {FOLDERS.format(path)}" if path.is_dir() else "a pipe or device"
             raise RecordingError(f"{path} is no recording: it is no file, but {found}")
         self.size = self.measure()
-        """As of the last `measure`."""
+        """Bytes of the file at the last `measure`."""
         self.bytes_read = 0
 
     def measure(self) -> int:

@@ -271,7 +271,7 @@ class Walk:
             self._drop_torn(chunks)
 
     def lost(self) -> RecordingDamaged:
-        """Of a file that has its end, although nothing leads there."""
+        """Returns the error for a file that has its end, although the records before do not lead there."""
         what = self.why_not or "here a record should begin or end, and does not, although the file has its end"
         return damaged(self._file.path, self.position, what)
 

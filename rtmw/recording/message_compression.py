@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rtmw.recording.batch import Batch
 
 _MAGIC: Final = 0xFD2FB528
-"""Of a zstd frame, as a number."""
+"""The first four bytes of a zstd frame, as a number."""
 
 
 def compressed_rows(batch: Batch, channels: Collection[int]) -> NDArray[np.intp]:

@@ -31,7 +31,7 @@ class Part:
     """Which of the recordings."""
     batch: Batch
     is_first: bool = True
-    """Of the parts that a chunk is given in."""
+    """Whether this is the first of the parts in which a chunk is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Stretch:
 
     parts: tuple[Part, ...]
     order: NDArray[np.intp]
-    """Of the rows of all parts, one part after the other: sorts them by time."""
+    """Sorts by time the rows of all parts, which are numbered one part after the other."""
 
     def __len__(self) -> int:
         return len(self.order)
@@ -68,7 +68,7 @@ class MessageFilter:
     """Which messages."""
 
     channels: Sequence[frozenset[int]]
-    """Of each recording, by channel id."""
+    """For each recording, the ids of its channels that are wanted."""
     start_ns: int | None = None
     """The first moment, by log time."""
     end_ns: int | None = None

@@ -108,7 +108,7 @@ class RemotePath(PosixPath):
 
 @lru_cache(maxsize=16)
 def _system(root: str, process: int) -> Any:
-    """Of a bucket or a host, one a process: its connections do not outlive a fork."""
+    """The library's file system for a bucket or a host. Each process has its own: connections do not outlive a fork."""
     from pyarrow import fs
 
     library: Any = fs
@@ -149,7 +149,7 @@ def said(path: Path) -> Generator[None]:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """Of the libraries; some of gs:// are of no other kind than PyArrow's own."""
+    """The exceptions that the libraries raise; some of gs:// have no class in common but PyArrow's own."""
     arrow: Any = sys.modules.get("pyarrow")
     return (OSError, ValueError, NotImplementedError, *([] if arrow is None else [arrow.ArrowException]))
 

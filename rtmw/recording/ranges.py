@@ -41,7 +41,8 @@ _MOST: Final = 1 << 16
 
 
 def ranges_record(chunk: ChunkBuilder, data: memoryview, position: int, descriptions: Mapping[int, bytes]) -> bytes:
-    """Of a chunk that is written at this position; b"" if there is nothing to say. `descriptions`: by channel."""
+    """Returns the record with the ranges of a chunk that is written at this position; b"" if there are none.
+    `descriptions`: the descriptions of types, by channel."""
     rows = b"".join(_rows(chunk, data, descriptions))
     return records.side(position, len(rows) // _ROW, Packed("", len(rows), crc32(rows), rows)) if rows else b""
 
@@ -61,7 +62,7 @@ def _rows(chunk: ChunkBuilder, data: memoryview, descriptions: Mapping[int, byte
 
 
 def ranges_of(description: bytes, batch: Batch) -> Sequence[Range]:
-    """Of messages of one type, as they are."""
+    """Returns the ranges of the numbers in a batch, whose messages all have the type of this description."""
     ranger = _ranger(description)
     return ranger.ranges(*Rows(batch.data, batch.position, batch.size).lent()) if ranger else ()
 
@@ -76,7 +77,8 @@ def _ranger(description: bytes | None) -> Ranger | None:
 
 
 def read_ranges(file: File, chunk: Chunk, members: Members | None = None) -> Ranges:
-    """Of a chunk; none where nobody wrote them. `members`: of these only; None: of all. Raises RecordingDamaged."""
+    """Returns the ranges of a chunk; none where nobody wrote them. `members`: the only ones wanted; None: all.
+    Raises RecordingDamaged."""
     if chunk.is_run or not chunk.side_position:
         return {}
     ahead = min(_NEAR, max(chunk.size // _SHARE, SIDE_HEAD))

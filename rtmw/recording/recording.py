@@ -293,7 +293,7 @@ class Recording(Tabular):
         return {channel.id for channel in self.channels.values() if channel.message_encoding == CDR}
 
     def read_stored(self, chunk: Chunk) -> Batch:
-        """As `read`, with payloads as they lie in the file."""
+        """Reads like `read`, but leaves payloads as they lie in the file, some of them compressed one by one."""
         # The messages last: they are looked at next, and lie in the processor's cache then.
         side = read_side(self._file, chunk, chunk.message_count, self.header.is_ours)
         scanned = scan_chunk(self._file, chunk)
@@ -321,7 +321,7 @@ class Recording(Tabular):
     def messages(
         self, topics: Topics = None, start_ns: int | None = None, end_ns: int | None = None
     ) -> Iterator[Message]:
-        """The same, one object a message: for small uses."""
+        """Yields what `batches` yields, one object a message: for small uses."""
         for batch in self.batches(topics, start_ns, end_ns):
             columns = (batch.channel, batch.sequence, batch.log_time, batch.publish_time)
             more = (batch.priority, batch.publisher, batch.expires, batch.flags)

@@ -211,7 +211,8 @@ def side(chunk_position: int, count: int, packed: Packed) -> bytes:
 
 
 def side_length(begin: bytes | memoryview, chunk_position: int) -> int | None:
-    """Of the content of a record that begins so; None: it is no side record of the chunk at this position."""
+    """Returns the length of the content of a side record, from the record's first bytes. None: it is no side record
+    of the chunk at this position."""
     if len(begin) < SIDE_HEAD:
         return None
     opcode, length, of = _SIDE_HEAD.unpack_from(begin)

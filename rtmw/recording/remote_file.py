@@ -20,7 +20,8 @@ _KEPT: Final = 8
 
 
 class RemoteFile(File):
-    """As File. What was opened is read: a place has a whole file, or none, and nobody appends to it."""
+    """A File at a remote place. It does not grow after it was opened: a place has a whole file or none, and nobody
+    appends."""
 
     def __init__(self, path: RemotePath) -> None:
         self.path, self.bytes_read, self.requests = path, 0, 0

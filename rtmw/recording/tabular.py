@@ -68,19 +68,19 @@ class Tabular(Closing):
         return arrow.RecordBatchReader.from_batches(frame.schema(query.columns), self._rows(frame, query))
 
     def to_arrow(self, topic: str | None = None, **wanted: Unpack[TableKeywords]) -> pa.Table:
-        """The same as one table in memory.
+        """Returns what `record_batches` yields as one table in memory.
 
         table = rtmw.Recording("monday.mcap").to_arrow("pump/speed", start="2026-11-22T08", columns=["rpm"])
         """
         return self.record_batches(topic, **wanted).read_all()
 
     def to_pandas(self, topic: str | None = None, **wanted: Unpack[TableKeywords]) -> pd.DataFrame:
-        """The same as a DataFrame of pandas."""
+        """Returns what `record_batches` yields as a DataFrame of pandas."""
         needed("pandas", "pandas", "pandas", "to_pandas()")
         return self.to_arrow(topic, **wanted).to_pandas()
 
     def to_polars(self, topic: str | None = None, **wanted: Unpack[TableKeywords]) -> pl.DataFrame:
-        """The same as a DataFrame of Polars."""
+        """Returns what `record_batches` yields as a DataFrame of Polars."""
         polars = needed("polars", "Polars", "polars", "to_polars()")
         return cast("pl.DataFrame", polars.from_arrow(self.to_arrow(topic, **wanted)))
 

@@ -154,11 +154,11 @@ class Summary:
             self.add(group)
 
     def __len__(self) -> int:
-        """Groups."""
+        """Number of groups."""
         return len(self._added)
 
     def first(self, groups: int) -> Summary:
-        """As it was when it had so many groups."""
+        """Returns the summary that there was when it had this many groups."""
         return Summary(self._definitions, self._added[:groups])
 
     def missing(self, channels: Iterable[int] | None) -> list[bytes]:
@@ -410,7 +410,7 @@ class RecordingWriter:
         self._append(chunk)
 
     def missed(self, channel: int, cause: int, count: int) -> None:
-        """So many messages of a channel are missing here (docs/formats/format.md has the causes)."""
+        """Takes down that this many messages of a channel are missing here (docs/formats/format.md has the causes)."""
         self._require(channel)
         self._finish_group()
         self._missed[channel, cause] = self._missed.get((channel, cause), 0) + count

@@ -256,7 +256,7 @@ def leftovers(domain: int | None = None) -> list[str]:
 
 
 def remove_leftovers(domain: int | None = None) -> list[str]:
-    """The same, removed, as far as this user may."""
+    """Removes the objects that `leftovers` names and this user may remove. Returns the names of those removed."""
     removed = list[str]()
     for name in leftovers(domain):
         with suppress(PermissionError):

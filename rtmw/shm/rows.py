@@ -15,7 +15,7 @@ class TopicRow(NamedTuple):
     retired_bytes: int
     """Payload bytes of publishers that are gone."""
     bands: tuple[tuple[int, int], ...]
-    """Of each priority: how many messages were published, and how many of them are kept."""
+    """For each priority: the number of messages published, and of messages kept."""
     history: int
     """The largest number of messages that a publisher of it promised to keep."""
 
@@ -42,7 +42,7 @@ class PublisherRow(NamedTuple):
     is_alive: bool
     """False: its program has died, and nobody has cleaned up after it yet."""
     held_by_history: int = 0
-    """Of the exhausted: `history` kept more of the memory than RELIABLE subscribers need."""
+    """How many of `exhausted` were refused while `history` kept more of the memory than RELIABLE subscribers need."""
 
     @property
     def pid(self) -> int:
@@ -105,12 +105,12 @@ def topics(region: Region) -> list[TopicRow]:
 
 
 def publishers(region: Region, topic: int = 0) -> list[PublisherRow]:
-    """Of the topic with this life; 0: of all."""
+    """Rows of the publishers of the topic with this `life`; 0: of all topics."""
     return [*map(PublisherRow._make, region.publishers(topic))]
 
 
 def subscribers(region: Region, topic: int = 0) -> list[SubscriberRow]:
-    """As `publishers`."""
+    """Rows of the subscribers of the topic with this `life`; 0: of all topics."""
     return [
         SubscriberRow(*row[:5], SubscriberCounters._make(row[5]), row[6], row[7], *row[8][:5], *row[8][5:])
         for row in region.subscribers(topic)

@@ -19,10 +19,10 @@ _SIGNS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "LessThan": lambda left, right: left < right,
     "LessThanOrEqual": lambda left, right: left <= right,
 }
-"""By the name of the class."""
+"""How the comparisons of Spark are made in PyArrow, by the names of their classes."""
 
 Fields = dict[str, pa.Field]
-"""Of the columns, by name."""
+"""The fields of columns, by name."""
 
 
 def implied(condition: Any, fields: Fields) -> Any:
@@ -38,7 +38,8 @@ def implied(condition: Any, fields: Fields) -> Any:
 
 
 def exact(condition: Any, fields: Fields) -> Any:
-    """The same condition; None: it is not understood. It may be negated, so all of it has to be.
+    """Returns the condition as an expression of PyArrow; None: a part of it is not understood. It may be negated, so
+    all of it has to be understood.
 
     The two agree on rows without nulls and NaN, and chunks are skipped by ranges only, which such rows do not have.
     """
@@ -75,7 +76,7 @@ def _compared(name: str, left: Any, right: Any, fields: Fields) -> Any:
 
 
 def name_of(node: Any) -> str:
-    """Of the class of a node of the JVM, in one question."""
+    """Returns the name of the class of a node of the JVM, in one call to it."""
     return str(node.nodeName())
 
 

@@ -21,11 +21,11 @@ class Delivery:
 
     domain: int = 0
     topic: str | None = None
-    """Of every row; None: the column `topic` says it."""
+    """Topic of every row; None: the column `topic` has it."""
     type: str | None = None
     """"package.module:Class" of the messages; None: as in the recording that the rows came from."""
     description: bytes | None = None
-    """Of the type, in place of its name: needs no module where workers are."""
+    """Description of the type, in place of its name: workers need no module for it."""
     recording: str | None = None
     """A recording that has the topics' types; None: that of the column `file`."""
     rate: float = 0.0
@@ -40,7 +40,7 @@ class Delivery:
     max_blocking: float = 60.0
     """Seconds that a RELIABLE subscriber may stand still before this fails."""
     subscribers: int = 0
-    """So many must be there on each topic before its first message."""
+    """Number of subscribers that must be there on each topic before its first message."""
     timeout: float = 60.0
     """Seconds to wait for them."""
 

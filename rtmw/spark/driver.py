@@ -60,7 +60,7 @@ def worker_settings() -> dict[str, str]:
 
 @cache
 def sockets_folder() -> str | None:
-    """Of this program alone, and gone with it; None where names in it would be too long for a socket."""
+    """Returns a folder of this program alone, which goes with it; None: names in it would be too long for a socket."""
     with ExitStack() as opened:
         folder = opened.enter_context(own_folder("rtmw-spark-"))
         if len(str(folder / SOCKET)) > LONGEST_SOCKET:

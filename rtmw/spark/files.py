@@ -11,7 +11,8 @@ from rtmw.recording.paths import find_recordings
 
 
 def recordings_of(paths: Iterable[str], *, growing: bool = False) -> list[Path]:
-    """As `find_recordings`, by names that are the same in each task. Raises FileNotFoundError."""
+    """Returns what `find_recordings` does, as absolute paths: they mean the same file in each task. Raises
+    FileNotFoundError."""
     return [path.absolute() for path in find_recordings(map(local, paths), growing=growing)]
 
 

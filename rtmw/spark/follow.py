@@ -60,7 +60,7 @@ class Step(NamedTuple):
 
 
 def to_json(positions: Positions) -> dict[str, Any]:
-    """As Spark keeps it in the checkpoint."""
+    """Returns positions in the form that Spark keeps in a checkpoint."""
     return {series: {"file": at.file, "chunk": at.chunk} for series, at in sorted(positions.items())}
 
 

@@ -61,7 +61,7 @@ class Ledger(Closing):
             file.truncate(WORD)
             self._map = mmap.mmap(file.fileno(), WORD)
         self.count = memoryview(self._map).cast("q")
-        """Of one number, kept by whoever publishes: rows on the bus."""
+        """Memory of one number: how many rows are on the bus. Whoever publishes them writes it."""
 
     def forget(self) -> None:
         """The task is done for good: nobody will ask again."""

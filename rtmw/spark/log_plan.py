@@ -39,7 +39,7 @@ class Stretch(NamedTuple):
     earliest_ns: int | None = None
     latest_ns: int | None = None
     share: float = 1.0
-    """Of its bytes, that compaction has left."""
+    """The share of its bytes that compaction has left."""
 
     @property
     def size(self) -> int:
@@ -68,7 +68,7 @@ def segments_of(folder: Folder, start: int, end: int) -> Iterator[list[Stretch]]
 
 
 def _stretches(folder: Folder, base: int, behind: int, bounds: tuple[int, int]) -> Iterator[Stretch]:
-    """Of a segment: those between bounds."""
+    """Yields the stretches of a segment that lie within bounds, cut at them."""
     removed = segment(folder.path, folder.descriptor, folder.uuid, base)[-1]
     found = stretches(folder.path, folder.descriptor, folder.uuid, base)
     share = 1 - removed / (behind - base)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rtmw.columns.program import Unsigned
 
 MOST_ROWS, MOST_BYTES = 1 << 15, 1 << 20
-"""Of a batch, whichever comes first: what is gathered is decoded while it lies in the processor's cache."""
+"""Limits of a batch, whichever is reached first: the records are decoded while they lie in the processor's cache."""
 
 
 class LogPartition(InputPartition):
@@ -56,9 +56,9 @@ class LogScan:
 
     columns: tuple[Column, ...]
     schema: pa.Schema
-    """Of `columns`."""
+    """Schema of `columns`."""
     descriptions: tuple[bytes, ...]
-    """Of the type, if its members are columns."""
+    """Descriptions of the type, if its members are columns."""
     unsigned: Unsigned
     mode: str
     start_ns: int | None

@@ -222,7 +222,7 @@ class LogReading:
 
     @property
     def fields(self) -> dict[str, pa.Field]:
-        """Of the columns that the indexes know something about: conditions on others are Spark's."""
+        """Fields of the columns that the indexes know something about: Spark evaluates conditions on others."""
         return {name: metadata()[name] for name in ("position", "time", "time_ns")}
 
     def narrowed(self, names: tuple[str, ...], condition: Any) -> tuple[LogReading, DataFrame]:

@@ -52,7 +52,7 @@ class ReadOptions:
     pushdown: bool = False
     """The index also answers conditions of the query; for DataFrames that are asked once, see docs/spark.md."""
     partition_bytes: int | None = None
-    """Of messages in a partition; None: so many that all processors are busy."""
+    """Bytes of messages in a partition; None: as many as keep all processors busy."""
 
 
 class ReadKeywords(TypedDict, total=False):
@@ -135,7 +135,8 @@ def read_options(options: Mapping[str, str], known: frozenset[str] = frozenset()
 
 
 def keyword_options(paths: Sequence[str], keywords: Mapping[str, Any]) -> ReadOptions:
-    """The same of ReadKeywords. Raises TypeError for one that there is not, ValueError for a value."""
+    """Returns the options of ReadKeywords. Raises TypeError for a keyword that does not exist, ValueError for a
+    value."""
     values: dict[str, Any] = {}
     for name, given in keywords.items():
         if name not in ReadKeywords.__annotations__:

@@ -67,7 +67,7 @@ def name_of(read: Scanned) -> str:
 
 
 def _reads(plan: Any) -> Iterator[Scanned]:
-    """Of all recordings below a physical plan."""
+    """Yields what is read by each scan of recordings below a node of a physical plan."""
     match plan.getClass().getSimpleName():
         case "BatchScanExec":
             yield from _of_source(plan)
@@ -80,7 +80,7 @@ def _reads(plan: Any) -> Iterator[Scanned]:
 
 
 def _of_source(scan: Any) -> Iterator[Scanned]:
-    """Of a scan by `format("rtmw")`."""
+    """Yields what a scan by `format("rtmw")` reads; nothing if it is a scan of another source."""
     given = [*_listed(scan.inputPartitions())]
     if given and all(one.getClass().getSimpleName() == "PythonInputPartition" for one in given):
         partitions = [pickle.loads(one.pickedPartition()) for one in given]
@@ -89,5 +89,5 @@ def _of_source(scan: Any) -> Iterator[Scanned]:
 
 
 def _listed(sequence: Any) -> Iterator[Any]:
-    """Of a Scala sequence."""
+    """Yields the elements of a Scala sequence."""
     return (sequence.apply(place) for place in range(sequence.length()))

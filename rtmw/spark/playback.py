@@ -68,7 +68,7 @@ class Replayed:
     topics: dict[str, int]
     """Messages by topic."""
     bytes: int
-    """Of payload."""
+    """Bytes of payload."""
     seconds: float
     """From the call to the last message; Spark's own work is in it."""
     late: float

@@ -38,7 +38,7 @@ class Source(Protocol):
 
     @property
     def fields(self) -> Fields:
-        """Of all columns that conditions may look at."""
+        """Fields of all columns that conditions may look at."""
         ...
 
     def narrowed(self, names: tuple[str, ...], condition: Any) -> tuple[Any, Any]:

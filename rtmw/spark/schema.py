@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rtmw.columns.program import Unsigned
 
 NULLS: Final = re.compile(r'"(nullable|containsNull)":(true|false),?')
-"""Of a type in Spark's JSON: what a user's own schema need not say as we do."""
+"""Finds in a type in Spark's JSON what a user's own schema may say differently: whether a value may be null."""
 
 
 def unsigned_of(options: ReadOptions) -> Unsigned:
@@ -35,7 +35,7 @@ def spark_schema(chosen: tuple[Column, ...]) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """As Spark wants batches of a schema."""
+    """Returns the Arrow schema that Spark wants batches of a schema to have."""
     return to_arrow_schema(schema, timezone="UTC")
 
 

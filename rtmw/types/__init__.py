@@ -38,25 +38,25 @@ __all__ = [
 
 # Numbers of a size, as members of classes. To type checkers they are int and float; cyclonedds has them by these words.
 int8 = Annotated[int, "int8"]
-"""As the type of a member: a whole number from -2^7 to 2^7 - 1."""
+"""The type of a member that holds a whole number from -2^7 to 2^7 - 1."""
 int16 = Annotated[int, "int16"]
-"""As the type of a member: a whole number from -2^15 to 2^15 - 1."""
+"""The type of a member that holds a whole number from -2^15 to 2^15 - 1."""
 int32 = Annotated[int, "int32"]
-"""As the type of a member: a whole number from -2^31 to 2^31 - 1."""
+"""The type of a member that holds a whole number from -2^31 to 2^31 - 1."""
 int64 = Annotated[int, "int64"]
-"""As the type of a member: a whole number from -2^63 to 2^63 - 1."""
+"""The type of a member that holds a whole number from -2^63 to 2^63 - 1."""
 uint8 = Annotated[int, "uint8"]
-"""As the type of a member: a whole number from 0 to 2^8 - 1."""
+"""The type of a member that holds a whole number from 0 to 2^8 - 1."""
 uint16 = Annotated[int, "uint16"]
-"""As the type of a member: a whole number from 0 to 2^16 - 1."""
+"""The type of a member that holds a whole number from 0 to 2^16 - 1."""
 uint32 = Annotated[int, "uint32"]
-"""As the type of a member: a whole number from 0 to 2^32 - 1."""
+"""The type of a member that holds a whole number from 0 to 2^32 - 1."""
 uint64 = Annotated[int, "uint64"]
-"""As the type of a member: a whole number from 0 to 2^64 - 1."""
+"""The type of a member that holds a whole number from 0 to 2^64 - 1."""
 float32 = Annotated[float, "float32"]
-"""As the type of a member: a number of single precision."""
+"""The type of a member that holds a number of single precision."""
 float64 = Annotated[float, "float64"]
-"""As the type of a member: a number of double precision."""
+"""The type of a member that holds a number of double precision."""
 
 _resolved: dict[Any, MessageType] = {}
 
@@ -84,9 +84,10 @@ def from_description(data: bytes) -> MessageType:
 
 
 def carried_type(data: bytes) -> MessageType:
-    """The same for a program that carries payloads and looks into none: values of an IDL type are the payload's bytes.
+    """Returns the type of a description for a program that carries payloads and looks into none: values of an IDL
+    type are the payload's bytes.
 
-    It costs a tenth of the time and memory, since no classes are made. Raises as `from_description`.
+    It makes no classes, and so takes a tenth of the time and memory of `from_description`. Raises what that raises.
     """
     return _described(data, coded=False)
 

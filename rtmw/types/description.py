@@ -43,7 +43,7 @@ from rtmw.types.schema import (
 )
 
 _ENUM_RANGE: Final = -(1 << 31), (1 << 32) - 1
-"""Of 32 bits, with a sign or without one."""
+"""The least and the largest value of an enumerator: 32 bits, with a sign or without one."""
 
 
 def to_document(schema: Schema) -> dict[str, Any]:

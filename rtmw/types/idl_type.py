@@ -62,7 +62,8 @@ def idl_without_codec(document: dict[str, Any]) -> MessageType:
 
 
 def idl_and_plan(document: dict[str, Any]) -> tuple[MessageType, Plan | None]:
-    """The same with the plan that it was compiled from; None where values are the payload's bytes."""
+    """Returns the MessageType of a description, and the plan that it was compiled from; None in place of the plan
+    where values are the payload's bytes. Raises RegionDamaged."""
     schema = from_document(document)
     document = canonical(document, schema)
     if uncovered(schema):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 EXACT_KINDS = "biuSU"
-"""Of dtypes that numpy would cut a value to fit into."""
+"""Kinds of dtypes for which numpy would cut a value to make it fit."""
 
 
 def numpy_maker(document: dict[str, Any]) -> tuple[MessageType, Callable[[Any], Any]]:
@@ -48,7 +48,8 @@ def _array(plain: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _fields(row: Any, names: tuple[str, ...]) -> list[Any]:
-    """Of an object, or of a list in the order of the names, as which fields within fields are printed."""
+    """Returns the fields of a row in the order of `names`. The row has them by name, or is a list in this order, as
+    fields within fields are printed. Raises ValueError for other fields."""
     named = hasattr(row, "keys")
     if (row.keys() != set(names)) if named else len(row) != len(names):
         raise ValueError(f"{row!r} has not the fields {', '.join(names)}")

@@ -37,7 +37,7 @@ class Sequence:
     bound: int | None = None
     plain: bool = True
     as_array: bool = field(default=False, compare=False)
-    """Of a class whose member is a numpy array; changes nothing on the wire, and no description says it."""
+    """True: the member of the class is a numpy array. It changes nothing on the wire, and no description has it."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,8 @@ def minimum_size(node: Node, schema: Schema) -> int:
 
 
 def _least(node: Node, schema: Schema, known: dict[str, int]) -> int:
-    """The same; `known` has the sizes of definitions. One that is not there counts as nothing."""
+    """The fewest bytes that a value takes, at most LARGEST. `known`: the sizes of definitions; one that is missing
+    counts as 0."""
     node = strip(node)
     code = code_of(node, schema)
     if code is not None:

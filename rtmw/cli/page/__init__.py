@@ -51,7 +51,7 @@ __all__ = ["Site"]
 NEW_S: Final = 0.9
 """State that is not older is told again: all pages cost what one costs."""
 SHARE: Final = 0.04
-"""Of a core, that gathering may take: with very many topics state is older."""
+"""The share of one core that gathering may take: with very many topics state is older."""
 STALE_S: Final = 10.0
 """Rates over a longer time say nothing about now: they are measured anew."""
 FIRST_S: Final = 0.25
@@ -59,7 +59,7 @@ DOCTOR_S: Final = 10.0
 LOOKING: Final = ("rtmw foxglove", "rtmw topic", "rtmw trace", "rtmw record")
 """Commands that take what comes."""
 RECENT_S: Final = 60.0
-"""So long a drop is told of: a burst of a moment is seen, too."""
+"""Seconds for which a drop is told, so that a burst of a moment is seen, too."""
 VALUE_MOST: Final = 1 << 16
 """Bytes of a value that are decoded for a row."""
 RAW_MOST: Final = 512

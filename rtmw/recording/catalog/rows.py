@@ -56,7 +56,7 @@ class Topic:
 
 
 def lasting(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows, with the day before them, in types that every format of tables has."""
+    """Returns the rows with their day as the first column, and all columns in types that every format of tables has."""
     fields = [field.with_type(_plain(field.type)).with_nullable(True) for field in batch.schema]
     arrays = [array.cast(field.type) for array, field in zip(batch.columns, fields, strict=True)]
     day = pc.cast(batch.column("log_time"), pa.date32(), safe=False)

@@ -88,7 +88,7 @@ class Frame:
             raise UnsupportedType(f"{error}; there are {some(self._versions)}. {ADVICE}") from None
 
     def schema(self, columns: tuple[str, ...] = ()) -> pa.Schema:
-        """Of these columns; of the usual ones, if none are named. Raises ValueError."""
+        """Returns the schema of these columns; without a name, of the usual ones. Raises ValueError."""
         return pa.schema([column.field for column in self.layout.chosen(columns)])
 
     def read(self, query: Query) -> Iterator[pa.RecordBatch]:

@@ -57,7 +57,7 @@ class Pruning:
         self._members: dict[str, pa.Field] = {names[c.member]: c.field for c in self.columns if c.member is not None}
         """The fields of columns, by the names of members."""
         self._described: dict[bytes, _Fields] = {}
-        """The same by their places in the type of a description."""
+        """The fields of columns by their places in a type, by the type's description."""
 
     def kept(
         self, recording: Recording, chunks: Sequence[tuple[Chunk, int]], streams: Mapping[int, Stream]
@@ -99,7 +99,7 @@ class Pruning:
                 yield name, value
 
     def _facts(self, recording: Recording, chunk: Chunk, fields: Mapping[int, _Fields]) -> dict[int, Facts]:
-        """Of each channel in a chunk."""
+        """What is known of each channel's rows in a chunk: the least and the largest value of columns."""
         ranges: Ranges = recording.ranges(chunk, fields) if self._members else {}
         times = [*self._times(chunk)]
         numbers = chunk.counts.keys() & fields.keys()
@@ -168,7 +168,7 @@ def between(name: str, least: Any, most: Any) -> Any:
 
 
 def scalar(value: float, kind: pa.DataType) -> Any:
-    """The same number in a column's type, which holds all numbers of the member's."""
+    """Returns the number in a column's type, which holds all numbers that the member can have."""
     if pa.types.is_decimal(kind):
         return pa.scalar(Decimal(value), kind)
     return pa.scalar(float(value) if pa.types.is_floating(kind) else int(value), kind)

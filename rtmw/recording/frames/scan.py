@@ -38,7 +38,7 @@ class Stream:
     topic: str
     type_name: str
     description: bytes | None
-    """Of its type, if that was looked up and has members."""
+    """Description of its type; None: it was not looked up, or has no members."""
     problem: str = ""
     """Why its type cannot be read."""
 
@@ -75,9 +75,9 @@ class Scan:
 
     columns: tuple[Column, ...]
     schema: pa.Schema
-    """Of `columns`."""
+    """Schema of `columns`."""
     descriptions: tuple[bytes, ...]
-    """Of the versions of the type of all messages, if its members are columns."""
+    """Descriptions of all versions of the messages' type, if its members are columns."""
     unsigned: Unsigned = "keep"
     mode: str = "FAILFAST"
     """One of MODES."""
@@ -91,7 +91,8 @@ class Scan:
             yield from self.rows(recording.read(chunk), first, run)
 
     def rows(self, batch: Batch, first: int, run: Run) -> Iterator[pa.RecordBatch]:
-        """Of a chunk whose first message has this number. Before the next is read, its memory is given back."""
+        """Yields the rows of a chunk, whose first message has the number `first` in the file. The caller reads the
+        next chunk when it has taken all rows: the memory of this one is free then."""
         mask = self._mask(batch, run)
         wanted = batch if mask is None else batch.where(mask)
         if len(wanted):
@@ -156,7 +157,7 @@ class Scan:
 
     @cached_property
     def _places(self) -> tuple[int, ...]:
-        """Of the members that are wanted; only these are decoded."""
+        """Places of the members that are wanted; only these are decoded."""
         return member_places(self.columns)
 
     def _are_all(self, members: pa.RecordBatch) -> bool:
@@ -170,7 +171,7 @@ class Scan:
 
 
 def fit(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The same values; a user's schema may say otherwise what is never null."""
+    """Returns the values as type `kind`: a user's schema may differ in what it says to be never null."""
     return array if array.type == kind else array.cast(kind)
 
 

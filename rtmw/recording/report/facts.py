@@ -100,5 +100,5 @@ class _Counter:
 
 
 def busiest(topics: Iterable[TopicFigures], most: int) -> list[TopicFigures]:
-    """So many topics with the most messages."""
+    """Returns the `most` topics with the most messages, or fewer if there are fewer."""
     return sorted(topics, key=lambda one: (-one.messages, one.topic))[:most]

@@ -102,7 +102,7 @@ class TopicFigures:
     sizes: tuple[int, ...]
     """Bytes of each interval."""
     latencies: tuple[Instant, ...]
-    """Of the intervals that have any."""
+    """Latencies of the intervals that have any."""
     silences: tuple[Silence, ...]
     """The longest first, some at most."""
     silence_count: int
@@ -114,7 +114,7 @@ class TopicFigures:
         return (self.messages - 1) / ((self.last_ns - self.first_ns) / 1e9) if self.last_ns > self.first_ns else None
 
     def dumped(self) -> str:
-        """As a text; `loaded` gives the same again, to the last digit."""
+        """Returns the figures as text, from which `loaded` makes equal ones, to the last digit."""
         return json.dumps(asdict(self))
 
 

@@ -45,7 +45,7 @@ class Packed:
 
 
 def packed(column: Column) -> Packed:
-    """Of a column with at least one number."""
+    """Packs a column, which has at least one number."""
     least, most = int(column.min()), int(column.max())
     if least == most:
         return Packed(least, len(column), None)

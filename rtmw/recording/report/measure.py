@@ -24,9 +24,10 @@ MOST_EVENTS: Final = 20
 FEWEST: Final = 10
 """Messages from which on a topic has a usual gap."""
 REGULAR: Final = 4
-"""A topic is regular if nine of ten gaps are at most so many medians."""
+"""A topic is regular if nine of ten gaps are at most REGULAR times the median gap."""
 UNUSUAL: Final = 10
-"""Of a regular topic, a silence of so many such gaps is told; of another one, at the end, half as many longest gaps."""
+"""A silence of a regular topic is told from UNUSUAL times the gap that nine of ten gaps do not exceed. Other topics
+have only their silence at the end told, from half as many times their longest gap."""
 SHORTEST_NS: Final = 1_000_000_000
 """A silence that is shorter is not told, unless a deadline says so."""
 BLOCK: Final = 1 << 20
@@ -46,7 +47,7 @@ class Measuring:
     """The number of the first message of each file: sequences follow each other within a file."""
 
     def figures(self, topic: str, rows: TopicColumns) -> TopicFigures:
-        """Of a topic with at least one message; its rows may come in any order.
+        """Returns the figures of a topic with at least one message; its rows may come in any order.
 
         Columns are as long as the topic has messages, so that few are held at a time.
         """
@@ -236,7 +237,8 @@ def lifetimes(rows: TopicColumns) -> Lifetimes | None:
 
 
 def ranks(counts: Numbers, share: float) -> Numbers:
-    """Of so many ordered values, the place of the smallest that the share of all does not exceed."""
+    """Returns the place, from 0, of the quantile `share` among ordered values, for each number of values in
+    `counts`: the smallest value that at least this share of all does not exceed."""
     found: Numbers = np.maximum(np.ceil(share * counts).astype(np.int64) - 1, 0)
     return found
 
@@ -246,7 +248,7 @@ def quantile(ordered: Numbers, share: float) -> int:
 
 
 def distribution(ordered: Numbers) -> Distribution | None:
-    """Of ordered values."""
+    """Returns the distribution of ordered values; None: there are none."""
     if not len(ordered):
         return None
     p50, p90, p99, p999 = (quantile(ordered, share) for share in (0.5, 0.9, 0.99, 0.999))

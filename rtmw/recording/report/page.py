@@ -109,11 +109,11 @@ figcaption { font-size: 13px; font-weight: 600; overflow-wrap: anywhere }
 @media print { main { max-width: none } .box, .verdict { break-inside: avoid } }
 """
 )
-"""Of all pages."""
+"""The style sheet of all pages."""
 
 
 BEGIN: Final = "<!doctype html>\n"
-"""Of each page, so that one is known."""
+"""The first line of each page; a file is recognized by it."""
 UNITS: Final = {"s": "s", "ms": "ms", "us": "µs", "min": "min", "hz": "Hz", "bytes": "bytes", "bps": "bytes/s"}
 
 

@@ -14,7 +14,7 @@ from rtmw.units import duration, size
 from rtmw.visible import markup
 
 WIDTH, HEIGHT = 1000.0, 200.0
-"""Of the picture's own coordinates, which the page stretches."""
+"""Width and height of the picture in its own coordinates, which the page stretches."""
 MOST_TICKS: Final = 5
 HUES: Final = 8
 """Colours that the style has."""

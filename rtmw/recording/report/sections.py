@@ -28,7 +28,7 @@ MEANINGS: Final = {
     "unwritten": "the disk failed: make room, or replace it",
     "unknown type": "the file has all of the channels that it can tell apart",
 }
-"""Of the causes for which messages are missing, with what helps."""
+"""What helps against each cause for which messages are missing."""
 
 
 def subtitle(facts: Facts) -> str:

@@ -75,7 +75,7 @@ class Member:
     type: Any
     annotations: Annotations = field(default_factory=Annotations)
     labels: tuple[Any, ...] = ()
-    """Of a case of a union."""
+    """The labels of a case of a union; empty for anything else."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ def _count(qos: Mapping[str, str], key: str) -> int:
 
 
 def offered(profiles: str) -> list[dict[str, str]]:
-    """Of each publisher its history, depth, reliability and durability, as words or numbers in small letters."""
+    """Returns for each publisher its history, depth, reliability and durability, as words or numbers in small
+    letters."""
     parts = re.split(r"^- ", profiles.lower(), flags=re.MULTILINE)
     return [dict(cast("list[tuple[str, str]]", _LINE.findall(part))) for part in parts if part.strip()]
 

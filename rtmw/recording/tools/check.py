@@ -55,7 +55,7 @@ class Checked:
     gaps: Counter[str] = field(default_factory=Counter[str])
     """Messages of each topic that were published and are not in the recording, by their sequences."""
     missed: Counter[str] = field(default_factory=Counter[str])
-    """Of these, what the recorder says that it missed."""
+    """How many of `gaps` the recorder itself says that it missed, by topic."""
 
     undecodable: Counter[str] = field(default_factory=Counter[str])
     """JSON and protobuf payloads of each topic that are no messages of its type."""

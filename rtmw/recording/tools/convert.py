@@ -93,7 +93,7 @@ def _check(path: Path, bag: sqlite3.Connection) -> None:
 
 
 def _columns(bag: sqlite3.Connection, table: str) -> set[str]:
-    """Of a table; none where there is no such table."""
+    """Returns the names of a table's columns; none where there is no such table."""
     return {row[1] for row in bag.execute(f"PRAGMA table_info({table})")}
 
 

@@ -129,7 +129,8 @@ class Section:
         return self.meant(known)
 
     def meant(self, known: Iterable[str]) -> list[str] | None:
-        """Of these topics those that are meant, and none if it has none of them."""
+        """Returns those of the known topics that are wanted; an empty list: it has none of them; None: all are
+        wanted."""
         if self.topics is None:
             return None
         return [name for name in known if any(is_meant(name, pattern) for pattern in self.topics)]

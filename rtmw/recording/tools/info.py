@@ -36,7 +36,7 @@ class TopicInfo:
     problem: str | None
     """Why its payloads cannot be decoded; None: they can."""
     version: int = 1
-    """Of the type on this topic, in the order of their first messages in this file."""
+    """Version of the type on this topic, from 1, in the order of the versions' first messages in this file."""
     versions: int = 1
     """How many of them there are."""
 
@@ -96,7 +96,7 @@ def info(path: Path) -> RecordingInfo:
 
 
 def info_of(recording: Recording) -> RecordingInfo:
-    """Of an open recording. Raises RecordingError, OSError."""
+    """Returns what is known of an open recording. Raises RecordingError, OSError."""
     about = recorder_of(recording)
     missing, unknown = _missing(recording, about)
     return RecordingInfo(

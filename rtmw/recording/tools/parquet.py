@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _HOUR_NS: Final = 3600 * 10**9
 _NO_HOUR: Final = -1
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
-"""As readers of such folders know a partition whose value is null."""
+"""The name that readers of such folders give to a partition whose value is null."""
 _BUFFERED: Final = 64 << 20
 """Bytes of all partitions that wait to be written; then those with most are."""
 ROW_GROUP: Final = 1 << 17

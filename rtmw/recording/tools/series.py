@@ -42,10 +42,11 @@ class Series:
     values: NDArray[np.float64]
     """NaN where the member is absent."""
     names: tuple[str, ...] = ()
-    """Of a text: those that the values 0, 1, … stand for, in the order in which they came first."""
+    """For a member that is text: the texts that the values 0, 1, … stand for, in the order in which they came first."""
 
     def thinned(self, columns: int) -> Series:
-        """So few points that a picture of so many columns looks the same: the least and the largest of each column."""
+        """Returns so few points that a picture of this many columns looks the same: the least and the largest of
+        each column."""
         if len(self.values) <= 4 * columns:
             return self
         first, last = int(self.times_ns[0]), int(self.times_ns[-1])

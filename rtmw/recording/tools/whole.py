@@ -49,7 +49,8 @@ def written_whole(path: Path, *, replace: bool = False, disk: Disk = DISK) -> Ge
 
 @contextmanager
 def _sent_whole(path: RemotePath, replace: bool) -> Generator[Path]:
-    """The same for a remote place: made on this host, then sent. Of a folder each file is there as a whole."""
+    """Writes to a remote place: the file or folder is made on this host, then sent. Each file of a folder appears as
+    a whole."""
     if not replace:
         _refuse(path)
     with TemporaryDirectory(prefix="rtmw-send-") as folder:

@@ -9,7 +9,7 @@ from rtmw.spark.analyse.times import quantile
 
 
 def _figures(late: float) -> list[Column]:
-    """Of flights that took place; cancelled ones are only counted."""
+    """Columns with the figures of flights; those of delays count only flights that took place."""
     return [
         F.count("*").alias("flights"),
         F.expr("count_if(cancelled) AS cancelled"),
