@@ -28,7 +28,7 @@ QUOTA: Final = 2 << 30
 """Bytes that etcd keeps by default; beyond them it takes nothing but reads and deletions."""
 _TIGHT: Final = 0.75
 _LOOK_S: Final = 10.0
-"""Between two looks at the size of its database."""
+"""Seconds between two looks at the size of its database."""
 _FREE: Final = "free it with `etcdctl defrag`, and then `etcdctl alarm disarm` if it has raised an alarm"
 _FULL: Final = "database space exceeded"
 _THREADS: Final = 4
@@ -47,7 +47,7 @@ class EtcdStore(Store):
         self.where = f"control store etcd at {', '.join(endpoints)}"
         self._endpoints, self._tls, self._quota = list(endpoints), tls, quota
         self._first = 0
-        """Which endpoint is asked first: the last one that has answered."""
+        """Index, modulo the number of endpoints, of the one that is asked first: the last one that has answered."""
         self._idle: dict[str, list[HTTPConnection]] = {endpoint: [] for endpoint in endpoints}
         self._unsettled: dict[str, int] = {}
         """By log: the last version that a change without an answer compares."""

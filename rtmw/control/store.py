@@ -60,7 +60,8 @@ REFUSED, UNKNOWN = Changed(Outcome.REFUSED), Changed(Outcome.UNKNOWN)
 
 
 class Store(ABC):
-    """For the thread of one loop; close it. Logs have names as nodes have them."""
+    """A control store. It belongs to the thread of one loop, and is to be closed. Logs have names as nodes have
+    them."""
 
     where: str
     """What it is, for people."""

@@ -49,7 +49,7 @@ def measured(peers: Iterable[Peer], discovery: Discovery) -> list[tuple[bytes, i
 
 
 def _once(pairs: Iterable[tuple[_Name, _Named]]) -> dict[_Name, _Named]:
-    """Without those that have the name of another."""
+    """The things by their names, without those whose name another thing has, too."""
     listed = [*pairs]
     times = Counter(name for name, _ in listed)
     return {name: named for name, named in listed if times[name] == 1}

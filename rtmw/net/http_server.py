@@ -47,7 +47,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     def __init__(self, address: tuple[str, int]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._clients: dict[int, Any] = {}
-        """In the order in which they came."""
+        """Clients that are connected, in the order in which they came."""
         self._lock = threading.Lock()
         super().__init__(address, _Handler)
 
@@ -68,7 +68,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """It has gone, or was cut off: nothing to be said of it."""
+        """Says nothing: the client has gone, or was cut off."""
 
 
 def _cut_off(request: socket.socket) -> None:

@@ -45,7 +45,7 @@ class Metrics(Collector):
         return "" if silent < _STALE_S else f"the node has said nothing for {duration(round(silent))}"
 
     def collect(self) -> Iterator[Metric]:
-        """In a thread of the server."""
+        """Yields all metrics. It runs in a thread of the server."""
         yield from collect_of_domain(self._domain)
         if self._latest:
             yield from _of_node(self._latest)

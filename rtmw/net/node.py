@@ -144,7 +144,7 @@ class Ending:
 
 
 STEP_S: Final = 0.1
-"""Between two looks of a node: at the bus and at links, or at what it waits for before it joins."""
+"""Seconds between two looks of a node: at the bus and at links, or at what it waits for before it joins."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ _DEATHS_LOOK_S = 0.05
 
 _TELL_S = 0.1
 _SWEEP_S = 1.0
-"""Between sweeps of what is parked; and the longest time that the first of many deaths waits."""
+"""Seconds between sweeps of what is parked; also the longest time that the first of many deaths waits."""
 
 
 class Janitor:
@@ -314,11 +314,11 @@ class Node:
         self._pool = 0
         """Bytes of the domain's pool."""
         self._cut_off: str | None = None
-        """Which address is gone."""
+        """The address that is gone."""
         self._anew: str | None = None
         """Why the node is to begin anew, though its network is what it was. Written by the thread of _take_peers."""
         self._topics: dict[str, LocalTopic] = {}
-        """Those of the bus, as it was seen last."""
+        """Topics of the bus, as it was seen last."""
         self._left: list[Undelivered] = []
         """Messages that nodes which ended before have not delivered; at last, those of this one too."""
         self._warned: dict[tuple[str, int, int], str] = {}

@@ -21,7 +21,7 @@ class Refused(RtmwError):
 
 
 class Refusals:
-    """Not for several threads."""
+    """Counts what was refused, by cause. Not for several threads."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

@@ -36,7 +36,7 @@ def names_only_logs(settings: Settings, file: SettingsFile | None, given: dict[s
 
 
 class ServiceNode:
-    """From `run()` until SIGINT or SIGTERM."""
+    """A node that only hosts services, from `run()` until SIGINT or SIGTERM."""
 
     def __init__(
         self, settings: Settings, file: SettingsFile | None, remake: Callable[[SettingsFile], Settings]

@@ -99,7 +99,7 @@ class Service:
 
 
 class Services:
-    """They run during `async with`."""
+    """The services of a node. They run during `async with`."""
 
     def __init__(self, settings: Settings, config: Path | None = None) -> None:
         """`config`: the file of the settings, which services read tables of; None: there is none."""
@@ -111,7 +111,7 @@ class Services:
         self._tasks = [asyncio.create_task(self._keep(service)) for service in self._services]
 
     def reload(self) -> None:
-        """They read the file of the settings again."""
+        """Has each service that runs read the settings file again (SIGHUP)."""
         for service in self._services:
             if service.pid is not None:
                 with suppress(ProcessLookupError):
@@ -127,7 +127,7 @@ class Services:
                 service.hear(said if said is not None and said.pid == service.pid else None)
 
     def rows(self) -> list[dict[str, Any]]:
-        """For the status of the node."""
+        """Rows of the services for the node's status."""
         return [service.row() for service in self._services]
 
     async def _keep(self, service: Service) -> None:
@@ -144,7 +144,8 @@ class Services:
                 log.warning("service %s ended (%d): %s; it starts again, until it goes on", service.name, code, said)
 
     async def _run(self, service: Service, said: str) -> int:
-        """One process, from start to end. Cancelled, it is told to end. `said`: the last reason in the log."""
+        """Runs one process of a service from start to end, and returns its exit code. Cancelled, it tells the process
+        to end. `said`: the last reason in the log."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *self._command(service.name), stdin=pipe, stdout=asyncio.subprocess.DEVNULL, stderr=pipe

@@ -50,7 +50,7 @@ class JsonRows(Generic[Key]):
         return key in self._rows
 
     def put(self, key: Key, row: dict[str, Any]) -> None:
-        """In place of what had the key before."""
+        """Puts a row in place of the one that had the key before."""
         if self._rows.get(key) != row:
             self._rows[key], self._texts[key], self._text = row, json.dumps(row), None
 
@@ -210,7 +210,7 @@ class Status:
         return told
 
     def _see_links(self) -> None:
-        """After the routes over DDS."""
+        """Takes in the rows of links. Call it after the routes over DDS were taken in."""
         is_open = self._links.open_rows()
         for way, routes in (("out", self._bridge.outgoing), ("in", self._bridge.incoming)):
             rows = self._rows[way]

@@ -33,7 +33,7 @@ class Books:
 
     version: str
     descriptors: int
-    """In all."""
+    """All descriptors of the domain."""
     descriptors_free: int
     descriptors_loaned: int
     descriptors_queued: int

@@ -38,7 +38,7 @@ class _Reader:
     asked: int
     """A Reliability."""
     exact: bool
-    """It is matched with just that reliability."""
+    """It gets only messages that were offered with just that reliability."""
     reached: tuple[int, ...]
     """The last sequence that it has come to, of each priority."""
 

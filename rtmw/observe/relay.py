@@ -72,7 +72,8 @@ def pack_relay(agents: Iterable[RelayAgent], rows: Mapping[str, int], full: str)
 
 
 def _since(agent: RelayAgent) -> int:
-    """Those for which nothing waits come last."""
+    """The sort key of an agent: the agent of the oldest order comes first, and agents for which nothing waits come
+    last."""
     return agent.since_ns or 1 << 63
 
 

@@ -522,7 +522,7 @@ class Agent(Closing):
             call()
 
     def _note(self, kind: str, frame: Frame, at: int = 0) -> None:
-        """Without it, what is over comes again behind a restart, which harms nobody."""
+        """Writes a row that may be missing: without it, what is over comes again at the next start, harmlessly."""
         try:
             self._row(kind, frame, at=at)
             if self._appended >= TRIM_AFTER:
@@ -604,7 +604,7 @@ class Agent(Closing):
         self._pump()
 
     def _say_always(self, packet: Packet) -> None:
-        """Behind each welcome once more: the relay may not have heard it."""
+        """Sends a packet now and after each welcome, since the relay may not have heard it."""
         self._follows[packet.frame.destination, packet.frame.data] = packet
         self._line.say(packet)
 
@@ -671,7 +671,7 @@ class Agent(Closing):
         self._land(dispatch)
 
     def _land(self, dispatch: Dispatch) -> None:
-        """It has an answer: its T1 stops, and another one may leave."""
+        """Takes in that an order has an answer: its T1 stops, and another one may leave."""
         if dispatch._timer is not None:
             dispatch._timer.cancel()
         if dispatch._is_flying:
@@ -729,7 +729,7 @@ class Agent(Closing):
             known.popitem(last=False)
 
     def _take_in(self, frame: Frame) -> None:
-        """One that comes again was not confirmed, or its receipt was lost."""
+        """Takes an order in. An order that comes again is confirmed again, unless its first receipt is still due."""
         order = Order(self, frame)
         if order._key in self._known:
             self._count("duplicates")

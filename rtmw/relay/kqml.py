@@ -35,7 +35,7 @@ _TOKEN: Final = re.compile(
 BROKEN: Final = "("
 """In the place of a performative: a list that is no single message of KQML."""
 _IS_LIST: Final = re.compile(r"[\s\x00-\x20\x7f-\xa0\xad\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufffd]*+\(")
-"""Also behind signs that nobody sees, which a reader may skip."""
+"""The opening of a list, also behind signs that nobody sees, which a reader may skip."""
 _BEGINS: Final = re.compile(r"\s*\(\s*([A-Za-z][A-Za-z0-9-]{0,63})(?![A-Za-z0-9-])")
 _LENGTH: Final = re.compile(r'(\d{1,9})"')
 _QUOTED: Final = re.compile(r'((?:[^"\\]+|\\.)*+)"', re.DOTALL)

@@ -47,7 +47,7 @@ UNSENT: Final = 1 << 20
 GUESTS: Final = 8
 """Connections to an agent that listens, with those that prove to be of no relay."""
 GREETING_S: Final = 10.0
-"""Up to the welcome."""
+"""Seconds that a connection may take until the welcome."""
 
 
 def identity_of(keys: Path) -> Identity:
@@ -117,7 +117,7 @@ class Line:
                 await asyncio.wait_for(writer.wait_closed(), LINGER_S)
 
     def leave(self) -> None:
-        """In a child of fork(), whose copies would keep both open behind the end of the parent."""
+        """Closes the sockets in a child of fork(), which would hold them open longer than its parent."""
         for one in (self.socket, self._listening.socket if self._listening is not None else None):
             if one is not None:
                 one.close()
@@ -186,7 +186,8 @@ class Line:
     async def _greet(
         self, sock: socket.socket, *, is_dialler: bool
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, OwnSplitter]:
-        """Up to the welcome. Raises OSError, EOFError, FrameError, KeysError."""
+        """Greets the relay up to its welcome, and returns the streams. Raises OSError, EOFError, FrameError,
+        KeysError."""
         writer = None
         try:
             tune(sock, LEASE_S, is_asked=True)
@@ -228,7 +229,7 @@ class Line:
 async def _streams(
     sock: socket.socket, identity: Identity | None, is_dialler: bool
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """With TLS, if there is an identity: whoever has connected begins it."""
+    """Makes streams of a socket: with TLS if there is an identity, begun by whoever has connected."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)

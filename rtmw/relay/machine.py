@@ -100,7 +100,7 @@ class Act(NamedTuple):
     body: bytes | None = None
     """The body of the order that is to be sent anew; None: the record has it no more."""
     reply: Callable[[str, bool], None] = lambda words, is_done: None
-    """Is told what was done, or why nothing was, and which of both."""
+    """Is called with what was done, or why nothing was, and with True or False for which of both."""
 
 
 class Carrier(Protocol):
@@ -145,7 +145,7 @@ class Machine:
         self._compact_at = COMPACT_LEAST
         self._serial = count(1)
         self.rows: Counter[str] = Counter()
-        """That were made, by kind."""
+        """Rows that were made, by kind."""
         self.changed = set(policy.by_name)
         """Agents of which there may be something else to say than when this was emptied last, and other names."""
         self._untold: set[str] = set()
@@ -182,7 +182,7 @@ class Machine:
         return rows, calls
 
     def is_wanted(self, number: int, recipient: str) -> bool:
-        """Behind the end of an order nothing of it is sent: its source may have been told."""
+        """Is the order open for this recipient? Behind its end nothing is sent: its source may have been told."""
         order = self.state.open.get(number)
         return order is not None and not order.legs[recipient].end
 
@@ -453,7 +453,7 @@ class Machine:
         return queue.waiting >= relay.max_waiting or queue.bytes + size > relay.max_waiting_bytes
 
     def _full(self, recipients: list[str], size: int) -> list[str]:
-        """Those for which as much waits as may."""
+        """The recipients for which as much waits as may. Raises an alarm for each."""
         found = [one for one in recipients if self._is_full(one, size)]
         for one in found:
             self._alarm(one, "orders for it are refused: as many wait as max_waiting says")
@@ -727,7 +727,7 @@ class Machine:
         return f"order {order.number} is sent again to {', '.join(leg.recipient for leg in sent)}"
 
     def _meant(self, asked: Act, among: Mapping[int, Order], why_not: str) -> Order:
-        """One of these orders. NoAct."""
+        """The order that the act names by its number, if it is among these. Raises NoAct."""
         number = int(asked.whom)
         if number not in among:
             last = f"there is no order {number}: the last one that was stored is {self.state.numbered}"

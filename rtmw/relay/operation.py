@@ -106,7 +106,7 @@ class Question:
 
 
 class Operation:
-    """Not for several threads."""
+    """What operators ask a relay and do to it. Not for several threads."""
 
     def __init__(self, server: Server, domain: int) -> None:
         self._server = server
@@ -128,7 +128,7 @@ class Operation:
             self._board[0].publish(pack_relay(self._agents.values(), machine.rows, machine.full))
 
     def _look_again(self, machine: Machine) -> None:
-        """At those agents alone of which there may be something else to say."""
+        """Makes the rows of those agents anew of which there may be something else to say."""
         changed, machine.changed = machine.changed, set()
         for name in changed:
             if machine.agent(name) is None:

@@ -216,7 +216,8 @@ class Policy:
         return self.rights.may(AGENT + name, "follow", subject.name).allowed
 
     def still_follow(self, subject: Subject, names: Iterable[str]) -> list[str]:
-        """Those of the settings that follow it, and of these agents, as far as the rules let them now."""
+        """Agents that may follow the subject by the present rules: those the settings subscribe to it, and those of
+        `names`."""
         given = (one.name for one in self.relay.agents if subject.name in one.follows)
         found = dict.fromkeys((*given, *names))
         return [name for name in found if name in self.by_name and self.may_follow(subject, name)]
@@ -232,7 +233,7 @@ def _of_another(agent: Agent, frame: Frame) -> Judged:
 
 
 def _given(verdict: Verdict, to: Agent | Subject, priority: int | None) -> Judged:
-    """With the terms of the rule that allows it."""
+    """The judgement on an order, with the priority and lifetime of the rule that allows it."""
     if not verdict.allowed or verdict.rule is None:
         return Judged(verdict, to, verdict.why)
     given = min(verdict.rule.priority, verdict.max_priority) if priority is None else priority

@@ -81,7 +81,7 @@ LATE: Final = ("listen", "t1", "n1", "form", "checksum")
 _LOOK_S: Final = 1.0
 _REACH_S: Final = 3.0
 _REDIAL_S: Final = 1.0
-"""Between two connections to one agent, which may end each at once."""
+"""Seconds between two connections to one agent, which may end each at once."""
 _DIAL_FIRST_S, _DIAL_MOST_S = 0.2, 5.0
 BAD_MOST: Final = 16
 """Places with no frame, after which a connection is closed."""
@@ -101,7 +101,7 @@ _NUMBERS: Final = count(1)
 
 
 class Server:
-    """From `run` until `stopping` is set. Not for several threads."""
+    """A relay, from `run` until `stopping` is set. Not for several threads."""
 
     def __init__(self, folder: Path, relay: Relay, domain: int = NO_DOMAIN) -> None:
         """Raises LogError and its kind, NodeError where it cannot listen, KeysError, OSError."""
@@ -360,7 +360,7 @@ class Server:
         return {one.address: one for one in agents if one.peer == peer and one.origin in ("", connection.address)}
 
     def keep(self, work: Coroutine[None, None, None]) -> None:
-        """Until it is done, or the server ends."""
+        """Runs work in a task until it is done, or the server ends."""
         task = asyncio.get_running_loop().create_task(work)
         self._entering.add(task)
         task.add_done_callback(self._entering.discard)
@@ -459,7 +459,7 @@ class Server:
             task.add_done_callback(lambda _: self._dials.pop(name, None))
 
     async def _reach(self, name: str) -> None:
-        """Until there is a connection, or nothing waits for the agent any more."""
+        """Dials an agent until there is a connection, or nothing waits for the agent any more."""
         said = ""
         await asyncio.sleep(self._dialled.get(name, 0.0) + _REDIAL_S - CLOCK.monotonic())
         async for _ in Backoff(_DIAL_FIRST_S, _DIAL_MOST_S):
@@ -494,7 +494,7 @@ class Server:
 
 
 class Connection(asyncio.Protocol):
-    """Not for several threads."""
+    """A connection of the relay. Not for several threads."""
 
     def __init__(self, server: Server, address: str, *, dialled: str = "", first: bytes | None = None) -> None:
         """`address`: of the host, or the user. `dialled`: the agent it was made for. `first`: the byte that it begins
@@ -526,7 +526,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def place(self) -> str:
-        """Where it comes from, for people."""
+        """Where the connection comes from, for people."""
         return self.peer.name if self.peer is not None else self.address
 
     @property
@@ -596,7 +596,7 @@ class Connection(asyncio.Protocol):
         self._server.is_of(self, agent.name, hello)
 
     def _read(self, packet: Packet) -> Packet | None:
-        """With the letters of this relay; None: it was answered here."""
+        """A packet with the letters of this relay in place of the sender's; None: it was answered here."""
         kind, frame, form = packet.kind, packet.frame, self._form
         if kind is Kind.PING:
             self._write(encode(packet._replace(kind=Kind.PONG), self._crc))
@@ -627,7 +627,8 @@ class Connection(asyncio.Protocol):
                 return
 
     def _introduced(self, frame: Frame) -> bool:
-        """Where several agents may be at the other end, the source of the first frame says which."""
+        """Finds out whose connection this is: if several agents may be at the other end, the source of the first frame
+        says it. False: the connection is refused."""
         agents = self._server.candidates(self)
         named = next(iter(agents.values())) if len(agents) == 1 else agents.get(frame.source)
         if named is None:
@@ -717,7 +718,7 @@ class RelayGuest:
         return bool(self._dialled) or len(self._server.policy.places.get(self._address, ())) == 1
 
     async def enter(self) -> None:
-        """Until it is known whose it is, or was refused."""
+        """Waits until it is known whose the connection is, or it was refused."""
         try:
             connection = await self._connected()
         except OSError as error:
@@ -742,7 +743,7 @@ class RelayGuest:
         return found[1]
 
     def over(self) -> None:
-        """Where it was handed on, the task that has it closes it."""
+        """Closes the connection, unless it was handed on: then the task that has it closes it."""
         if not self._is_of_one:
             self._close()
 

@@ -107,7 +107,7 @@ class Order:
 
     @property
     def failed(self) -> list[Leg]:
-        """Those that have not confirmed it."""
+        """Legs that have ended without a confirmation."""
         return [leg for leg in self.legs.values() if leg.end and leg.end != r.DELIVERED]
 
 
@@ -117,7 +117,7 @@ class Queue:
     def __init__(self) -> None:
         self.streams: dict[Stream, deque[Leg]] = {}
         self.held: dict[Stream, int] = {}
-        """They have stopped behind the order with this number, which has failed."""
+        """Streams that have stopped, each with the number of the failed order behind which it waits."""
         self.waiting = self.bytes = 0
 
     def add(self, leg: Leg) -> None:

@@ -35,9 +35,9 @@ CACHE: Final = 64 << 20
 ROOM_LEAST: Final = 64 << 20
 """Bytes of the disk that are left to the ends of orders that were stored."""
 CHECKPOINT_ROWS: Final = 1 << 17
-"""Behind a checkpoint: then there is another; or twice as many as it has orders, if that is more."""
+"""Rows behind a checkpoint after which there is another; or twice as many as it has orders, if that is more."""
 CHECKPOINT_S: Final = 3600.0
-"""After so long a checkpoint is made of any rows."""
+"""Seconds after which a checkpoint is made of any rows."""
 BEGUN: Final = "begun"
 """The file that says that the record has had rows."""
 CHECKPOINTS: Final = ("checkpoint-0", "checkpoint-1")
@@ -68,13 +68,13 @@ class Store:
         self.folder, self.keep, self._horizon, self._disk = folder, keep, horizon, disk
         self._log: rtmw.Log[Row] = rtmw.Log(folder / "record", Row, sync=False, segment=segment)
         self.rows = 0
-        """Behind the last checkpoint."""
+        """Rows behind the last checkpoint."""
         self.unsealed = 1
         """Rows that are to be sealed: at least those that a killed relay has left."""
         self.untold: Row | None = None
         """The last seal, until its head is sent."""
         self._made, self._checkpoints = CLOCK.monotonic(), dict[str, int]()
-        """Where the rows of each checkpoint begin, the newest last."""
+        """Time of the last checkpoint or the start, and where the rows of each checkpoint begin, the newest last."""
         self._work: asyncio.Future[None] | None = None
         self._bodies: OrderedDict[int, bytes] = OrderedDict()
         self._bytes = 0
@@ -168,7 +168,7 @@ class Store:
         await asyncio.shield(self._work)
 
     def _write(self, head: dict[str, Any], lines: Iterator[str], needed: int) -> None:
-        """In a thread of its own; one at a time."""
+        """Writes a checkpoint, in a thread of its own; one at a time."""
         data = bytearray(json.dumps(head).encode() + b"\n")
         for line in lines:
             data += line.encode() + b"\n"

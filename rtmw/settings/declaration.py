@@ -19,17 +19,17 @@ Settings = TypeVar("Settings", bound="DataclassInstance")
 
 @dataclass(frozen=True)
 class Setting:
-    """One of them. Texts are Markdown."""
+    """A setting. Texts are Markdown."""
 
     name: str
-    """In the file, and of a field of the daemon's dataclass; on the command line with a - for each _."""
+    """The name in the file and of the field of the daemon's dataclass; the command line has a - for each _."""
     check: Callable[[Any], Any]
     """The value that the daemon uses, of one that was given. Raises ValueError: what it must be (values.py)."""
     unit: str
     """The kind of a value, as the command line shows it: BYTES, SECONDS, PATTERN; empty: a flag."""
     meaning: str = ""
     default: str = "none"
-    """In words."""
+    """The default in words."""
     is_list: bool = False
     """A list in the file, and several words on the command line."""
     is_reloaded: bool = False
@@ -56,7 +56,7 @@ class Declaration:
 
     settings: tuple[Setting, ...]
     table: str = ""
-    """In which table of the file they stand; empty: at its top, and on the command line."""
+    """The table of the file that the settings stand in; empty: they stand at its top, and on the command line."""
     others: tuple[str, ...] = ()
     """Tables of the file that have readers of their own, and fields of the dataclass. A reload takes them in."""
     of_services: tuple[str, ...] = ()
@@ -146,5 +146,5 @@ class Declaration:
 
 
 def option_of(name: str) -> str:
-    """On the command line."""
+    """The option of a setting on the command line."""
     return f"--{name.replace('_', '-')}"

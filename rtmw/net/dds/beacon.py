@@ -104,7 +104,8 @@ class Peer:
 
 
 def _say(what: str, peers: list[Peer]) -> None:
-    """In the log; of a crowd, which somebody may have made up, only how many they are."""
+    """Logs what each of these peers did. For more than _NAMED_MOST, which somebody may have made up, it logs their
+    number."""
     if len(peers) > _NAMED_MOST:
         log.info("of %d other nodes each %s", len(peers), what)
         return
@@ -126,9 +127,9 @@ class Beacons:
         loop.add_reader(self._data_event.fileno(), self._receive)
         self.peers: dict[int, Peer] = {}
         self.lost: dict[int, Peer] = {}
-        """Those that fell silent without leaving, and were not heard since."""
+        """Peers that fell silent without leaving, and were not heard since."""
         self._come = list[Peer]()
-        """Since the last beacon."""
+        """Peers that have come since the last beacon."""
         self._sent: dict[int, float] = {}
         """When our last beacons were sent, by the time that they have."""
 

@@ -77,7 +77,7 @@ class Bridge:
         self._refused: dict[tuple[str, str], str] = {}
         """Reasons of steps that failed, by topic and step."""
         self._tried: set[tuple[str, str]] = set()
-        """In this step."""
+        """Topics and steps that were tried in this step."""
         self._look_again: set[str] = set()
         """Topics that are to be looked at by the next step, though nothing may have changed."""
         self._sees_all, self._total = True, -1

@@ -31,7 +31,8 @@ DATAGRAM_MOST: Final = 65_500
 _MTU_LEAST: Final = 1280
 """The least that IPv6 allows. A datagram for smaller frames would have no room for a fragment as RTPS wants it."""
 _MTU_JUMBO: Final = 8192
-"""From here on, IP divides the largest datagram into so few frames that they are cheaper than datagrams of one each."""
+"""From this MTU on, IP divides the largest datagram into so few frames that they are cheaper than datagrams of one
+each."""
 _HEADS_IPV4, _HEADS_IPV6 = 28, 48
 """Bytes of IP and UDP in the first frame of a datagram."""
 
@@ -77,7 +78,7 @@ def _said_by_experts() -> str:
 
 
 def used_by(settings: Settings) -> Used:
-    """To be asked once the DDS domain is joined."""
+    """The interfaces that DDS uses, and why. Call it once the DDS domain is joined."""
     used = dict(bound())
     names = ", ".join(dict.fromkeys(used.values()))
     if are_named_by_experts():

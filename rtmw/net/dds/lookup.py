@@ -14,7 +14,7 @@ from rtmw.net.dds.names import Names
 from rtmw.types import MessageType, resolve
 
 _WAIT_NS = 1_000_000_000
-"""For one answer."""
+"""Nanoseconds that one answer is waited for."""
 _RETRY_S = 5.0
 """A type that was not told is asked for again after so long."""
 _MOST = 1000

@@ -71,7 +71,7 @@ def _outbound(name: str, publishers: tuple[Publishing, ...], bridge: Bridge, nam
 
 
 def _met(bridge: Bridge, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
-    """Those of them that are met over DDS."""
+    """The endpoints that this node meets over DDS."""
     return [one for one in endpoints if not one.is_for_plain and not bridge.crosses_by_link(one)]
 
 

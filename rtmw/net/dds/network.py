@@ -87,8 +87,8 @@ def _source_towards(peer: str) -> str | None:
 
 
 def lead(line: Line, settings: Settings, peers: tuple[str, ...]) -> Line:
-    """Where peers are named and no interface: those that lead to them; loopback, while none does. Left to itself, the
-    DDS library takes one that is up, such as the bridge of containers, and stays there."""
+    """Chooses interfaces where peers are named and no interface: those that lead to the peers, or loopback if none
+    does. Left to itself, the DDS library takes one that is up, such as the bridge of containers, and stays there."""
     if line.names or are_named_by_experts():
         return line
     return _line(leading(peers) or (LOOPBACK,), line.is_ipv6)

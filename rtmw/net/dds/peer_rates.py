@@ -17,7 +17,7 @@ PLACES: Final = 64
 
 
 class PeerRates:
-    """Not for several threads."""
+    """Limits in bytes a second for the messages to each host. Not for several threads."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -41,7 +41,7 @@ class PeerRates:
         return next((rate for pattern, rate in self._rates if any(is_meant(name, pattern) for name in names)), 0)
 
     def places(self, programs: Iterable[Program]) -> int:
-        """For Route.limit, of a route that these read."""
+        """A bit for each place whose limit holds for a route that these programs read; for Route.limit."""
         found = 0
         for program in programs if self._rates else ():
             limit = self.rate(program)
@@ -59,5 +59,5 @@ class PeerRates:
 
 
 def address_of(program: Program) -> str:
-    """Without the port, and without brackets: as one writes it in `peers`."""
+    """The address of a program as `peers` has it: without the port and without brackets."""
     return program.address.rpartition(":")[0].removeprefix("[").removesuffix("]").partition("%")[0]

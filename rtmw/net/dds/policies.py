@@ -66,7 +66,7 @@ class Mismatch:
 
 
 def mismatches(writer: Policies, reader: Policies) -> Iterator[Mismatch]:
-    """All policies that keep them apart."""
+    """Yields each policy that keeps the writer and the reader apart."""
     if not meet(writer.partitions, reader.partitions):
         yield Mismatch("partition", _listed(writer.partitions), _listed(reader.partitions))
     for policy, names, offered, asked in (

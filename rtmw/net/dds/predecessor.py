@@ -25,7 +25,7 @@ from rtmw.subscriber import Subscriber
 _LOOKED_AT = 16
 """Documents of nodes on the bus that are read, the newest ones: of nodes that were killed one after another."""
 _TIMES = 3
-"""To be said to each participant: a datagram may be lost."""
+"""How often each participant is told, since a datagram may be lost."""
 
 _HEADER = b"RTPS" + bytes([2, 1, 1, 16])
 """Version 2.1, vendor: Eclipse Cyclone DDS, of which the predecessor was a participant."""
@@ -90,7 +90,7 @@ class Farewells:
         self._told: Counter[str] = Counter()
 
     def tell(self, participants: Mapping[str, Program], again: bool) -> None:
-        """To those that have not been told yet; with `again` once more to the others, until it was _TIMES."""
+        """Tells participants that were not told yet. `again`: tells the others once more, up to _TIMES in all."""
         for guid, program in participants.items() if self._datagrams else ():
             if program.address and self._told[guid] < (_TIMES if again else 1):
                 self._told[guid] += self._send(program.address)

@@ -32,7 +32,8 @@ from rtmw.visible import visible
 
 _TOPIC = "rtmw/members"
 _OLD_TOPIC = "rtmw/roster"
-"""On which nodes of older versions tell it once a second, and read it; it is told there while there are such."""
+"""The topic on which nodes of older versions tell their programs once a second. This node tells it, too, while there
+are such nodes."""
 _AGAIN_S, _AGAIN_RATE = 10.0, 100.0
 """A roster that has not changed is told again after so many seconds, and at no more than so many bytes a second: a
 node that had no room for it may have room now."""

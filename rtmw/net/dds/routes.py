@@ -53,13 +53,14 @@ class _Ending:
         raise NotImplementedError
 
     def may_close(self) -> bool:
-        """To be asked again and again, once it should close: all is delivered, or the lease is over since."""
+        """May the route close? Ask again and again, once it should: all is delivered, or the lease since the first call
+        is over."""
         now = CLOCK.monotonic()
         self._close_by = self._close_by or now + self._lease
         return now >= self._close_by or self.is_delivered()
 
     def stay(self) -> None:
-        """It should not close any more."""
+        """Takes the wish to close back."""
         self._close_by = 0.0
 
 
@@ -328,7 +329,8 @@ def _shown(writer: Any, reader: int) -> Endpoint | None:
 
 
 def _is_of(reader: Endpoint, lane: Lane) -> bool:
-    """To plain programs, among which are nodes that know no partitions, the lane of a writer is its DDS reliability."""
+    """Is the reader in this lane? For plain programs, and nodes that know no partitions, a writer's lane is its DDS
+    reliability."""
     return reader.description is None or lane.is_plain or lane_of(reader) == lane
 
 

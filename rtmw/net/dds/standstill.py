@@ -45,7 +45,7 @@ _GROWN: Final = 2
 _GROWN_MOST: Final = 64
 """The most times for a lane that goes on to stand still: the number doubles each time that it is said."""
 _ANEW_S: Final = 120.0
-"""From one time that a node begins anew, for it hears nothing of another one, to the next."""
+"""Seconds between two times that a node begins anew because it hears nothing of another one."""
 _ROWS_MOST: Final = 100
 
 LaneSent: Any = make_idl_struct(
@@ -171,7 +171,7 @@ class Standstills:
             del self._rows[next(iter(self._rows))]
 
     def told(self) -> dict[str, Any]:
-        """For the document of the node."""
+        """The counts and rows that the node's document shows."""
         return {"in": self._counts["in"], "out": self._counts["out"], "rows": [*map(asdict, self._rows.values())]}
 
     def _read(self, before: Any) -> None:

@@ -39,7 +39,7 @@ class UnsentNews:
         self._channel = Channel(participant, "rtmw/unsent", Unsent, _LONGEST, refusals, is_reliable=True)
 
     def tell(self) -> None:
-        """To be called once a second, and at the end."""
+        """Tells other nodes what was not sent since the last call. Call it once a second, and at the end."""
         rows = [
             UnsentLane(*key, min(counts["expired"], _COUNT_MOST), min(counts["thinned"], _COUNT_MOST))
             for key, counts in self._bridge.unsent().items()

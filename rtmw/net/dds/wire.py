@@ -58,7 +58,7 @@ _LOOKED_FOR = 4
 
 
 def udp_ports(dds_domain: int) -> range:
-    """On which participants of a DDS domain listen, by the rules of RTPS 2.5, section 9.6.2.3."""
+    """The ports on which participants of a DDS domain listen, by the rules of RTPS 2.5, section 9.6.2.3."""
     first = 7400 + 250 * dds_domain
     return range(first, min(first + 10 + 2 * _NODES_MOST, 1 << 16))
 

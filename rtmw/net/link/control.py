@@ -73,7 +73,7 @@ class KnownPrograms:
         return self._told.keys()
 
     def see(self, topic: str, here: tuple[Using, ...]) -> None:
-        """These programs use the topic here: tell the peer, if it may know and it is news."""
+        """Takes in which programs use the topic here. Tells the peer if it may know and they have changed."""
         may_know = {publishes: self._may_know(topic, publishes) for publishes in {one.publishes for one in here}}
         told = _fitting(Programs(topic, tuple(one for one in here if may_know[one.publishes])))
         if told.programs == self._told.get(topic, ()):
@@ -140,7 +140,7 @@ class Control:
         return self._effects(self._look, changed)
 
     def see_programs(self, topic: str, here: tuple[Using, ...]) -> list[do.Effect]:
-        """These programs use the topic here, as far as it may cross."""
+        """Takes in which programs use the topic here, as far as it may cross."""
         self.programs.see(topic, here)
         return self._side.taken()
 
@@ -201,7 +201,7 @@ class Control:
         return found
 
     def leave(self, for_ns: int) -> list[do.Effect]:
-        """This node ends: the peer is to keep RELIABLE topics for the next one, for so long."""
+        """Says that this node ends: the peer is to keep RELIABLE topics for the next node for `for_ns` at most."""
         self._side.say(Leaving(for_ns))
         return self._side.taken()
 

@@ -62,7 +62,7 @@ class PartOut(NamedTuple):
 
 
 class StayOut(NamedTuple):
-    """It is needed again, before it was closed."""
+    """Keep the route open: it is needed again, before it was closed."""
 
     route: int
 
@@ -83,7 +83,7 @@ class OpenIn(NamedTuple):
     verdict: Verdict
     """Its ceilings hold for what comes."""
     later: bool = False
-    """It takes a publisher, and the slot of its type, with the first message: then call `Control.first`."""
+    """The route takes a publisher, and the slot of its type, with the first message. Then call `Control.first`."""
 
     def agrees(self) -> Answer:
         return Answer(self.route, "", "")

@@ -34,7 +34,7 @@ AT_A_TIME: Final = 64
 AFTER_S: Final = 2.0
 """The node with the larger UUID dials after so many seconds without a link."""
 LONGEST_S: Final = 30.0
-"""Between two tries of one node, at most: most of those that never answer are made up."""
+"""The longest time in seconds between two tries of one node: most of those that never answer are made up."""
 NODES_MOST: Final = 1000
 """Announcements that are followed at a time."""
 
@@ -45,7 +45,7 @@ class Neighbourhood:
 
     addresses: tuple[str, ...]
     named: tuple[str, ...] = ()
-    """They may have a port."""
+    """Addresses of the hosts that `peers` names; each may have a port."""
 
     @cached_property
     def _networks(self) -> list[IPv4Network | IPv6Network]:
@@ -68,7 +68,8 @@ class Neighbourhood:
         return port > 0 and (address in self._hosts or any(address in network for network in self._networks))
 
     def reached_at(self, ports: Mapping[str, int]) -> list[str]:
-        """Where others reach this node by TCP. `ports`: by each place where it listens; 0: a Unix socket."""
+        """The places where others reach this node by TCP. `ports`: the port of each place where it listens; 0: a Unix
+        socket."""
         found = list[str]()
         for place, port in ports.items():
             if port:

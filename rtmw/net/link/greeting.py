@@ -39,7 +39,7 @@ class Greeted:
 
     hello: Hello
     name: str
-    """In its certificate, or of its user; empty: nobody says who it is."""
+    """The name in its certificate, or of its user; empty: nobody says who it is."""
     certificate: Peer | None
     address: str
     is_dialler: bool
@@ -137,7 +137,8 @@ async def _join(links: Links, who: Greeted, talks: list[Talk], line: int) -> Non
 
 
 async def _answers(talks: list[Talk]) -> list[Joined]:
-    """To the joins of both connections. If one is cut, nothing comes over the other one either."""
+    """Waits for the answers to the joins of both connections. If one is cut, nothing comes over the other one
+    either."""
     waiting = [asyncio.create_task(expect(talk, Joined)) for talk in talks]
     try:
         return await asyncio.gather(*waiting)

@@ -40,7 +40,7 @@ class Incoming:
     wants_old: bool
     """Messages that the peer's bus keeps are published here, too."""
     is_begun: bool
-    """It has its publisher."""
+    """The route has its publisher on the bus."""
     is_changing: bool = False
     """The peer was asked to open it again."""
 
@@ -67,7 +67,7 @@ class IncomingRoutes:
         self.routes = ByTopic[int, Incoming]()
 
     def topics(self) -> Iterator[str]:
-        """Those that the peer was told to be wanted here, or that it publishes."""
+        """Topics that the peer was told to be wanted here, or that it publishes."""
         yield from {*self._told, *self._advertised, *self.routes.topics()}
 
     def why_not(self, topic: str) -> Refusal | None:

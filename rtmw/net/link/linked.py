@@ -184,7 +184,7 @@ class In:
         return self.open.reliability
 
     def is_drained(self) -> bool:
-        """All that was sent has come, or is known not to."""
+        """Has all come that the peer has sent by this route, or is it known not to come?"""
         counted = self.route.counters()
         come = counted["received"] + sum(counted.get(cause, 0) for cause in DROPPED)
         return self.sent is not None and come >= self.sent and self.route.delivered()
@@ -205,7 +205,7 @@ _UNSENT_S: Final = 1.0
 
 
 class Linked:
-    """From the first connection until its line is over. Not for several threads."""
+    """The link with one peer, from the first connection until its line is over. Not for several threads."""
 
     def __init__(
         self, number: int, line: Line, peer: Hello, name: str, rights: Rights, settings: Settings,
@@ -258,7 +258,7 @@ class Linked:
         return min(own, max(said, LEASE_LEAST)) if said else own
 
     def carry(self, peer: Hello, urgent: Connection, bulk: Connection) -> None:
-        """These carry it from now on. `peer`: what it said over them."""
+        """These two connections carry the line from now on. `peer`: what it said over them."""
         self.peer = peer
         self.cipher, self.has_crc, self.is_far = urgent.cipher, urgent.has_crc, urgent.is_far
         self.line.lease(int(self.lease * 0.5e9))

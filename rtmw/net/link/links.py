@@ -52,7 +52,7 @@ from rtmw.units import duration
 from rtmw.visible import visible
 
 ADDRESSES_MOST: Final = 100
-"""That are remembered; beyond, the one that came longest ago is forgotten."""
+"""Addresses that are remembered; beyond them, the one that came longest ago is forgotten."""
 SHOWN_MOST: Final = 5
 RECENT_S: Final = 60.0
 """A peer that is refused tries it again at least so often."""
@@ -69,7 +69,7 @@ class _Last:
 
 
 class TurnedAway:
-    """Not for several threads."""
+    """Connections that came to no link, counted by address and cause. Not for several threads."""
 
     def __init__(self, clock: Clock = CLOCK) -> None:
         self._clock = clock
@@ -89,7 +89,7 @@ class TurnedAway:
         self._last.pop(address, None)
 
     def recent(self) -> list[dict[str, Any]]:
-        """Those of the last minute, the newest first."""
+        """Up to SHOWN_MOST addresses that connected within the last minute, the newest first."""
         now = self._clock.monotonic()
         return [
             {
@@ -392,7 +392,7 @@ class Links:
                     self._end(session, linked.over)
 
     def tell(self, programs: Mapping[str, tuple[Using, ...]]) -> None:
-        """To be called when programs here, by topic, or rules are others."""
+        """Tells each peer the programs here, by topic. Call it when they or the rules have changed."""
         self._programs = programs
         for session in self.sessions.values():
             session.linked.tell(programs)
@@ -434,8 +434,8 @@ class Links:
         return None
 
     async def while_linked(self, place: str | None, peer: PeerKey) -> None:
-        """Until there is no connection with it. A line that has just been given its own is not up yet. `place`: where a
-        twin is dialled; None: the peer does that."""
+        """Waits until there is no connection with the peer. A line that has just been given its own is not up yet.
+        `place`: where a twin is dialled; None: the peer does that."""
         begun, twin = CLOCK.monotonic(), self._loop.create_task(self.twins.keep(place, peer)) if place else None
         try:
             while peer in self.sessions and (self.is_up(peer) or CLOCK.monotonic() - begun < 1.0):

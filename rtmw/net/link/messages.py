@@ -183,7 +183,7 @@ class Join:
     part: str
     """`urgent`, `bulk` or `twin`."""
     line: int
-    """Which line of the two nodes this side holds; 0: none."""
+    """The number of the line of the two nodes that this side holds; 0: none."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ class Open:
 
 @dataclass(frozen=True)
 class Answer:
-    """To Open, or later, when something has changed at the receiver: the route is open, or it is over."""
+    """The answer to Open, or later news of the receiver: the route is open, or it is over."""
 
     route: int
     cause: str
@@ -310,7 +310,7 @@ class Leaving:
     """The sender ends, and another one will follow: RELIABLE topics are to be kept for that."""
 
     for_ns: int
-    """For so long at most."""
+    """Nanoseconds for which they are kept at most."""
 
 
 @dataclass(frozen=True)

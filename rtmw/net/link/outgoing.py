@@ -38,9 +38,9 @@ class Outgoing:
     """The peer has agreed."""
     is_leaving: bool = False
     is_changing: bool = False
-    """It leaves, and is opened again with another number."""
+    """The route leaves, and is opened again with another number."""
     is_parting: bool = False
-    """It leaves, because the peer ends."""
+    """The route leaves, because the peer ends."""
 
 
 class OutgoingRoutes:
@@ -66,7 +66,7 @@ class OutgoingRoutes:
         self.routes = ByTopic[int, Outgoing]()
 
     def topics(self) -> Iterator[str]:
-        """Those that the peer wants, gets, or was told of."""
+        """Topics that the peer wants, gets, or was told of."""
         yield from {*self._wanted, *self._advertised, *self.routes.topics()}
 
     def wanted(self) -> Iterator[tuple[str, Wanted]]:
@@ -212,8 +212,8 @@ class OutgoingRoutes:
         return route
 
     def fail(self, number: int, refusal: Refusal, sent: int | None) -> None:
-        """This host cannot have a route, or not any more; it has closed what was there of it. The peer, which wants the
-        topic, is told. `sent`: as of Control.failed."""
+        """Ends a route that this host cannot have any more; what was there of it is closed already. The peer, which
+        wants the topic, is told. `sent`: as Control.failed has it."""
         route = self._forget(number)
         if sent is not None:
             self._side.say(Close(number, sent))

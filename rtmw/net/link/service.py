@@ -103,7 +103,7 @@ def why_unfound(own: Link, other: Program) -> str:
 
 
 class LinkService:
-    """Not for several threads."""
+    """The links of a node, of which there may be none. Not for several threads."""
 
     def __init__(self, domain: Domain, settings: Settings, keep_from_dds: Callable[[list[str]], None]) -> None:
         """`keep_from_dds`: Engine.link. Raises KeysError and NodeError when the links of the settings cannot be had."""
@@ -131,7 +131,8 @@ class LinkService:
             self._links.open()
 
     def _uuid(self) -> UUID:
-        """Which node this is: the same when it is started again for the same region, and for the same DDS domain."""
+        """The identity of this node: it stays when the node is started again for the same region and the same DDS
+        domain."""
         return uuid5(NAMESPACE_URL, f"{origin(self._domain)} {self._settings.wire_domain}")
 
     @property
@@ -248,7 +249,7 @@ class LinkService:
     # ---- what the node tells ----
 
     def rows(self) -> Iterator[tuple[RowKey, dict[str, Any]]]:
-        """Those rows of `out` and `in` of which something has changed since they were asked for last."""
+        """Yields the rows of `out` and `in` of which something has changed since the last call."""
         for way, session in self._ways():
             for number, one in session.linked.routes(way):
                 key = (way, _key_of(session), number)

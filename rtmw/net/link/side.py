@@ -30,7 +30,7 @@ class Refusal(NamedTuple):
     """Why a topic does not cross."""
 
     cause: str
-    """One word: the label of a counter."""
+    """The cause in one word, which is the label of a counter."""
     why: str
 
     @property
@@ -43,9 +43,9 @@ class Budget(NamedTuple):
     """The most that the nodes of one peer may take of this host together."""
 
     topics: int
-    """That they want; and as many that they publish."""
+    """Topics that they want, and as many that they publish."""
     types: int
-    """That they bring, and that no subscriber here asks for by name."""
+    """Types that they bring and that no subscriber here asks for by name."""
     publishers: int
     subscribers: int
     """Slots of the domain, for what they send and for what they get."""
@@ -74,7 +74,7 @@ class Account:
     def __init__(self, name: str = "", budget: Budget = ENDLESS) -> None:
         """`name`: as the log has it."""
         self._name, self.budget = name, budget
-        """From the next `take` on. What is above another one stays taken."""
+        """The budget from the next `take` on. What exceeds a new budget stays taken."""
         self._holders: dict[str, Counter[Hashable]] = {what: Counter() for what in _MEANT}
         self._taken, self._refused = Counter[str](), Counter[str]()
 
@@ -144,7 +144,7 @@ class Share:
 
 
 class Side:
-    """This end of one link."""
+    """What both directions of one link share on this side."""
 
     def __init__(self, peer: str, rights: Rights, patterns: Patterns, account: Account) -> None:
         """`peer`: the name that its certificate has. `account`: of all its nodes."""

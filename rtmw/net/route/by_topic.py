@@ -18,7 +18,7 @@ class ByTopic(Generic[Key, Value]):
         self._of: dict[str, dict[Key, Value]] = {}
 
     def put(self, topic: str, key: Key, value: Value) -> None:
-        """In place of what had the key before, of whatever topic."""
+        """Puts a value in place of the one that had the key before, of whatever topic."""
         self.pop(key)
         self._topic[key], self._all[key] = topic, value
         self._of.setdefault(topic, {})[key] = value
@@ -56,7 +56,7 @@ class ByTopic(Generic[Key, Value]):
         return topic in self._of
 
     def topics(self) -> list[str]:
-        """Those of which there is something."""
+        """Topics that have entries."""
         return [*self._of]
 
     def items(self) -> ItemsView[Key, Value]:

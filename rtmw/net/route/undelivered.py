@@ -36,13 +36,14 @@ class Undelivered:
 
 
 def words(found: list[Undelivered]) -> str:
-    """For the log."""
+    """The text that the log has of these messages."""
     more = [f"and {len(found) - _TOLD_MOST} topics more"] if len(found) > _TOLD_MOST else []
     return "; ".join([*map(str, found[:_TOLD_MOST]), *more])
 
 
 def added(before: Iterable[Undelivered], now: Iterable[Undelivered]) -> list[Undelivered]:
-    """With the messages of nodes that ended before; the last _KEPT_MOST topics of both directions."""
+    """Adds what earlier nodes have not delivered, `before`, to what this one has not. Returns the last _KEPT_MOST
+    rows."""
     found: dict[tuple[str, str], Undelivered] = {}
     for one in (*before, *now):
         of = (one.topic, one.direction)

@@ -151,7 +151,7 @@ def says_key_of_signer(certificate: Certificate) -> bool:
 
 
 def new_key() -> Key:
-    """On P-256."""
+    """Makes a key on the curve P-256."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
@@ -162,7 +162,7 @@ def key_pem(key: Key) -> bytes:
 
 
 def pem(certificates: Sequence[Certificate]) -> bytes:
-    """One block each."""
+    """The certificates in PEM, one block each."""
     return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in certificates)
 
 
@@ -219,7 +219,7 @@ def make_certificate(
     now: float | None = None,
     days: float = NODE_DAYS,
 ) -> Certificate:
-    """For a node, to connect and to be connected to; it never outlives its authority."""
+    """Makes a certificate for a node, with which it connects and is connected to. It never outlives its authority."""
     issuer, key = authority
     now = CLOCK.wall() if now is None else now
     days = min(days, (issuer.not_valid_after_utc.timestamp() - now) / DAY_S)

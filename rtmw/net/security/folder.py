@@ -38,7 +38,7 @@ _KEY_BLOCK: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY-----.*?----
 
 
 def make_folder(folder: Path) -> None:
-    """With mode 0700; a folder that is there must be nobody else's to write to. Raises KeysError."""
+    """Makes a folder with mode 0700. If it is there, nobody else may write to it. Raises KeysError."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -145,7 +145,8 @@ def read_key(path: Path) -> Key:
 def read_certificates(
     path: Path, *, secret: bool = False, advice: str = "take it from its host again"
 ) -> list[Certificate]:
-    """All of a file, in its order; at least one. `advice`: the next step where there are none. Raises KeysError."""
+    """All certificates of a file, in its order; at least one. `advice`: the next step where there are none. Raises
+    KeysError."""
     data = read(path, secret=secret)
     try:
         return x509.load_pem_x509_certificates(data)
@@ -154,7 +155,7 @@ def read_certificates(
 
 
 def read_authorities(folder: Path) -> list[Certificate]:
-    """Those that are trusted, the newest first. Raises KeysError."""
+    """Authorities that are trusted, the newest first. Raises KeysError."""
     path = folder / AUTHORITIES
     if not path.exists():
         raise KeysError(f"there is no {path}, which says whom to trust: {TRUST}")

@@ -89,13 +89,14 @@ class Identity:
         return before is None or (self.own, self.authorities) != (before.own, before.authorities)
 
     def server_context(self) -> ssl.SSLContext:
-        """For those who listen. Raises KeysError if the files have changed since, and do not fit any more."""
+        """The TLS context of those who listen. Raises KeysError if the files have changed since, and do not fit any
+        more."""
         context = self._context(ssl.PROTOCOL_TLS_SERVER)
         context.num_tickets = 0
         return context
 
     def client_context(self) -> ssl.SSLContext:
-        """For those who connect. The name of the peer is not compared here: `peer_of` says it."""
+        """The TLS context of those who connect. It does not compare the name of the peer: `peer_of` says it."""
         return self._context(ssl.PROTOCOL_TLS_CLIENT)
 
     def _context(self, protocol: int) -> ssl.SSLContext:

@@ -28,7 +28,7 @@ class Route(NamedTuple):
 
 
 class Rights:
-    """For several threads."""
+    """The rights of peers by one table of rules. For several threads."""
 
     table: RuleTable
     _judge: Callable[[str, str, str], Verdict]

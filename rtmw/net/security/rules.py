@@ -253,7 +253,7 @@ def _version(rules: tuple[Rule, ...]) -> str:
 
 
 def make_rule(values: Mapping[str, Any], place: Callable[[str], str], at: str) -> Rule:
-    """From one `[[allow]]`; `place` says where a key stands, `at` where the rule does. Raises RulesError."""
+    """Makes a rule of one `[[allow]]`. `place` says where a key stands, `at` where the rule does. Raises RulesError."""
     known = ("peer", *VERBS, "deny", *_TERMS)
     checked = dict[str, Any]()
     for key, value in values.items():

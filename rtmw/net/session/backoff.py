@@ -23,7 +23,7 @@ class Backoff:
         self._has_tried = False
 
     def seconds(self) -> float:
-        """To wait before the next try, in seconds; the next one is about twice as long."""
+        """Seconds to wait before the next try; they are about twice as long each time."""
         drawn = self._wait * random.uniform(0.5, 1.0)
         self._wait = min(2 * self._wait, self._longest)
         return drawn

@@ -90,7 +90,7 @@ class Pipe(asyncio.BufferedProtocol):
             self.gone.set_result(None)
 
     def fail(self, error: SessionError) -> None:
-        """It comes to no session, or carries none any more."""
+        """The connection comes to no session, or carries none any more."""
         self.error = error
         if not self.joined.done():
             self.joined.set_exception(error)

@@ -30,7 +30,8 @@ class Guest(Protocol):
     """A connection that was accepted."""
 
     async def greet(self) -> None:
-        """From the first bytes until it is through, or has failed. Cancelled when it has to give way."""
+        """Greets the peer, from the first bytes until it is through or has failed. Cancelled when it has to give
+        way."""
         ...
 
     def over(self) -> None:
@@ -45,7 +46,7 @@ class NodeGuest(ABC):
         self.socket = sock
 
     async def greet(self) -> None:
-        """From the first bytes on."""
+        """Lets the connection in within PATIENCE, or refuses it."""
         try:
             async with asyncio.timeout(PATIENCE):
                 self.socket.setblocking(False)

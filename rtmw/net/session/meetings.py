@@ -418,7 +418,7 @@ class Meetings:
             self._of(peer, peer.core.step(e.Close(code, words), now))
 
     def _refuse(self, link: Link, code: int, words: str) -> None:
-        """In words, to the peer and here."""
+        """Refuses a connection: the peer is told in words, and the connection is dropped here."""
         self._out.append(Send(link.number, f.bye(code, words, crc=link.crc)))
         self._drop(link, code, words)
 

@@ -40,11 +40,12 @@ Work: TypeAlias = Coroutine[Any, Any, None]
 _SAYS_NODE: Final = "node="
 """Before the name of a node, among the capabilities in its hello."""
 _LONGEST_S: Final = 0.5
-"""Between two tries to begin a session, at most: what is parked for a node that is back waits for the next one."""
+"""The longest time in seconds between two tries to begin a session: what is parked for a node that is back waits for
+the next one."""
 MOST: Final = 1000
 """Other nodes that a service knows, guests that it has, and reasons that its log has said."""
 GUEST: Final = "client"
-"""In the hello of a program."""
+"""The capability by which the hello of a program says that it is no node."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,9 @@ class Network:
 
 
 def network_of(link: Link, rules: RuleTable, node: str) -> Network:
-    """With the keys that `link` names. `node`: name of this one.
+    """The network of a service, with the keys that `link` names. `node`: name of this one.
 
-    Raises KeysError, also where the certificate is of another node.
-    """
+    Raises KeysError, also where the certificate is of another node."""
     if not link.is_used or link.keys is None:
         return Network(link, rules)
     from rtmw.net.security.identity import Identity  # needs `cryptography`, which a node without keys does not
@@ -86,7 +86,8 @@ class _Peer:
 
 
 class Peers:
-    """From `begin` until `close`. Not for several threads."""
+    """The sessions of a service with other nodes and with programs, from `begin` until `close`. Not for several
+    threads."""
 
     guest: Callable[[Session], Work] | None = None
     """Work with the session of a program; None: this service has no guests."""
@@ -243,7 +244,7 @@ class Peers:
             session.close("the node has ended it")
 
     def session(self, node: str) -> Session | None:
-        """That of this moment with a peer."""
+        """The present session with a peer; None: there is none."""
         return self._peers[node].session if node in self._peers else None
 
     async def is_refused(self, node: str) -> bool:

@@ -205,10 +205,9 @@ class Stream:
 
 
 class Session:
-    """With one node, in one event loop. It lives until one side closes it, or nothing is heard for the lease.
+    """A session with one node, in one event loop. It lives until one side closes it, or nothing is heard for the lease.
 
-    `async for stream in session` gives the streams that the peer opens, and ends with the session.
-    """
+    `async for stream in session` gives the streams that the peer opens, and ends with the session."""
 
     def __init__(self, up: Up, step: Callable[[int, e.Event], None], loop: asyncio.AbstractEventLoop) -> None:
         self.number = up.session

@@ -16,7 +16,7 @@ from rtmw.net.session.errors import NotGreeted
 from rtmw.net.session.hello import MAGIC
 
 NEXT_ADDRESS_S: Final = 0.25
-"""After which the next address of a name is tried, too, while the one before has not answered (RFC 8305)."""
+"""Seconds after which the next address of a name is tried, too, while the one before has not answered (RFC 8305)."""
 UNSENT: Final = 16384
 """Bytes that the kernel takes and has not sent yet: behind so many an urgent chunk waits."""
 FIRST: Final = 6

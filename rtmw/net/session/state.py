@@ -286,7 +286,7 @@ class Turns:
         return None
 
     def put_back(self, stream: Stream) -> None:
-        """It could not send now, and has its turn first when it can."""
+        """Gives a stream that could not send now the first turn when it can."""
         stream.queued = stream.priority
         self._queues[stream.priority].appendleft(stream)
 
