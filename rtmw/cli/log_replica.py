@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from rtmw.cli.common import CommandError
+from rtmw.cli.line import line
 from rtmw.cli.show import Table, say, show, show_json, size
 from rtmw.errors import SessionError
 from rtmw.replica.operating import ask_node
@@ -14,6 +15,8 @@ from rtmw.types import resolve
 from rtmw.units import duration
 
 _SETTINGS = ("min_insync", "sync_timeout", "lag", "suspect", "age", "bytes")
+_WAIT_S = 10.0
+"""For nodes that are just starting, and then for a first master."""
 
 
 def _ask(arguments: argparse.Namespace, **question: Any) -> dict[str, Any]:
@@ -39,11 +42,15 @@ def create_command(arguments: argparse.Namespace) -> int:
     given = {name: getattr(arguments, name) for name in _SETTINGS}
     settings = {name: value for name, value in given.items() if value is not None}
     members, description = arguments.members.split(","), resolve(arguments.type).description.hex()
-    made = _ask(arguments, ask="create", members=members, description=description, settings=settings)
+    question = {"ask": "create", "members": members, "description": description, "settings": settings}
+    with line() as shown:
+        shown(f"waiting for the node at {arguments.node}, for {', '.join(members)}, and for a first master")
+        made = _ask(arguments, **question, wait=_WAIT_S)
     if arguments.json:
         show_json(made)
     else:
-        say(f"log {arguments.name} is made; its members are {', '.join(made['members'])}")
+        master = f"master {made['master']}" if made["master"] else "no master yet: rtmw log status says why"
+        say(f"log {arguments.name} is made; its members are {', '.join(made['members'])}; {master}")
     return 0
 
 

@@ -120,6 +120,8 @@ class Member:
         """The process has to start again."""
         self.trouble = ""
         """Why the control store's value cannot be used; empty: it can."""
+        self.stray = ""
+        """Why this copy is no member; empty: it is one, or the store has not been asked."""
         self.refusal = ""
         """Why the last message of another member was passed over; empty once a master is followed."""
         self.notes = Counter[int]()
@@ -139,7 +141,7 @@ class Member:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = math.inf
         self._durable, self._role, self._full = 0, Role.SLAVE, False
-        self._checkpoint = (0, 0.0)
+        self._checkpoint = (-1, 0.0)
         """What it is, and since when."""
         self._work: asyncio.Task[None] | None = None
         self._tasks = set[asyncio.Task[None]]()
@@ -236,9 +238,9 @@ class Member:
         self._listeners[key] = call
         return lambda: self._listeners.pop(key, None) and None
 
-    def status(self) -> w.Status:
-        """With the names of nodes."""
-        told = self.replica.status()
+    def status(self, control: w.Control | None = None) -> w.Status:
+        """With the names of nodes. `control`: what the store says, if it was asked."""
+        told = self.replica.status(control)
         return replace(
             told, master=node_of(told.master), in_sync=frozenset(map(node_of, told.in_sync)),
             members=frozenset(map(node_of, told.members)),
@@ -417,7 +419,7 @@ class Member:
             await asyncio.sleep(_LOOK_S)
             self.checkpoint_age()
             if self.replica.epoch:
-                self.refusal = ""
+                self.refusal = self.stray = ""
             if self.is_open and turn % _RETAIN == 0 and self.replica.role is Role.MASTER:
                 await self._retain()
             if self.is_open:
@@ -540,10 +542,29 @@ class Member:
                     raise ValueError("a slice of the cache is not as long as the state says")
                 answer = w.Read(number, value.version, control, slices, bool(self._store.tight))
                 self.trouble = ""
+                self._know(control.members)
             except (ValueError, KeyError) as error:
                 self.trouble = f"{self._store.where}: log {self.name}: {error}"
                 log.warning("%s", self.trouble)
         self.step(answer)
+
+    def _know(self, members: frozenset[str]) -> None:
+        """Says once that this copy is none of them."""
+        was, self.stray = self.stray, ""
+        if self.me not in members:
+            twin = next(
+                (
+                    f": it is that of node {node_of(one)}, whose data was copied"
+                    for one in members
+                    if one.endswith(self.identity.copy.hex())
+                ),
+                "",
+            )
+            self.stray = f"the copy of {self.node} is no member of the log{twin}"
+        if self.stray and not was:
+            log.error(
+                "log %s: %s; `rtmw log members %s add %s` gives it another", self.name, self.stray, self.name, self.node
+            )
 
     def _control(self, version: int, state: bytes) -> w.Control:
         """Raises ValueError."""

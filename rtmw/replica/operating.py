@@ -9,8 +9,8 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -24,6 +24,7 @@ from rtmw.net.session import Carrier, Hello, Session, Stream
 from rtmw.observe.logs import MOST_LOGS
 from rtmw.replica import words as w
 from rtmw.replica.member import Identity, Member
+from rtmw.replica.protocol import BEATS
 from rtmw.replica.requests import CAPABILITY
 from rtmw.replica.wire import check_settings, control_in, member_id, node_of, pack_control
 from rtmw.replica.words import Reply, Role
@@ -45,6 +46,10 @@ _MOST: Final = 1 << 20
 _ANSWER_S: Final = 20.0
 _STATUS_S: Final = 1.0
 """So long a node waits for what others say of a log."""
+_AGAIN_S: Final = 0.1
+_NOT_THERE: Final = (ConnectionRefusedError, FileNotFoundError)
+_LEAST_SUSPECT_S: Final = 0.1
+_LEAST_LAG: Final = 0.3  # of `suspect`: a heartbeat and a half
 _OLD_S: Final = 10.0
 """A checkpoint rises once a second, while records come; one that is so old is told."""
 _LONGEST_DESCRIPTION: Final = 1 << 16
@@ -88,16 +93,30 @@ async def _whole(stream: Stream) -> bytes:
 
 
 def ask_node(place: str, keys: Keys | None = None, **question: Any) -> dict[str, Any]:
-    """Asks the node at `HOST:PORT`, or `unix:PATH`, from a program without a loop. LogError, SessionError."""
+    """Asks the node at `HOST:PORT`, or `unix:PATH`, from a program without a loop. `wait` in a question: seconds for
+    which the node may not be there yet. LogError, SessionError."""
 
     async def asked() -> dict[str, Any]:
+        wait = question.get("wait", 0.0)
+        until = CLOCK.monotonic() + wait
         hello = Hello(uuid4(), CLOCK.wall_ns(), capabilities=frozenset({CAPABILITY, OPERATOR}))
         async with Carrier(hello.node, identity=keys, insecure=keys is None, hello=hello) as carrier:
-            path = unix_path(place)
-            session = await (carrier.connect_unix(Path(path)) if path else carrier.connect(*place_to_reach(place)))
-            return await ask(session, **question)
+            while True:
+                try:
+                    session = await _connected(carrier, place)
+                    break
+                except SessionError as error:
+                    if not isinstance(error.__cause__, _NOT_THERE) or CLOCK.monotonic() >= until:
+                        raise
+                await asyncio.sleep(_AGAIN_S)
+            return await ask(session, _ANSWER_S + 2 * wait, **question)
 
     return asyncio.run(asked())
+
+
+async def _connected(carrier: Carrier, place: str) -> Session:
+    path = unix_path(place)
+    return await (carrier.connect_unix(Path(path)) if path else carrier.connect(*place_to_reach(place)))
 
 
 class Risk(NamedTuple):
@@ -159,17 +178,22 @@ class Operating:
     # ---- create ----
 
     async def _create(
-        self, name: str, members: list[str], description: str, settings: dict[str, Any]
+        self, name: str, members: list[str], description: str, settings: dict[str, Any], wait: float = 0.0
     ) -> dict[str, Any]:
+        """`wait`: seconds for all members to be there, and then for a first master."""
         values.name(name)
         nodes = [*map(values.name, members)]
         given = replace(self._desk.settings, **settings)
         if len({*nodes}) != len(nodes) or not nodes:
             raise ValueError(f"members are {', '.join(nodes)}; name each node once")
         check_settings(given, len(nodes))
+        _check_times(given)
         held = await self._held(name)
         if held.state and await self._is_made(name, control_in(held.state)[1]):
             raise LogError(f"there is a log {name} already; `rtmw log status {name}` shows it, or give another name")
+        async with _within(wait):
+            while self._away(nodes):
+                await asyncio.sleep(_AGAIN_S)
         sessions, uuid = self._sessions(nodes), os.urandom(16)
         ids = {node: member_id(node, os.urandom(16)) for node in nodes}
         control = w.Control(0, "", frozenset(ids.values()), dict.fromkeys(ids.values(), 1), settings=given)
@@ -183,7 +207,16 @@ class Operating:
                 raise told
         await self._put(name, version, uuid, state)  # whoever took this creation for one that was broken off is late
         log.info("log %s is made, with members %s", name, ", ".join(nodes))
-        return {"name": name, "uuid": uuid.hex(), "members": nodes}
+        return {"name": name, "uuid": uuid.hex(), "members": nodes, "master": await self._first(name, nodes[0], wait)}
+
+    async def _first(self, name: str, node: str, wait: float) -> str:
+        """The master, as that member knows it; empty: there is none yet."""
+        told = await self._status_at(node, name)
+        async with _within(wait):
+            while not told.get("master"):
+                await asyncio.sleep(_AGAIN_S)
+                told = await self._status_at(node, name)
+        return str(told.get("master", ""))
 
     async def _put(self, name: str, version: int, uuid: bytes, state: bytes) -> int:
         """The version in the store. LogError: the store has another log of this name."""
@@ -225,6 +258,12 @@ class Operating:
             raise LogError(self._desk.store.fault)
         return held
 
+    async def _control(self, member: Member) -> w.Control | None:
+        """What the store says of this log; None: it has none, or another one. Raises LogError, ValueError."""
+        held = await self._held(member.name)
+        uuid, control = control_in(held.state) if held.state else (b"", None)
+        return control if uuid == member.uuid else None
+
     async def _ask(self, node: str, session: Session | None, **identity: Any) -> dict[str, Any]:
         if session is None:
             return await self._prepare(identity)
@@ -240,6 +279,11 @@ class Operating:
                     "one of both has the place of the other"
                 )
         return found
+
+    def _away(self, nodes: Iterable[str]) -> list[str]:
+        """Those of them that this node does not reach."""
+        sessions = {node: self._desk.session(node) for node in sorted({*nodes} - {self.node})}
+        return [node for node, session in sessions.items() if session is None or not session.is_connected]
 
     async def _prepare(self, told: Mapping[str, Any]) -> dict[str, Any]:
         """An empty copy on this node, which is a member once the store says so. One at a time, and none is left half
@@ -260,13 +304,22 @@ class Operating:
         if len(uuid) != 16 or len(description) > _LONGEST_DESCRIPTION:
             raise ValueError(f"the uuid has {len(uuid)} bytes, the description of the type {len(description)}")
         member, copy = self._desk.members.get(name), bytes.fromhex(told.get("copy", "")) or os.urandom(16)
-        is_of_nobody = member is not None and not await self._is_member(member)
-        if member is not None and is_of_nobody and (told.get("joins") or member.wal.end == member.wal.earliest):
-            await self._desk.discard(name)  # of a creation that was not finished, or of a member that was removed
+        if member is not None and await self._may_go(member, told):
+            await self._desk.discard(name)
         elif member is not None or name in self._desk.troubles or (self._desk.data / "logs" / name).exists():
             raise LogError(f"node {self.node} has a log {name} already, in {self._desk.data / 'logs' / name}")
         member = await self._desk.open(Identity(name, uuid, copy, description))
         return {"copy": member.identity.copy.hex()}
+
+    async def _may_go(self, member: Member, told: Mapping[str, Any]) -> bool:
+        """A copy of a creation that was not finished, or of a member that was removed; one that is replaced by another
+        copy on this node, and has nothing that others lack."""
+        control = await self._control(member)
+        if control is None or member.me not in control.members:
+            return bool(told.get("joins")) or member.wal.end == member.wal.earliest
+        if told.get("replaces") and member.me in {*control.in_sync, *control.pending}:
+            raise LogError(f"the copy of node {self.node} is in sync: to make it anew, remove the node and add it")
+        return bool(told.get("replaces"))
 
     # ---- members, master and end of a log: its master does it ----
 
@@ -298,6 +351,8 @@ class Operating:
 
     async def _move(self, member: Member, to: str = "", off: str = "") -> dict[str, Any]:
         """To a member, or to whichever is best; `off`: if that one is the master."""
+        for node in filter(None, (to, off)):
+            _check_member(member, node)
         if to == self.node or (off and off != self.node):
             return {"name": member.name, "from": self.node, "to": self.node}
         answer = await member.ask(lambda ticket: w.Move(ticket, _ids(member).get(to, to)))
@@ -308,13 +363,13 @@ class Operating:
     async def _change_members(self, member: Member, add: str = "", remove: str = "") -> dict[str, Any]:
         """Both: one takes the place of the other, or of itself, if its disk was wiped."""
         name, ids, new = member.name, _ids(member), ""
-        if remove and remove not in ids:
-            raise LogError(f"node {remove} is no member of log {name}; they are {', '.join(sorted(ids))}")
+        if remove:
+            _check_member(member, remove)
         if add in ids and add != remove:
             raise LogError(f"node {add} is a member of log {name} already")
         if add:
             identity = {"name": name, "uuid": member.uuid.hex(), "description": member.description.hex()}
-            told = await self._ask(add, self._sessions([add])[add], **identity, joins=True)
+            told = await self._ask(add, self._sessions([add])[add], **identity, joins=True, replaces=add == remove)
             new = member_id(add, bytes.fromhex(told["copy"]))
         answer = await member.ask(lambda ticket: w.Members(ticket, new, ids.get(remove, "")))
         if answer.reply is not Reply.DONE:
@@ -356,18 +411,12 @@ class Operating:
     async def _leave(self, name: str) -> dict[str, Any]:
         """The copy of a node that is no member any more goes."""
         member = self._member(name)
-        if await self._is_member(member):
+        control = await self._control(member)
+        if control is not None and member.me in control.members:
             raise LogError(f"node {self.node} is a member of log {name}: remove it first")
         await self._desk.discard(name)
         log.warning("log %s: this node is no member any more, and its copy is gone", name)
         return {}
-
-    async def _is_member(self, member: Member) -> bool:
-        held = await self._held(member.name)
-        if not held.state:
-            return False
-        uuid, control = control_in(held.state)
-        return uuid == member.uuid and member.me in control.members
 
     async def _rescue(self, question: Mapping[str, Any], *, is_node: bool) -> dict[str, Any]:
         """The copy of a node that is not in sync becomes the log, because all that are in sync are gone for ever."""
@@ -418,7 +467,14 @@ class Operating:
         member = self._member(name)
         if is_here:
             return self.status_of(member)
-        told = await self._status_at(node_of(member.replica.master), name) or self.status_of(member)
+        told = await self._status_at(node_of(member.replica.master), name)
+        if not told:  # who is master, or could be, stands in the store
+            control = None
+            with suppress(LogError, ValueError):
+                control = await self._control(member)
+            master = node_of(control.master) if control else ""
+            told = await self._status_at(master, name) if master != self.node else {}
+            told = told or self.status_of(member, control)
         behind = sorted({*told["members"]} - {*told["in_sync"], told["node"]})
         for one in await asyncio.gather(*(self._status_at(node, name) for node in behind)):
             told["own"] += one.get("own", [])
@@ -434,9 +490,10 @@ class Operating:
             "troubles": self._desk.troubles, "full": room if full else "",
         }  # fmt: skip
 
-    def status_of(self, member: Member) -> dict[str, Any]:
-        """For people and programs: `words` says what is at risk, of this copy (`own`) and of the log (`risks`)."""
-        status, control = member.status(), member.replica.control
+    def status_of(self, member: Member, stored: w.Control | None = None) -> dict[str, Any]:
+        """For people and programs: `words` says what is at risk, of this copy (`own`) and of the log (`risks`).
+        `stored`: what the store says, if that was asked."""
+        status, control = member.status(stored), stored or member.replica.control
         settings = control.settings if control else w.Settings()
         lag = {name: {"bytes": missing, "seconds": round(age, 3)} for name, (missing, age) in member.lags().items()}
         own, risks = [*self._own_risks(member)], [*self._risks(member, status, settings)]
@@ -461,21 +518,35 @@ class Operating:
         if member.replica.is_full:
             yield Risk(f"the disk of {node} is full", f"make room in {member.path}; it goes on by itself")
         if member.refusal:
-            advice = f"if the log of the master is to stay: rtmw log members {name} remove {node}, then add {node}"
+            advice = f"if the log of the master is to stay: rtmw log members {name} replace {node}"
             yield Risk(f"{node} follows no master: {member.refusal}", advice)
+        if member.stray:
+            advice = f"rtmw log members {name} add {node} gives it a copy of its own; else remove {member.path}, and "
+            yield Risk(member.stray, f"{advice}{name}.* in {self._desk.data / 'marks'}")
         if member.trouble:
             yield Risk(f"{node} cannot use the control store: {member.trouble}", "restore what the store had")
 
     def _risks(self, member: Member, status: w.Status, settings: w.Settings) -> Iterator[Risk]:
         store, missing, least = self._desk.store, sorted(status.members - status.in_sync), settings.min_insync
         if not status.master:
-            away = "bring back the control store, and a node that is in sync; rtmw log rescue, if all those are lost"
-            yield Risk("no master is known: appends wait until there is one", away)
+            who, away = ", ".join(sorted(status.in_sync)), self._away(status.in_sync)
+            words = f"; in sync: {who}" if who else ""
+            words += f"; node {self.node} does not reach {', '.join(away)}" if away else ""
+            advice = "bring back the control store, and a node that is in sync; rtmw log rescue, if all those are lost"
+            yield Risk(f"no master is known: appends wait until there is one{words}", advice)
+        for node, (size_, age) in member.lags().items():
+            if node in status.in_sync and age > settings.sync_timeout:
+                words = f"{node} has not acknowledged {size(size_)} for {duration(age)}: records go to the control "
+                advice = f"see why node {node} is slow or stands still; after `lag` it leaves, if enough are left"
+                yield Risk(f"{words}store, or are answered PENDING", advice)
         if missing:
             words = f"{', '.join(missing)} not in sync: new records are on {len(status.in_sync)} of "
             advice = f"see why {missing[0]} is away or behind: rtmw node doctor --node, its log, its disk"
             yield Risk(f"{words}{len(status.members)}", advice)
-        if len(status.in_sync) == least and len(status.members) > 1:
+        if 0 < len(status.in_sync) < least:
+            words = f"min_insync is {least}, and no more than {len(status.in_sync)} in sync"
+            yield Risk(f"{words}: appends are answered PENDING", "bring others back, or replace them: rtmw log members")
+        elif len(status.in_sync) == least and len(status.members) > 1:
             words = (
                 f"min_insync is {least}, and as many are in sync: if one of them fails, records go to the control "
                 "store, and are answered CACHED, then PENDING"
@@ -499,6 +570,34 @@ class Operating:
         if "on this host" in store.where:
             words = f"{store.where}: if that disk is lost, no master can be made any more"
             yield Risk(words, "use etcd, if the log is to outlive this host", True)
+
+
+@asynccontextmanager
+async def _within(seconds: float) -> AsyncIterator[None]:
+    """Then it goes on with what there is."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(min(seconds, _ANSWER_S)):
+            yield
+
+
+def _check_times(settings: w.Settings) -> None:
+    """ValueError: members would come and go all the time."""
+    least, beat = _LEAST_LAG * settings.suspect, settings.suspect / BEATS
+    if settings.suspect < _LEAST_SUSPECT_S:
+        raise ValueError(
+            f"suspect is {duration(settings.suspect)}: a busy machine is silent for so long, and another master would "
+            f"come each time; give at least {duration(_LEAST_SUSPECT_S)}"
+        )
+    if settings.lag < least:
+        raise ValueError(
+            f"lag is {duration(settings.lag)}, and a member says how far it is every {duration(beat)}, a fifth of "
+            f"suspect: it would leave and come back all the time; give at least {duration(least)}"
+        )
+
+
+def _check_member(member: Member, node: str) -> None:
+    if node not in (ids := _ids(member)):
+        raise LogError(f"node {node} is no member of log {member.name}; they are {', '.join(sorted(ids))}")
 
 
 def _ids(member: Member) -> dict[str, str]:

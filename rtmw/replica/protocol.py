@@ -26,15 +26,14 @@ from rtmw.errors import LogError
 from rtmw.replica import words as w
 from rtmw.replica.words import Control, Kind, Marks, Peer, Reply, Role, Slice
 
-BEATS: Final = 5
-"""Heartbeats in `suspect`."""
+BEATS: Final = 5  # in `suspect`
 RANK_S: Final = 0.05  # a candidate waits so long for each that is ahead of it
-CHECKPOINT_S: Final = 1.0
-"""The checkpoint is raised in the store at most so often, unless the cache is in use (rule 10)."""
-AGAIN_S: Final = 0.2
-"""After the store gave no answer, it is asked again."""
+CHECKPOINT_S: Final = 1.0  # it is raised in the store at most so often, unless the cache is in use (rule 10)
+AGAIN_S: Final = 0.2  # after the store gave no answer
 PATIENCE: Final = 8
 """A node that deposes one master after another waits longer each time, up to so many times."""
+STRAY: Final = 60
+"""A copy that is no member looks so much less often whether it is one."""
 
 
 class Replica:
@@ -99,9 +98,9 @@ class Replica:
         next_step = self._patient_until() if self.role is Role.SLAVE else max(self._again, self._now + 0.01)
         return min(self._beat_at, next_step)
 
-    def status(self) -> w.Status:
-        control = self.control
-        ages = [one.at for one in self._ages if not one.is_answered]
+    def status(self, control: Control | None = None) -> w.Status:
+        control = control or self.control
+        ages = [one.at for *_, one in self._queue]
         return w.Status(
             self.role, self.epoch, self.master, frozenset(control.in_sync if control else ()),
             max(self.marks.checkpoint, control.checkpoint if control else 0), self.commit,
@@ -325,7 +324,7 @@ class Replica:
         if (beat.end if is_behind else cut) < self.marks.checkpoint:
             raise LogError(
                 f"{peer}, epoch {beat.epoch}, lacks what was answered, {cut} to {self.marks.checkpoint}: this copy is "
-                "not cut. If the log of that node is to stay, remove this member and add it: rtmw log members"
+                "not cut. If the log of that node is to stay, give this one another: rtmw log members NAME replace"
             )
         if is_behind:
             self._be_behind(peer)
@@ -416,6 +415,7 @@ class Replica:
         is_own = control.master == self.me
         if control.in_sync.get(self.me) != self.marks.incarnation:
             self._note(6, "not in I: no candidate")
+            self._patience = self._patience if self.me in control.members or not control.epoch else STRAY
             self._stay()
         elif is_news and not is_own and not self._is_called:  # there is a new master: it gets its time
             self._stay()

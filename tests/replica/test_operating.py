@@ -17,9 +17,9 @@ from rtmw.control.store import UNKNOWN, Changed
 from rtmw.errors import LogError
 from rtmw.log import HeldCursor, delete_cursor
 from rtmw.replica import member, operating, wal
-from rtmw.replica.words import Role
+from rtmw.replica.words import Reply, Role
 from rtmw.types import resolve
-from tests.replica.inside import Inside, in_loop, numbers, until
+from tests.replica.inside import Inside, appended, in_loop, numbers, until
 
 BYTES = resolve(bytes).description.hex()
 
@@ -283,11 +283,10 @@ async def test_a_member_that_does_not_follow_says_why_in_the_words_of_status_whe
         (own,) = nodes.servers["a"].operating.told()["logs"][0]["own"]
         assert own.words.startswith("a follows no master: b, epoch ")
         assert "lacks what was answered" in own.words
-        assert own.advice.endswith("rtmw log members orders remove a, then add a")
+        assert own.advice.endswith("rtmw log members orders replace a")
         for node in "ab":
             assert own.words in (await nodes.obey(node, ask="status", name="orders"))["words"]
-        await nodes.obey("b", ask="members", name="orders", remove="a")
-        await nodes.obey("b", ask="members", name="orders", add="a")
+        await nodes.obey("b", ask="members", name="orders", add="a", remove="a")
         await nodes.in_sync("ab")
         assert nodes.servers["a"].operating.told()["logs"][0]["own"] == []
 
@@ -319,3 +318,128 @@ async def test_what_is_at_risk_of_a_log_has_an_advice(tmp_path: Path) -> None:
         checks = [*replicated(operating.told())]
         assert [(check.name, check.kind) for check in checks[:2]] == [("log other", "fault"), ("log orders", None)]
         nodes.servers["a"].troubles.clear()
+
+
+@in_loop
+async def test_without_a_master_status_names_who_is_needed_and_after_a_rescue_those_that_came_back_are_replaced(
+    tmp_path: Path,
+) -> None:
+    async with Inside(tmp_path, lag="0.3s", sync_timeout="0.2s") as nodes:
+        await nodes.start(*"abc")
+        await nodes.create()
+        await nodes.append(0, 5)
+        await nodes.in_sync()
+        await nodes.obey("a", ask="move", name="orders", to="a")
+        await until(lambda: nodes.member("a").replica.role is Role.MASTER)
+        await nodes.stop("c")
+        await until(lambda: nodes.member("a").status().in_sync == frozenset("ab"))
+        await nodes.append(5, 5)
+        await nodes.stop("b", "a")
+        await nodes.start("c")
+        await until(lambda: "orders" in nodes.servers["c"].members)
+        told = await nodes.obey("c", ask="status", name="orders")
+        assert (told["members"], told["in_sync"]) == ([*"abc"], [*"ab"])
+        assert told["words"][0].endswith("until there is one; in sync: a, b; node c does not reach a, b")
+        assert not any("has not risen" in words for words in told["words"])
+        await nodes.obey("c", ask="rescue", name="orders", node="c", yes=True)
+        await nodes.master()
+        words = (await nodes.obey("c", ask="status", name="orders"))["words"]
+        assert "min_insync is 2, and no more than 1 in sync: appends are answered PENDING" in words
+        await nodes.start("a", "b")
+        await until(lambda: all(nodes.servers["c"].session(node) for node in "ab"))
+        await until(lambda: all("orders" in nodes.servers[node].members for node in "ab"))
+        for node in "ab":
+            await nodes.obey("c", ask="members", name="orders", add=node, remove=node)
+        await nodes.in_sync()
+        await nodes.append(10, 5)
+        await nodes.in_sync()
+        assert numbers(nodes.member("a")) == numbers(nodes.member("c"))
+        slave = next(node for node in "ab" if nodes.member(node).replica.role is not Role.MASTER)
+        with pytest.raises(LogError, match=f"the copy of node {slave} is in sync: to make it anew, remove the node"):
+            await nodes.obey("c", ask="members", name="orders", add=slave, remove=slave)
+
+
+def hears_nothing(node: str, copy: bytes, message: object) -> None:
+    """In place of Member.hear."""
+
+
+@in_loop
+async def test_while_a_member_does_not_acknowledge_status_says_who_and_counts_what_waits_also_behind_pending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Inside(tmp_path, "ab", sync_timeout="0.1s") as nodes:
+        await nodes.start(*"ab")
+        await nodes.create(members="ab")
+        await nodes.in_sync("ab")
+        master = await nodes.master()
+        slave = "b" if master.node == "a" else "a"
+        with monkeypatch.context() as unheard:
+            unheard.setattr(master, "hear", hears_nothing)
+            answer = await master.ask(appended(1, 2 << 20))  # beyond what the store takes
+            assert answer.reply is Reply.PENDING
+            told = nodes.servers[master.node].operating.status_of(master)
+            assert (told["queue"], told["pending"]) == (1, 1)
+            assert told["oldest"] >= 0.1
+            assert any(words.startswith(f"{slave} has not acknowledged 2.0 MiB for ") for words in told["words"])
+        await nodes.in_sync("ab")
+        assert (await nodes.obey("a", ask="status", name="orders"))["queue"] == 0
+
+
+@in_loop
+async def test_no_log_is_made_whose_members_would_come_and_go_and_none_is_moved_off_a_node_that_is_no_member(
+    tmp_path: Path,
+) -> None:
+    async with Inside(tmp_path, "a", min_insync=1) as nodes:
+        await nodes.start("a")
+        with pytest.raises(ValueError, match=r"lag is 100 ms.*give at least 300 ms"):
+            await nodes.create(members="a", lag=0.1)
+        with pytest.raises(ValueError, match=r"suspect is 50 ms.*give at least 100 ms"):
+            await nodes.create(members="a", suspect=0.05)
+        await nodes.create(members="a")
+        await nodes.master()
+        with pytest.raises(LogError, match="node zz is no member of log orders; they are a"):
+            await nodes.obey("a", ask="move", name="orders", off="zz")
+        assert (await nodes.obey("a", ask="move", name="orders", to="a"))["to"] == "a"
+
+
+@in_loop
+async def test_a_creation_waits_for_the_members_to_be_there_and_for_a_first_master(tmp_path: Path) -> None:
+    async with Inside(tmp_path) as nodes:
+        await nodes.start("a")
+        asked: dict[str, Any] = {
+            "ask": "create",
+            "name": "orders",
+            "members": [*"abc"],
+            "description": BYTES,
+            "settings": {},
+        }
+        with pytest.raises(LogError, match="no session with node b"):
+            await nodes.obey("a", **asked)
+        made = asyncio.create_task(nodes.obey("a", **asked, wait=10.0))
+        await until(lambda: bool(nodes.servers["a"].operating._away("bc")))
+        await nodes.start("b", "c")
+        assert (await made)["master"] in (*"abc",)
+
+
+@in_loop
+async def test_a_copy_of_the_data_of_another_node_is_no_member_and_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    async with Inside(tmp_path, "abcd", suspect="0.2s") as nodes:
+        await nodes.start(*"abc")
+        await nodes.create(members="abc")
+        await nodes.append(0, 5)
+        await nodes.in_sync()
+        await nodes.stop("b")
+        shutil.copytree(tmp_path / "b", tmp_path / "d")
+        await nodes.start("b", "d")
+        words = "the copy of d is no member of the log: it is that of node b, whose data was copied"
+        await until(lambda: "orders" in nodes.servers["d"].members and nodes.member("d").stray == words)
+        assert words in (await nodes.obey("d", ask="status", name="orders"))["words"]
+        due = nodes.member("d").replica._patient_until() - CLOCK.monotonic()
+        assert due > 10
+        assert caplog.text.count(words) == 1
+        await nodes.obey("a", ask="members", name="orders", add="d")
+        await nodes.in_sync("abcd")
+        assert not nodes.member("d").stray

@@ -82,7 +82,7 @@ async def test_of_two_nodes_of_one_name_the_second_is_refused_in_words_and_the_f
 async def test_a_slave_whose_disk_stands_still_holds_little_and_the_master_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Inside(tmp_path, lag="0.2s", sync_timeout="0.1s") as nodes:
+    async with Inside(tmp_path, lag="0.3s", sync_timeout="0.1s") as nodes:
         await nodes.start(*"abc")
         await nodes.create()
         await nodes.append(0, 5)

@@ -50,7 +50,7 @@ class Pipe(asyncio.BufferedProtocol):
         """What is left of the bytes that the core was told to send; it may have more left itself."""
         self.expiry: asyncio.TimerHandle | None = None
         self.error: SessionError | None = None
-        self.joined: asyncio.Future[int] = carrier.loop.create_future()
+        self.joined: asyncio.Future[Session] = carrier.loop.create_future()
         """The session that this connection carries; or SessionError, if it came to none."""
         self.gone: asyncio.Future[None] = carrier.loop.create_future()
         self._carrier = carrier
@@ -96,7 +96,7 @@ class Pipe(asyncio.BufferedProtocol):
             self.joined.set_exception(error)
             self.joined.exception()  # nobody has to ask
 
-    def carries(self, session: int) -> None:
+    def carries(self, session: Session) -> None:
         if not self.joined.done():
             self.joined.set_result(session)
 
@@ -146,16 +146,15 @@ class Dialling:
         if self._task is not None:
             self._task.cancel()
 
-    async def first(self) -> int:
+    async def first(self) -> Session:
         """The session of the first connection. Raises SessionError."""
         session = await self._try()
-        found = self._carrier.session(session)
-        if found is None:
-            raise SessionError(f"{self._place}: the session was over at once", Code.CLOSED)
-        self._task = self._carrier.loop.create_task(self._keep(found))
+        if session.error is not None:  # it was over at once
+            raise SessionError(f"{self._place}: {session.error}", Code.CLOSED) from session.error
+        self._task = self._carrier.loop.create_task(self._keep(session))
         return session
 
-    async def _try(self) -> int:
+    async def _try(self) -> Session:
         """One connection, up to the session that it carries. Raises SessionError."""
         pipe = Pipe(self._carrier, is_dialler=True)
         try:
@@ -290,7 +289,7 @@ class Carrier:
     async def _dial(self, dialling: Dialling) -> Session:
         self._dialling.add(dialling)
         try:
-            return self._sessions[await dialling.first()]
+            return await dialling.first()
         except BaseException:
             dialling.close()
             self._dialling.discard(dialling)
@@ -449,7 +448,7 @@ class Carrier:
             self.begun += 1
             self._changed.set()
         elif isinstance(effect, m.Carried):
-            self._pipes[effect.connection].carries(effect.session)
+            self._pipes[effect.connection].carries(self._sessions[effect.session])
             self._show_connected()
 
     def _send(self, effect: m.Send) -> None:
@@ -473,7 +472,7 @@ class Carrier:
             if not pipe.joined.done():
                 self.refused[named(effect.code)] += 1
             if effect.code == Code.REPLACED and effect.session in self._sessions:
-                pipe.carries(effect.session)  # another connection to the same peer does
+                pipe.carries(self._sessions[effect.session])  # another connection to the same peer does
             pipe.fail(SessionError(effect.words, effect.code))
             pipe.transport.close()
         self._show_connected()

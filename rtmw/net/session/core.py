@@ -16,7 +16,7 @@ from typing import Any, Final
 from rtmw.net.session import events as e
 from rtmw.net.session.asking import ASKED
 from rtmw.net.session.connection import Connection
-from rtmw.net.session.errors import Code, Violation, named
+from rtmw.net.session.errors import Code, Violation
 from rtmw.net.session.frames import Frame, Kind, places
 from rtmw.net.session.hearing import hear, resume
 from rtmw.net.session.state import State
@@ -115,7 +115,7 @@ class Core:
         if code in STAYS:
             self._cut(code, f"the peer ended the connection: {words}")
         else:
-            self._close(code, f"the peer ended the session: {words} ({named(code)})")
+            self._close(code, f"the peer ended the session: {words}")
 
     def _timer(self, _: e.Timer, now: float) -> None:
         self.timing.fired(now)

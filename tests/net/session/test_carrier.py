@@ -269,6 +269,27 @@ def test_a_newer_version_is_spoken_as_far_as_both_know_it_or_refused_in_words(
     asyncio.run(run())
 
 
+def test_who_is_refused_as_soon_as_the_session_begins_has_the_reason() -> None:
+    async def run() -> None:
+        async def refuse(carrier: Carrier) -> None:
+            async for session in carrier:
+                session.close("you may not be here")
+
+        async with Carrier(uuid4()) as carrier, Carrier(uuid4()) as other:
+            port = await carrier.listen("127.0.0.1")
+            task = asyncio.create_task(refuse(carrier))
+            for _ in range(30):  # before the dialler has looked at its session, or just behind
+                try:
+                    error: Exception = await (await other.connect("127.0.0.1", port)).closed()
+                except SessionError as refused:
+                    error = refused
+                assert str(error).endswith("the peer ended the session: you may not be here (CLOSED)")
+            task.cancel()
+            await asyncio.wait([task])
+
+    asyncio.run(run())
+
+
 def test_a_node_that_reaches_itself_is_told() -> None:
     async def run() -> None:
         async with serving() as (carrier, port):
