@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -475,7 +475,7 @@ class Operating:
             master = node_of(control.master) if control else ""
             told = await self._status_at(master, name) if master != self.node else {}
             told = told or self.status_of(member, control)
-        behind = sorted({*told["members"]} - {*told["in_sync"], told["node"]})
+        behind = sorted({*told["members"], self.node} - {*told["in_sync"], told["node"]})
         for one in await asyncio.gather(*(self._status_at(node, name) for node in behind)):
             told["own"] += one.get("own", [])
         return {**told, "words": [words for words, *_ in told["own"] + told["risks"]]}
@@ -573,7 +573,7 @@ class Operating:
 
 
 @asynccontextmanager
-async def _within(seconds: float) -> AsyncIterator[None]:
+async def _within(seconds: float) -> AsyncGenerator[None]:
     """Then it goes on with what there is."""
     with suppress(TimeoutError):
         async with asyncio.timeout(min(seconds, _ANSWER_S)):
