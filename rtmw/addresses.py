@@ -12,7 +12,7 @@ IPV6: Final = re.compile(
 )
 _NAME: Final = re.compile(r"([^:\s\[\]]+)(?::(\d+))?")
 UNIX: Final = "unix:"
-"""Before the path of a Unix socket."""
+"""What stands before the path of a Unix socket."""
 _PATH_MOST: Final = 107
 """Bytes that Linux takes (unix(7), sun_path)."""
 

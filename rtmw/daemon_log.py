@@ -64,7 +64,8 @@ class _Window:
 
 
 class DaemonLog(logging.StreamHandler[Any]):
-    """For any thread. `say_more` is to be called about once a second, for kinds of which no further line comes."""
+    """A handler that writes to standard error, a few lines of each kind a minute. Any thread may use it. Its owner
+    calls `say_more` about once a second, for kinds of which no further line comes."""
 
     def __init__(self, form: logging.Formatter, clock: Clock = CLOCK) -> None:
         super().__init__(sys.stderr)
@@ -100,7 +101,8 @@ class DaemonLog(logging.StreamHandler[Any]):
         super().close()
 
     def _end_windows(self, begun: float) -> None:
-        """Those that began no later than that."""
+        """Ends the windows that began at `begun` or before, and writes for each how many of its lines were not
+        written."""
         for kind in [kind for kind, window in self._windows.items() if window.begun <= begun]:
             window = self._windows.pop(kind)
             if window.last is not None:

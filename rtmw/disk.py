@@ -159,7 +159,8 @@ def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
 
 
 def _renamed_new(old: str, old_folder: int, new: str, new_folder: int) -> bool:
-    """By renameat2 (Linux 3.15, glibc 2.28). False: it is not there, or not for this file system."""
+    """Renames a file by renameat2 (Linux 3.15, glibc 2.28). False: the call does not exist, or not for this file
+    system."""
     call = _renameat2()
     if call is None:
         return False

@@ -120,7 +120,7 @@ class Domain(Closing):
 
     @property
     def is_usable(self) -> bool:
-        """Not closed, not inherited from the parent process, and not swept."""
+        """Whether it is open, was attached by this process (and not by a parent), and its region was not swept."""
         return self._region is not None and self._region.is_current()
 
     @property
@@ -176,7 +176,8 @@ _own: dict[int, Domain] = {}
 
 @atexit.register
 def _close_own() -> None:
-    """Not left to the end of modules, in whichever order that comes: a program that ends in order is no death."""
+    """Closes the domains of `_own` at exit, before modules are torn down in whichever order: a program that ends in
+    order must not look like one that died."""
     while _own:
         _own.popitem()[1].close()
 

@@ -63,7 +63,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 _logs: weakref.WeakSet[Log[Any]] = weakref.WeakSet()
-"""For a child of fork(), in which a thread that does not exist may hold a log's lock."""
+"""All logs of this process: a child of fork() gives them new locks, for a thread that it lacks may hold one."""
 
 
 class Log(Closing, Generic[T]):
@@ -336,7 +336,7 @@ class Log(Closing, Generic[T]):
         return found
 
     def delete_cursor(self, name: str) -> None:
-        """It keeps nothing any more, and a reader with this name begins anew.
+        """Removes a cursor: it keeps no records any more, and a reader with this name begins anew.
 
         LogLocked names its holder; LogError: there is none of this name.
         """

@@ -106,13 +106,15 @@ class _Channel:
     subscriber: Subscriber[Any] | None = None
 
     def subscribe(self, domain: Domain) -> Subscriber[Any]:
-        """To messages of its type, with all that publishers keep for late subscribers. Raises RtmwError."""
+        """Opens a subscriber to messages of its type, with all that publishers keep for late subscribers. Raises
+        RtmwError."""
         kind: Any = Json if _is_json(self.description) else carried_type(self.description)
         how: Any = {"domain": domain, "reliability": Reliability.TIMELY, "depth": 1024, "history": _HISTORY}
         return Subscriber(self.topic, kind, **how)
 
     def send(self, sample: shm.Sample[Any], client: int | None = None) -> None:
-        """To this client, or to all that show it. A client has one sink of the library, which has its number."""
+        """Sends a message to this client, or to all that show the channel. A client is one sink of the library, with
+        its number."""
         payload = sample.value.text.encode() if _is_json(self.description) else bytes(sample)
         self.opened.log(payload, log_time=sample.source_time_ns, sink_id=client)
 
@@ -139,7 +141,7 @@ class FoxgloveServer(Closing):
         self._region: int | None = None
         self._seen: tuple[int, int] | None = None
         self._channels: dict[str, _Channel] = {}
-        """By topic."""
+        """Channels that are open, by topic."""
         self._unshown: dict[str, str] = {}
         """Topics without a schema that Foxglove reads, and why."""
         self._told: set[tuple[str, str]] = set()

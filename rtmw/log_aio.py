@@ -43,7 +43,7 @@ class Flushes:
         return self._loop is loop
 
     def leave_if_closed(self) -> bool:
-        """Its loop is closed, so nobody waits: the eventfd is given back."""
+        """Gives the eventfd back if its loop is closed: nobody waits then. False: the loop is open."""
         if not self._loop.is_closed():
             return False
         self._writer.remove_eventfd(self._descriptor)
@@ -135,7 +135,7 @@ class Commits:
         cursor.write_later(self.later)
 
     def later(self, seconds: float) -> bool:
-        """From any thread. False: the loop is closed."""
+        """Has the loop write the cursor in so many seconds. Any thread may call it. False: the loop is closed."""
         if self._is_due:
             return not self._loop.is_closed()
         try:
@@ -161,7 +161,7 @@ class Commits:
             self._wait(BATCH_S)
 
     async def finish(self) -> None:
-        """Until what was committed is on the disk, or has failed."""
+        """Waits until what was committed is on the disk, or its write has failed."""
         while not self._cursor.is_flushed:
             self._begin()
             if self._write is not None:
@@ -169,7 +169,7 @@ class Commits:
 
 
 async def until_readable(watch: Watch) -> None:
-    """Until a watch may have something to tell."""
+    """Waits until a watch may have something to tell."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
     timer = loop.call_later(watch.seconds, _finish, future, None)

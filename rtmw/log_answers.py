@@ -45,7 +45,7 @@ class PersistQueue(ShownByFields):
 
     records: int
     bytes: int
-    """With their heads."""
+    """Bytes of the records with their heads."""
     oldest: float
     """Seconds that the first of them has been waiting."""
 

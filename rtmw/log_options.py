@@ -70,7 +70,7 @@ def _seconds(what: str, written: float | str) -> float:
 
 
 def numbers_of(retention: Retention | None) -> tuple[int, int, int, int]:
-    """For the writer; None: all is kept. TypeError: it is no Retention."""
+    """Returns the limits of a retention as the writer takes them; None: all is kept. TypeError: it is no Retention."""
     if retention is not None and not isinstance(retention, Retention):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
             f"retention={retention!r} is not possible; write rtmw.Retention(age={retention!r}) for a time, in seconds "

@@ -32,9 +32,9 @@ class Start(Enum):
     """Where reading begins, besides positions and times."""
 
     EARLIEST = "earliest"
-    """With the first record that is there."""
+    """Reading begins with the first record that is there."""
     LATEST = "latest"
-    """With what becomes durable from now on."""
+    """Reading begins with what becomes durable from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Reading(Closing, ABC, Generic[R, T]):
         self._closed = False
 
     def _open_reader(self, start: Start | int | datetime, earliest: int) -> Reader:
-        """At the start, or where the cursor stands."""
+        """Opens a reader that stands at the start, or where the cursor stands."""
         cursor = self._cursor
         begin = self._begin(start, earliest)
         if cursor is None or cursor.position is None:
@@ -176,7 +176,7 @@ class Reading(Closing, ABC, Generic[R, T]):
         return not self._closed
 
     def _wait(self, watch: Watch) -> bool:
-        """Until something is made; False: nothing more comes, or it was closed."""
+        """Waits until something is made. False: nothing more comes, or it was closed."""
         while not self._take():
             if not self._may_come():
                 return False
@@ -266,7 +266,7 @@ class Reading(Closing, ABC, Generic[R, T]):
         )
 
     def _flush(self) -> None:
-        """Before it waits: what was committed is on the disk."""
+        """Writes what was committed to the disk, before the reader waits."""
         if self._cursor is not None:
             self._cursor.flush()
 

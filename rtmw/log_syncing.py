@@ -30,12 +30,12 @@ def _finish(reached: asyncio.Future[None]) -> None:
 
 
 class Syncing:
-    """Not for several threads: one service, in the thread of its loop."""
+    """Syncs a service's log, for many steps at once. Only the thread of the service's loop may use it."""
 
     def __init__(self, log: Log[Any]) -> None:
         self._log = log
         self.durable = self.logged = 0
-        """Positions: all records up to the first are durable; the second is that of the last one."""
+        """Positions: all records up to `durable` are durable; `logged` is that of the last record."""
         self._last: Appended | None = None
         self._is_due = asyncio.Event()
         self._after: deque[tuple[int, Callable[[], object]]] = deque()
@@ -73,7 +73,7 @@ class Syncing:
             await reached
 
     async def run(self, tell: Callable[[], None]) -> None:
-        """For ever: syncs what has to. `tell`: is called when more is durable. LogFailed."""
+        """Syncs for ever what has to be synced. It calls `tell` when more is durable. Raises LogFailed."""
         while True:
             await self._is_due.wait()
             self._is_due.clear()

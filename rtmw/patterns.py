@@ -100,7 +100,7 @@ class Topics:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Those that are wanted by name, whether they exist or not."""
+        """The topics that are wanted by name, whether they exist or not."""
         return tuple(dict.fromkeys(name for name in self.wanted if not is_pattern(name)))
 
     @property

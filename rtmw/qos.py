@@ -65,7 +65,7 @@ def check_seconds(name: str, given: Any, least: str = "from 0") -> None:
 
 
 def limited(seconds: float | None) -> float | None:
-    """These seconds; None, for no limit, also if they are a century or more, as math.inf is."""
+    """Returns the seconds, or None, for no limit, if they are a century or more, as math.inf is."""
     return None if seconds is None or seconds >= CENTURY_S else seconds
 
 

@@ -74,12 +74,13 @@ _DECODERS_MOST: Final = 256
 
 
 class _Decoders:
-    """For `rtmw.ANY`: decodes by the description that lies in the region, compiled once a type for all subscribers."""
+    """Decodes messages for `rtmw.ANY` by the description that lies in the region, compiled once a type for all
+    subscribers."""
 
     def __init__(self, region: shm.Region) -> None:
         self._region = weakref.ref(region)
         self._types: dict[int, MessageType] = {}
-        """By life."""
+        """Types by their number in the region."""
 
     def __call__(self, life: int, data: shm.Sample[Any]) -> Any:
         if life == shm.TYPE_RAW:

@@ -123,7 +123,7 @@ class Signal:
 
 
 async def woken(future: asyncio.Future[None], timeout: float) -> None:
-    """It was woken, or so many seconds are over."""
+    """Waits until the future is woken, or so many seconds are over."""
     timer = asyncio.get_running_loop().call_later(timeout, _finish, [future])
     try:
         await future

@@ -24,7 +24,8 @@ class WaitSet:
         self._subscribers = subscribers
 
     def wait(self, timeout: float | None = None) -> list[Subscriber[Any]]:
-        """Those with something to take, or whose deadline passed (then `receive(0)` says so); [] after `timeout`.
+        """Returns the subscribers with something to take, or whose deadline passed (then `receive(0)` says so); []
+        after `timeout`.
 
         Raises ClosedError when one of them is closed. Without a limit it logs why nothing comes, as `receive` does.
         """

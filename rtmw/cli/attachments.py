@@ -57,7 +57,7 @@ def attach(arguments: argparse.Namespace) -> int:
 
 
 def _metadata(asked: list[list[str]]) -> dict[str, dict[str, str]]:
-    """From the words behind each --metadata."""
+    """Returns metadata by name, from the words behind each --metadata. Raises CommandError."""
     found: dict[str, dict[str, str]] = {}
     for name, *pairs in asked:
         for pair in pairs:

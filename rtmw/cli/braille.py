@@ -20,7 +20,7 @@ class Canvas:
         self._cells = [[_BLANK] * width for _ in range(height)]
 
     def line(self, points: Sequence[tuple[float, float] | None]) -> None:
-        """From point to point; None interrupts it."""
+        """Draws a line from point to point; None interrupts it."""
         before: tuple[int, int] | None = None
         for point in points:
             here = None if point is None else self._place(*point)

@@ -52,7 +52,7 @@ class Examination:
     orders: list[Check]
     leftovers: list[str]
     told: dict[str, Any]
-    """Its faults and remarks, counted."""
+    """The faults and remarks, counted."""
 
     @classmethod
     def of(cls, number: int, *, fix: bool = False) -> Examination:

@@ -23,7 +23,7 @@ FUTEX_WAITV = 449
 UNKNOWN_MOST = 16
 """Hosts that cannot be found after which a check looks no more up: each may take a name server's time-out."""
 ADVICE = {"cyclonedds": "only `rtmw node` and classes of cyclonedds.idl need it: pip install 'rtmw[dds]'"}
-"""For packages that are not needed everywhere."""
+"""What is advised where a package is missing that is not needed everywhere."""
 PACKAGES = ("rtmw", "numpy", "cyclonedds", "uvloop", "psutil", "rich")
 
 

@@ -32,7 +32,8 @@ WIDTH: Final = 20
 
 
 def send_command(arguments: argparse.Namespace) -> int:
-    """Until each file has reached the level. Status 1: one never will, or not in time; each with its reason."""
+    """Sends files, and waits until each has reached the level. Status 1: one never will, or not in time; each with
+    its reason."""
     if arguments.paper:
         return send_paper(arguments)
     if not arguments.to:

@@ -151,7 +151,7 @@ def lines(graph: Graph, title: str) -> Iterator[str]:
 
 
 def dot(graph: Graph, title: str) -> Iterator[str]:
-    """For graphviz: `rtmw graph --dot | dot -Tsvg`."""
+    """Yields the lines of the graph for graphviz: `rtmw graph --dot | dot -Tsvg`."""
     yield f"digraph {_quoted(title)} {{"
     yield "  rankdir=LR; node [fontname=sans-serif]; edge [fontname=sans-serif, fontsize=9];"
     for at, host in enumerate(dict.fromkeys(process.host for process in graph.processes)):

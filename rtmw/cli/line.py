@@ -31,7 +31,7 @@ def in_percent(shown: Line, what: str) -> Callable[[int, int], None]:
 
 @contextmanager
 def line() -> Generator[Line]:
-    """On standard error, so that what a command prints stays clean. It is gone when the work is over."""
+    """Shows a line on standard error, so that what a command prints stays clean. It is gone when the work is over."""
     if not is_seen():
         yield lambda text: None
         return

@@ -277,7 +277,7 @@ def salvage_command(arguments: argparse.Namespace) -> int:
 
 
 def trim_command(arguments: argparse.Namespace) -> int:
-    """Not what a cursor has not passed, unless that is said."""
+    """Removes the oldest records. Refuses where a cursor still needs them; --force overrides."""
     before = start_of(arguments.before)
     with working("trimmed"), open_log(arguments) as log:
         position = before if isinstance(before, int) else None

@@ -22,7 +22,7 @@ class SegmentInfo:
 
     base: int
     end: int
-    """Behind its last durable record."""
+    """Position behind the segment's last durable record."""
     size: int
     records: int | None
     """None: it has no index, as the last one never has."""
@@ -33,7 +33,7 @@ class SegmentInfo:
 
     @property
     def seconds(self) -> float | None:
-        """From its first record to its last one."""
+        """Seconds from the first record to the last one; None: it is not known."""
         if self.earliest_ns is None or self.latest_ns is None:
             return None
         return (self.latest_ns - self.earliest_ns) / 1e9

@@ -49,7 +49,7 @@ class _Player:
         self.messages = self.bytes = 0
 
     def play(self, record: rtmw.LogRecord[Any]) -> None:
-        """At its time. A full RELIABLE subscriber is waited for."""
+        """Publishes a record at its time. It waits for a RELIABLE subscriber whose queue is full."""
         publisher = self._publisher(self._topic(record))
         self._wait(record.time_ns)
         value = record.value

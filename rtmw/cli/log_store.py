@@ -158,7 +158,8 @@ class _Folder:
         self._log = log
 
     def append(self, samples: list[rtmw.Sample[Any]], stored: Stored, end: Demand) -> None:
-        """Not waited for: the log's batches hold what comes, and `append` waits while they are full."""
+        """Appends messages, and does not wait for the disk: the log's batches hold what comes, and `append` waits
+        while they are full."""
         for sample in samples:
             while True:
                 try:
@@ -211,7 +212,7 @@ class _Nodes(Closing):
 def _store(
     sink: _Folder | _Nodes, takers: list[rtmw.Subscriber[Any]], stored: Stored, end: Demand, until: float | None
 ) -> None:
-    """Until the end; and then what is in the queues at that moment."""
+    """Stores what comes until the end, and then what is in the queues at that moment."""
     waiting = rtmw.WaitSet(*takers)
     while not end.is_set():
         left = STEP_S if until is None else min(STEP_S, until - CLOCK.monotonic())

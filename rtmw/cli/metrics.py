@@ -94,7 +94,7 @@ def _serve(what: str, collector: OfDomain | OfNode, address: str, port: int) -> 
 
 
 def serve(begin: Callable[[], tuple[HttpServer, str]]) -> int:
-    """Until SIGINT or SIGTERM. `begin`: the server, and the line that says where it is."""
+    """Serves until SIGINT or SIGTERM. `begin`: returns the server, and the line that says where it is."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # threads of the server inherit it: this one gets them
     try:
         server, words = begin()

@@ -137,8 +137,8 @@ def pool(status: dict[str, Any]) -> Iterator[Check]:
 
 
 def ways(patterns: dict[str, list[str]], interface: str | None) -> Iterator[Check]:
-    """By which way topics may cross, and to whom. `patterns`: `patterns` of the status of a node. `interface`: None
-    where it is not known."""
+    """Yields by which way topics may cross, and to whom. `patterns`: `patterns` of the status of a node.
+    `interface`: None where it is not known."""
     named = ", ".join(patterns["dds"])
     by_link = f"all but {named}" if named else "all"
     yield Check("topics by link only", "none" if "*" in patterns["dds"] else by_link)
@@ -166,7 +166,7 @@ def keys(row: dict[str, Any]) -> Check:
 
 
 def is_stopped(pid: int) -> bool:
-    """By SIGSTOP, a terminal or a debugger."""
+    """Whether a process was stopped by SIGSTOP, a terminal or a debugger."""
     import psutil
 
     try:
@@ -323,7 +323,8 @@ def standstills(rows: list[dict[str, Any]]) -> Iterator[Check]:
 
 
 def topics(status: dict[str, Any]) -> Iterator[Check]:
-    """Those whose two sides do not fit. That nobody else uses a topic, or that a pattern keeps it here, is no fault."""
+    """Yields the topics whose two sides do not fit. That nobody else uses a topic, or that a pattern keeps it here,
+    is no fault."""
     for one in status["apart"]:
         if one["cause"] in ("type", "qos"):
             way = "published here" if one["direction"] == "out" else "wanted here"

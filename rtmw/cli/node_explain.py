@@ -118,7 +118,7 @@ def _check_right(arguments: argparse.Namespace) -> int:
 
 
 def as_row(verdict: Verdict) -> dict[str, Any]:
-    """For programs."""
+    """Returns a verdict in the form that programs read."""
     row: dict[str, Any] = {"allowed": verdict.allowed, "cause": verdict.cause, "why": verdict.why}
     row |= {"rule": verdict.place, "version": verdict.version}
     if verdict.allowed:

@@ -77,7 +77,7 @@ def by_cause(counts: dict[str, int]) -> str:
 
 
 def examined(links: dict[str, Any]) -> Iterator[Check]:
-    """For the doctor."""
+    """Yields the checks of links for the doctor."""
     for place, why in links["failing"].items():
         yield Check(f"link with {place}", "there is none", f"{why}; the node tries it again and again")
     for place, why in links.get("failing_found", {}).items():
@@ -155,7 +155,7 @@ def _listening(places: Iterable[str]) -> Iterator[Check]:
 
 
 def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[Check]:
-    """For `rtmw node check`. `ports`: where a node that runs listens."""
+    """Yields the checks of links for `rtmw node check`. `ports`: where a node that runs listens."""
     from rtmw.net.settings import place_of
 
     link = settings.link

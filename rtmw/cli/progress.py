@@ -22,7 +22,8 @@ LIVE_S, LINES_S = 0.4, 5.0
 
 
 class Progress:
-    """On standard error, so that standard output stays for the result; as JSON on standard output."""
+    """Shows how a recording goes, on standard error, so that standard output stays for the result; as JSON on
+    standard output."""
 
     def __init__(self, is_quiet: bool, is_json: bool) -> None:
         self._is_quiet, self._is_json = is_quiet, is_json
@@ -100,7 +101,7 @@ def causes(missing: Mapping[Cause, int]) -> str:
 
 
 def facts(stats: RecorderStats, paths: Sequence[Path] = ()) -> dict[str, Any]:
-    """For programs; with the files when it is over."""
+    """Returns the state of a recorder in the form that programs read; with the files when it is over."""
     missing = {cause.name.lower(): count for cause, count in stats.missing.items()}
     return {**to_plain(stats), "missing": missing, **({"paths": [str(path) for path in paths]} if paths else {})}
 

@@ -51,7 +51,7 @@ def publish(arguments: argparse.Namespace) -> int:
 
 
 def _warn(arguments: argparse.Namespace, refused: Sequence[str]) -> None:
-    """Nobody subscribes, which looks like success: say it, with why those who are there are not matched."""
+    """Warns that nobody subscribes, which would look like success, and why those who are there are not matched."""
     told = f"rtmw: no subscriber of {arguments.topic} in domain {arguments.domain} is matched"
     told += ":" if refused else f"; rtmw topic info {shlex.quote(arguments.topic)} shows who is there."
     warn(told, *(f"  {one}" for one in refused))

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def argument(read: Callable[[str], T]) -> Callable[[str], T]:
-    """For `type=`: argparse shows what a ValueError says only if it is of its own kind."""
+    """Makes a reader fit for `type=`: argparse shows what a ValueError says only if it is of argparse's own kind."""
 
     def parse(text: str) -> T:
         try:

@@ -103,7 +103,7 @@ def _attached(arguments: argparse.Namespace, demands: _Demands) -> Domain:
 
 
 def _watch(recorder: Recorder, demands: _Demands, arguments: argparse.Namespace) -> None:
-    """Until the end: show how it goes, and do what is demanded."""
+    """Shows until the end how it goes, and does what is demanded."""
     until = None if arguments.seconds is None else CLOCK.monotonic() + arguments.seconds
     with keys() as pressed, Progress(arguments.quiet, arguments.json) as progress:
         progress.say(f"recording to {recorder.folder}; {HELP_KEYS if can_press() else HELP_SIGNALS}")

@@ -88,7 +88,7 @@ def recover(arguments: argparse.Namespace) -> int:
 
 
 def _recover_each(sources: list[Path], arguments: argparse.Namespace, progress: Progress) -> int:
-    """Those of several that are not whole; the others stay as they are."""
+    """Recovers those of several recordings that are not whole; the others stay as they are."""
     if arguments.output:
         raise CommandError(f"-o {arguments.output} is one file, and {arguments.path} has {len(sources)} recordings")
     status = whole = 0

@@ -223,7 +223,7 @@ def _rows(folder: Path, start: rtmw.Start | datetime = rtmw.Start.EARLIEST) -> I
 
 
 def _charsets(settings: Path | None) -> dict[str, str]:
-    """By the names of agents."""
+    """Returns the charsets of agents by their names."""
     return {one.name: one.charset for one in read_relay(settings).agents} if settings else {}
 
 

@@ -85,5 +85,5 @@ def _add(kinds: Any, name: str, help: str, home: str = "") -> argparse.ArgumentP
 
 
 def _time(text: str) -> datetime:
-    """With this host's zone, if it has none. Raises ValueError."""
+    """Returns a time, with this host's zone if it has none. Raises ValueError."""
     return datetime.fromisoformat(text).astimezone()

@@ -83,7 +83,8 @@ class TransferWords:
         self._rate: float | None = None
 
     def read(self, found: observe.TransferActivity | None, now: float) -> str:
-        """Behind the title; empty: there is no core. Rates are those between the last two messages of the core."""
+        """Returns the words behind the title; empty: there is no core. Rates are those between the last two messages
+        of the core."""
         if found is None:
             self._last = self._rate = None
             return ""

@@ -244,7 +244,8 @@ def _alter(arguments: argparse.Namespace, done: str, act: Callable[[Viewer, Tran
 
 
 def _meant(viewer: Viewer, arguments: argparse.Namespace) -> Iterator[TransferId]:
-    """Those that are named; or the dead letters of a service, or with a cause, or both, that are there at first."""
+    """Yields the transfers that are named; or the dead letters of a service, or with a cause, or both, that are
+    there at first."""
     is_chosen = arguments.service is not None or arguments.cause is not None
     if is_chosen == bool(arguments.ids):
         raise CommandError("name transfers by their IDs, or dead letters by --service, --cause or both.")
@@ -276,7 +277,7 @@ def info_command(arguments: argparse.Namespace) -> int:
 
 
 def body_command(arguments: argparse.Namespace) -> int:
-    """Its bytes, as text where they are one; of files, where they lie."""
+    """Prints a transfer's bytes, as text where they are one; for files, where they lie."""
     (id,) = _ids([arguments.id])
     with viewing(arguments) as viewer:
         try:

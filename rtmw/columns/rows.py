@@ -41,7 +41,8 @@ class Rows:
         return [view[begin:end] for begin, end in zip(self.position.tolist(), ends, strict=True)]
 
     def halves(self) -> tuple[Rows, Rows]:
-        """For when all of them are too many for one batch. Raises OverflowError when this is one only."""
+        """Returns the rows in two halves, for when they are too many for one batch. OverflowError: it is one row
+        only."""
         half = len(self) // 2
         if half == 0:
             raise OverflowError("one message has more than 2 GiB of a column")

@@ -54,7 +54,7 @@ class Member:
             return [line for line in self._said if line["kind"] == kind]
 
     def await_line(self, kind: str, timeout: float) -> dict[str, Any]:
-        """Its first line of this kind; CrewError if it does not come."""
+        """Waits for the first line of this kind of the process, and returns it; CrewError if it does not come."""
         end = CLOCK.monotonic() + timeout
         with self._news:
             while not (lines := [line for line in self._said if line["kind"] == kind]):
@@ -123,7 +123,7 @@ class Crew:
         return self._members[role].said(kind)
 
     def role(self, pid: int) -> str:
-        """Which process this is; its number if it is none of ours."""
+        """Returns the role of a process; its number if it is none of ours."""
         ours = next((name for name, member in self._members.items() if member.process.pid == pid), None)
         return ours or self._others.get(pid, str(pid))
 

@@ -19,7 +19,7 @@ class Durable:
     """The records that two writers appended, and those that the log has."""
 
     alarms: int
-    """That are to be in the log."""
+    """Alarms that are to be in the log."""
     answered: int
     """Appends of the first writer that were answered before it was killed."""
     survived: int

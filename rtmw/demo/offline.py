@@ -60,7 +60,7 @@ class Offline:
 
 
 class Listener:
-    """On the bus of a replay: takes all messages of memory, none of which may be lost."""
+    """A subscriber on the bus of a replay, which takes all messages of memory: none of them may be lost."""
 
     def __init__(self, bus: Domain) -> None:
         self._subscriber = telemetry.MEMORY.subscriber(

@@ -26,5 +26,5 @@ FAR: dict[str, Callable[[int], None]] = {
     "far-archive": subscribers.archive,
     "far-alarms": subscribers.far_alarms,
 }
-"""On the other host."""
+"""Roles of processes on the other host."""
 ROLES = {**PUBLISHERS, **SUBSCRIBERS, **FAR}

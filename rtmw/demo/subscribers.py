@@ -92,12 +92,12 @@ def alarms(number: int) -> None:
 
 
 def archive(number: int) -> None:
-    """On the other host: wants every message, and gets it, or the publisher is told."""
+    """Runs on the other host. It wants every message, and gets it, or the publisher is told."""
     _receive(Inlet(number, telemetry.MEMORY, reliability=Reliability.RELIABLE, depth=64), quiet_s=TRAVEL_S)
 
 
 def far_alarms(number: int) -> None:
-    """On the other host, where nobody takes part in what happens here."""
+    """Takes alarms on the other host, where nobody takes part in what happens here."""
     _receive(Inlet(number, telemetry.ALARM), quiet_s=TRAVEL_S)
 
 

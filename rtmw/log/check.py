@@ -39,7 +39,7 @@ class Checked:
     path: str
     start: int = 0
     end: int = 0
-    """Behind the last durable record."""
+    """Position behind the last durable record."""
     records: int = 0
     segments: int = 0
     tail: int = 0

@@ -75,7 +75,7 @@ def _aside(path: Path) -> Path:
 
 
 def _gone(path: Path) -> Path:
-    """On its way away."""
+    """Returns the name that a folder has while it is removed."""
     return path.with_name(f".{path.name}.gone")
 
 
@@ -139,7 +139,7 @@ class Copy:
         return 0
 
     def write(self, file: CopyFile, position: int, data: bytes) -> None:
-        """At `has`. OSError: the disk is full, or has failed."""
+        """Writes data at `position`, which is what `has` returned. OSError: the disk is full, or has failed."""
         descriptor = self._disk.create(str(self._folder / file.name), None, os.O_WRONLY)
         try:
             self._disk.write_all(descriptor, (data,), position)

@@ -47,7 +47,8 @@ def hold(folder: Folder, name: str) -> Holder:
 
 
 def delete_cursor(folder: Folder, name: str) -> None:
-    """It keeps nothing any more. LogLocked names its holder; LogError: there is none of this name."""
+    """Removes a cursor: it keeps no records any more. LogLocked names its holder; LogError: there is none of this
+    name."""
     if name not in cursor_names(folder):
         raise LogError(f"{folder.path}: there is no cursor {name!r}; it has {cursor_names(folder) or 'none'}")
     with hold(folder, name):
@@ -138,7 +139,8 @@ class HeldCursor(Closing):
         return self.position == self._durable or self._failed or self._closed
 
     def _check_owner(self) -> None:
-        """Before its locks, which a thread of the parent may hold for ever in a child of fork()."""
+        """Raises ForkedError in a child of fork(). It goes before the locks, which a thread of the parent may hold
+        for ever there."""
         if self._owner != os.getpid():
             raise ForkedError(f"{self._folder.path}: cursor {self.name!r} is held by the parent of this process")
 
@@ -156,7 +158,7 @@ class HeldCursor(Closing):
         self._written_s = self._clock.monotonic()
 
     def _tell_failure(self) -> None:
-        """To the first who asks."""
+        """Raises the failure of a write once, to the first who asks."""
         with self._busy:
             error, self._untold = self._untold, None
         if error is not None:

@@ -142,7 +142,7 @@ class Folder(Closing):
         return Watch(self.path)
 
     def copy(self) -> Folder:
-        """For somebody who closes it at another time."""
+        """Returns another Folder of this log, which its user closes at a time of its own."""
         return Folder(self.path, os.dup(self.descriptor), self.uuid, self.description, self.is_replicated, self.cut)
 
     def segments(self) -> tuple[int, int]:

@@ -16,7 +16,7 @@ __all__ = ["Holder", "holder_of"]
 
 LOCK = "lock"
 _RECOVERING = ", which looks whether it is whole"
-"""Behind the name of one who opens the log to read it; that takes a moment, and a writer waits for it."""
+"""What stands behind the name of one who opens the log to read it; that takes a moment, and a writer waits for it."""
 _WRITES = (
     "{log}: {name} writes to this log, and one process at a time may; end it, or append through it. Reading is free to "
     "all"
@@ -91,7 +91,7 @@ def holder_of(folder: int, lock: str = LOCK) -> str | None:
 
 
 def _write_name(descriptor: int, doing: str) -> None:
-    """For people: a lock counts also where this cannot be written."""
+    """Writes for people who holds the lock; the lock counts also where this cannot be written."""
     program = os.path.basename(sys.argv[0] if sys.argv and sys.argv[0] else sys.executable)
     text = f"{program} ({os.getpid()}){doing}".encode(errors="replace")[:_NAME_SIZE]
     with suppress(OSError):  # in one call: whoever looks meanwhile sees one name or the other
@@ -99,7 +99,8 @@ def _write_name(descriptor: int, doing: str) -> None:
 
 
 def _remove_name(descriptor: int) -> None:
-    """Before the lock is given back: nobody takes this holder for the next one, which has not written its name yet."""
+    """Removes the holder's name before the lock is given back, so that it is not taken for that of the next holder,
+    which has not written its own yet."""
     with suppress(OSError):
         os.pwrite(descriptor, b" " * _NAME_SIZE + b"\n", 0)
 

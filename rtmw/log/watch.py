@@ -48,7 +48,8 @@ class Watch(Closing):
         return LOOK_AGAIN_S if self._descriptor >= 0 else WITHOUT_S
 
     def wait(self) -> None:
-        """Until something may have changed. Look at the end after the watch was made, and again after each wait."""
+        """Waits until something may have changed. Look at the end after the watch was made, and again after each
+        wait."""
         self._poll.poll(self.seconds * 1000)
         self.drain()
 
@@ -71,7 +72,7 @@ class Watch(Closing):
                 os.eventfd_write(self._event, 1)
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Closes the descriptors; nobody may wait any more."""
         with self._lock:
             for descriptor in (self._event, self._descriptor):
                 if descriptor >= 0:

@@ -145,7 +145,7 @@ class Ticks:
     """The number of its track."""
     every_ns: int
     fresh: bool
-    """With source times of now."""
+    """Whether messages get the time of their replay as source time."""
 
     def among(self, found: Iterator[Cues], at_ns: int) -> Iterator[Cues]:
         """The cues, and a tick at `at_ns` and after each such time from there on, until the last cue."""
@@ -271,7 +271,7 @@ class Score:
     """The first moment that is not played any more; None: to the end."""
     loop: bool
     fresh: bool
-    """With source times of now."""
+    """Whether messages get the time of their replay as source time."""
     ticks: Ticks | None = None
     """The recording's time as a topic."""
     damaged: Damaged | None = None

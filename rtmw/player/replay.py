@@ -39,13 +39,13 @@ class TopicReplayed:
     bytes: int
     """Payload bytes of these."""
     expired: int
-    """Not published: their lifetime was over when they were recorded."""
+    """Messages not published: their lifetime was over when they were recorded."""
     timed_out: int
-    """Not published: a RELIABLE subscriber's queue stayed full for `max_blocking`."""
+    """Messages not published: a RELIABLE subscriber's queue stayed full for `max_blocking`."""
     exhausted: int
-    """Not published: no memory could be had."""
+    """Messages not published: no memory could be had."""
     too_large: int
-    """Not published: larger than the pool of the domain."""
+    """Messages not published: they are larger than the pool of the domain."""
     unheard: int
     """How many of those published no subscriber could take: there was none, or only of other types or qualities. A
     subscriber that comes later may still get what the topic keeps."""
@@ -240,7 +240,7 @@ class Replay(Closing):
 
     @property
     def paused(self) -> bool:
-        """At first, and after pause()."""
+        """Whether it is paused: at first, and after pause()."""
         return self._paused
 
     def step(self) -> None:

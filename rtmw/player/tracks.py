@@ -46,7 +46,7 @@ class Choice:
     """Names or patterns; None: all."""
     remap: Mapping[str, str] = field(default_factory=dict[str, str])
     qos: Mapping[str, QosOptions] = field(default_factory=dict[str, QosOptions])
-    """By name or pattern of the recorded topic; all that match are applied, in their order."""
+    """Changes of the QoS, by name or pattern of the recorded topic; all that match are applied, in their order."""
     reliable: bool = False
     """RELIABLE, whatever was recorded: for a replay that goes as fast as its readers."""
 

@@ -13,7 +13,7 @@ class Cause(IntEnum):
     MISSED = 1
     """The topic's queue or the pool was full before the recorder came to it."""
     EXPIRED = 2
-    """Its lifetime was over."""
+    """The message's lifetime was over."""
     UNKNOWN_TYPE = 3
     """The recording has as many channels as the format can tell apart."""
     OVERFLOWED = 4

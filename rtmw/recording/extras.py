@@ -32,7 +32,7 @@ def read_metadata(file: File, position: int, length: int, is_ours: bool) -> tupl
 
 
 def read_attachment(file: File, attachment: Attachment) -> bytes:
-    """Its data. Raises RecordingDamaged where it does not match its CRC."""
+    """Returns an attachment's data. Raises RecordingDamaged where it does not match its CRC."""
     length = records.read_head(file.read(attachment.position, HEAD))[1] + HEAD
     fields = _content(file, attachment.position, length, Opcode.ATTACHMENT)
     found = records.read_attachment_head(fields, attachment.position)

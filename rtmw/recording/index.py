@@ -232,7 +232,7 @@ class Walk:
 
     def __init__(self, file: File, index: Index, position: int) -> None:
         self.position = position
-        """Behind what has been entered."""
+        """Position in the file behind what has been entered."""
         self.is_at_end = False
         """Has the end of the data been reached? Else the file was cut, or still grows."""
         self.why_not = ""
@@ -376,7 +376,8 @@ class Walk:
             raise damaged(self._file.path, chunk.position, what)
 
     def _finish(self, at: int) -> None:
-        """At the end of what there is. A chunk of rtmw has its side record behind it, or is not there yet."""
+        """Ends a pass where the file ends for now. A last chunk without its side record is not there yet, if rtmw
+        writes the file; in other files it is entered."""
         unit, self._unit = self._unit, None
         self.position = at
         if unit and self._index.is_ours:

@@ -28,7 +28,7 @@ class Part:
     """Rows of one chunk, in the order of their times."""
 
     recording: int
-    """Which of the recordings."""
+    """Number of the recording, from 0."""
     batch: Batch
     is_first: bool = True
     """Whether this is the first of the parts in which a chunk is given."""
@@ -65,7 +65,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class MessageFilter:
-    """Which messages."""
+    """Says which messages are wanted."""
 
     channels: Sequence[frozenset[int]]
     """For each recording, the ids of its channels that are wanted."""
@@ -75,7 +75,7 @@ class MessageFilter:
     """The first moment that does not belong to it any more."""
 
     def takes(self, recording: int, chunk: Chunk) -> bool:
-        """From the index alone: could it hold any?"""
+        """Whether a chunk may have messages that are wanted, by the index alone."""
         if self.start_ns is not None and chunk.end_ns < self.start_ns:
             return False
         if self.end_ns is not None and chunk.start_ns >= self.end_ns:
@@ -83,7 +83,7 @@ class MessageFilter:
         return not self.channels[recording].isdisjoint(chunk.counts)
 
     def rows(self, recording: int, batch: Batch) -> Batch:
-        """Those of a batch."""
+        """Returns the messages of a batch that are wanted."""
         mask = np.isin(batch.channel, list(self.channels[recording]))
         for inside in within(batch, self.start_ns, self.end_ns):
             mask &= inside
@@ -98,7 +98,7 @@ class CarriedOver:
         self._newest = np.full(keys, -1 if since_ns is None else since_ns, np.int64)
 
     def again(self, key: NDArray[Any], publish_time: NDArray[Any], flags: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which rows come again; all are remembered. `key`: the topic of each."""
+        """Returns which rows repeat earlier ones, and remembers all. `key`: the topic of each."""
         found: NDArray[np.bool_] = (flags & CARRIED).astype(bool) & (publish_time <= self._newest[key])
         np.maximum.at(self._newest, key, publish_time)
         return found

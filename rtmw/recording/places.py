@@ -86,7 +86,7 @@ class RemotePath(PosixPath):
 
     @property
     def system(self) -> Any:
-        """Its `pyarrow.fs.FileSystem`. Raises NotInstalled, RemoteFailed."""
+        """The place's `pyarrow.fs.FileSystem`. Raises NotInstalled, RemoteFailed."""
         needed("pyarrow", "PyArrow", "arrow", str(self))
         with said(self):
             return _system("//".join(self.parts[:2]), os.getpid())

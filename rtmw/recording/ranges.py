@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rtmw.recording.file import File
 
 Ranges = Mapping[int, Sequence[Range]]
-"""By channel. All of its messages in the chunk have such values."""
+"""Ranges by channel: the values of all of its messages in the chunk lie in them."""
 
 Members = Mapping[int, Collection[int]]
 """Places of members in the message, by channel."""

@@ -121,17 +121,17 @@ class Recording(Tabular):
 
     @property
     def lacks_end(self) -> bool:
-        """It is not complete, and what has been read of it is whole: it was cut, or is still being written."""
+        """Whether it is incomplete though what has been read of it is whole: it was cut, or is still being written."""
         return bool(self.incomplete_because) and not self._why_not and not (self._walk and self._walk.why_not)
 
     @property
     def schemas(self) -> Mapping[int, Schema]:
-        """By id."""
+        """Schemas by id."""
         return self._index.schemas
 
     @property
     def channels(self) -> Mapping[int, Channel]:
-        """By id."""
+        """Channels by id."""
         return self._index.channels
 
     @property
@@ -207,9 +207,8 @@ class Recording(Tabular):
         return self._type(channel)[1]
 
     def described(self, channel: Channel | int) -> tuple[bytes | None, str]:
-        """From which description columns are made of the payloads of a channel; None: from none, and why ("": they are
-        bytes, which have no members).
-        """
+        """Returns the description from which columns are made of the payloads of a channel; None: there are no
+        columns, and why ("": the payloads are bytes, which have no members)."""
         found = self.channels[channel] if isinstance(channel, int) else channel
         type = self.message_type(found)
         if type is not None:

@@ -131,7 +131,7 @@ class Recordings(Tabular):
 
 
 def as_html(title: str, recordings: Sequence[Recording], left_out: Sequence[str] = ()) -> str:
-    """For notebooks: topics, types, messages, span, and what is missing."""
+    """Returns a table for notebooks: topics, types, messages, span, and what is missing."""
     try:
         infos = [info_of(recording) for recording in recordings]
     except (RecordingError, ClosedError) as error:

@@ -41,7 +41,7 @@ SIDE_HEAD: Final = _SIDE_HEAD.size
 CRC: Final = _U32.size
 """Bytes of the CRC at the end of an attachment and of the footer."""
 CHUNK_HEAD: Final = HEAD + _CHUNK.size + _U32.size + 64 + _U64.size
-"""At most so many bytes of a chunk say what it is: names of compressions are short."""
+"""The most bytes at the beginning of a chunk that say what it is: names of compressions are short."""
 DATA_END: Final = HEAD + CRC
 FOOTER: Final = HEAD + _FOOTER.size
 
@@ -76,7 +76,7 @@ class Packed(NamedTuple):
     compression: str
     """Empty: not compressed."""
     size: int
-    """Before it was compressed; `crc` likewise."""
+    """Bytes before compression; `crc` is of them, too."""
     crc: int
     data: bytes | memoryview
 
@@ -102,7 +102,7 @@ class ChunkHead(NamedTuple):
     start_ns: int
     end_ns: int
     size: int
-    """Before it was compressed; `crc` likewise, 0: none."""
+    """Bytes before compression; `crc` is of them, too; 0: none."""
     crc: int
     compression: str
     compressed_size: int

@@ -26,7 +26,7 @@ _KINDS: Final = {
     "priority": ("u1", 24),
     "flags": ("u1", 25),
 }
-"""Its columns, and how many bytes a row those before have."""
+"""The columns of a side record: the type of each, and how many bytes a row the columns before it take."""
 _ROW: Final = 26
 _USUAL: Final = 2048
 """Bytes of a side record that are read before its length is known."""

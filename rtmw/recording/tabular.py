@@ -29,7 +29,7 @@ class TableKeywords(TypedDict, total=False):
     end: Time | None
     """Logged before."""
     columns: Sequence[str] | None
-    """These only, in this order; None: the usual ones. docs/spark.md lists them."""
+    """The only columns, in this order; None: the usual ones. docs/spark.md lists them."""
     filter: pc.Expression | None
     """Rows for which an expression of pyarrow.compute is true; chunks in which there can be none are not read."""
     typed: bool
@@ -45,7 +45,7 @@ class Tabular(Closing):
     """The methods of `Recording` and `Recordings` that read them as a table."""
 
     def _recordings(self) -> Sequence[Recording]:
-        """Those that the table is made of."""
+        """Returns the recordings that the table is made of."""
         raise NotImplementedError
 
     def _rows(self, frame: Frame, query: Query) -> Iterator[pa.RecordBatch]:

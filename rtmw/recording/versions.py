@@ -40,7 +40,7 @@ class Version:
     """One structure of the messages of a type."""
 
     number: int
-    """From 1, in the order of the first messages."""
+    """Number of the version, from 1, in the order of the first messages."""
     of: int
     """How many versions the type has."""
     type_name: str
@@ -69,7 +69,8 @@ def dds_name(name: str) -> str:
 
 
 def seen_in(chunks: Iterable[Chunk]) -> dict[int, tuple[int, int]]:
-    """By channel: how many messages, and when the first one was logged, or the first one of its chunk."""
+    """Returns for each channel how many messages it has, and when the first one was logged, or the first one of its
+    chunk."""
     found: dict[int, tuple[int, int]] = {}
     for chunk in chunks:
         for number, count in chunk.counts.items():

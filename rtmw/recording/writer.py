@@ -137,7 +137,7 @@ class Group(NamedTuple):
     counts: tuple[tuple[int, int], ...] = ()
     """Channel, messages."""
     definitions: tuple[bytes, ...] = ()
-    """Those that lie in it."""
+    """Definitions that lie in it."""
 
 
 class Summary:

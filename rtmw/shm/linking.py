@@ -1,4 +1,4 @@
-"""For C modules of the services, which call the core by name: it comes without a file to link with."""
+"""Lets the C modules of services call the core's functions by name: the core comes without a file to link with."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from rtmw.shm import _core
 
 
 def make_linkable() -> None:
-    """From here on a C module that is imported finds the core's functions."""
+    """Makes the core's functions visible to C modules that are imported from now on."""
     ctypes.CDLL(_core.__file__, mode=ctypes.RTLD_GLOBAL)

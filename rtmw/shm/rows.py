@@ -24,7 +24,7 @@ class PublisherRow(NamedTuple):
     topic: int
     """`life` of its topic."""
     identity: int
-    """Within the host; the upper 32 bits are the process id."""
+    """Identity of the endpoint within the host; the upper 32 bits are the process id."""
     type: int
     """Key in `Region.types`, or TYPE_RAW."""
     reliability: int
@@ -66,7 +66,7 @@ class SubscriberRow(NamedTuple):
     topic: int
     """`life` of its topic."""
     identity: int
-    """Within the host; the upper 32 bits are the process id."""
+    """Identity of the endpoint within the host; the upper 32 bits are the process id."""
     type: int
     """Key in `Region.types`, TYPE_RAW or TYPE_ANY."""
     reliability: int

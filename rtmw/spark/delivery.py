@@ -74,7 +74,7 @@ READ: dict[str, Callable[[str], Any]] = {
     "subscribers": int,
     "timeout": float,
 }
-"""From the text that an option is."""
+"""How the value of an option is made of its text."""
 
 
 def delivery_of(options: Mapping[str, str]) -> Delivery:

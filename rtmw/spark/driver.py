@@ -124,7 +124,8 @@ def environment(values: Mapping[str, str]) -> Generator[None]:
 
 
 def jvm_environment(local: bool) -> dict[str, str]:
-    """Its Java and, where workers are children of this machine's JVM, their Python: this one."""
+    """Returns the variables that give the JVM its Java and, where workers are children of this machine's JVM, them
+    this Python."""
     values = {"JAVA_HOME": str(find_java())}
     if local:
         values |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}

@@ -154,7 +154,7 @@ class Follower:
         return [step for name, at in moved for step in self.steps(name, files.get(name, {}), start.get(name), at)]
 
     def ends(self) -> dict[str, Position]:
-        """Behind all that there is; only the newest file of each series is looked at."""
+        """Returns the position behind all that there is; it looks at the newest file of each series only."""
         found: dict[str, Position] = {}
         for name, files in self.look().items():
             newest = max(files)

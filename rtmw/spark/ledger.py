@@ -38,7 +38,7 @@ def ledgers() -> Path:
 
 
 def forget_job(job: str) -> None:
-    """Nobody will ask for any of its tasks again."""
+    """Removes the ledgers of a job, none of whose tasks will run again."""
     shutil.rmtree(ledgers() / job, ignore_errors=True)
 
 

@@ -42,7 +42,7 @@ class ReadOptions:
     unsigned: str = "decimal"
     """The type of unsigned numbers of 64 bits: `decimal` (20, 0), or `long`, with an error beyond its range."""
     carried: bool = False
-    """Also the messages that a recorder carried over from the file before."""
+    """Whether rows include the messages that a recorder carried over from the file before."""
     incomplete: str = "warn"
     """A recording without its end, still written or cut off: `warn` and read what is whole, `read` it, or `fail`."""
     start_ns: int | None = None
@@ -114,7 +114,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "pushdown": ("pushdown", _boolean),
     "partition_bytes": ("partition_bytes", _bytes),
 }
-"""By the option's name: the attribute, and what makes its value of the text; ValueError says what it should be."""
+"""For each option: the attribute, and what makes its value of the text; ValueError says what it should be."""
 
 
 def read_options(options: Mapping[str, str], known: frozenset[str] = frozenset()) -> ReadOptions:
@@ -159,7 +159,7 @@ def _text(given: Any) -> str:
 
 
 def _value(name: str, text: str) -> dict[str, Any]:
-    """By its attribute."""
+    """Returns the value of an option, by its attribute. Raises ValueError."""
     attribute, reader = _READERS[name.lower()]
     try:
         return {attribute: reader(text)}

@@ -46,9 +46,8 @@ class Partition(InputPartition):
 def partitions_of(
     surveyed: list[Surveyed], selection: Selection, target: int | None, found: Chosen | None = None
 ) -> list[Partition]:
-    """At least one partition. `target`: bytes of messages in each. `found`: as `chunks_of` gives it; None: by its rules
-    without a condition.
-    """
+    """Returns at least one partition. `target`: bytes of messages in each. `found`: what `chunks_of` gave; None: it
+    is called without a condition."""
     chosen = [*zip(surveyed, chunks_of(surveyed, selection) if found is None else found, strict=True)]
     sizes = (size for _, found in chosen for size in (OPENING * bool(found), *(c.uncompressed_size for c, _ in found)))
     size = target or sensible(sizes)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LEAD_NS = 1_500_000_000
-"""From the moment that all tasks are ready to the first message: Spark lets them know within a second."""
+"""Time from the moment that all tasks are ready to the first message: Spark lets them know within a second."""
 
 COLUMNS = {
     "topic": "string",
@@ -70,7 +70,7 @@ class Replayed:
     bytes: int
     """Bytes of payload."""
     seconds: float
-    """From the call to the last message; Spark's own work is in it."""
+    """Seconds from the call to the last message; Spark's own work is in it."""
     late: float
     """Seconds that the most belated message was behind its time; 0 without a rate."""
     subscribers: dict[str, int] = field(default_factory=dict[str, int])

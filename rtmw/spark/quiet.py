@@ -45,7 +45,8 @@ def quiet_planner() -> None:
 
 @contextmanager
 def workers_by_tcp(session: SparkSession) -> Generator[None]:
-    """For a worker that runs nothing of rtmw: its last answer into a closed connection of TCP is no error.
+    """Has the JVM reach its workers by TCP within the block, for workers that run nothing of rtmw: a worker's last
+    answer into a closed connection of TCP is no error.
 
     The JVM asks for this setting whenever it starts a daemon of workers.
     """

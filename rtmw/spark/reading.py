@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
 
 MOST_TASKS = 256
-"""That get one function with all their partitions, so that what a task is sent does not grow with the recording."""
+"""The most partitions of one function: each of their tasks is sent all of it, and the recording may be any length."""
 
 
 def read(
@@ -95,7 +95,8 @@ class Reading:
 
     @property
     def chunks(self) -> Chosen:
-        """That may have rows. The index is asked once for a condition: a `select` behind a `where` has the same one."""
+        """The chunks that may have rows. The index is asked once for a condition: a `select` behind a `where` has
+        the same one."""
         for condition, chunks in self.looked_up:
             if condition is self.condition or (condition is not None and self._has(condition)):
                 return chunks

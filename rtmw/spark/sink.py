@@ -35,7 +35,7 @@ class Delivered(WriterCommitMessage):
     topics: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     """Messages and bytes of payload, by topic."""
     audience: dict[str, Audience] = field(default_factory=dict[str, Audience])
-    """By topic, at the end of the task."""
+    """Who was there for the messages, by topic, at the end of the task."""
     worst_late_ns: int = 0
     """How far the most belated message was behind its time."""
 

@@ -55,8 +55,8 @@ def source_folder() -> str | None:
 
 
 def prepare_workers(context: SparkContext) -> None:
-    """On this machine, workers run the Python that runs here; on a cluster it is made sure, once, that they find rtmw,
-    and a setting that doubles messages is told.
+    """On this machine, makes workers run the Python that runs here; on a cluster, makes sure, once, that they find
+    rtmw, and warns of a setting that doubles messages.
 
     Raises NotInstalled, with what to set.
     """

@@ -53,7 +53,7 @@ _WORDS: Final[dict[tuple[Any, Any], Node]] = {
     )
     for word in words
 }
-"""By what `Annotated[int, "int8"]` has: `rtmw.int8` is that, and so is cyclonedds' `types.int8`."""
+"""Types of members by what `Annotated[int, "int8"]` has: `rtmw.int8` is that, and so is cyclonedds' `types.int8`."""
 
 _LIST: Final = "list[T]"
 _ARRAY: Final = "an array of numbers of a size: NDArray[np.float32]"

@@ -115,7 +115,7 @@ class _Compiler:
         return Op(_cdr.SEQUENCE, 0, sized, first, bound, least, extra=self._array_maker(node))
 
     def _array_maker(self, node: Sequence) -> Any:
-        """From bytes to a numpy array, for a member that is one."""
+        """Returns what makes a numpy array of bytes, for a member that is one; None for other members."""
         if not node.as_array:
             return None
         import numpy as np  # the class that has the member has imported it

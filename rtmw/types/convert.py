@@ -26,7 +26,8 @@ def enumerator_numbers(cls: Any) -> dict[Any, int]:
 
 
 def enum_number(cls: Any, is_strict: bool) -> Callable[[Any], int]:
-    """From an enumerator, or from a plain int as cyclonedds accepts it: any, or if `is_strict` an enumerator's."""
+    """Returns what makes the number of an enumerator, or takes a plain int as cyclonedds does: any, or if
+    `is_strict` only one that an enumerator has."""
     numbers = enumerator_numbers(cls)
     known = set(numbers.values())
 
@@ -42,7 +43,7 @@ def enum_number(cls: Any, is_strict: bool) -> Callable[[Any], int]:
 
 
 def mask_number(cls: Any, part: Any) -> Callable[[Any], int]:
-    """From an instance of a bitmask class."""
+    """Returns what makes the number of an instance of a bitmask class."""
     assert isinstance(part, Bitmask)
 
     def number(value: Any) -> int:
@@ -53,7 +54,7 @@ def mask_number(cls: Any, part: Any) -> Callable[[Any], int]:
 
 
 def mask_value(cls: Any, part: Bitmask) -> Callable[[int], Any]:
-    """To an instance of a bitmask class."""
+    """Returns what makes an instance of a bitmask class of a number."""
 
     def value(number: int) -> Any:
         return mask_from(cls, number, part)

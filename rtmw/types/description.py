@@ -294,4 +294,4 @@ _LABELS: Final[dict[str, Callable[[Any], bool]]] = {
     "char": _is_character,
     "wchar": _is_wide_character,
 }
-"""By the discriminator of a union: whether it can have this value. True is 1 here, as it is to cyclonedds."""
+"""For each type of a union's discriminator: whether it can have a value. True is 1 here, as it is to cyclonedds."""

@@ -58,7 +58,7 @@ class MessageType:
     kind: str
     """`bytes`, `numpy` or `cdr`."""
     description: bytes
-    """At most 8000 bytes; `from_description` needs nothing else."""
+    """The type's description, at most 8000 bytes; `from_description` needs nothing else."""
     identity: int
     """64 bits; equal for equal structure under an equal name."""
     encode: Callable[[Any], Buffer] | None
@@ -66,7 +66,7 @@ class MessageType:
     decode: Callable[[Lender], Any] | None
     """Payload, in whatever lends its memory, to value. Raises ValueMismatch, which names the position."""
     in_place: InPlace | None = None
-    """For a type whose `encode` would make a copy."""
+    """Writes a value into the message's memory, for a type whose `encode` would make a copy; None: there is no need."""
 
 
 RAW: Final = MessageType(

@@ -80,7 +80,7 @@ def _name(base: np.dtype[Any], shape: tuple[int, ...]) -> str:
 
 
 def _shortened(name: str) -> str:
-    """At most the bytes of a type's name: from its end as many characters give way to `...}` as have to, at least 5."""
+    """Cuts a name to the bytes that a type's name may have: `...}` replaces the characters at its end, at least 5."""
     plain = name.encode()
     if len(plain) <= checks.NAME_LIMIT:
         return name
@@ -95,7 +95,7 @@ def _has_nothing(dtype: np.dtype[Any]) -> bool:
 
 
 class _Reader:
-    """From JSON, which has lists only, to what numpy takes: members as tuples within a list."""
+    """Makes what numpy takes of JSON, which has lists only: members are tuples within a list."""
 
     def __init__(self) -> None:
         self._members = 0

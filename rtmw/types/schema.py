@@ -309,7 +309,7 @@ class _Walk(NamedTuple):
 
 
 def _walk(schema: Schema, starts: Iterable[str], targets: Callable[[Definition], Iterator[str]]) -> _Walk:
-    """From definition to definition, each once. No recursion: how deep they nest is what is found out here."""
+    """Walks from definition to definition, each once. It is no recursion: it is here that their depth is found out."""
     ended: dict[str, None] = {}
     loops, depth = False, 0
     for start in starts:

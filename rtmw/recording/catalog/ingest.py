@@ -56,7 +56,7 @@ class Ingested:
     """The outcome of a call: messages added, and problems."""
 
     messages: dict[str, int] = field(default_factory=dict[str, int])
-    """By topic; 0: all of its messages were there already."""
+    """Messages added, by topic; 0: all of its messages were there already."""
     problems: dict[str, str] = field(default_factory=dict[str, str])
     """The reason why messages of a topic could not be added, or not all of them: by file and topic."""
     damaged: dict[str, str] = field(default_factory=dict[str, str])
@@ -84,7 +84,7 @@ class _Waiting:
         return sum(batch.num_rows for batch in added)
 
     def knows(self, mark: str) -> bool:
-        """Also what is in the next commit."""
+        """Whether the table has this mark, or has it after the next commit."""
         return mark in self._marks.values() or self.table.knows(mark)
 
     def _agreed(self, schema: pa.Schema) -> dict[str, pa.DataType]:

@@ -41,7 +41,7 @@ class Topic:
         return cls(name, scan, streams)
 
     def rows(self, recording: Recording, first: int) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
-        """From a chunk on: how many chunks there are with this one, and its rows.
+        """Yields for each chunk from `first` on how many chunks there are up to it, and its rows.
 
         Raises RecordingDamaged, ValueMismatch.
         """

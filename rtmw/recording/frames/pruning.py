@@ -47,7 +47,7 @@ class Pruning:
         self.condition, self._descriptions, self._unsigned = condition, descriptions, unsigned
         words = str(condition)  # has the names of all columns that it looks at, and perhaps those of others
         self.columns = tuple(column for name, column in layout.columns.items() if name in words)
-        """That the condition looks at, and perhaps others."""
+        """The columns that the condition looks at, and perhaps others."""
         self._has_sets = "is_in" in words
         self._fields = {column.name: column.field for column in self.columns}
         self._schema = pa.schema([column.field for column in layout.columns.values()])

@@ -82,7 +82,7 @@ class Scan:
     mode: str = "FAILFAST"
     """One of MODES."""
     carried: bool = False
-    """Also the messages that a recorder carried over from the file before."""
+    """Whether rows include the messages that a recorder carried over from the file before."""
     selection: TimeRange = ALL
 
     def read_run(self, recording: Recording, run: Run) -> Iterator[pa.RecordBatch]:
@@ -132,7 +132,7 @@ class Scan:
             raise ValueMismatch(f"{run.path}, chunk at byte {batch.chunk.position}: {error}") from None
 
     def _version(self, batch: Batch, run: Run) -> Mask | int:
-        """Which of the descriptions describes the rows, or each row."""
+        """Returns which of the descriptions describes all rows, or each of them."""
         if len(self.descriptions) == 1:
             return 0
         table = np.zeros(1 << 16, np.int64)
@@ -161,7 +161,7 @@ class Scan:
         return member_places(self.columns)
 
     def _are_all(self, members: pa.RecordBatch) -> bool:
-        """These, as they are, are what is wanted."""
+        """Whether the members, without a change, are the table that is wanted."""
         return self._is_members and members.schema.equals(self.schema)
 
     @cached_property

@@ -32,7 +32,7 @@ class Facts:
     contents: Contents
     grid: Grid
     topics: tuple[TopicFigures, ...]
-    """Those with messages, by name."""
+    """The topics with messages, by name."""
     damage: tuple[str, ...]
 
     @property
@@ -68,9 +68,8 @@ class Facts:
 
 
 def measured_here(contents: Contents, grid: Grid, progress: Progress) -> Measured:
-    """By this process: each chunk is read once. Takes about 16 bytes of memory a message, and 46 more for each of the
-    largest topic. Raises OSError.
-    """
+    """Measures in this process: it reads each chunk once, and takes about 16 bytes of memory a message, and 46 more
+    for each message of the largest topic. Raises OSError."""
     gathered, measuring, counter = Gathered(), contents.measuring(grid), _Counter(contents.run.messages, progress)
     for file, base in zip(contents.files, contents.bases, strict=True):
         with Recording(file.info.path) as recording:

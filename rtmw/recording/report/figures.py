@@ -60,9 +60,9 @@ class Lifetimes:
 
     messages: int
     late: int
-    """Over before the recorder had them."""
+    """Messages whose lifetime was over before the recorder had them."""
     worst_ns: int
-    """By how much at most; 0 if none was."""
+    """Nanoseconds by which one was late at most; 0 if none was."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,12 @@ class TopicFigures:
     first_ns: int
     last_ns: int
     gaps: Distribution | None
-    """From message to message; None: there are not two."""
+    """Times from message to message; None: there are fewer than two messages."""
     jitter_p99: int
     """How far gaps are from their median."""
     latency: Distribution | None
-    """From publishing to the recorder, of messages that were published while it recorded; None: nobody says."""
+    """Times from publishing to the recorder, of messages that were published while it recorded; None: they are not
+    known."""
     lifetimes: Lifetimes | None
     lost: int
     """Sequence numbers between those of the messages."""

@@ -58,7 +58,7 @@ class Run:
     known: frozenset[str] = frozenset()
     """Topics that were there, or were named, when it began: silence before their first message counts."""
     topics: frozenset[str] = frozenset()
-    """Those that it met later, too: silence behind their last message counts."""
+    """Topics that it knew at its end: silence behind their last message counts."""
 
 
 def grid_of(since_ns: int, until_ns: int, every: float | None, deadline: float | None) -> Grid:

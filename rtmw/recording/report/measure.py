@@ -165,7 +165,8 @@ class Measuring:
         return run.astype(np.int32)
 
     def _open_ends(self, topic: str, times: Numbers) -> list[Silence]:
-        """Behind the last message, and of known topics before the first, in the runs that knew the topic."""
+        """Returns the silences behind the last message, and for known topics before the first, in the runs that knew
+        the topic."""
         ends: list[Silence] = []
         until_ns = max((run.until_ns for run in self.runs if topic in run.topics), default=self.grid.until_ns)
         since_ns = min((run.since_ns for run in self.runs if topic in run.known), default=None)
@@ -215,7 +216,8 @@ class Measuring:
 
 
 def in_order(rows: TopicColumns) -> TopicColumns:
-    """By the numbers of the messages; without a copy, which would be the largest of a report, where they are so."""
+    """Returns the rows by the numbers of their messages. It copies none if they are in order: a copy would be the
+    largest of a report."""
     place = rows["place"]
     if (place[1:] > place[:-1]).all():
         return rows

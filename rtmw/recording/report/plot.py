@@ -28,7 +28,7 @@ class Line:
     name: str
     values: Sequence[float | None]
     hue: int = 0
-    """Which of the colours."""
+    """Number of the colour."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Axis:
     logarithmic: bool
 
     def height(self, value: float) -> float:
-        """From the bottom, as a share of all."""
+        """Returns the height of a value above the bottom, as a share of all."""
         low, high, at = (math.log10(v) if self.logarithmic else v for v in (self.low, self.high, max(value, self.low)))
         return (at - low) / (high - low)
 
@@ -144,7 +144,8 @@ def _y(axis: _Axis, value: float) -> str:
 
 
 def _linear(values: Sequence[float], thousand: int) -> _Axis:
-    """From zero, or from below where there are negative values, in steps that are even in their unit."""
+    """Returns an axis from zero, or from below where there are negative values, in steps that are even in their
+    unit."""
     low, high = min(0.0, *values), max(0.0, *values)
     span = high - low or 1.0
     unit = float(thousand) ** max(math.floor(math.log(span / 2, thousand)), -4)

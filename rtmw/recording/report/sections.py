@@ -32,7 +32,7 @@ MEANINGS: Final = {
 
 
 def subtitle(facts: Facts) -> str:
-    """Which files, and from when to when."""
+    """Returns which files are reported on, and from when to when."""
     names = [file.info.path.name for file in facts.contents.files]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     run = facts.contents.run

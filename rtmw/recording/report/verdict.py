@@ -182,7 +182,7 @@ CHECKS: Final[dict[str, Callable[[Facts], Iterator[Found]]]] = {
     "clocks": _clocks,
     "types": _types,
 }
-"""By name, as `--fail-on` takes them."""
+"""The checks by name, as `--fail-on` takes them."""
 
 GOOD: Final = {
     "files": "every chunk that was read is as its CRC says",

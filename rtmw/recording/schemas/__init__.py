@@ -34,7 +34,7 @@ _XCDR: Final = {0x00: (1, "final"), 0x01: (1, "final"), 0x02: (1, "mutable"), 0x
     for first, extensibility in ((0x06, "final"), (0x08, "appendable"), (0x0A, "mutable"))
     for order in (0, 1)
 }
-"""By the second byte of a payload: the CDR version, and the extensibility of the outermost type."""
+"""The CDR version and the extensibility of the outermost type, by the second byte of a payload."""
 
 
 class SchemaText(NamedTuple):

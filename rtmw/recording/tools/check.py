@@ -182,7 +182,7 @@ class _Payloads:
         self._recording = recording
         self._decoders: dict[int, Decoder] = {}
         self._why: dict[str, str] = {}
-        """By topic, the first that cannot be decoded, or why none can."""
+        """What is wrong with the first payload that cannot be decoded, or why none can be, by topic."""
         for channel in recording.channels.values():
             try:
                 description = described_payloads(recording.schemas.get(channel.schema_id), channel)

@@ -102,7 +102,7 @@ def _messages(bag: sqlite3.Connection) -> Iterator[Sequence[Any]]:
 
 
 def _channels(bag: sqlite3.Connection, writer: RecordingWriter, converted: Converted) -> dict[int, int]:
-    """From the number of each topic in the bag to that of its channel."""
+    """Makes the channels. Returns the number of each topic's channel by the topic's number in the bag."""
     texts = _definitions(bag)
     qos = "offered_qos_profiles" if "offered_qos_profiles" in _columns(bag, "topics") else "''"
     found: dict[int, int] = {}

@@ -80,7 +80,8 @@ class Copier:
         self.carried += self.messages - before
 
     def add_attachments(self, recording: Recording, start_ns: int | None = None, end_ns: int | None = None) -> None:
-        """Those with start_ns <= log time < end_ns. Raises RecordingDamaged for one that does not match its CRC."""
+        """Copies attachments with start_ns <= log time < end_ns. Raises RecordingDamaged for one that does not match
+        its CRC."""
         for about in recording.attachments:
             is_late = end_ns is not None and about.log_time >= end_ns
             if is_late or (start_ns is not None and about.log_time < start_ns):
@@ -100,7 +101,8 @@ class Copier:
 
 
 def writer_like(path: Path, recordings: Sequence[Recording], compression: str | None = None) -> RecordingWriter:
-    """For a new recording, of the profile that all have. `compression` None: as the first chunk of the first one."""
+    """Returns a writer for a new recording, with the profile that all have. `compression` None: as in the first
+    chunk of the first recording."""
     chunks = (chunk.compression for chunk in recordings[0].chunks if not chunk.is_run)
     (profile, *others) = {recording.header.profile for recording in recordings}
     definitions = Definitions("" if others else profile)

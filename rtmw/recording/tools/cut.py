@@ -56,7 +56,7 @@ class _Search:
     def __init__(self, recording: Recording, counts: Mapping[int, int], at_ns: int) -> None:
         self._recording, self._counts, self._at_ns = recording, counts, at_ns
         self._found: dict[int, dict[int, list[_Found]]] = {channel: {} for channel in counts}
-        """By channel and publisher, the newest last."""
+        """Messages that were found, by channel and publisher, the newest last."""
 
     def look_into(self, chunk: Chunk) -> None:
         """All chunks that end later have been looked into."""
@@ -149,7 +149,7 @@ class Section:
             raise RecordingError(why)
 
     def each(self, sources: Sequence[Path]) -> Iterator[Recording]:
-        """Those recordings, open, whose own time the section is not beside. Raises RecordingError if there is none."""
+        """Yields the recordings, open, that the section touches. Raises RecordingError if it touches none."""
         beside, found = dict[str, float](), False
         for path in sources:
             with Recording(path) as recording:
@@ -186,7 +186,7 @@ class Section:
 
 
 def _seconds(full: Sequence[Recording]) -> float:
-    """From the first message of all to the last."""
+    """Returns the seconds from the first message of all to the last."""
     return (max(one.end_ns for one in full) - min(one.start_ns for one in full)) / 1e9
 
 

@@ -67,7 +67,7 @@ def export_lines(source: Sequence[Path], file: IO[str], form: str, section: Sect
 
 
 def _may_have_several(sources: Sequence[Path], section: Section) -> bool:
-    """By the indexes, which do not say which messages lie in the time of the section."""
+    """Whether the section may have several topics or types. The indexes do not say which messages lie in its time."""
     chosen: set[tuple[str, str | None]] = set()
     for path in sources:
         with Recording(path) as recording:

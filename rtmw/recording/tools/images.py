@@ -49,9 +49,9 @@ class Images:
     """The outcome of an export of images."""
 
     images: Counter[str] = field(default_factory=Counter[str])
-    """By topic."""
+    """Images written, by topic."""
     left_out: dict[str, str] = field(default_factory=dict[str, str])
-    """By topic, why its first image that cannot be written cannot be."""
+    """Why the first image that could not be written could not, by topic."""
     left_out_count: int = 0
 
 
@@ -144,7 +144,7 @@ def _bytes(data: Any) -> bytes:
 
 
 def _suffix(data: bytes, form: str) -> str:
-    """By what it begins with. Raises RecordingError."""
+    """Returns the ending of an image's file, by the bytes that it begins with. Raises RecordingError."""
     for signature, suffix in _SIGNATURES:
         if data.startswith(signature) and (suffix != ".webp" or data[8:12] == b"WEBP"):
             return suffix

@@ -175,10 +175,10 @@ def recorder_of(recording: Recording) -> dict[str, str]:
 
 
 def _missing(recording: Recording, about: dict[str, str]) -> tuple[Counter[tuple[int, str]], int]:
-    """By channel and cause, from the side records: the recorder's own totals are of all its files until then.
+    """Returns how many messages are missing by channel and cause, and how many side records could not be read.
 
-    Only what the disk did not take is in no side record; the recorder ended there, so its total is of this file. And
-    how many side records could not be read.
+    The counts are from the side records: the recorder's own totals are of all its files until then. Only what the
+    disk did not take is in no side record; the recorder ended there, so its total is of this file.
     """
     found, unknown = Counter[tuple[int, str]](), 0
     for chunk in recording.chunks:
@@ -201,7 +201,7 @@ def _unwritten(about: dict[str, str], topic: str) -> int:
 
 
 def _topics(recording: Recording, missing: Counter[tuple[int, str]]) -> Iterator[TopicInfo]:
-    """By name; a topic whose type changed once for each structure that its messages have."""
+    """Yields the topics by name; a topic whose type changed comes once for each structure that its messages have."""
     counts, seconds = seen_in(recording.chunks), (recording.end_ns - recording.start_ns) / 1e9
     for topic, channels in sorted(recording.topics().items()):
         seen = {channel.id: _sighting(recording, channel, counts.get(channel.id, (0, 0))) for channel in channels}

@@ -111,7 +111,7 @@ def _miss(stretch: Stretch, numbers: Sequence[dict[int, int]], writer: Recording
 
 
 def _table(numbers: Sequence[dict[int, int]]) -> NDArray[np.uint16]:
-    """From recording and channel to the new number."""
+    """Returns a table of the new number of each channel of each recording."""
     table = np.zeros((len(numbers), 1 << 16), np.uint16)
     for at, mapping in enumerate(numbers):
         for number, new in mapping.items():

@@ -46,7 +46,7 @@ class ParquetFolder:
     def __init__(self, folder: Path, versions: Mapping[str, Sequence[Version]]) -> None:
         self._folder, self._versions = folder, versions
         self.messages: dict[str, int] = {}
-        """By topic."""
+        """Messages written, by topic."""
         self._waiting: dict[_Key, list[pa.RecordBatch]] = {}
         self._bytes: Counter[_Key] = Counter()
         self._rows: Counter[_Key] = Counter()
@@ -71,7 +71,7 @@ class ParquetFolder:
             self._write(self._bytes.most_common(1)[0][0])
 
     def _version(self, stream: Stream) -> int:
-        """Its place among those of the topic."""
+        """Returns the place of a stream's version among those of its topic."""
         about = (stream.type_name, stream.description, stream.problem)
         return next(place for place, version in enumerate(self._versions[stream.topic]) if version.has(*about))
 

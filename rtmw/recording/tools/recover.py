@@ -38,7 +38,7 @@ class Lost:
     """Bytes."""
     reason: str
     messages: Mapping[str, int] | None
-    """By topic; None: nobody knows, for no index tells."""
+    """Messages by topic; None: nobody knows, for no index tells."""
 
 
 @dataclass(slots=True)
@@ -126,7 +126,8 @@ class _Recovery:
         return self._copier
 
     def _read_summary(self) -> bool:
-        """It repeats schemas and channels, and says what the chunks had that cannot be read any more."""
+        """Reads the summary, which repeats schemas and channels, and says what the chunks had that cannot be read
+        any more. False: there is none that can be read."""
         try:
             summary = read_summary(self._file) if is_finished(self._file) else None
         except RecordingDamaged:

@@ -125,13 +125,13 @@ class Salvage:
         return Found(replace(run, start_ns=scanned.start_ns, end_ns=scanned.end_ns, counts=scanned.counts), scanned)
 
     def _skip(self, at: int, reason: str) -> Gap:
-        """To the next chunk that is whole, or to the end of the file."""
+        """Goes to the next chunk that is whole, or to the end of the file. Returns the gap."""
         self._at = next(self._whole_chunks(at + 1), self._file.size)
         tail = len(MAGIC) if self._at == self._file.size and self._ends_with_magic() else 0
         return Gap(at, self._at - at - tail, reason)
 
     def _swallows(self, at: int, end: int) -> bool:
-        """Behind this record begins none, and within it a whole chunk does."""
+        """Whether no record begins behind this one, and a whole chunk begins within it: its length is wrong then."""
         if end == self._file.size or not self._frame(end)[2]:
             return False
         return next(self._whole_chunks(at + 1), end) < end

@@ -47,7 +47,8 @@ def resample(
 
 
 def _held(found: DataFrame, every_ns: int, columns: Sequence[str], by: Sequence[str]) -> DataFrame:
-    """With a row for each interval from the first to the last one: that of the latest before it that has values."""
+    """Adds a row for each interval from the first to the last one: it repeats the latest interval before it that has
+    values."""
     until = F.coalesce(F.lead("at_ns").over(Window.partitionBy(*by).orderBy("at_ns")) - every_ns, F.col("at_ns"))
     steps = F.sequence("at_ns", until, F.lit(every_ns))
     return found.withColumn("steps", steps).select(*by, F.explode("steps").alias("at_ns"), *columns)
