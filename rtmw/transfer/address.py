@@ -24,7 +24,7 @@ __all__ = ["Address", "Life", "Reach", "check_receiver", "life_of", "lives_meant
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _LARGEST_PID: Final = 1 << 22
 _START: Final = 19
-"""Of the fields of /proc/<pid>/stat behind the name of the program: when the process began."""
+"""Index of the time when the process began, in the fields of /proc/<pid>/stat behind the name of the program."""
 
 
 class Reach(Enum):
@@ -60,7 +60,7 @@ class Address:
 
     @classmethod
     def parse(cls, written: str) -> Address:
-        """Raises ValueError, which says what is wrong."""
+        """Read a written address. Raises ValueError, which says what is wrong."""
         receiver, at, node = written.partition("@")
         if at:
             _check_name("node", node, written)
@@ -86,7 +86,7 @@ class _Life(NamedTuple):
     start: int
     """When the process began, in ticks of the system since it was started."""
     generation: int = 0
-    """Which of the receivers that the process has had."""
+    """Number of the receiver among those that the process has had."""
 
 
 class Life(_Life):
@@ -105,7 +105,7 @@ class Life(_Life):
 
     @classmethod
     def of_process(cls, pid: int | None = None, generation: int = 0) -> Life | None:
-        """Of a process that runs now, by default this one; None: there is none, or it has ended."""
+        """Return the life of a process that runs now, by default this one; None: there is none, or it has ended."""
         pid = os.getpid() if pid is None else pid
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -123,14 +123,14 @@ class Life(_Life):
 
 @lru_cache(maxsize=4096)
 def life_of(pid: int, start: int, generation: int) -> Life:
-    """The life with these numbers; remembered, because frames and records repeat them. Raises ValueError."""
+    """Return the life with these numbers; remembered, because frames and records repeat them. Raises ValueError."""
     return Life(pid, start, generation)
 
 
 def lives_meant(to: Address, receivers: Mapping[str, Collection[Life]]) -> list[Life | None]:
-    """A receiver for each copy; None: any, or one that is found out when it has been carried there.
+    """Return a receiver for each copy; None: any, or one that is found out when it has been carried there.
 
-    `receivers`: of this node, by service. TransferRefused: nobody is meant.
+    `receivers`: those of this node, by service. TransferRefused: nobody is meant.
     """
     if to.reach is Reach.ANY or to.node:
         return [None]
@@ -146,6 +146,6 @@ def lives_meant(to: Address, receivers: Mapping[str, Collection[Life]]) -> list[
 
 
 def check_receiver(life: Life, service: str, receivers: Mapping[str, Collection[Life]]) -> None:
-    """Raises TransferRefused: it is no receiver of this service."""
+    """Raises TransferRefused: the life is no receiver of this service."""
     if life not in receivers.get(service, ()):
         raise TransferRefused(f"{life} is no receiver of {service!r}; join it first")

@@ -35,15 +35,15 @@ MOST_INCARNATIONS: Final = 16
 
 @dataclass(slots=True)
 class HighWater:
-    """Of one incarnation of a node."""
+    """Which sequences have come: those of an incarnation of a node, or those of the requests of a program."""
 
     high: int = -1
     """All sequences up to here have come, but for the gaps."""
     gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    """First and last sequence of each, in order."""
+    """First and last sequence of each gap, in order."""
 
     def _gap(self, sequence: int) -> int:
-        """Index of the gap that has it; -1: none has."""
+        """Return the index of the gap that has the sequence; -1: none has."""
         at = bisect_right(self.gaps, (sequence, 1 << 64)) - 1
         return at if at >= 0 and sequence <= self.gaps[at][1] else -1
 
@@ -62,7 +62,7 @@ class HighWater:
             self.gaps[at : at + 1] = [gap for gap in ((first, sequence - 1), (sequence + 1, last)) if gap[0] <= gap[1]]
 
     def add_run(self, first: int, count: int) -> None:
-        """Of so many sequences one after the other; if they are several, all of them are above `high`."""
+        """Add `count` sequences one after the other; if they are several, all of them are above `high`."""
         self.add(first)
         self.high = max(self.high, first + count - 1)
 
@@ -82,7 +82,7 @@ class HighWater:
             self.gaps.insert(at, (first, last))
 
     def forget(self) -> None:
-        """Of too many gaps the two oldest become one."""
+        """Make the two oldest gaps one, if there are too many."""
         if len(self.gaps) > MOST_GAPS:
             self.gaps[:2] = [(self.gaps[0][0], self.gaps[1][1])]
 
@@ -98,11 +98,12 @@ class Requests:
         return mark is not None and request.number in mark
 
     def add(self, request: Request) -> None:
-        """Of too many gaps the oldest is closed: a program does not ask again for what lies so far back."""
+        """Add a request. If there are too many gaps the oldest is closed: a program does not ask again for what lies so
+        far back."""
         self.add_run(request, 1)
 
     def add_run(self, request: Request, count: int) -> None:
-        """So many, of which this is the first; if there are several, all are new (`is_new`)."""
+        """Add `count` requests, of which this is the first; if there are several, all are new (`is_new`)."""
         mark = self.marks.get(request.producer)
         if mark is None:
             mark = self.marks[request.producer] = HighWater(0)
@@ -111,13 +112,14 @@ class Requests:
             del mark.gaps[0]
 
     def is_new(self, request: Request) -> bool:
-        """Neither this nor any later one was asked for."""
+        """Was neither this request made, nor any later one of its producer?"""
         mark = self.marks.get(request.producer)
         return request.number > (0 if mark is None else mark.high)
 
 
 class Seen:
-    """Of all nodes. The last incarnations of each are known; what comes from an earlier one is refused."""
+    """The transfers that have come from all nodes. The last incarnations of each are known; what comes from an earlier
+    one is refused."""
 
     def __init__(self) -> None:
         self.marks: dict[str, dict[int, HighWater]] = {}
@@ -127,7 +129,7 @@ class Seen:
         return mark is not None and id.sequence in mark
 
     def is_next(self, id: TransferId) -> bool:
-        """Its incarnation is known, and neither it nor any later one has come."""
+        """Is its incarnation known, and has neither it nor any later one come?"""
         mark = self.marks.get(id.node, {}).get(id.incarnation)
         return mark is not None and id.sequence > mark.high
 
@@ -144,7 +146,7 @@ class Seen:
         self.add_run(id, 1)
 
     def add_run(self, first: TransferId, count: int) -> None:
-        """Of so many ids one after the other; if they are several, all are new."""
+        """Add `count` ids one after the other; if they are several, all are new."""
         known = self.marks.setdefault(first.node, {})
         mark = known.get(first.incarnation)
         if mark is None:
@@ -174,7 +176,7 @@ class Ending(NamedTuple):
     state: TransferState
     cause: str
     request: Request
-    """That has asked for it."""
+    """The request that has sent it."""
 
 
 @dataclass(slots=True)
@@ -183,11 +185,11 @@ class OnceEntry:
 
     digest: bytes
     ids: dict[TransferId, Ending | None] = field(default_factory=dict[TransferId, Ending | None])
-    """One a receiver of `service/*`; None: it has not ended."""
+    """How each has ended, by id; one a receiver of `service/*`. None: it has not ended."""
 
 
 def pack_once(id: Label, to: str, kind: Kind, body: bytes) -> bytes:
-    """Raises TypeError, ValueError: the id is none."""
+    """Return the digest of what is sent, and behind it the id. Raises TypeError, ValueError: the id is none."""
     digest = blake2b(bytes([kind, len(to)]) + to.encode(), digest_size=DIGEST)
     digest.update(body)
     labels = pack_labels(None, id)
@@ -196,13 +198,13 @@ def pack_once(id: Label, to: str, kind: Kind, body: bytes) -> bytes:
 
 
 class Once:
-    """Of all senders."""
+    """The transfers that all senders have sent under ids of their own."""
 
     def __init__(self) -> None:
         self.entries: dict[Key, OnceEntry] = {}
 
     def find(self, sender: str, once: bytes) -> OnceEntry | None:
-        """The transfers that were sent under this id. TransferRefused: they had another body or address."""
+        """Return the transfers that were sent under this id. TransferRefused: they had another body or address."""
         entry = self.entries.get((sender, once[DIGEST:]))
         if entry is not None and entry.digest != once[:DIGEST]:
             raise TransferRefused(
@@ -221,7 +223,7 @@ class Once:
         entry.ids[id] = None
 
     def discard(self, sender: str, once: bytes, id: TransferId) -> None:
-        """It was undone, and never was."""
+        """Forget a transfer that was undone: it never was."""
         key = sender, once[DIGEST:]
         entry = self.entries.get(key)
         if entry is not None and entry.ids.pop(id, entry) is None and not entry.ids:

@@ -37,16 +37,16 @@ __all__ = ["ChangeRun", "EnqueuedRun", "changes_in", "letters_in", "may_follow"]
 
 @dataclass(slots=True, eq=False)
 class EnqueuedRun:
-    """Goes through its ENQUEUE records as bytes. `model`: that of the first letter."""
+    """A run of letters; iteration yields its ENQUEUE records as bytes. `model`: the record of the first letter."""
 
     model: Enqueue
     sequences: Sequence[int]
-    """Of the ids of the letters."""
+    """The sequences of the letters' ids."""
     bodies: Sequence[bytes]
-    """Empty: of a letter that was taken from the run. Until the first one is taken they may be a tuple, which the
-    garbage collector does not go through."""
+    """The bodies of the letters; empty, where the letter was taken from the run. Until the first one is taken they may
+    be a tuple, which the garbage collector does not go through."""
     lsns: Sequence[int] = ()
-    """Of the records, once they are logged, in ascending order."""
+    """The LSNs of the records, once they are logged, in ascending order."""
 
     def __len__(self) -> int:
         return len(self.bodies)
@@ -58,16 +58,16 @@ class EnqueuedRun:
 
     @property
     def ids(self) -> tuple[TransferId, ...]:
-        """Of its letters."""
+        """The ids of the letters."""
         first = self.model.id
         return tuple(TransferId(first.node, first.incarnation, sequence) for sequence in self.sequences)
 
     def __iter__(self) -> Iterator[bytes]:
-        """As `record_bytes.pack` makes each of them."""
+        """Yield each record as `records.pack` makes it."""
         return self.rows()
 
     def rows(self, form: str = "", *columns: Iterable[object]) -> Iterator[bytes]:
-        """The records, each behind its values in these columns, which `form` packs."""
+        """Yield the records, each behind its values in these columns, which `form` packs."""
         head, middle, tail, last = parts = self._common
         row = _row(form, *map(len, parts))
         numbers = repeat(head), self.sequences, repeat(middle), self._requests(), repeat(tail), map(len, self.bodies)
@@ -91,7 +91,7 @@ class EnqueuedRun:
         return repeat(NONE) if request is None else range(request.number, request.number + len(self))
 
     def find(self, lsn: int) -> int | None:
-        """The index of a letter; None: it is not of this run, or was taken."""
+        """Return the index of a letter; None: it is not of this run, or was taken."""
         at = bisect_left(self.lsns, lsn)
         return at if at < len(self) and self.lsns[at] == lsn and self.bodies[at] else None
 
@@ -101,7 +101,8 @@ class EnqueuedRun:
         return list(compress(self.lsns, self.bodies))
 
     def take(self, at: int) -> Enqueue:
-        """The record of the letter with this index, as `record_bytes.unpack` reads it; the run gives its body away."""
+        """Return the record of the letter with this index, as `records.unpack` reads it; the run gives its body
+        away."""
         model, bodies = self.model, self.bodies
         if not isinstance(bodies, list):
             self.bodies = bodies = list(bodies)
@@ -118,14 +119,14 @@ class _Common(NamedTuple):
     middle: bytes
     """Between the sequence and the number of the request."""
     tail: bytes
-    """Between that and the length of the body."""
+    """Between the number of the request and the length of the body."""
     last: bytes
 
 
 @lru_cache(maxsize=256)
 def _common(node: str, incarnation: int, sender: str, producer: Life | None, front: bytes, back: bytes) -> _Common:
-    """Of letters of one sender; remembered, because senders repeat themselves. `front`, `back`: of their headers,
-    before and behind the length."""
+    """Return what letters of one sender have in common; remembered, because senders repeat themselves. `front`, `back`:
+    the bytes of their headers before and behind the length."""
     header = header_of(front + U64.pack(1) + back)
     request = None if producer is None else Request(producer, NONE)
     data = pack(Enqueue(NONE, NONE, TransferId(node, incarnation, NONE), header, b"\0", sender, request=request))
@@ -141,8 +142,8 @@ def _row(form: str, head: int, middle: int, tail: int, last: int) -> Struct:
 
 
 def letters_in(first: Enqueue, records: Sequence[bytes]) -> EnqueuedRun:
-    """The longest run at the front of these records, of which `first` is the first one. Letters of this host have their
-    sequences one after the other, as they have their requests."""
+    """Return the longest run at the front of these records, of which `first` is the first one. Letters of this host
+    have their sequences one after the other, as they have their requests."""
     begin = len(records[0]) - first.header.length
     bodies = list(takewhile(_fits, (data[begin:] for data in records)))
     sequences: Sequence[int] = range(first.id.sequence, first.id.sequence + len(bodies))
@@ -161,24 +162,24 @@ def may_follow(first: Enqueue, one: bytes, other: bytes) -> bool:
 
 
 def _fits(body: bytes) -> bool:
-    """Into a record."""
+    """Does the body fit into a record?"""
     return 0 < len(body) <= LARGEST_INLINE
 
 
 @dataclass(slots=True, eq=False)
 class ChangeRun:
-    """Goes through its records, of a kind that names one transfer, as bytes."""
+    """A run of records of one kind, each of which names one transfer; iteration yields them as bytes."""
 
     model: Take | Change
-    """Any of them."""
+    """Any of the records."""
     items: Sequence[int]
-    """Number of the transfer of each."""
+    """The number of the transfer of each record."""
 
     def __len__(self) -> int:
         return len(self.items)
 
     def __iter__(self) -> Iterator[bytes]:
-        """As `record_bytes.pack` makes each of them."""
+        """Yield each record as `records.pack` makes it."""
         data = pack(self.model)
         head, tail = data[:ITEM], data[ITEM + 8 :]
         row = Struct(f"<{ITEM}sQ{len(tail)}s")
@@ -186,7 +187,7 @@ class ChangeRun:
 
 
 def changes_in(first: Take | Change, records: Sequence[bytes]) -> ChangeRun:
-    """The longest run at the front of these records, of which `first` is the first one."""
+    """Return the longest run at the front of these records, of which `first` is the first one."""
     items = [U64.unpack_from(data, ITEM)[0] for data in records if len(data) >= ITEM + 8]
     count = sum(takewhile(bool, map(eq, ChangeRun(first, items), records)))
     return ChangeRun(first, items[:count])

@@ -26,16 +26,16 @@ __all__ = [
 ]
 
 _CHANGED: Final = "SourceChanged: "
-"""Before the cause of a transfer whose source has changed."""
+"""Stands before the cause of a transfer whose source has changed."""
 
 
 def cause_of(error: Exception) -> str:
-    """As a core tells it to senders."""
+    """Return the cause that a core tells senders for this error."""
     return f"{_CHANGED if isinstance(error, SourceChanged) else ''}{error}"
 
 
 def error_of(words: str, cause: str) -> TransferError:
-    """The error that a sender raises for a transfer that will not reach a level for this cause."""
+    """Return the error that a sender raises for a transfer that will not reach a level for this cause."""
     return SourceChanged(words) if cause.startswith(_CHANGED) else TransferRefused(words)
 
 
@@ -44,9 +44,9 @@ class TransactionAborted(TransferError):
 
 
 class TransfersDamaged(TransferError):
-    """Bytes that are no record, header or body, or records that contradict each other.
+    """The bytes are no record, header or body, or records contradict each other.
 
-    `position`: of the record in the log, or of the byte in what was to be read.
+    `position`: that of the record in the log, or of the byte in what was to be read.
     """
 
     def __init__(self, message: str, position: int = 0) -> None:

@@ -68,7 +68,7 @@ class BeginTransaction:
     """Answer: its number. TransferRefused: too many are open."""
 
     owner: Life | None = None
-    """When it leaves, the transaction is undone."""
+    """When this life leaves, the transaction is undone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,12 @@ class SendTransfer:
     sender: str = ""
     txn: int = 0
     id: TransferId | None = None
-    """Of a transfer from another node; None: it begins here, and gets one."""
+    """Id of a transfer from another node; None: it begins here, and gets one."""
     request: Request | None = None
     """A request that was done already is not done again: the answer is its outcome. Not in a transaction."""
     once: bytes = b""
-    """The id that its sender has chosen; with one that has come, nothing is done, and the answer is what it came to.
-    TransferRefused: something else was sent with it."""
+    """The id that its sender has chosen. If it was sent before, nothing is done, and the answer is what was enqueued
+    then. TransferRefused: something else was sent with it."""
     is_carried: bool = False
     """It has files: what carries to other nodes brings it to receivers here, too."""
 
@@ -101,11 +101,11 @@ class SendRun(NamedTuple):
     """
 
     header: Header
-    """Of the first."""
+    """Header of the first letter."""
     bodies: Sequence[bytes]
     sender: str
     request: Request
-    """Of the first; those of the others follow one after the other."""
+    """Request of the first letter; those of the others follow one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class ArriveRun:
     the common way, so nothing was done. TransferRefused: as of SendTransfer."""
 
     header: Header
-    """`length`: of each body."""
+    """`length` is that of each body."""
     sender: str
     letters: Mapping[TransferId, bytes]
     """Their ids are of one incarnation."""
@@ -138,7 +138,7 @@ class TakeRun:
     service: str
     life: Life
     most: int
-    """Letters, at least 1."""
+    """Largest number of letters, at least 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class SetSavepoint:
 
     txn: int
     name: str | None = None
-    """None: one that tells it from those before it."""
+    """None: the machine chooses a name that tells it from those before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ T = TypeVar("T")
 
 
 class Append(NamedTuple):
-    """These records, all of them or none."""
+    """The driver appends these records: all of them or none."""
 
     records: Sequence[Record] | EnqueuedRun | ChangeRun
 
@@ -330,11 +330,11 @@ class Came(NamedTuple):
 
     service: str
     node: str = ""
-    """That has the service; empty: this one."""
+    """The node that has the service; empty: this one."""
     items: Sequence[int] = ()
-    """Their numbers, if they are for another node."""
+    """The numbers of the letters, if they are for another node."""
     ids: Sequence[TransferId] = ()
-    """Their ids, if they came from another node."""
+    """The ids of the letters, if they came from another node."""
 
 
 Note: TypeAlias = Free | Moved | MovedRun | Aborted | Came
@@ -343,8 +343,8 @@ Steps: TypeAlias = Generator[Effect, Sequence[int] | None, T]
 
 
 def drive(steps: Steps[T], append: Callable[[Append], Sequence[int]], notes: list[Note]) -> T:
-    """The answer of a step. `append` gives the LSNs; what else the step wants done comes into `notes`, also before an
-    error of the step or of `append`."""
+    """Run a step, and return its answer. `append` gives the LSNs; what else the step wants done comes into `notes`,
+    also before an error of the step or of `append`."""
     answer: Sequence[int] | None = None
     try:
         while True:

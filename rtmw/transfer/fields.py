@@ -35,7 +35,7 @@ class Fields(TakenFields):
 
 
 def packed_text(text: str, what: str) -> bytes:
-    """Raises ValueError: it is too long, or has half a character."""
+    """Return a text as bytes, with its length before it. Raises ValueError: it is too long, or has half a character."""
     data = text.encode()
     if len(data) > LONGEST_TEXT:
         raise ValueError(f"{what} has {len(data)} bytes; at most {LONGEST_TEXT} are possible")
@@ -43,8 +43,8 @@ def packed_text(text: str, what: str) -> bytes:
 
 
 def packed_words(text: str) -> bytes:
-    """A sentence for people, cut to the longest text, with `?` for half a character. It cannot fail: what it says may
-    quote names of others."""
+    """Return a sentence for people as bytes, cut to the longest text, with `?` for half a character. It cannot fail:
+    what the sentence says may quote names of others."""
     data = text.encode(errors="replace")[:LONGEST_TEXT]
     return packed_text(data.decode(errors="ignore"), "a sentence")
 

@@ -139,9 +139,9 @@ class Frame(NamedTuple):
     life: Life
     """The sender or inbox of the program; of a `Core`, the core."""
     slot: int
-    """Of the program's process in the domain: which queue is its own."""
+    """Slot of the program's process in the domain: it says which queue is its own (`queue_of`)."""
     number: int
-    """Of the request; an answer has that of what it answers. 0: nobody has asked."""
+    """Number of the request; an answer has the number of what it answers. 0: nobody has asked."""
     message: Message
 
 
@@ -190,7 +190,7 @@ _NEVER_WAS: Final = 255
 
 
 def pack_frame(frame: Frame) -> bytes:
-    """Raises ValueError: a text is too long."""
+    """Return a frame as bytes. Raises ValueError: a text is too long."""
     life, message = frame.life, frame.message
     kind, fields = _WRITTEN[type(message)]
     head = _HEAD.pack(VERSION, kind, frame.slot, life.pid, life.start, life.generation, 0, frame.number)
@@ -198,7 +198,7 @@ def pack_frame(frame: Frame) -> bytes:
 
 
 def unpack_frame(data: bytes | memoryview) -> Frame:
-    """Raises TransfersDamaged."""
+    """Read a frame. Raises TransfersDamaged."""
     return _quick_frame(data) or _strict_frame(data)
 
 
@@ -229,7 +229,7 @@ def _quick_send(data: bytes | memoryview) -> Send | None:
 
 
 def _quick_sends(data: bytes | memoryview) -> Sends | None:
-    """Of one run."""
+    """Read a Sends of one run; None: it has several, or is damaged."""
     begin = _HEAD.size + _SIZE.size
     count = begin + _SIZE.unpack_from(data, _HEAD.size)[0]
     at = count + _SIZE.size
@@ -242,7 +242,7 @@ def _quick_sends(data: bytes | memoryview) -> Sends | None:
 
 
 def _quick_accepted(data: bytes | memoryview) -> Accepted | None:
-    """Of one id."""
+    """Read an Accepted of one id; None: it has several, or is damaged."""
     run = _quick_run(data)
     return Accepted((run.id,)) if run is not None and run.count == 1 else None
 
@@ -322,7 +322,7 @@ def _pack_runs(runs: tuple[Run, ...]) -> bytes:
 
 
 def _unpack_runs(fields: Fields) -> tuple[Run, ...]:
-    """At least one; each has at least one body."""
+    """Read runs up to the end: at least one, each with at least one body."""
     runs: list[Run] = []
     while fields.left() or not runs:
         header, count = unpack_sized_header(fields), fields.number(2)
@@ -335,7 +335,8 @@ def _unpack_runs(fields: Fields) -> tuple[Run, ...]:
 
 @lru_cache(maxsize=256)
 def _bodies(size: int, count: int) -> Struct:
-    """So many bodies one after the other; remembered, because senders repeat themselves."""
+    """The layout of `count` bodies of `size` bytes one after the other; remembered, because senders repeat
+    themselves."""
     return Struct(f"{size}s" * count)
 
 
@@ -396,7 +397,7 @@ _WRITTEN: Final = {
     message: (kind, [(attrgetter(name), _PACK[code]) for name, code in zip(message.__slots__, form, strict=True)])
     for kind, (message, form) in _KINDS.items()
 }
-"""Of each message its kind, and how to get and pack its fields."""
+"""The kind of each message, and how to get and pack its fields."""
 _UNPACK: Final[dict[str, Callable[[Fields], Any]]] = {
     **{str(size): partial(_unpack_number, size) for size in (1, 2, 4, 8)},
     "t": Fields.short_text,

@@ -43,7 +43,7 @@ LONGEST_NS: Final = (1 << 63) - 1
 
 _HEAD: Final = Struct("<BBBBBBHQQQ")
 LENGTH: Final = 8
-"""Where a header has its length, in 8 bytes."""
+"""Offset in a header of its length, which takes 8 bytes."""
 
 
 class Kind(IntEnum):
@@ -111,7 +111,7 @@ class Header:
     to: Address
     kind: Kind
     length: int
-    """Bytes of the body. Of a FILE: of its two names, not of the file."""
+    """Bytes of the body. The body of a FILE is its two names, and not the file."""
     level: Level = Level.ACCEPTED
     delivery: Delivery = Delivery.NORMAL
     priority: int = 0
@@ -120,7 +120,7 @@ class Header:
     timeout_ns: int = 0
     """How long the sender waits for `level`; 0: without a limit."""
     packed: bytes = field(default=b"", init=False, repr=False, compare=False)
-    """The same as bytes, once it was packed."""
+    """The header as bytes, once it was packed."""
 
     def __post_init__(self) -> None:
         check_range("priority", self.priority, 7)
@@ -136,7 +136,7 @@ class Header:
             )
 
     def pack(self) -> bytes:
-        """Raises ValueError, if the address is too long."""
+        """Return the header as bytes. Raises ValueError, if the address is too long."""
         if not self.packed:
             to = packed_text(str(self.to), "the address")
             numbers = VERSION, self.kind, self.level, self.delivery, self.priority, 0, len(to) - 2
@@ -146,7 +146,7 @@ class Header:
 
 
 def unpack_header(data: bytes | memoryview, position: int = 0) -> tuple[Header, int]:
-    """The header at the beginning of the bytes, and how many it takes. Raises TransfersDamaged."""
+    """Return the header at the beginning of the bytes, and how many it takes. Raises TransfersDamaged."""
     fields = Fields(data, position, "header of a transfer")
     version, kind, level, delivery, priority, zero, size, *rest = fields.numbers(_HEAD)
     if version != VERSION:
@@ -163,7 +163,7 @@ def unpack_header(data: bytes | memoryview, position: int = 0) -> tuple[Header, 
 
 
 def pack_sized_header(header: Header) -> bytes:
-    """The header with its size in 16 bits before it, as in frames. Raises ValueError."""
+    """Return the header with its size in 16 bits before it, as in frames. Raises ValueError."""
     data = header.pack()
     return len(data).to_bytes(2, "little") + data
 
@@ -175,7 +175,8 @@ def unpack_sized_header(fields: Fields) -> Header:
 
 @lru_cache(maxsize=1024)
 def header_of(data: bytes) -> Header:
-    """Of all these bytes; remembered, because senders repeat themselves. Raises TransfersDamaged."""
+    """Read a header that takes all these bytes; remembered, because senders repeat themselves. Raises
+    TransfersDamaged."""
     header, taken = unpack_header(data)
     if taken != len(data):
         raise TransfersDamaged(f"a header of {taken} bytes in {len(data)}")
@@ -183,13 +184,13 @@ def header_of(data: bytes) -> Header:
 
 
 def is_alike(one: Header, other: Header) -> bool:
-    """Do they differ in the length alone, if at all?"""
+    """Do the headers differ in the length alone, if at all?"""
     first, second = one.pack(), other.pack()
     return first[:LENGTH] == second[:LENGTH] and first[LENGTH + 8 :] == second[LENGTH + 8 :]
 
 
 def resized(header: Header, length: int) -> Header:
-    """The same of a body of this length."""
+    """Return the header with this length of the body."""
     if header.length == length:
         return header
     data = header.pack()
@@ -197,7 +198,7 @@ def resized(header: Header, length: int) -> Header:
 
 
 def _address(written: str) -> Address:
-    """Written in the one way in which `pack` writes it."""
+    """Read an address, which has to be written in the one way in which `pack` writes it. Raises ValueError."""
     found = Address.parse(written)
     if str(found) != written:
         raise ValueError(f"the address {written!r} is not written as {str(found)!r}")
@@ -211,7 +212,7 @@ def kind_of(content: Content) -> Kind:
 
 
 def pack_body(content: Content) -> tuple[Kind, bytes]:
-    """The kind of a body, and its bytes. Raises ValueError: it is empty, or has too many parts."""
+    """Return the kind of a body, and its bytes. Raises ValueError: it is empty, or has too many parts."""
     if not isinstance(content, tuple):
         return kind_of(content), _simple(content)
     if not 0 < len(content) <= MOST_PARTS:
@@ -232,7 +233,7 @@ def _simple(content: bytes | File) -> bytes:
 
 
 def unpack_body(kind: Kind, data: bytes | memoryview, position: int = 0) -> Content:
-    """Raises TransfersDamaged."""
+    """Read the content of a body. Raises TransfersDamaged."""
     fields = Fields(data, position, f"body of a {kind.name}")
     if kind is not Kind.COMPOSITE:
         return _simple_of(kind, fields)

@@ -16,24 +16,24 @@ _LONGEST_S: Final = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """An open transaction beyond one of these is undone, and a transfer is refused."""
+    """The limits of a core: an open transaction beyond one of them is undone, and a transfer is refused."""
 
     transaction_age: float = 60.0
     """Seconds that a transaction may be open."""
     transaction_records: int = 10_000
     """Sends, takes and savepoints of a transaction."""
     transaction_bytes: int = 64 << 20
-    """Of the bodies that a transaction sends."""
+    """Bytes of the bodies that a transaction sends."""
     transactions: int = 1024
-    """Open at a time."""
+    """Number of transactions that are open at a time."""
     parked: int = 1_000_000
-    """Transfers that have not ended."""
+    """Number of transfers that have not ended."""
     deliveries: int = DELIVERIES
-    """Of a transfer; then it is a dead letter."""
+    """Number of deliveries of a transfer; then it is a dead letter."""
     left_age: float = 7 * 86_400.0
     """Seconds for which the part of a transfer is kept whose node has gone."""
     left_bytes: int = 64 << 30
-    """Of such parts, together; those go first whose node has been gone for longest."""
+    """Bytes of such parts, together; those go first whose node has been gone for longest."""
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):
@@ -68,8 +68,8 @@ LIMITS: Final = Declaration(
 
 
 def read_limits(file: SettingsFile) -> Limits:
-    """Those that the file names, and the defaults of the others. `[transfer]` is a table (tables.py). Raises
-    SettingsError, with file and line."""
+    """Return the limits that the file names, and the defaults of the others. `[transfer]` is a table (tables.py).
+    Raises SettingsError, with file and line."""
     table = cast("dict[str, Any]", file.values.get("transfer", {}))
     given = table.get("limits", {})
     if not isinstance(given, dict):

@@ -70,13 +70,14 @@ class _Open:
 
     owner: Life | None
     begun_ns: int
-    """Monotonic."""
+    """Time of the monotonic clock."""
     broken: bool = False
     """The disk became full in the middle of a send: it can only be undone."""
 
 
 class Machine:
-    """See the head of this file. `state`: as recovery has left it, after its START was logged."""
+    """The transfers of a core; see the head of this file. `state`: as recovery has left it, after its START was
+    logged."""
 
     def __init__(self, state: State, limits: Limits | None = None) -> None:
         self.state = state
@@ -84,9 +85,10 @@ class Machine:
         self.open: dict[int, _Open] = {}
         self.receivers: dict[str, set[Life]] = {}
         self.carried: set[int] = set()
-        """Numbers of transfers that another node may have: that says how they end, also when their time is over."""
+        """Numbers of transfers that another node may have: that node says how they end, also when their time is
+        over."""
         self._aborted: dict[int, AbortCause] = {}
-        """Messages to owners of transactions that the core has undone; the last ones."""
+        """Why the core has undone transactions, for their owners; the last ones."""
         self._deadlines = [
             (item.record.deadline_ns, lsn) for lsn, item in state.items.made.items() if item.record.deadline_ns
         ]
@@ -94,7 +96,8 @@ class Machine:
         self._last_txn = state.last_txn
 
     def step(self, event: Event, now: Now) -> Steps[object]:
-        """Raises ValueError, TransferRefused, TransactionAborted; then nothing was done but what the error says."""
+        """Return the step of an event. The step raises ValueError, TransferRefused, TransactionAborted; then nothing
+        was done but what the error says."""
         match event:
             case BeginTransaction(owner=owner):
                 return self._begin(owner, now)
@@ -146,7 +149,7 @@ class Machine:
         yield  # a step is a generator, also one that does nothing
 
     def _row(self, txn: int) -> Transaction:
-        """Of a transaction that is open and may go on."""
+        """Return the row of a transaction that is open and may go on. Raises ValueError, TransactionAborted."""
         if txn not in self.open:
             self.check_undone(txn)
             raise ValueError(f"there is no open transaction {txn}; it has been committed or undone, or never was")
@@ -156,19 +159,19 @@ class Machine:
         return row
 
     def check_undone(self, txn: int) -> None:
-        """Raises TransactionAborted, and why, if it is one of the last that were not undone by their programs."""
+        """Raises TransactionAborted, with the cause, if it is one of the last that the core has undone."""
         if txn in self._aborted:
             raise undone(txn, self._aborted[txn])
 
     def row(self, txn: int) -> Transaction:
-        """Of the transaction table; an empty one, if nothing was logged for it yet."""
+        """Return the transaction's row of the transaction table; an empty one, if nothing was logged for it yet."""
         return self.state.table.get(txn) or Transaction(txn)
 
     def age_ns(self, txn: int, monotonic_ns: int) -> int:
         return monotonic_ns - self.open[txn].begun_ns
 
     def _row_with_room(self, txn: int, more: int = 0) -> Steps[Transaction]:
-        """Undoes the transaction if it would become larger than it may."""
+        """Return the row of a transaction. One that would become larger than it may is undone: TransactionAborted."""
         row = self._row(txn)
         if len(row.undoable) < self.limits.transaction_records and row.bytes + more <= self.limits.transaction_bytes:
             return row
@@ -260,7 +263,8 @@ class Machine:
         return ids
 
     def _sent_before(self, txn: int, entry: OnceEntry) -> list[TransferId]:
-        """The transfers that were sent under the id. TransferRefused: in another transaction, which may be undone."""
+        """Return the transfers that were sent under the id. TransferRefused: in another transaction, which may be
+        undone."""
         for item in filter(None, map(self.state.find, entry.ids)):
             if item.state is TransferState.HELD and item.txn != txn:
                 raise TransferRefused(
@@ -269,7 +273,8 @@ class Machine:
         return list(entry.ids)
 
     def _enqueue_in(self, txn: int, enqueues: list[Enqueue]) -> Steps[list[int]]:
-        """One by one: each has to name the one before it. The transaction makes them visible together."""
+        """Log the ENQUEUEs one by one, for each has to name the one before it. The transaction makes them visible
+        together."""
         lsns: list[int] = []
         yield from self._row_with_room(txn, sum(one.header.length for one in enqueues))
         try:
@@ -296,7 +301,7 @@ class Machine:
         return node in ("", self.state.node)
 
     def _carried_to(self, event: SendTransfer) -> str:
-        """The node that is to carry it, this one too; empty: nobody has to."""
+        """Return the node that is to carry the transfer, which may be this one; empty: nobody has to."""
         return (event.header.to.node or self.state.node) if event.is_carried else ""
 
     def _take(self, event: TakeTransfer, now: Now) -> Steps[Item | None]:
@@ -339,7 +344,7 @@ class Machine:
         return change.state
 
     def _change(self, item: Item, wanted: TransferState, cause: str) -> Change:
-        """A letter that was given back too often becomes a dead letter."""
+        """Return the CHANGE to `wanted`, or to DEAD for a letter that was given back too often."""
         back = wanted is TransferState.ACCEPTED and item.state is TransferState.DELIVERED and item.taker is not None
         if back and item.deliveries >= self.limits.deliveries:
             cause = f"delivered {item.deliveries} times, and each time given back{': ' if cause else ''}{cause}"
@@ -374,8 +379,8 @@ class Machine:
             yield from append(self.state, Forget(life))
 
     def lives_named(self) -> set[Life]:
-        """Receivers that have a transfer, or for whom one is, and producers: whether they live is asked after a
-        restart."""
+        """Return the receivers that have a transfer, or for whom one is, and the producers: whether they live is asked
+        after a restart."""
         items: Iterable[Item] = self.state.items.made.values()
         receivers = {life for item in items for life in (item.record.life, item.taker) if life is not None}
         return receivers | set(self.state.requests.marks)
@@ -391,8 +396,8 @@ class Machine:
         return carried
 
     def _expire(self, now: Now) -> Steps[list[int]]:
-        """Expires transfers whose lifetime is over and that another node may have. One that cannot be logged expires
-        at the next tick."""
+        """Expire transfers whose lifetime is over. Returns those that another node may have: it has to say how they
+        end. One whose end cannot be logged expires at the next tick."""
         later: list[tuple[int, int]] = []
         try:
             while self._deadlines and self._deadlines[0][0] <= now.wall_ns:

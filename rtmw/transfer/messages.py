@@ -92,7 +92,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """It is closed. Answer: Done."""
+    """The sender or inbox is closed. Answer: Done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +134,12 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A transaction. Answer: Done with its number."""
+    """The request for a new transaction. Answer: Done with its number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """Answer: Done with its LogLsn. An empty name: one that tells it from the others."""
+    """The request for a savepoint. Answer: Done with its LogLsn. An empty name: the core chooses one."""
 
     txn: int
     name: str
@@ -210,7 +210,8 @@ class Consume:
 
 @dataclass(frozen=True, slots=True)
 class Alter:
-    """CANCELLED, or ACCEPTED (a dead letter is tried again): of any transfer. Answer: Done with its state."""
+    """A transfer, whoever has sent it, becomes CANCELLED, or ACCEPTED (a dead letter is tried again). Answer: Done with
+    its state."""
 
     id: TransferId
     state: int
@@ -218,7 +219,7 @@ class Alter:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """How is this transfer? Answer: Moves with its state, or UNKNOWN."""
+    """The question how a transfer is. Answer: Moves with its state, or UNKNOWN."""
 
     id: TransferId
 
@@ -240,18 +241,18 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The transfer is there: with Delivery.LOG on the disk. Several ids: one a receiver of `service/*`."""
+    """The transfer is accepted: with Delivery.LOG it is on the disk. Several ids: one a receiver of `service/*`."""
 
     ids: tuple[TransferId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRun:
-    """So many letters of a Sends are there, from that with the number of this frame on."""
+    """`count` letters of a Sends are accepted, from that with the number of this frame on."""
 
     count: int
     id: TransferId
-    """Of the first; those of the others follow one after the other."""
+    """Id of the first letter; those of the others follow one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +285,8 @@ class HandedRun:
     sender: str
     header: Header
     letters: tuple[tuple[int, int, bytes], ...]
-    """Of each, at least one: number of the transfer, sequence, and its body, as long as the header says."""
+    """Number of the transfer, sequence and body of each letter. There is at least one, and each body is as long as the
+    header says."""
 
     def __post_init__(self) -> None:
         if len(self.letters[0][2]) != self.header.length:
@@ -306,7 +308,7 @@ class Consumed:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Of transfers of this sender; number 0, or that of an Ask."""
+    """Transfers of this sender have these states. The number of the frame is 0, or that of an Ask."""
 
     moves: tuple[Move, ...]
 
@@ -345,15 +347,15 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class Got:
-    """So many bytes of the body have come."""
+    """This many bytes of the body have come."""
 
     bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """So many bytes of its content, of files too, are at the core of the receiver, of so many in all. Number 0, or that
-    of a Send."""
+    """`bytes` of the `total` bytes of a transfer's content, of files too, are at the core of the receiver. The number
+    of the frame is 0, or that of a Send."""
 
     id: TransferId
     bytes: int

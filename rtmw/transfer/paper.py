@@ -23,7 +23,8 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 def pack_paper(header: Header, content: Content) -> bytes:
-    """Header and body. Raises ValueError, if the form cannot say it; `header.kind` and `length` are those of ours."""
+    """Return header and body. Raises ValueError, if the form cannot say it; `header.kind` and `length` are those of
+    ours."""
     if header.level > Level.DELIVERED or header.priority:
         raise ValueError("the paper's form has the levels up to DELIVERED and no priorities; use ours")
     times = [_seconds("lifetime", header.lifetime_ns), _seconds("timeout", header.timeout_ns)]
@@ -56,7 +57,7 @@ def _text(content: bytes | File) -> bytes:
 
 
 def _length(content: bytes | File) -> tuple[int, int]:
-    """The length that says what it is, and how many bytes it takes."""
+    """Return the length that says what the content is, and how many bytes it takes."""
     size = len(_text(content))
     if size > LARGEST:
         raise ValueError(f"a body of {size} bytes is not possible in the paper's form; at most {LARGEST} are")
@@ -64,7 +65,7 @@ def _length(content: bytes | File) -> tuple[int, int]:
 
 
 def unpack_paper(data: bytes | memoryview, position: int = 0) -> tuple[Header, Content]:
-    """A whole transfer: header and body. Raises TransfersDamaged."""
+    """Read a whole transfer: header and body. Raises TransfersDamaged."""
     fields = Fields(data, position, "transfer in the paper's form")
     length, level, delivery, size, lifetime, timeout = fields.numbers(_HEAD)
     try:

@@ -30,13 +30,14 @@ class Lies(Enum):
 
 
 class Place:
-    """Of the store in this folder. Raises OSError."""
+    """Says where the store in this folder lies. Raises OSError."""
 
     def __init__(self, folder: Path, disk: Disk = DISK) -> None:
         self._anchor, self._said, self._disk = folder / "place.anchor", folder / "place", disk
 
     def look(self) -> Lies:
-        """A store that says nothing counts as a copy: a new incarnation does no harm."""
+        """Return how the store was found. A store that says nothing counts as a copy: a new incarnation does no
+        harm."""
         try:
             said = self._said.read_bytes()
             if said == _BEHIND:
@@ -46,12 +47,13 @@ class Place:
             return Lies.ELSEWHERE
 
     def _found(self) -> bytes:
-        """The time of change is in it because a file system gives the inode of a removed file to the next one."""
+        """Return what tells this place from others. The time of change is in it, because a file system gives the inode
+        of a removed file to the next one."""
         found = os.stat(self._anchor, follow_symlinks=False)
         return f"1 {found.st_dev} {found.st_ino} {found.st_ctime_ns}\n".encode()
 
     def keep(self) -> None:
-        """Says durably that the store lies here; if it cannot, as on a full disk, the next start begins one incarnation
+        """Say durably that the store lies here; if that fails, as on a full disk, the next start begins one incarnation
         more. Call it when the new incarnation is durable."""
         if self.look() is Lies.HERE:
             return
@@ -60,11 +62,11 @@ class Place:
             self._disk.replace(self._said, self._found())
 
     def say_behind(self) -> None:
-        """The store lies behind what another node has seen of it; its next start begins a new incarnation."""
+        """Say that the store lies behind what another node has seen of it; its next start begins a new incarnation."""
         self._disk.replace(self._said, _BEHIND)
 
     def forget(self) -> None:
-        """The store counts as a copy from now on."""
+        """Forget the place: the store counts as a copy from now on."""
         with suppress(FileNotFoundError):
             self._disk.remove(str(self._said), None)
         self._disk.sync_folder(self._said.parent)

@@ -42,7 +42,7 @@ class Item:
     """A transfer that has not ended."""
 
     lsn: int
-    """Of its ENQUEUE: its number."""
+    """The number of the transfer: the LSN of its ENQUEUE."""
     record: Enqueue
     state: TransferState
     txn: int = 0
@@ -68,20 +68,21 @@ class Item:
         return self.record.id.node, self.record.sender, self.record.header.priority
 
     def counts_at(self, node: str) -> bool:
-        """The half that arrives of what this node carries to itself does not: both are one transfer."""
+        """Is it counted at this node? The arriving half of what the node carries to itself is not: both are one
+        transfer."""
         return not is_arriving(self.record.id, node)
 
 
 def next_states(item: Item) -> frozenset[TransferState]:
-    """The states that may follow. The state of a transfer for another node is told by that node, and its reports may
-    be lost: so any state may follow one that is no end."""
+    """Return the states that may follow. The state of a transfer for another node is told by that node, and its reports
+    may be lost: so any state may follow one that is no end."""
     if item.record.header.to.node and item.state in NEXT:
         return _LOGGED - {item.state}
     return NEXT.get(item.state, frozenset())
 
 
 def queue_name(to: Address) -> str:
-    """`service`, or `service@node` for one of another node."""
+    """Return `service`, or `service@node` for a queue of another node."""
     return f"{to.service}@{to.node}" if to.node else to.service
 
 
@@ -96,7 +97,7 @@ class Queue:
     on_the_way: dict[Line, list[int]] = field(default_factory=dict[Line, list[int]])
     """Numbers of transfers that the node carries to itself for this service."""
     passed: set[int] = field(default_factory=set[int])
-    """Of transfers that it would carry, and that no receiver can take now."""
+    """Numbers of transfers that the node would carry, and that no receiver can take now."""
     held: dict[Line, list[tuple[int, Life | None]]] = field(default_factory=dict[Line, list[tuple[int, "Life | None"]]])
     """Heaps of transfers that had come first and are behind those: the LSN in their place, and whom they are for."""
 
@@ -115,32 +116,32 @@ class Queue:
             heapq.heappush(self._list(life, item.record.header.priority), lsn)
 
     def put_run(self, priority: int, lsns: Iterable[int]) -> None:
-        """Of letters for any receiver, which were just enqueued: their LSNs ascend, and are above all others, so a heap
+        """List letters for any receiver that were just enqueued. Their LSNs ascend, and are above all others, so a heap
         with them behind it is a heap."""
         self._list(None, priority).extend(lsns)
 
     # ---- what the node carries to itself ----
 
     def before(self, item: Item) -> int | None:
-        """The number of the first transfer on the way for which this one is held."""
+        """Return the number of the first transfer on the way for which this one is held; None: there is none."""
         lsn = item.place[1]
         first = self.on_the_way.get(item.line, (lsn,))[0]
         return first if first < lsn else None
 
     def depart(self, item: Item) -> None:
-        """It is on its way: those behind it are held."""
+        """Note that a transfer is on its way: those behind it are held."""
         self.passed.discard(item.lsn)
         numbers = self.on_the_way.setdefault(item.line, [])
         if item.lsn not in numbers:
             insort(numbers, item.lsn)
 
     def pass_over(self, item: Item) -> bool:
-        """No receiver can take it now. As `arrive`."""
+        """Pass over a transfer that no receiver can take now. Returns what `arrive` does."""
         self.passed.add(item.lsn)
         return self.arrive(item.line, item.lsn)
 
     def arrive(self, line: Line, number: int) -> bool:
-        """What was on its way has come, or will not come. Are others let go by that?"""
+        """Note that what was on its way has come, or will not come. Are others let go by that?"""
         numbers = self.on_the_way.get(line, [])
         if number not in numbers:
             return False
@@ -157,12 +158,12 @@ class Queue:
     # ---- taking ----
 
     def first(self, life: Life | None, items: Mapping[int, Item]) -> Item | None:
-        """The first letter that this receiver may have. It stays listed until it is not ACCEPTED any more."""
+        """Return the first letter that this receiver may have. It stays listed until it is not ACCEPTED any more."""
         heads = [head for one in {None, life} if (head := self._head(one, items)) is not None]
         return min(heads, key=lambda item: item.place) if heads else None
 
     def first_letters(self, life: Life, items: Mapping[int, Item], most: int) -> list[Item]:
-        """As `first`, the letters that come first and that nobody was handed before, at most so many; none, if this
+        """Return the letters that come first and that nobody was handed before, at most `most`. There are none, if this
         receiver is the only one that may have the first transfer, or that is no letter. They stay listed."""
         found: list[Item] = []
         if self._head(life, items) is None:

@@ -61,9 +61,9 @@ __all__ = [
 
 
 NONE: Final = 0
-"""Instead of an LSN, or of the number of a transaction."""
+"""Stands where there is no LSN, or no transaction."""
 NEVER_LOGGED: Final = 1 << 62
-"""Instead of LSNs, numbers from here on are of transfers that no log keeps."""
+"""Numbers from here on stand in place of LSNs, for transfers that no log keeps."""
 LARGEST_INLINE: Final = 4095
 """Bytes of the largest body that lies in its record: less than 4 KiB (T9)."""
 LARGEST_PART: Final = 32 << 10
@@ -138,7 +138,7 @@ class TransferId(NamedTuple):
 
     @classmethod
     def parse(cls, written: str) -> TransferId:
-        """As `str` writes it. Raises ValueError."""
+        """Read an id as `str` writes it. Raises ValueError."""
         node, *numbers = written.rsplit(":", 2)
         try:
             incarnation, sequence = (int(number, 16) for number in numbers)
@@ -151,22 +151,23 @@ _ARRIVING: Final = 1 << 63
 
 
 def is_letter(header: Header) -> bool:
-    """Does its body lie in its record, and is nothing of it to be watched? Such transfers may go in runs."""
+    """May it go in runs? Its body lies in its record, and it has no lifetime that is to be watched."""
     return header.kind is Kind.BUF and not header.lifetime_ns and header.length <= LARGEST_INLINE
 
 
 def arriving_id(id: TransferId) -> TransferId:
-    """Of the half that arrives, of a transfer that a node carries to itself: incarnations are below 2^63."""
+    """Return the id of the arriving half of a transfer that a node carries to itself. Bit 63 of its incarnation is set;
+    all other incarnations are below 2^63."""
     return TransferId(id.node, id.incarnation | _ARRIVING, id.sequence)
 
 
 def is_arriving(id: TransferId, node: str) -> bool:
-    """Is it of such a half, at this node?"""
+    """Is this the id of an arriving half, at this node?"""
     return id.node == node and bool(id.incarnation & _ARRIVING)
 
 
 def own_id(id: TransferId) -> TransferId:
-    """The id that such a transfer has for programs."""
+    """Return the id that the transfer of an arriving half has for programs."""
     return TransferId(id.node, id.incarnation & ~_ARRIVING, id.sequence)
 
 
@@ -197,13 +198,13 @@ class Enqueue:
     body: bytes | Spooled
     sender: str = ""
     life: Life | None = None
-    """To whom alone it may go."""
+    """The only receiver that it may go to; None: any."""
     deadline_ns: int = NONE
     """Wall clock, nanoseconds since 1970; 0: none."""
     copy: int = 0
-    """With `service/*`: for which of the receivers this one is; all have the id of the transfer."""
+    """Index of the receiver that this copy for `service/*` is for; all copies have the id of the transfer."""
     request: Request | None = None
-    """Of the program that has sent it. None: it came from another node."""
+    """The request of the program that has sent it. None: it came from another node."""
     once: bytes = b""
     """The id that its sender has chosen (duplicates.py); empty: none."""
 
@@ -233,7 +234,7 @@ class Release:
     txn: int
     prev: int
     savepoint: int
-    """Its LogLsn."""
+    """LogLsn of the savepoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +244,9 @@ class Clr:
     txn: int
     prev: int
     undone: int
-    """Its LSN."""
+    """LSN of the record that was undone."""
     undo_next: int
-    """UndoNxtLSN: what is to be undone next."""
+    """UndoNxtLSN: the record that is to be undone next."""
     what: Undone
 
 
@@ -293,7 +294,7 @@ class Start:
     life: int
     node: str
     incarnation: int
-    """Of ids of this store."""
+    """Incarnation of the ids that this store gives."""
     txn: int = NONE
     prev: int = NONE
 
@@ -346,18 +347,18 @@ _ENQUEUED: Final = Struct("<QQQIIIQIIQQ")
 """Id, deadline, copy, receiver, and request with its producer."""
 _UNDONE: Final = Struct("<QQBBHI")
 U64: Final = Struct("<Q")
-"""Of a number at one of these places."""
+"""The layout of a number at ITEM, SEQUENCE or NUMBER."""
 ITEM: Final = _HEAD.size
 """Where the number of the transfer lies in a TAKE and in a CHANGE."""
 SEQUENCE: Final = _HEAD.size + 8
 """Where an ENQUEUE has the sequence of its id: behind the head and the incarnation."""
 NUMBER: Final = SEQUENCE + 8 + 8 + 4 + 2 * _LIFE.size
-"""Where it has the number of its request: behind deadline, copy, receiver and producer."""
+"""Where an ENQUEUE has the number of its request: behind deadline, copy, receiver and producer."""
 _PART: Final = Struct("<IBBH")
 
 
 def pack(record: Record) -> bytes:
-    """Raises ValueError: a text or a body is too long."""
+    """Return a record as bytes. Raises ValueError: a text or a body is too long."""
     kind, content = _packed(record)
     return _HEAD.pack(VERSION, kind, 0, 0, record.txn, record.prev) + content
 
@@ -395,7 +396,7 @@ def _packed(record: Record) -> tuple[int, bytes]:
 
 
 def unpack(data: bytes | memoryview, lsn: int) -> Record:
-    """Raises TransfersDamaged, with the position of the record."""
+    """Read a record. Raises TransfersDamaged, with its position."""
     fields = Fields(data, lsn, "record")
     version, kind, zero, zeros, txn, prev = fields.numbers(_HEAD)
     if version != VERSION:
@@ -444,7 +445,7 @@ def _unpacked(fields: Fields, kind: int, head: tuple[int, int, int]) -> Record:
 
 
 def _unpack_outside(fields: Fields, kind: int) -> Record:
-    """Of no transaction."""
+    """Read a record that belongs to no transaction."""
     match kind:
         case 9:
             return Change(fields.number(8), TransferState(fields.number(1)), fields.short_text())

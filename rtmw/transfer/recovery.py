@@ -77,7 +77,7 @@ _WAITING: Final = Struct(f"<{_WAITING_FORM}")
 
 
 def checkpoint_of(state: State) -> Iterator[Checkpoint]:
-    """Its records; all of them, one after the other, are the checkpoint. They are made as they are asked for, so that
+    """Yield the records of a checkpoint: all of them, one after the other. They are made as they are asked for, so that
     a large state takes no memory as large again, which costs more than the packing."""
     parts = _cut(_packed(state))
     index, part = 0, next(parts)
@@ -88,7 +88,7 @@ def checkpoint_of(state: State) -> Iterator[Checkpoint]:
 
 
 def _cut(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """As parts that are as large as they may be, but for the last one."""
+    """Join the pieces into parts of LARGEST_PART bytes; the last one may be smaller."""
     held = b""
     while some := list(islice(pieces, _TOGETHER)):
         held += b"".join(some)
@@ -99,7 +99,7 @@ def _cut(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def pack_state(state: State) -> bytes:
-    """All of it. Two states that hold the same have the same bytes."""
+    """Return all of a state as bytes. Two states that hold the same have the same bytes."""
     return b"".join(_packed(state))
 
 
@@ -160,7 +160,8 @@ def _packed_once(state: State) -> Iterator[bytes]:
 
 
 def _packed_items(state: State) -> Iterator[bytes]:
-    """In the order of their numbers. Letters of a run of which nobody has taken any are packed together."""
+    """Yield the transfers in the order of their numbers. Letters of a run of which nobody has taken any are packed
+    together."""
     pieces: list[tuple[int, Item | EnqueuedRun | bytes]] = list(state.items.made.items())
     for run in state.items.runs:
         waiting = run.waiting
@@ -176,7 +177,7 @@ def _packed_items(state: State) -> Iterator[bytes]:
 
 
 def _packed_run(run: EnqueuedRun) -> Iterator[bytes]:
-    """Each letter as `_packed_item` packs one that waits, and that nobody has taken."""
+    """Yield each letter as `_packed_item` packs one that waits, and that nobody has taken."""
     beside = run.beside_body
     sizes = (beside + len(body) for body in run.bodies)
     return run.rows(_WAITING_FORM, run.lsns, repeat(NONE), run.lsns, repeat(_NEVER_TAKEN), sizes)
@@ -207,7 +208,7 @@ def _packed_owed(id: TransferId, state: TransferState, cause: str) -> bytes:
 
 
 def unpack_state(data: bytes, lsn: int) -> State:
-    """Raises TransfersDamaged. `lsn`: of the checkpoint's first record."""
+    """Read a state. Raises TransfersDamaged. `lsn`: that of the checkpoint's first record."""
     fields, state = Fields(data, lsn, "checkpoint"), State()
     try:
         state.last_txn, state.life, state.sequence, state.incarnation = fields.numbers(_HEAD)
@@ -287,7 +288,7 @@ def _read_once(fields: Fields, state: State) -> None:
 
 
 def _read_items(fields: Fields, state: State, before: int) -> None:
-    """Letters of a run mostly lie one after the other, and are read together."""
+    """Read the transfers. Letters of a run mostly lie one after the other, and are read together."""
     left, most, after = fields.number(4), RUN_MOST, NONE
     while left:
         most = min(most, left)
@@ -306,11 +307,12 @@ class _Letter(NamedTuple):
     lsn: int
     record: bytes
     end: int
-    """In the bytes in which it was found."""
+    """Where it ends, in the bytes in which it was found."""
 
 
 def _waiting(data: memoryview, most: int, numbers: range) -> list[_Letter]:
-    """The transfers at the front that wait and were never taken, at most so many, in the order of their numbers."""
+    """Return the transfers at the front that wait and were never taken, at most `most`, in the order of their
+    numbers."""
     letters: list[_Letter] = []
     at = 0
     while len(letters) < most and len(data) - at >= _WAITING.size:
@@ -324,7 +326,7 @@ def _waiting(data: memoryview, most: int, numbers: range) -> list[_Letter]:
 
 
 def _keep_letters(fields: Fields, state: State, letters: list[_Letter]) -> int:
-    """As many of these as are a run."""
+    """Keep those at the front that are a run, and return how many."""
     lsns, records, ends = zip(*letters, strict=True)
     first = unpack(records[0], lsns[0])
     found = keep_run(state, first, lsns, records) if isinstance(first, Enqueue) else 0
@@ -334,7 +336,7 @@ def _keep_letters(fields: Fields, state: State, letters: list[_Letter]) -> int:
 
 
 def _read_item(fields: Fields, state: State, before: int) -> int:
-    """Its number."""
+    """Read a transfer, and return its number."""
     lsn, txn, visible, deliveries, how, *zeros = fields.numbers(_ITEM)
     taker, cause = unpack_life(fields), fields.short_text()
     record = unpack(fields.bytes(fields.number(4)), lsn)
@@ -387,12 +389,12 @@ def _check_holders(fields: Fields, state: State) -> None:
 
 
 RUN_MOST: Final = 256
-"""Records that are looked at together."""
+"""Largest number of records that are looked at together."""
 
 
 def redo_run(state: State, first: Record, lsns: Sequence[int], records: Sequence[bytes]) -> int:
-    """Apply the run at the front of these records, of which `first` is the first one: how many it has. 0: nothing was
-    applied. The records are two or more."""
+    """Apply the run at the front of these records, of which `first` is the first one, and return how many it has. 0:
+    nothing was applied. The records are two or more."""
     if isinstance(first, Enqueue):
         return _redo_letters(state, first, lsns, records)
     if isinstance(first, Take | Change) and first.txn == NONE and records[0][:ITEM] == records[1][:ITEM]:
@@ -408,7 +410,8 @@ def _is_common(record: Enqueue) -> bool:
 
 
 def _run_at(first: Enqueue, lsns: Sequence[int], records: Sequence[bytes]) -> EnqueuedRun | None:
-    """None: the first two are no letters of the common way, or not of one run."""
+    """Return the run at the front of these records; None: the first two are no letters of the common way, or not of one
+    run."""
     if len(records) == 1 or not may_follow(first, records[0], records[1]) or not _is_common(first):
         return None
     run = letters_in(first, records)
@@ -454,8 +457,9 @@ def _may_become(item: Item, wanted: TransferState) -> bool:
 
 
 def keep_run(state: State, first: Enqueue, lsns: Sequence[int], records: Sequence[bytes]) -> int:
-    """Keep the run at the front of these records of a checkpoint, of letters that wait and were never taken: how many
-    it has. 0: nothing was kept. `lsns`: in ascending order, above those of all transfers that the state has."""
+    """Keep the run at the front of these records of a checkpoint, of letters that wait and were never taken. Returns
+    how many it has; 0: nothing was kept. `lsns`: in ascending order, above those of all transfers that the state
+    has."""
     run = _run_at(first, lsns, records)
     if run is None or (first.request is None) is state.is_own(first.id):
         return 0
@@ -464,7 +468,7 @@ def keep_run(state: State, first: Enqueue, lsns: Sequence[int], records: Sequenc
 
 
 def most_next(most: int, found: int) -> int:
-    """How many records to look at next, where `found` of `most` were a run: what is looked at in vain stays in
+    """Return how many records to look at next, where `found` of `most` were a run: what is looked at in vain stays in
     proportion to what was found."""
     return min(RUN_MOST, 2 * most) if found == most else 1
 
@@ -472,9 +476,9 @@ def most_next(most: int, found: int) -> int:
 log = logging.getLogger("rtmw.transfer")
 
 EVERY_S: Final = 2.0
-"""A start that takes longer says so, and says again after as long how far it is."""
+"""Seconds. A start that takes longer says so, and says again after as long how far it is."""
 LOOK: Final = 1024
-"""Records, after which the clock is looked at."""
+"""Number of records after which the clock is looked at."""
 
 
 class Redo:
@@ -489,8 +493,8 @@ class Redo:
         self._first = 0
 
     def take_all(self, records: Iterable[tuple[int, bytes]]) -> None:
-        """All of them, in the order of the log; those of a run together. Raises TransfersDamaged, with the position of
-        a record."""
+        """Take all records, in the order of the log; those of a run together. Raises TransfersDamaged, with the
+        position of a record."""
         left, most = iter(records), RUN_MOST
         self._skip(left)
         some: list[tuple[int, bytes]] = []
@@ -499,7 +503,8 @@ class Redo:
             some, most = some[found:], most_next(most, found)
 
     def _skip(self, records: Iterator[tuple[int, bytes]]) -> None:
-        """Up to the end of the first whole checkpoint. Records before it count for nothing, and are not unpacked."""
+        """Skip up to the end of the first whole checkpoint. Records before it count for nothing, and are not
+        unpacked."""
         while self.state is None and (one := next(records, None)) is not None:
             if is_checkpoint(one[1]):
                 self.take(*one)
@@ -507,7 +512,7 @@ class Redo:
                 self._parts.clear()
 
     def _take_some(self, records: Sequence[tuple[int, bytes]]) -> int:
-        """The first of them, and what is a run with it: how many."""
+        """Take the first of these records, and those that are a run with it. Returns how many."""
         lsn, data = records[0]
         record, found = unpack(data, lsn), 0
         if self.state is not None and len(records) > 1:
@@ -519,7 +524,7 @@ class Redo:
         return max(1, found)
 
     def take(self, lsn: int, data: bytes) -> None:
-        """Raises TransfersDamaged, with the position of the record."""
+        """Take a record. Raises TransfersDamaged, with its position."""
         self._take(lsn, unpack(data, lsn))
 
     def _take(self, lsn: int, record: Record) -> None:
@@ -557,7 +562,8 @@ class Redo:
 
 
 def saying(records: Iterable[tuple[int, bytes]], end: int, every: float = EVERY_S) -> Iterator[tuple[int, bytes]]:
-    """The records of a log that ends here. If they take long, it is said every few seconds how far they have come."""
+    """Yield the records of a log that ends at `end`. If they take long, the log of the program says every `every`
+    seconds how far they have come."""
     due, first = CLOCK.monotonic() + every, None
     for count, (lsn, data) in enumerate(records):
         first = lsn if first is None else first
@@ -568,7 +574,7 @@ def saying(records: Iterable[tuple[int, bytes]], end: int, every: float = EVERY_
 
 
 def redo(records: Iterable[tuple[int, bytes]]) -> Redo:
-    """All of them, in the order of the log."""
+    """Take all records, in the order of the log."""
     done = Redo()
     done.take_all(records)
     return done

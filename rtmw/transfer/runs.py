@@ -112,7 +112,7 @@ def settle_run(state: State, states: Mapping[int, TransferState]) -> Steps[None]
 
 
 def _settle(state: State, items: Sequence[Item], wanted: TransferState) -> Steps[None]:
-    """In one batch. Each may come to this state."""
+    """Log in one batch that transfers come to this state. Each may come to it."""
     lsns = [item.lsn for item in items]
     headers = {id(item.record.header): item.record.header for item in items}.values()
     if items and wanted in COMMON and all(map(is_plain, headers)):

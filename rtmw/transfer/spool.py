@@ -20,7 +20,7 @@ from rtmw.transfer.records import Spooled
 __all__ = ["Spool", "SpoolFile"]
 
 SYNC_BYTES: Final = 8 << 20
-"""Of a body that comes in pieces, after which what has come is brought to the disk."""
+"""Bytes of a body that comes in pieces, after which what has come is brought to the disk."""
 
 
 class Spool(Closing):
@@ -33,24 +33,25 @@ class Spool(Closing):
         self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def write(self, name: str, body: bytes) -> Spooled:
-        """Durable when this returns. OSError: the disk is full or has failed; nothing remains."""
+        """Write a body, which is durable when this returns. OSError: the disk is full or has failed; nothing
+        remains."""
         self.disk.write_new(name, self._descriptor, body, 0o600)
         return Spooled(name, len(body))
 
     def receive(self, name: str, durable: bool) -> SpoolFile:
-        """A new file for a body that comes in pieces. `durable`: it is on the disk when it is finished. OSError."""
+        """Make a file for a body that comes in pieces. `durable`: it is on the disk when it is finished. OSError."""
         descriptor = self.disk.create(name, self._descriptor, os.O_WRONLY | os.O_EXCL, 0o600)
         return SpoolFile(self, descriptor, name, durable)
 
     def sync(self) -> None:
-        """The names of files that were finished are durable, too."""
+        """Make the names of files durable that were finished."""
         self.disk.sync(self._descriptor)
 
     def path(self, body: Spooled) -> Path:
         return self._folder / body.name
 
     def read(self, body: Spooled) -> bytes:
-        """Raises TransfersDamaged: the file is missing, or has another size."""
+        """Return a body. Raises TransfersDamaged: the file is missing, or has another size."""
         try:
             data = (self._folder / body.name).read_bytes()
         except FileNotFoundError:
@@ -66,7 +67,7 @@ class Spool(Closing):
             self.disk.remove(name, self._descriptor)
 
     def keep(self, needed: Iterable[Spooled]) -> int:
-        """Removes all other files; gives how many. Raises TransfersDamaged: one is missing, or has another size."""
+        """Remove all other files, and return how many. Raises TransfersDamaged: one is missing, or has another size."""
         sizes = {body.name: body.size for body in needed}
         found = {entry.name: entry.stat().st_size for entry in os.scandir(self._descriptor)}
         for name, size in sizes.items():
@@ -92,7 +93,7 @@ class SpoolFile:
         self.size = self._synced = 0
 
     def write(self, data: bytes | memoryview) -> None:
-        """OSError: the disk is full, or has failed; the file has to be abandoned then."""
+        """Write the next piece. OSError: the disk is full, or has failed; the file has to be abandoned then."""
         self._spool.disk.write_all(self._descriptor, (data,), self.size)
         self.size += len(data)
         if self._durable and self.size - self._synced >= SYNC_BYTES:
@@ -100,7 +101,7 @@ class SpoolFile:
             self._synced = self.size
 
     def finish(self) -> Spooled:
-        """All has come, and is on the disk, if it has to be."""
+        """Finish the body, of which all has come. It is on the disk when this returns, if it has to be."""
         if self._durable:
             self._spool.disk.sync(self._descriptor)
             self._spool.sync()
@@ -108,7 +109,7 @@ class SpoolFile:
         return Spooled(self.name, self.size)
 
     def abandon(self) -> None:
-        """The file goes. Idempotent."""
+        """Remove the file. Idempotent."""
         if self._descriptor >= 0:
             self._close()
             self._spool.remove(self.name)

@@ -59,7 +59,7 @@ __all__ = ["MOST_ANSWERS", "Answers", "Ending", "State"]
 
 
 MOST_ANSWERS: Final = 4096
-"""Of one producer: at least so many requests are kept, and at most twice as many."""
+"""`Answers` keeps at least this many runs of requests of each producer, and at most twice as many."""
 
 
 class _Run(NamedTuple):
@@ -70,7 +70,7 @@ class _Run(NamedTuple):
     """The number behind the last one."""
     first: TransferId
     copies: int = 1
-    """Of a run of one number: its transfers, whose ids follow one after the other."""
+    """Number of transfers of the request, if the run is one request; their ids follow one after the other."""
 
     def is_before_copy(self, other: _Run) -> bool:
         """Is the transfer of the other run the next copy of this request?"""
@@ -86,14 +86,15 @@ _number_of: Final = attrgetter("number")
 
 
 class Answers:
-    """Of all producers that live. A producer's runs are in the order of their numbers; copies for `service/*` are one
-    run of one number, or several, if their ids do not follow one after the other."""
+    """The transfers of requests, by producer that lives. A producer's runs are in the order of their numbers. Copies
+    for `service/*` are one run of one number, or several runs, if their ids do not follow one after the other."""
 
     def __init__(self) -> None:
         self._runs: dict[Life, list[_Run]] = {}
 
     def add(self, request: Request, first: TransferId, count: int = 1) -> None:
-        """The transfers of so many requests, of which this is the first; `first`: the id of its transfer."""
+        """Add the transfers of `count` requests one after the other. `request` and `first` (an id) are those of the
+        first."""
         runs, run = self._runs.setdefault(request.producer, []), _Run(request.number, request.number + count, first)
         if runs and runs[-1].is_before_copy(run):
             runs[-1] = runs[-1]._replace(copies=runs[-1].copies + 1)
@@ -105,8 +106,8 @@ class Answers:
             del runs[:-MOST_ANSWERS]
 
     def find(self, request: Request) -> list[TransferId]:
-        """The transfers of a request; none: it is not among the last ones, or was a COMMIT. The time does not grow with
-        the number of transfers."""
+        """Return the transfers of a request; none: it is not among the last ones, or was a COMMIT. The time does not
+        grow with the number of transfers."""
         runs, number, ids = self._runs.get(request.producer, []), request.number, list[TransferId]()
         at = bisect_right(runs, number, key=_number_of) - 1
         while at >= 0 and number < runs[at].end:
@@ -116,14 +117,14 @@ class Answers:
         return sorted(ids)
 
     def forget(self, producer: Life) -> None:
-        """It has ended, and asks for nothing again."""
+        """Forget a producer that has ended: it asks for nothing again."""
         self._runs.pop(producer, None)
 
 
 T = TypeVar("T")
 
 LEAST_BYTES: Final = 128
-"""That a transfer takes in a checkpoint beside its body."""
+"""Bytes that a transfer takes in a checkpoint beside its body, at least."""
 
 
 class Runs:
@@ -133,18 +134,18 @@ class Runs:
     def __init__(self) -> None:
         self._runs: list[EnqueuedRun] = []
         self._firsts: list[int] = []
-        """The first number of each."""
+        """The first LSN of each run."""
         self._left: list[int] = []
-        """How many letters of each nobody has taken."""
+        """Number of letters of each run that nobody has taken."""
         self._own: list[EnqueuedRun] = []
-        """Those of this store's own letters."""
+        """The runs of this store's own letters."""
         self._sequences: list[int] = []
-        """The first sequence of each of these."""
+        """The first sequence of each run in `_own`."""
         self.letters = 0
-        """That nobody has taken."""
+        """Number of letters that nobody has taken."""
 
     def put(self, run: EnqueuedRun) -> None:
-        """Its numbers are above all others."""
+        """Add a run whose numbers are above all others."""
         self._runs.append(run)
         self._firsts.append(run.lsns[0])
         self._left.append(len(run))
@@ -154,13 +155,13 @@ class Runs:
             self._sequences.append(run.sequences[0])
 
     def _find(self, lsn: int) -> tuple[int, int] | None:
-        """The indexes of the run and of the letter in it."""
+        """Return the indexes of the run, and of the letter in it; None: there is no such letter."""
         at = bisect_right(self._firsts, lsn) - 1
         index = self._runs[at].find(lsn) if at >= 0 else None
         return None if index is None else (at, index)
 
     def take(self, lsn: int) -> Enqueue | None:
-        """The record of a letter, which is taken; None: there is no such letter."""
+        """Take a letter, and return its record; None: there is no such letter."""
         place = self._find(lsn)
         if place is None:
             return None
@@ -180,12 +181,12 @@ class Runs:
             del self._own[own], self._sequences[own]
 
     def waiting(self) -> Iterator[tuple[EnqueuedRun, int, int]]:
-        """Each run, how many of its letters nobody has taken, and the number of the first of these."""
+        """Yield each run, the number of its letters that nobody has taken, and the LSN of the first of these."""
         for run, left in zip(self._runs, self._left, strict=True):
             yield run, left, next(compress(run.lsns, run.bodies))
 
     def number_of(self, sequence: int) -> int | None:
-        """Of the own letter whose id has this sequence; None: there is none, or it was taken."""
+        """Return the LSN of the own letter whose id has this sequence; None: there is none, or it was taken."""
         at = bisect_right(self._sequences, sequence) - 1
         if at < 0:
             return None
@@ -208,14 +209,14 @@ class Items(MutableMapping[int, Item]):
         self.own: dict[int, int] = {}
         """The numbers of those in `made` that began in this store, by the sequences of their ids."""
         self.runs = Runs()
-        """Of each letter that is ACCEPTED, for any receiver, in no transaction, never taken, and whose number made it
-        visible; each has its entry in the queue."""
+        """Letters that are ACCEPTED, for any receiver, in no transaction, never taken, and visible by their own
+        ENQUEUE. Each has its entry in the queue."""
         self.inline_bytes = 0
-        """Of all bodies that lie in their records."""
+        """Bytes of all bodies that lie in their records."""
 
     @property
     def least_bytes(self) -> int:
-        """Of these transfers in a checkpoint."""
+        """Bytes that these transfers take in a checkpoint, at least."""
         return self.inline_bytes + LEAST_BYTES * len(self)
 
     def put_run(self, run: EnqueuedRun) -> None:
@@ -227,7 +228,8 @@ class Items(MutableMapping[int, Item]):
     @overload
     def get(self, lsn: int, default: Item | T, /) -> Item | T: ...
     def get(self, lsn: int, default: Item | T | None = None, /) -> Item | T | None:
-        """Without an exception where there is none: it is asked for each letter, several times."""
+        """Return the transfer with this number, or `default`. It raises nothing, because each letter is asked for
+        often."""
         return self.made.get(lsn) or self._make(lsn) or default
 
     def __getitem__(self, lsn: int) -> Item:
@@ -246,11 +248,11 @@ class Items(MutableMapping[int, Item]):
         return item
 
     def number_of(self, sequence: int) -> int | None:
-        """Of the transfer that began in this store with this sequence; None: it has ended, or never was."""
+        """Return the LSN of the transfer that began here with this sequence; None: it has ended, or never was."""
         return self.own.get(sequence) or self.runs.number_of(sequence)
 
     def for_nodes(self) -> list[tuple[int, str]]:
-        """Number and node of each transfer that is for another node and in no open transaction, in their order."""
+        """Return number and node of each transfer for another node that is in no open transaction, sorted by number."""
         nodes = [
             *((lsn, item.record.header.to.node, item.state) for lsn, item in self.made.items()),
             *((lsn, run.model.header.to.node, TransferState.ACCEPTED) for run in self.runs for lsn in run.waiting),
@@ -276,26 +278,26 @@ class Items(MutableMapping[int, Item]):
 
 
 def _size(item: Item) -> int:
-    """Of its body, if that lies in its record."""
+    """Return the bytes of a body that lies in its record; 0 for a body in the spool."""
     body = item.record.body
     return 0 if isinstance(body, Spooled) else len(body)
 
 
 MOST_ENDS: Final = 4096
-"""Transfers of programs of this host whose end is remembered; then the oldest is forgotten."""
+"""Number of transfers of programs of this host whose end is remembered; beyond it the oldest is forgotten."""
 
 
 class State:
-    """See the head of this file."""
+    """The state of a core's transfers; see the head of this file."""
 
     def __init__(self) -> None:
         self.items = Items()
         self.foreign: dict[TransferId, tuple[int, ...]] = {}
-        """LSNs by id, of transfers that did not begin in this store: the copies for `service/*` of what came from
+        """LSNs by id, of transfers that did not begin in this store. The copies for `service/*` of what came from
         another node share an id."""
         self.owed: dict[TransferId, tuple[TransferState, str]] = {}
-        """How transfers of other nodes have ended that have not said that they know it. Of copies: CONSUMED, if all
-        were; it holds when none is left."""
+        """How transfers of other nodes have ended, for those nodes that have not said that they know it. Copies count
+        as CONSUMED if all were; the entry holds when no copy is left."""
         self.queues: dict[str, Queue] = {}
         self.bodies: Counter[str] = Counter()
         """Files of the spool, and how many transfers have each: the copies for `service/*` share one."""
@@ -305,23 +307,24 @@ class State:
         self.answers = Answers()
         self.last_txn = 0
         self.node: str = ""
-        """Whose transfers these are."""
+        """Name of the node whose transfers these are."""
         self.incarnation = 0
-        """Of the ids that this store gives: when it was made, or found to be a copy, in nanoseconds since 1970."""
+        """Incarnation of the ids that this store gives: when the store was made, or found to be a copy, in nanoseconds
+        since 1970."""
         self.incarnations: set[int] = set()
-        """It, and those before of which there are transfers yet."""
+        """The present incarnation, and that of each own transfer that was kept."""
         self.life = 0
-        """How often a core has begun with it."""
+        """Number of the core's start with this store; the first one has 1."""
         self.sequence = 0
-        """Of the last transfer that began here in this life."""
+        """Lower 32 bits of the sequence of the last transfer that began here in this life."""
         self.counts: Counter[TransferState] = Counter()
-        """Transfers that have ended, by how."""
+        """Number of transfers that have ended, by how."""
         self.ends: dict[TransferId, Ending] = {}
-        """Of the last ones: the core may end before it has told their senders, who ask the next core."""
+        """How the last transfers ended. The core may end before it has told their senders, who ask the next core."""
         self.once = Once()
 
     def apply(self, lsn: int, record: Record) -> list[Effect]:
-        """Applies a record; gives the effects for others. Raises TransfersDamaged."""
+        """Apply a record, and return the effects for others. Raises TransfersDamaged."""
         row = self._row(lsn, record) if record.txn != NONE else None
         effects = list(self._change(lsn, record, row))
         if row is not None:
@@ -329,7 +332,7 @@ class State:
         return effects
 
     def _row(self, lsn: int, record: Record) -> Transaction:
-        """Of the record's transaction. The first record of a transaction makes the row."""
+        """Return the row of the record's transaction; its first record makes the row. Raises TransfersDamaged."""
         row = self.table.get(record.txn)
         if row is None:
             if record.prev != NONE or not isinstance(record, Enqueue | Take | Savepoint):
@@ -402,13 +405,13 @@ class State:
     # ---- transfers ----
 
     def _show(self, lsn: int, item: Item) -> Moved:
-        """It is ACCEPTED: in its place, for anybody to take."""
+        """Make a transfer ACCEPTED: it stands in its place, for anybody to take."""
         item.state, item.txn, item.taker, item.visible = TransferState.ACCEPTED, NONE, None, lsn
         self.put(item)
         return _moved(item, item.state)
 
     def put(self, item: Item) -> None:
-        """An ACCEPTED transfer stands in its queue."""
+        """Put an ACCEPTED transfer into its queue."""
         to = item.record.header.to
         self._queue(queue_name(to)).put(item)
         if to.node and to.node == self.node:
@@ -420,14 +423,14 @@ class State:
         return self.queues.get(name) or self.queues.setdefault(name, Queue())
 
     def pass_over(self, item: Item) -> Iterator[Effect]:
-        """No receiver can take it now: what was sent behind it is not held for it. No record says so, since it is found
-        anew after a crash."""
+        """Let go what is held for a transfer that no receiver can take now. No record says so, since it is found anew
+        after a crash."""
         to = item.record.header.to
         if to.node and to.node == self.node and self._queue(to.service).pass_over(item):
             yield Came(to.service)
 
     def _is_there(self, item: Item) -> Iterator[Effect]:
-        """Nothing waits for it any more: it is in its receiver's queue, or has ended."""
+        """Let go what is held for a transfer that is in its receiver's queue, or has ended."""
         to = item.record.header.to
         if to.node and to.node == self.node:
             queue = self._queue(to.service)
@@ -436,19 +439,20 @@ class State:
                 yield Came(to.service)
 
     def hold_again(self, service: str) -> None:
-        """A receiver has come that may take what was passed over. That comes, or is passed over again."""
+        """Count what was passed over as on its way again, since a receiver has come that may take it. It comes, or is
+        passed over again."""
         queue = self._queue(service)
         for item in filter(None, map(self.items.get, list(queue.passed))):
             queue.depart(item)
 
     def held_for(self, item: Item) -> Item | None:
-        """The transfer that was sent before it, and has to come first."""
+        """Return the transfer that was sent before this one and has to come first; None: there is none."""
         queue = self.queues.get(item.record.header.to.service)
         before = queue.before(item) if queue is not None else None
         return None if before is None else self.items.get(before)
 
     def _go(self, item: Item, state: TransferState | None) -> None:
-        """None: it is undone."""
+        """Remove a transfer that has ended in this state; None: it is undone."""
         del self.items[item.lsn]
         self._forget(item)
         if state is not None:
@@ -507,21 +511,22 @@ class State:
         return Came(to.service, to.node, run.lsns if to.node else ())
 
     def apply_arrivals(self, run: EnqueuedRun, ids: tuple[TransferId, ...]) -> Came:
-        """The same of letters that came from another node."""
+        """Make the changes of `apply` for the ENQUEUE of each of these letters, which came from another node."""
         for id in ids:
             self.seen.add(id)
         self.keep_run(run)
         return Came(run.model.header.to.service, ids=ids)
 
     def hand_run(self, items: Sequence[Item], taker: Life) -> MovedRun:
-        """The same of the TAKE of each of these letters, outside of transactions."""
+        """Make the changes of `apply` for the TAKE of each of these letters, outside of transactions."""
         for item in items:
             item.state, item.taker, item.cause = TransferState.DELIVERED, taker, ""
             item.deliveries += 1
         return MovedRun(items, TransferState.DELIVERED)
 
     def settle_run(self, items: Sequence[Item], state: TransferState) -> MovedRun:
-        """The same of the CHANGE of each of these letters, for no cause. They are small, and not ACCEPTED next."""
+        """Make the changes of `apply` for the CHANGE of each of these letters, for no cause. The letters are small, and
+        `state` is not ACCEPTED."""
         for item in items:
             self._come_to(item, state, "")
             if state in ENDED:
@@ -529,7 +534,7 @@ class State:
         return MovedRun(items, state)
 
     def keep_run(self, run: EnqueuedRun) -> None:
-        """Letters that wait."""
+        """Keep a run of letters that wait."""
         header, id = run.model.header, run.model.id
         self.incarnations.update((id.incarnation,) if run.is_own else ())
         if not run.is_own:
@@ -539,7 +544,7 @@ class State:
         self._queue(queue_name(header.to)).put_run(header.priority, run.lsns)
 
     def keep(self, item: Item) -> None:
-        """A transfer that has not ended."""
+        """Keep a transfer that has not ended."""
         id = item.record.id
         if is_arriving(id, self.node):
             item.sent = max(self.numbers(own_id(id)), default=0)
@@ -554,12 +559,14 @@ class State:
             self.bodies[item.record.body.name] += 1
 
     def note_answer(self, request: Request | None, id: TransferId, count: int = 1) -> None:
-        """So many requests have made transfers, for which their producer may ask again. `request`, `id`: the first."""
+        """Note which transfers `count` requests have made, for their producer may ask again. `request` and `id` are
+        those of the first."""
         if request is not None and request.number and request.producer in self.requests.marks:
             self.answers.add(request, id, count)
 
     def asked_before(self, request: Request) -> list[TransferId]:
-        """The transfers that this request enqueued: those that have not ended, and the last of those that have."""
+        """Return the transfers that this request enqueued: those that have not ended, and the last of those that
+        have."""
         return [id for id in self.answers.find(request) if self.numbers(id) or id in self.ends]
 
     def _forget(self, item: Item) -> None:
@@ -572,19 +579,19 @@ class State:
             self.foreign[id] = left
 
     def numbers(self, id: TransferId) -> tuple[int, ...]:
-        """LSNs of the transfers with this id that have not ended."""
+        """Return the LSNs of the transfers with this id that have not ended."""
         if not self.is_own(id):
             return self.foreign.get(id, ())
         lsn = self.items.number_of(id.sequence)
         return () if lsn is None else (lsn,)
 
     def find(self, id: TransferId) -> Item | None:
-        """A transfer that has not ended; of copies the first one."""
+        """Return a transfer that has not ended, the first one of copies; None: there is none."""
         lsns = self.numbers(id)
         return self.items[lsns[0]] if lsns else None
 
     def has_come(self, id: TransferId) -> bool:
-        """Was it enqueued once? What ended, and of which its node knows how, may be forgotten."""
+        """Was it enqueued once? A transfer may be forgotten that has ended, and whose node knows how."""
         return id in self.seen or bool(self.numbers(id)) or id in self.owed
 
     def is_own(self, id: TransferId) -> bool:
@@ -592,7 +599,7 @@ class State:
         return id.node == self.node and id.incarnation in self.incarnations
 
     def _owe(self, item: Item, state: TransferState) -> None:
-        """The node where it began is to be told how it has ended."""
+        """Note that the node where the transfer began is to be told how it has ended."""
         id = item.record.id
         before = self.owed.get(id, (TransferState.CONSUMED, ""))
         if not self.is_own(id):
@@ -647,7 +654,7 @@ class State:
         row.items = row.bytes = 0
 
     def _undo(self, lsn: int, record: Clr, row: Transaction) -> Iterator[Effect]:
-        """Takes back a record; UndoNxtLSN goes behind it."""
+        """Take back a record; UndoNxtLSN goes behind it."""
         entry = row.undoable.get(record.undone)
         same = entry is not None and (entry.what is record.what or (entry.what, record.what) == _DEAD)
         if entry is None or not same or record.undone != row.undo_next or record.undo_next != entry.next:

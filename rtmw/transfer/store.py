@@ -99,19 +99,19 @@ EVERY_NS: Final = 1_000_000_000
 
 class _Mark(NamedTuple):
     number: int
-    """The last one at this time."""
+    """The last number that was given at this time."""
     wall_ns: int
     """Since 1970."""
 
 
 class Ages:
-    """Of one machine."""
+    """Says when transfers of one machine were accepted; see the head of this file."""
 
     def __init__(self) -> None:
         self._marks: list[_Mark] = []
 
     def note(self, number: int, wall_ns: int) -> None:
-        """The last number at this time. Calls within a second of the last mark add none."""
+        """Note the last number at this time. Calls within a second of the last mark add none."""
         marks = self._marks
         if marks and number <= marks[-1].number:
             marks[-1] = _Mark(marks[-1].number, max(wall_ns, marks[-1].wall_ns))
@@ -127,8 +127,8 @@ class Ages:
         del marks[1 + lost.index(min(lost))]
 
     def since(self, number: int) -> int:
-        """When the transfer with this number was accepted, or a little before. Of one that is older than all marks, the
-        time of the first mark; 0: there is none."""
+        """Return when the transfer with this number was accepted, or a little before. For one that is older than all
+        marks it is the time of the first mark; 0: there is none."""
         at = bisect_left(self._marks, (number,)) - 1
         return self._marks[max(at, 0)].wall_ns if self._marks else 0
 
@@ -140,7 +140,7 @@ class Ages:
 
     @classmethod
     def unpack(cls, data: bytes, last: int) -> Ages:
-        """As `pack` wrote them, up to the last number that there is. What cannot be read says nothing: an age is for
+        """Read what `pack` wrote, up to the last number that there is. What cannot be read is left out: an age is for
         people."""
         ages = cls()
         try:
@@ -159,9 +159,9 @@ class QueueRow:
     queue: str
     """`service`, or `service@node`."""
     states: dict[TransferState, int]
-    """How many of each."""
+    """Number of transfers in each state."""
     bytes: int
-    """Of their bodies."""
+    """Bytes of the transfers' bodies."""
     receivers: int
 
 
@@ -174,12 +174,12 @@ class TransactionRow:
     last_lsn: int
     undo_nxt_lsn: int
     save_list: tuple[str, ...]
-    """The newest one first."""
+    """Names of the savepoints, the newest one first."""
     records: int
-    """That would be undone."""
+    """Number of records that would be undone."""
     bytes: int
     age: float
-    """Seconds."""
+    """Seconds since the transaction began."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class StoreStats:
     parked: int
     """Transfers that have not ended."""
     transactions: int
-    """Open ones."""
+    """Number of open transactions."""
     ended: dict[TransferState, int]
     """Transfers that have ended, by how; since the store was made."""
     checkpoints: int
@@ -200,7 +200,7 @@ class StoreStats:
 
 
 def queue_rows(machine: Machine) -> list[QueueRow]:
-    """By their names."""
+    """Return the rows of a machine's queues, sorted by name."""
     states: dict[str, Counter[TransferState]] = {name: Counter() for name in machine.receivers}
     sizes: Counter[str] = Counter()
     for item in machine.state.items.values():
@@ -212,7 +212,7 @@ def queue_rows(machine: Machine) -> list[QueueRow]:
 
 
 def transaction_rows(machine: Machine, monotonic_ns: int) -> list[TransactionRow]:
-    """The oldest one first; also those that have logged nothing yet."""
+    """Return the rows of the open transactions, the oldest one first; also those that have logged nothing yet."""
     rows: list[TransactionRow] = []
     for txn in machine.open:
         row, age = machine.row(txn), machine.age_ns(txn, monotonic_ns) / 1e9
@@ -225,13 +225,12 @@ def transaction_rows(machine: Machine, monotonic_ns: int) -> list[TransactionRow
 T = TypeVar("T")
 
 CHECKPOINT_BYTES: Final = 16 << 20
-"""Of records, after which a segment of the log gets a checkpoint; or twice its size, if that is more."""
+"""Bytes of records after which the next checkpoint is due; or twice the size of a checkpoint, if that is more."""
 RESERVE_SHARE: Final = 4
-"""A checkpoint that is at most so large a share of the last segment is made on a full disk, too: what lies before it is
-trimmed, which makes room. A larger one could use up the reserve, and have no room at last."""
+"""A checkpoint that takes at most this share of the last segment (a quarter) is made on a full disk, too: what lies
+before it is trimmed, which makes room. A larger one could use up the reserve, and have no room at last."""
 _NEXT_INCARNATION: Final = 1 << 32
-"""A new incarnation is larger by so much at least: those between are of transfers that no log keeps, one for each
-life."""
+"""A new incarnation is larger by at least this: those between are of transfers that no log keeps, one for each life."""
 _NO_WAIT: Final = (BeginTransaction, SetSavepoint, RollBack, DestroySavepoint, AbortTransaction, ReceiverJoined)
 """Events that show nothing new to others: a crash undoes those that were not durable."""
 
@@ -255,12 +254,12 @@ class Submitted(NamedTuple):
 
     answer: Any
     failure: TransactionAborted | LogFull | None
-    """Instead of an answer; `notes` hold in any case."""
+    """The error instead of an answer; `notes` hold in any case."""
     notes: list[Note]
     last: rtmw.Appended | None
-    """When this is durable, all is that the step has logged or seen. None: nothing was ever logged."""
+    """When this is durable, so is all that the step has logged or seen. None: nothing was ever logged."""
     waits: bool
-    """The answer may be given only then."""
+    """The answer may be given only when `last` is durable."""
 
 
 def _now() -> Now:
@@ -268,7 +267,7 @@ def _now() -> Now:
 
 
 class Store(Closing):
-    """Any number of threads. One process at a time: LogLocked names the other one.
+    """A store for any number of threads, and one process at a time: LogLocked names the other one.
 
     Errors of all that logs: LogFull, after which nothing was done; LogFailed, after which the outcome is unknown and
     the store has to be opened anew; and ClosedError. `told`: is called with each Moved and Aborted, in the thread of
@@ -312,7 +311,7 @@ class Store(Closing):
     # ---- recovery ----
 
     def _recover(self, node: str, deliveries: int) -> State:
-        """Redo, undo, and a START. Raises LogLocked, LogDamaged, TransfersDamaged, ValueError."""
+        """Redo, undo, and log a START. Raises LogLocked, LogDamaged, TransfersDamaged, ValueError."""
         self._log.trim(0)  # takes the lock, and cuts what a killed writer has left
         self.ages = self._kept_ages()
         records = map(attrgetter("position", "data"), self._noting(self._log.read()))
@@ -350,7 +349,7 @@ class Store(Closing):
             return Ages()
 
     def _noting(self, records: Iterable[rtmw.LogRecord[bytes]]) -> Iterator[rtmw.LogRecord[bytes]]:
-        """The records, and their times are noted, for the file is not written in a crash."""
+        """Yield the records, and note their times, since a crash leaves no new file of ages."""
         due = 0
         for record in records:
             if record.time_ns >= due:
@@ -359,12 +358,12 @@ class Store(Closing):
             yield record
 
     def note_time(self) -> None:
-        """For the ages of transfers. Call it about once a second."""
+        """Note the time, for the ages of transfers. Call it about once a second."""
         self.ages.note(0 if self._last is None else self._last.position, self._now().wall_ns)
 
     def _keep_ages(self) -> None:
-        """In a file, which lasts longer than the records: those go with the next trim. It is not synced, and what a
-        crash leaves of it may be nothing: then ages are counted from the last checkpoint on."""
+        """Write the ages to a file, which lasts longer than the records: those go with the next trim. The file is not
+        synced, and a crash may leave nothing of it: then ages are counted from the last checkpoint on."""
         if not self.ages:  # it was not opened
             return
         temporary = self._ages.with_suffix(".partial")
@@ -373,7 +372,7 @@ class Store(Closing):
             temporary.replace(self._ages)
 
     def _bury_the_dead(self) -> None:
-        """Letters of receivers that have ended meanwhile go back."""
+        """Give back the letters of receivers that have ended meanwhile."""
         for life in sorted(self.machine.lives_named()):
             if not life.lives():
                 self.leave(life)
@@ -381,7 +380,8 @@ class Store(Closing):
     # ---- steps ----
 
     def step(self, event: Event) -> Any:
-        """The answer of the event; durable, if it shows anything to others. Errors: see the event, and the class."""
+        """Carry out an event. Its answer is durable, if it shows anything to others. Errors: see the event, and the
+        class."""
         done = self.submit(event)
         if done.waits and done.last is not None:
             done.last.resolve()
@@ -391,7 +391,7 @@ class Store(Closing):
         return done.answer
 
     def submit(self, event: Event) -> Submitted:
-        """The same for a caller that waits otherwise than asleep, and calls `carry_out` then. Does not block."""
+        """Begin what `step` does, for a caller that waits in another way and calls `carry_out` then. Does not block."""
         with self._lock:
             self._check_open()
             notes: list[Note] = []
@@ -407,7 +407,7 @@ class Store(Closing):
         return Submitted(answer, failure, notes, last, waits)
 
     def _has_committed(self, event: Event) -> bool:
-        """Its COMMIT is logged: the disk became full behind it, and what remains to be done is done by a tick."""
+        """Is its COMMIT logged? Then the disk became full behind it, and a tick does what remains to be done."""
         return isinstance(event, CommitTransaction) and event.txn not in self.machine.open
 
     def _needs_disk(self, event: Event, answer: object) -> bool:
@@ -416,7 +416,7 @@ class Store(Closing):
         return not isinstance(event, _NO_WAIT)
 
     def _drive(self, steps: Steps[T], notes: list[Note]) -> T:
-        """Logs what a step decides; its records are on their way to the disk then. `notes`: what is to be done next."""
+        """Log what a step decides; its records are on their way to the disk then. `notes`: what is to be done next."""
         return drive(steps, self._append, notes)
 
     def _append(self, effect: Append) -> Sequence[int]:
@@ -442,14 +442,15 @@ class Store(Closing):
     # ---- what programs ask for ----
 
     def begin(self, owner: Life | None = None) -> int:
-        """The number of a new transaction."""
+        """Begin a transaction, and return its number."""
         number: int = self.step(BeginTransaction(owner))
         return number
 
     def send(
         self, header: Header, body: bytes, *, sender: str = "", txn: int = 0, id: TransferId | None = None
     ) -> list[TransferId]:
-        """The ids of what was enqueued; none: this id has come before. OSError: the spool's disk is full, or failed."""
+        """Return the ids of what was enqueued; none: this id has come before. OSError: the spool's disk is full, or
+        failed."""
         if len(body) != header.length:
             raise ValueError(f"the header says {header.length} bytes, and the body has {len(body)}")
         if len(body) <= LARGEST_INLINE:
@@ -466,19 +467,19 @@ class Store(Closing):
         return found
 
     def spool_name(self) -> str:
-        """A new name for a body that is too large for a record."""
+        """Return a new name for a body that is too large for a record."""
         with self._lock:
             self._check_open()
             self._spooled += 1
             return f"{self.machine.state.life:x}s{self._spooled:x}"
 
     def _is_named(self, body: Spooled) -> bool:
-        """By a transfer; so it may be in the log, whose outcome may be unknown."""
+        """Does a transfer name this body? Then it may be in the log, whose outcome may be unknown."""
         with self._lock:
             return any(item.record.body == body for item in self.machine.state.items.made.values())
 
     def take(self, service: str, life: Life, *, txn: int = 0) -> Taken | None:
-        """The first transfer that this receiver may have; None: there is none."""
+        """Take the first transfer that this receiver may have; None: there is none."""
         item: Item | None = self.step(TakeTransfer(service, life, txn))
         if item is None:
             return None
@@ -489,25 +490,26 @@ class Store(Closing):
     def settle(
         self, letter: Taken | int, state: TransferState, cause: str = "", by: Life | None = None
     ) -> TransferState:
-        """A letter that was taken without a transaction is CONSUMED, ACCEPTED again, REFUSED; and so on."""
+        """Change the state of a letter, and return the state. One that was taken without a transaction may become
+        CONSUMED, ACCEPTED again, REFUSED, and so on."""
         item = letter.item if isinstance(letter, Taken) else letter
         settled: TransferState = self.step(SettleTransfer(item, state, cause, by))
         return settled
 
     def savepoint(self, txn: int, name: str | None = None) -> int:
-        """Its LogLsn, which means it and no other one of its name."""
+        """Set a savepoint. Returns its LogLsn, which means it and no other one of its name."""
         lsn: int = self.step(SetSavepoint(txn, name))
         return lsn
 
     def rollback(self, txn: int, to: str | int) -> None:
-        """Undoes all after the savepoint; the savepoint stays."""
+        """Undo all after the savepoint; the savepoint stays."""
         self.step(RollBack(txn, to))
 
     def release(self, txn: int, savepoint: str | int) -> None:
         self.step(DestroySavepoint(txn, savepoint))
 
     def commit(self, txn: int) -> None:
-        """Durable and visible when this returns."""
+        """Commit a transaction: it is durable and visible when this returns."""
         self.step(CommitTransaction(txn))
 
     def abort(self, txn: int) -> None:
@@ -520,7 +522,7 @@ class Store(Closing):
         self.step(ReceiverLeft(life))
 
     def tick(self) -> None:
-        """Lifetimes end, and transactions that are too old are undone. Call it now and then."""
+        """End lifetimes, and undo transactions that are too old. Call it now and then."""
         self.step(Tick())
 
     # ---- what is there ----
@@ -550,9 +552,10 @@ class Store(Closing):
     # ---- checkpoints ----
 
     def _checkpoint_if_due(self, is_full: bool) -> None:
-        """The step is logged by then, so a full disk is no failure of it: the next try comes as many bytes later. If
-        little is to be written, a full disk makes it due early, since it makes room. A second one in a segment would
-        free nothing. Nobody waits for the disk: a later step trims what lies before it, when it is durable."""
+        """Write a checkpoint, if one is due. The step is logged by then, so a full disk is no failure of it: the next
+        try comes as many bytes later. If little is to be written, a full disk makes it due early, since it makes room.
+        A second one in a segment would free nothing. Nobody waits for the disk: a later step trims what lies before the
+        checkpoint, when it is durable."""
         if self._untrimmed is not None and self._log.end > self._untrimmed.position:
             self._keep_ages()
             self._log._begin_to_write().ask_trim(self._checkpoint)
@@ -564,18 +567,19 @@ class Store(Closing):
                 self._untrimmed = self._write_checkpoint(self.machine.state)
 
     def _between(self, is_full: bool) -> int:
-        """Bytes of records before the next checkpoint. One of letters that only wait would free nothing."""
+        """Return the bytes of records before the next checkpoint. One of letters that only wait would free nothing."""
         items = self.machine.state.items
         if is_full and items.least_bytes <= self._reserve():
             return 2 * items.least_bytes
         return max(self._every, 2 * self._size, 2 * items.least_bytes)
 
     def _reserve(self) -> int:
-        """Bytes that a checkpoint may take on a full disk. The last segment may be smaller than was asked for."""
+        """Return the bytes that a checkpoint may take on a full disk. The last segment may be smaller than was asked
+        for."""
         return self._log._begin_to_write().last_size // RESERVE_SHARE
 
     def checkpoint(self) -> None:
-        """Writes all of the state anew, and trims the log before it."""
+        """Write all of the state anew, and trim the log before it."""
         with self._lock:
             self._check_open()
             self._write_checkpoint(self.machine.state).resolve()
@@ -596,7 +600,7 @@ class Store(Closing):
     # ---- end ----
 
     def close(self) -> None:
-        """Open transactions are undone when the store is opened next. LogFailed, if nobody was told of it yet."""
+        """Close the store. Open transactions are undone at the next open. LogFailed, if nobody was told of it yet."""
         with self._lock:
             if self._closed:
                 return
@@ -609,7 +613,7 @@ class Store(Closing):
 
 
 def _start(state: State, node: str, wall_ns: int, lies: Lies) -> Steps[None]:
-    """Log the START of a core. Of a store that was set back, transfers that may have ids of others get new ones."""
+    """Log the START of a core. In a store that was set back, transfers that may have ids of others get new ones."""
     waiting = _of_last_life(state) if lies is Lies.BEHIND else []
     is_new = lies is not Lies.HERE or not state.incarnation
     incarnation = max(wall_ns, state.incarnation + _NEXT_INCARNATION) if is_new else state.incarnation
@@ -622,7 +626,7 @@ def _start(state: State, node: str, wall_ns: int, lies: Lies) -> Steps[None]:
 
 
 def _of_last_life(state: State) -> list[Item]:
-    """Transfers that the life before this one has accepted for other nodes, and that have gone to none. Those of
+    """Return transfers that the life before this one has accepted for other nodes, and that have gone to none. Those of
     earlier lives may be older than the store that was set back, and their ids are right then."""
     items = [state.items[lsn] for lsn, _ in state.items.for_nodes()]
     return [item for item in items if item.state is TransferState.ACCEPTED and _is_of_life(state, item.record.id)]
@@ -641,7 +645,8 @@ def is_volatile(item: int) -> bool:
 
 
 class Volatile:
-    """One thread. `incarnation`: of its ids; another one for each start of the core, for they count from 1."""
+    """The machine of transfers that no log keeps, for one thread. `incarnation`: that of its ids. Each start of the
+    core has another one, because numbers count from 1."""
 
     def __init__(self, node: str, incarnation: int, limits: Limits, now: Callable[[], Now]) -> None:
         state = State()
@@ -650,7 +655,7 @@ class Volatile:
         self.ages = Ages()
 
     def submit(self, event: Event) -> Submitted:
-        """As `Store.submit`; nothing waits for a disk."""
+        """Carry out an event as `Store.submit` does; nothing waits for a disk."""
         notes: list[Note] = []
         try:
             answer = drive(self.machine.step(event, self._now()), self._number, notes)
@@ -659,7 +664,7 @@ class Volatile:
         return Submitted(answer, None, notes, None, False)
 
     def note_time(self) -> None:
-        """Call it about once a second."""
+        """Note the time, for the ages of transfers. Call it about once a second."""
         self.ages.note(self._next - 1, self._now().wall_ns)
 
     def _number(self, effect: Append) -> range:

@@ -42,9 +42,9 @@ class Undoable(NamedTuple):
 
     what: Undone
     item: int
-    """LSN of the ENQUEUE of the transfer; of a savepoint: of itself."""
+    """LSN of the ENQUEUE of the transfer; for a savepoint, its own LSN."""
     next: int
-    """The record that is undone next after it."""
+    """LSN of the record that is undone next after it; 0: there is none."""
 
 
 @dataclass(slots=True)
@@ -58,21 +58,21 @@ class Transaction:
     save_list: SavepointEntry | None = None
     """The newest savepoint."""
     undoable: dict[int, Undoable] = field(default_factory=dict[int, Undoable])
-    """By LSN."""
+    """The records that can be undone, by LSN."""
     bytes: int = 0
-    """Of the bodies that it has sent."""
+    """Bytes of the bodies that it has sent."""
     items: int = 0
-    """How many sends and takes it has that were not undone."""
+    """Number of sends and takes that were not undone."""
 
     def savepoints(self) -> Iterator[SavepointEntry]:
-        """The newest one first."""
+        """Yield the savepoints, the newest one first."""
         entry = self.save_list
         while entry is not None:
             yield entry
             entry = entry.prev
 
     def find(self, wanted: str | int) -> SavepointEntry:
-        """The newest one of this name, or the one with this LogLsn. ValueError: there is none.
+        """Return the newest savepoint of this name, or the one with this LogLsn. ValueError: there is none.
 
         The paper's loop for this compares no names, and so it finds none ever (docs/design/transfer.md).
         """
@@ -83,11 +83,11 @@ class Transaction:
         raise ValueError(f"transaction {self.txn} has no savepoint {wanted!r}; it has {names}")
 
     def add_undoable(self, lsn: int, what: Undone, item: int) -> None:
-        """A record that can be undone was logged."""
+        """Note that a record was logged that can be undone."""
         self.undoable[lsn] = Undoable(what, item, self.undo_next)
         self.undo_next = lsn
 
     def destroy(self, log_lsn: int) -> None:
-        """The savepoint with this LogLsn, and those after it."""
+        """Destroy the savepoint with this LogLsn, and those after it."""
         while self.save_list is not None and self.save_list.log_lsn >= log_lsn:
             self.save_list = self.save_list.prev

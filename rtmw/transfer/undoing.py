@@ -17,7 +17,7 @@ from rtmw.transfer.table import Phase, Transaction
 __all__ = ["DELIVERIES", "abort", "append", "undo_losers", "undo_until", "undone"]
 
 DELIVERIES: Final = 16
-"""How often a transfer is delivered before it is a dead letter."""
+"""Number of deliveries of a transfer, after which it is a dead letter."""
 _CAUSES: Final = {
     AbortCause.ASKED: "its program asked for it",
     AbortCause.AGE: "it was open for too long",
@@ -28,12 +28,12 @@ _CAUSES: Final = {
 
 
 def undone(txn: int, cause: AbortCause) -> TransactionAborted:
-    """What the program hears of a transaction that it has not undone itself."""
+    """Return the error for a program whose transaction the core has undone."""
     return TransactionAborted(f"transaction {txn} was undone, because {_CAUSES[cause]}; begin a new one")
 
 
 def append(state: State, *records: Record) -> Steps[list[int]]:
-    """Logs them in one batch, and applies them. Their LSNs."""
+    """Log records in one batch, and apply them. Returns their LSNs."""
     lsns = yield Append(records)
     assert lsns is not None, "the driver of a step answers an Append with the LSNs of its records"
     for lsn, record in zip(lsns, records, strict=True):
@@ -42,7 +42,7 @@ def append(state: State, *records: Record) -> Steps[list[int]]:
 
 
 def undo_until(state: State, row: Transaction, lsn: int, deliveries: int) -> Steps[None]:
-    """Undoes what the transaction logged behind this LSN."""
+    """Undo what the transaction logged behind this LSN."""
     while row.undo_next > lsn:
         entry = row.undoable[row.undo_next]
         what = entry.what
@@ -52,7 +52,7 @@ def undo_until(state: State, row: Transaction, lsn: int, deliveries: int) -> Ste
 
 
 def abort(state: State, row: Transaction, cause: AbortCause, deliveries: int) -> Steps[None]:
-    """Undoes all of it; goes on where an abort was interrupted."""
+    """Undo all of a transaction; goes on where an abort was interrupted."""
     if row.phase is Phase.RUNNING:
         yield from append(state, Abort(row.txn, row.last_lsn, cause))
     yield from undo_until(state, row, NONE, deliveries)

@@ -54,12 +54,13 @@ class _Extent(NamedTuple):
 
 
 def file_name(id: TransferId) -> str:
-    """For files of a transfer, until they are visible; no other transfer has it."""
+    """Return the name for files of a transfer until they are visible; no other transfer has it."""
     return f"{id.node}.{id.incarnation:x}.{id.sequence:x}"
 
 
 class Arrival(Closing):
-    """`folder`: of the inbox; None: nothing of it is a file. `bodies`: a folder for bodies that have not come whole.
+    """A transfer that arrives. `folder`: that of the inbox; None: nothing of the transfer is a file. `bodies`: a folder
+    for bodies that have not come whole.
 
     Raises TransferRefused: a destination leads out of the folder. OSError: the disk is full, or has failed.
     """
@@ -76,11 +77,11 @@ class Arrival(Closing):
         """Bytes of the body that are known: heads of parts, and names of files."""
         self._extents: list[_Extent] = []
         self.size = self._lay_out()
-        """Of the body."""
+        """Bytes of the body."""
         self._file = disk.create(str(self._path), None, os.O_RDWR, 0o600)
 
     def check_free(self) -> None:
-        """Before any byte comes. Raises TransferRefused: something else is where a file of it is to be."""
+        """Check the files before any byte comes. Raises TransferRefused: something else is where a file is to be."""
         if self._staged is not None:
             self._staged.check_free(self.offer.size)
 
@@ -108,7 +109,7 @@ class Arrival(Closing):
         return offset + len(data)
 
     def _places(self, position: int, size: int) -> Iterator[tuple[_Extent, int, int]]:
-        """Extents that have these bytes: first position and length in each."""
+        """Yield the extents that have these bytes, with first position and length in each."""
         for extent in self._extents:
             first = max(position, extent.start)
             last = min(position + size, extent.start + extent.length)
@@ -126,7 +127,7 @@ class Arrival(Closing):
                 self._staged.write(extent.sink, at, part)
 
     def read(self, position: int, size: int) -> bytes:
-        """Bytes that have come; fewer, if fewer are there."""
+        """Return bytes that have come; fewer than `size`, if fewer are there."""
         found: list[bytes] = []
         for extent, first, length in self._places(position, size):
             at = extent.offset + first - extent.start
@@ -146,14 +147,14 @@ class Arrival(Closing):
         return chain.position == mark.position and chain.value == mark.value
 
     def written(self) -> Written:
-        """All that was written up to now; names of its files are durable when this returns."""
+        """Return all that was written up to now; names of its files are durable when this returns."""
         descriptors = [self._file] if any(extent.sink == _BODY for extent in self._extents) else []
         if self._staged is not None:
             descriptors += self._staged.written()
         return Written(descriptors, self._disk)
 
     def complete(self) -> None:
-        """All bytes have come: the body is whole, and all is durable. Nothing is visible yet."""
+        """Make the body whole, and all durable, after all bytes have come. Nothing is visible yet."""
         for offset, data in self._fixed:
             self._disk.write_all(self._file, (data,), offset)
         self._disk.cut(self._file, self.size)
@@ -167,17 +168,17 @@ class Arrival(Closing):
         self._disk.sync_folder(self._path.parent)
 
     def make_visible(self) -> bytes | Path:
-        """The files are visible. Gives the body, or its file. Idempotent."""
+        """Make the files visible. Returns the body, or its file. Idempotent."""
         if self._staged is not None:
             self._staged.make_visible()
         return os.pread(self._file, self.size, 0) if self.size <= LARGEST_INLINE else self._path
 
     def remove(self) -> None:
-        """The body is somewhere else by now, or nobody wants it."""
+        """Remove the file of the body, which is somewhere else by now, or which nobody wants."""
         self._path.unlink(missing_ok=True)
 
     def discard(self) -> None:
-        """It does not arrive: nothing is left."""
+        """Remove all of a transfer that does not arrive."""
         if self._staged is not None:
             self._staged.discard()
         self.remove()
@@ -192,7 +193,7 @@ class Arrival(Closing):
 
 @dataclass
 class Here:
-    """Its bytes come into memory, or into files."""
+    """A transfer whose bytes come into memory, or into files."""
 
     offer: Offer
     until: float | None
@@ -201,7 +202,8 @@ class Here:
     arrival: Arrival | None = None
     folder: Folder | None = None
     has_failed: bool = False
-    """The disk: what was written may be lost, and is not marked any more, since a disk says so only once."""
+    """The disk is full, or has failed: what was written may be lost, and is not marked any more, since a disk says so
+    only once."""
 
     def close(self) -> None:
         for one in (self.arrival, self.folder):

@@ -17,13 +17,14 @@ __all__ = ["Content", "names_files", "size_of_parts"]
 
 
 def names_files(kind: Kind, body: bytes | Path) -> bool:
-    """Is it a FILE, or a COMPOSITE with one? Raises TransfersDamaged."""
+    """Is the body a FILE, or a COMPOSITE with one? Raises TransfersDamaged."""
     return any(part is Kind.FILE for part, _, _ in _heads(kind, body))
 
 
 def size_of_parts(kind: Kind, body: bytes | Path, accepted: Iterable[Fingerprint] = ()) -> int:
-    """Bytes of all parts, those of files included. `accepted`: of the files that it names; without it, as large as
-    they are now, and 0 for a file that is not there. Raises TransfersDamaged, OSError."""
+    """Return the bytes of all parts, those of files included. `accepted`: fingerprints of the files that the body
+    names; a file without one is as large as it is now, and 0 bytes if it is not there. Raises TransfersDamaged,
+    OSError."""
     known, total = iter(accepted), 0
     for part, length, data in _heads(kind, body):
         if part is Kind.FILE:
@@ -44,7 +45,7 @@ def _size_now(named: bytes) -> int:
 
 
 def _heads(kind: Kind, body: bytes | Path) -> Iterator[tuple[Kind, int, bytes]]:
-    """Kind and length of each part, and of a FILE its bytes, which name it. Other bytes are not read."""
+    """Yield kind and length of each part, and the bytes of a FILE, which name it. Other bytes are not read."""
     size = body.stat().st_size if isinstance(body, Path) else len(body)
     with body.open("rb") if isinstance(body, Path) else io.BytesIO(body) as file:
         if kind is not Kind.COMPOSITE:
@@ -89,8 +90,9 @@ class _Place(Closing):
 
 
 class Content(Closing):
-    """`body`: the body itself, or its file. `accepted`: of the files that it names, as they were when it was accepted;
-    without it, as they are now. Files are opened when they are read, and again after `close`.
+    """The content of a transfer. `body`: the body itself, or its file. `accepted`: fingerprints of the files that it
+    names, from when it was accepted; without them, files are taken as they are now. Files are opened when they are
+    read, and again after `close`.
 
     Raises TransferRefused, SourceChanged; OSError for a disk that fails.
     """
@@ -126,7 +128,7 @@ class Content(Closing):
 
     @property
     def fingerprints(self) -> tuple[Fingerprint, ...]:
-        """Of the files that it names, in their order."""
+        """Fingerprints of the files that the body names, in their order."""
         pairs = zip(self.parts, self._places, strict=True)
         return tuple(place.fingerprint for part, place in pairs if part.destination and isinstance(place, _Place))
 

@@ -16,94 +16,95 @@ from rtmw.transfer.wire.frames import Offer
 __all__ = ["Desk", "End", "Work"]
 
 Work: TypeAlias = Coroutine[Any, Any, None]
-"""It is awaited."""
+"""Work that the caller awaits."""
 
 End = tuple[TransferState, str]
 """A state and its cause."""
 
 
 class Desk(Protocol):
-    """See the head of this file."""
+    """What a peer asks of its core; see the head of this file."""
 
     def waiting(self, node: str) -> Iterable[Item]:
-        """Transfers for this node that have not ended, durable, in the order in which they are sent."""
+        """Return the transfers for this node that have not ended and are durable, in the order in which they are
+        sent."""
         ...
 
     def newest_of(self, node: str) -> Sequence[tuple[int, int]]:
-        """Of what has come from this node: each incarnation, and the largest sequence of it."""
+        """Return each incarnation of the node of which something has come, and its largest sequence that has."""
         ...
 
     def has_had(self, node: str, newest: Sequence[tuple[int, int]], sent: Mapping[int, int]) -> None:
-        """The node says that it has had these of this one; `sent`: what was offered to it, likewise. Raises
-        TransferError: ids were used before that this store does not know; no report of the node counts."""
+        """Take what the node has had of this one: each incarnation, and its largest sequence. `sent`: what was offered
+        to it, likewise. Raises TransferError: ids were used before that this store does not know; no report of the node
+        counts."""
         ...
 
     def report(self, id: TransferId, state: TransferState, cause: str) -> Work:
-        """The receiver's node says so; durable when it returns. Of a transfer that has ended, nothing happens."""
+        """Log the state that the receiver's node reports, durably. Nothing happens to a transfer that has ended."""
         ...
 
     def report_run(self, states: Mapping[TransferId, TransferState]) -> bool:
-        """As `report` of each, without causes and in one batch of the log; `durable` waits for it. False: not all of
-        them can be logged now; report them one by one."""
+        """Log reports without causes in one batch; `durable` waits for it. False: not all of them can be logged now;
+        report them one by one."""
         ...
 
     def durable(self) -> Work:
-        """All that was reported, or arrived, before this call is durable when it returns."""
+        """Wait until all that was reported, or arrived, before this call is durable."""
         ...
 
     def delayed(self, id: TransferId) -> None:
-        """The receiver cannot take it now: what was sent after it does not wait for it."""
+        """Note that the receiver cannot take a transfer now: what was sent after it does not wait for it."""
         ...
 
     def spool(self, body: Spooled) -> Path:
-        """The file of a body."""
+        """Return the file of a body."""
         ...
 
     async def folder(self, to: Address) -> Path | None:
-        """Of an inbox that is meant and takes files; None: there is none now. Programs of a core before this one are
-        given some time to come back."""
+        """Return the folder of an inbox that the address means and that takes files; None: there is none now. Programs
+        of a core before this one are given some time to come back."""
         ...
 
     def check(self, header: Header, size: int) -> None:
-        """Before any byte comes, and before files become visible. `size`: of all parts, in bytes. Raises
-        TransferRefused: the peer has no right to send it, or nobody is meant."""
+        """Check a transfer before any byte comes, and before its files become visible. `size`: bytes of all parts.
+        Raises TransferRefused: the peer has no right to send it, or nobody is meant."""
         ...
 
     async def arrive(self, header: Header, body: bytes | Path, sender: str, id: TransferId) -> None:
-        """A whole transfer of another node gets its place in its queue; `durable` waits for it. An id that has come is
-        not enqueued again.
+        """Enqueue a whole transfer of another node; `durable` waits for it. An id that has come is not enqueued again.
 
         Bytes are enqueued before this waits for anything. A `Path` is a durable file, to which the core makes another
-        name: remove this one when all is durable. TransferRefused: as of `check`. OSError, LogFull: no room; it is
-        tried again.
+        name: remove this one when all is durable. TransferRefused: see `check`. OSError, LogFull: there is no room; try
+        it again.
         """
         ...
 
     def arrive_run(self, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
-        """As `arrive` of each letter, in one batch of the log; the peer's half is told when they are durable
+        """Enqueue letters in one batch of the log, each as `arrive` does; the peer's half is told when they are durable
         (`Inbound.moved`). False: not all of them can be taken so, and nothing was done."""
         ...
 
     def look(self, id: TransferId) -> End | None:
-        """Of a transfer that has come from another node: its state, or how it has ended. None: it never came."""
+        """Return the state of a transfer that has come from another node, or how it has ended. None: it never came."""
         ...
 
     def withdraw(self, id: TransferId) -> Work:
-        """Its sender cancels it. Nothing happens, if somebody has taken it."""
+        """Cancel a transfer for its sender. Nothing happens, if somebody has taken it."""
         ...
 
     def owed(self, node: str) -> Iterable[tuple[TransferId, End]]:
-        """Transfers of this node that have ended, and of which it has not said that it knows."""
+        """Return the transfers of this node that have ended, and of which it has not said that it knows."""
         ...
 
     def settled(self, ids: Collection[TransferId]) -> None:
-        """Their node knows how they have ended. Each once."""
+        """Note that their node knows how these transfers have ended. Each id comes once."""
         ...
 
     def freed(self, offer: Offer, cause: str) -> None:
-        """The part that has come was removed, because the sending node has left it."""
+        """Note that the part of a transfer that had come was removed, because the sending node has left it."""
         ...
 
     def take_raw(self, header: Header, body: bytes, sender: str) -> None:
-        """A SMALL_RAW has come. TransferRefused: as of `check`; nobody is told."""
+        """Take a SMALL_RAW that has come. TransferRefused: see `check`; nobody is told."""
         ...

@@ -33,14 +33,14 @@ class Bytes(Protocol):
         ...
 
     async def write(self, data: bytes) -> None:
-        """Waits for room."""
+        """Write the data; wait for room."""
         ...
 
     def reset(self, words: str, code: int) -> None: ...
 
 
 class Turns:
-    """Work for a transfer is done one after the other; that for different transfers at a time."""
+    """Does work for one transfer one after the other, and work for different transfers at a time."""
 
     def __init__(self) -> None:
         self._last: dict[TransferId, asyncio.Task[None]] = {}
@@ -49,14 +49,14 @@ class Turns:
         """An unexpected error; the core has to end with it."""
 
     def __contains__(self, id: TransferId) -> bool:
-        """Is something of it to be done yet?"""
+        """Is something to be done yet for this transfer?"""
         return id in self._last
 
     def add(self, id: TransferId, work: Work) -> None:
         self.add_run((id,), work)
 
     def add_run(self, ids: Collection[TransferId], work: Work) -> None:
-        """Work for several transfers at once: after what is to be done for each of them."""
+        """Do work for several transfers at once, after what is to be done for each of them."""
         before = {self._last[id] for id in ids if id in self._last}
         task = asyncio.get_running_loop().create_task(self._do(before, work))
         self._last.update(dict.fromkeys(ids, task))
@@ -64,7 +64,7 @@ class Turns:
         task.add_done_callback(lambda done: self._done(ids, done, work))
 
     async def done(self, id: TransferId) -> None:
-        """Waits until nothing of it is to be done any more."""
+        """Wait until nothing is to be done for this transfer."""
         while (last := self._last.get(id)) is not None:
             await asyncio.wait([last])  # `_done` comes first
 
@@ -100,7 +100,7 @@ class Steps(Generic[E, F]):
         self._is_busy = False
 
     def tell(self, event: E) -> None:
-        """Raises TransfersDamaged: the peer breaks a rule."""
+        """Take an event. Raises TransfersDamaged: the peer breaks a rule."""
         self._events.append(event)
         if self._is_busy:
             return
@@ -127,7 +127,7 @@ class Outbox:
         self._frames.clear()
 
     async def run(self, stream: Bytes) -> None:
-        """Until the stream is reset. Raises StreamError."""
+        """Write the frames until the stream is reset. Raises StreamError."""
         while True:
             while self._frames:
                 frames = self._next()
@@ -137,7 +137,7 @@ class Outbox:
             await self._changed.wait()
 
     def _next(self) -> list[bytes]:
-        """The next frames; small ones go together, since each write is a step of the session."""
+        """Return the next frames; small ones go together, since each write is a step of the session."""
         frames, size = [self._frames.popleft()], 0
         while self._frames and (size := size + len(frames[-1])) + len(self._frames[0]) <= _MOST_TOGETHER:
             frames.append(self._frames.popleft())

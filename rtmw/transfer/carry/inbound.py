@@ -31,19 +31,19 @@ __all__ = ["Inbound"]
 
 
 _MOST_OPEN: Final = 256
-"""Transfers that come into files; each has up to four of them open."""
+"""Largest number of transfers that come into files; each has up to four of them open."""
 _MOST_PENDING: Final = 8 << 20
 """Bytes that wait for the disk; more are not read from the stream."""
 
 
 class Inbound:
-    """From one node, over any number of streams. `bodies`: a folder for bodies that have not come whole."""
+    """Receives from one node, over any number of streams. `bodies`: a folder for bodies that have not come whole."""
 
     def __init__(self, node: str, desk: Desk, journal: Journal, bodies: Path, terms: Terms | None = None) -> None:
         self.node, self._desk, self._journal, self._bodies = node, desk, journal, bodies
         self.terms = terms or Terms()
         self.disk: Disk = DISK
-        """On which what comes is written; bodies, and files of inboxes."""
+        """The disk to which what comes is written: bodies, and files of inboxes."""
         self.tells_seen = False  # the peer does not know that frame
         self.machine = Receiving(node, self.terms)
         self._steps = Steps(self.machine.step, self._effect)
@@ -54,14 +54,14 @@ class Inbound:
         self._here: dict[TransferId, Here] = {}
         self._outbox = Outbox(lambda _: None)
         self._moved: dict[TransferId, End] = {}
-        """The last of what the peer is to be told in one frame."""
+        """States that the peer is to be told in one frame; the last one of each transfer."""
         self._settled: dict[TransferId, None] = {}
-        """Of the bytes that are read just now."""
+        """Transfers of which the bytes that are read just now say that the peer knows their end."""
         self._pending = 0
         self._drained = asyncio.Event()
 
     async def run(self, stream: Bytes) -> None:
-        """Until the stream is over."""
+        """Receive until the stream is over."""
         self._outbox.clear()
         self._step(e.Opened(tuple(self._desk.newest_of(self.node)) if self.tells_seen else None))
         try:
@@ -84,7 +84,8 @@ class Inbound:
         self._steps.tell(event)
 
     def moved(self, id: TransferId, state: TransferState, cause: str) -> None:
-        """A transfer of this node has another state here, durably. Told with what moves in one turn of the loop."""
+        """Tell the node, with what else moves in one turn of the loop, that its transfer has another state here,
+        durably."""
         if not self._moved:
             asyncio.get_running_loop().call_soon(self._tell_moved)
         self._moved[id] = state, cause
@@ -95,12 +96,12 @@ class Inbound:
             self._steps.tell(e.StatesFound(moved))
 
     def try_again(self) -> None:
-        """A receiver has come, or there is room again."""
+        """Try what was put off: a receiver has come, or there is room again."""
         self._step(e.TryAgain())
 
     def left(self, wall_ns: int) -> dict[TransferId, Coming]:
-        """Transfers that their node has begun and does not send now; the journal keeps since when. Call it now and
-        then."""
+        """Return the transfers that their node has begun and does not send now; the journal keeps since when. Call it
+        now and then."""
         found: dict[TransferId, Coming] = {}
         for id, coming in list(self._journal.coming.items()):
             if id.node != self.node or coming.is_placed or id in self.turns:
@@ -114,7 +115,7 @@ class Inbound:
         return found
 
     def free(self, id: TransferId, cause: str) -> None:
-        """Removes the part that has come. If the sending node comes back, it begins anew."""
+        """Remove the part of a transfer that has come. If the sending node comes back, it begins anew."""
         self._step(e.PutOff(id, cause))
         self.turns.add(id, self._free(id, cause))
 
@@ -172,7 +173,7 @@ class Inbound:
         return e.StateFound(id, *(self._desk.look(id) or (TransferState.ACCEPTED, "")))
 
     async def _guard(self, id: TransferId, work: object) -> None:
-        """A full disk puts a transfer off; what forbids it is said to its sender."""
+        """Do work for a transfer. A full disk puts it off; if it is refused, its sender is told why."""
         try:
             await work  # type: ignore[misc]
         except TransferRefused as error:
@@ -187,7 +188,7 @@ class Inbound:
     # ---- one transfer ----
 
     def _begin_now(self, offer: Offer) -> None:
-        """A transfer that fits into memory does not wait; so such transfers keep their order."""
+        """Begin a transfer. One that fits into memory does not wait; so such transfers keep their order."""
         id = offer.id
         is_known = id in self.turns or id in self._journal.coming or self._desk.look(id) is not None
         if is_known or not offer.fits_in_memory:
@@ -232,7 +233,8 @@ class Inbound:
         self._step(e.Placed(id) if is_placed else e.Begun(id, mark))
 
     async def _opened(self, here: Here) -> Mark | None:
-        """As `_open`. If that fails, nothing is left of what the journal does not know."""
+        """Open the arrival as `_open` does. If that fails, nothing is left of a transfer that the journal does not
+        know."""
         try:
             return await self._open(here)
         except BaseException:
@@ -242,7 +244,8 @@ class Inbound:
             raise
 
     async def _open(self, here: Here) -> Mark | None:
-        """The mark up to which it had come; None: it was put off. The journal names its folder."""
+        """Open the arrival, and return the mark up to which it had come; None: it was put off. The journal names its
+        folder."""
         offer, coming = here.offer, self._journal.coming.get(here.offer.id)
         if sum(other.arrival is not None for other in self._here.values()) >= _MOST_OPEN:
             raise OSError(f"{_MOST_OPEN} others are arriving")
@@ -290,7 +293,8 @@ class Inbound:
             self._drained.set()
 
     async def _mark(self, effect: e.MarkAt) -> None:
-        """The disk and the stream work at a time: what comes next is written while this becomes durable."""
+        """Begin to make a mark durable. The disk and the stream work at a time: what comes next is written
+        meanwhile."""
         here = self._here.get(effect.id)
         if here is not None and here.arrival is not None:
             written = await asyncio.to_thread(here.arrival.written)
@@ -337,7 +341,7 @@ class Inbound:
         self._step(e.Completed(id))
 
     async def _hand_over(self, id: TransferId) -> None:
-        """Its files become visible, and the core has it."""
+        """Make the files visible, and hand the transfer to the core."""
         here = self._here.get(id)
         if here is None:
             return
@@ -355,7 +359,7 @@ class Inbound:
         self._step(self._found(id))
 
     def _header(self, here: Here, size: int) -> Header:
-        """As it is in this core: for this node, with the lifetime that is left."""
+        """Return the header that it has in this core: for this node, with the lifetime that is left."""
         left = 0 if here.until is None else max(1, round((here.until - self._now()) * 1e9))
         return replace(header_here(here.offer.header), length=size, lifetime_ns=left)
 
@@ -369,7 +373,7 @@ class Inbound:
         self._step(e.Dropped(id, stream))
 
     async def _remove(self, id: TransferId) -> bool:
-        """False: its files are still there."""
+        """Remove what has come. False: its files are still there."""
         try:
             await self._discard(id)
         except (TransferRefused, OSError) as error:  # what is left is swept when an inbox has the folder again
@@ -416,13 +420,14 @@ async def _failed(error: Exception) -> None:
 
 @lru_cache(maxsize=1024)
 def header_here(header: Header) -> Header:
-    """As it is at this node; remembered, because senders repeat themselves."""
+    """Return the header that a transfer has at its node, which the address does not name. Remembered, because senders
+    repeat themselves."""
     return replace(header, to=replace(header.to, node=""))
 
 
 class Letters:
-    """Of the peer `node`. `turns`: of all that comes from it. `guard`: work for a transfer that may be refused, or put
-    off. `told`: the peer is told how a transfer is."""
+    """Hands letters of the peer `node` to the core. `turns`: the work for all that comes from it. `guard`: makes work
+    for a transfer that may be refused, or put off. `told`: tells the peer how a transfer is."""
 
     def __init__(
         self,
@@ -438,7 +443,8 @@ class Letters:
         """Letters that go one by one, and have no place in their queue yet: those behind do not overtake them."""
 
     def take(self, run: e.TakeLetters) -> None:
-        """In one batch of the log, but for those that have come before. If that cannot be, one by one."""
+        """Hand over letters in one batch of the log, but for those that have come before. If that cannot be, one by
+        one."""
         header, turns = header_here(run.header), self._turns
         new = {id: body for id, body in run.letters.items() if id not in turns and self._desk.look(id) is None}
         if new and not self._alone and self._desk.arrive_run(header, run.sender, new):

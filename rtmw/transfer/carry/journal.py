@@ -28,7 +28,7 @@ __all__ = ["Coming", "Going", "Journal"]
 VERSION: Final = 1
 SEGMENT: Final = "16M"
 REWRITE_BYTES: Final = 8 << 20
-"""After so many bytes, what has ended is left out."""
+"""Bytes of records, after which what has ended is left out."""
 _FRESH, _BEGIN, _PLACE, _END, _SOURCE, _DONE, _MARK, _SENT, _LEFT = range(9)
 _FINGERPRINT: Final = 40
 
@@ -39,7 +39,7 @@ class Coming:
 
     offer: Offer
     folder: str
-    """Of the inbox; empty: none is needed."""
+    """The folder of the inbox; empty: none is needed."""
     mark: Mark = START
     is_placed: bool = False
     """All of it is whole and durable, and its files may be visible."""
@@ -61,7 +61,7 @@ class Journal(Closing):
 
     def __init__(self, path: Path) -> None:
         self._is_behind = False
-        """Not all that holds is in the log."""
+        """Some of what holds is not in the log."""
         self.coming: dict[TransferId, Coming] = {}
         self.going: dict[TransferId, Going] = {}
         self._log: rtmw.Log[bytes] = rtmw.Log(path, sync=False, segment=SEGMENT, dedupe=1)
@@ -76,19 +76,19 @@ class Journal(Closing):
             raise
 
     def arriving_names(self) -> set[str]:
-        """Of the files of what is arriving (`file_name`)."""
+        """Return the names for files of what is arriving (`file_name`)."""
         return {file_name(id) for id in self.coming}
 
     def begin(self, offer: Offer, folder: str) -> None:
-        """Raises LogFull."""
+        """Note that a transfer has begun to arrive. Raises LogFull."""
         self._put(_BEGIN, offer.id, packed_text(folder, "the folder") + pack(offer))
 
     def mark(self, id: TransferId, mark: Mark) -> rtmw.Appended:
-        """Raises LogFull."""
+        """Note up to which mark a transfer has come. Raises LogFull."""
         return self._put(_MARK, id, _pack_mark(mark))
 
     def place(self, id: TransferId) -> rtmw.Appended:
-        """Raises LogFull."""
+        """Note that a transfer is whole and durable. Raises LogFull."""
         return self._put(_PLACE, id, b"")
 
     def end(self, id: TransferId) -> None:
@@ -96,7 +96,7 @@ class Journal(Closing):
             self._put_or_defer(_END, id, b"")
 
     def left(self, id: TransferId, wall_ns: int) -> None:
-        """Its node does not send it since then; 0: it does again."""
+        """Note since when its node does not send a transfer; 0: it does again."""
         if id in self.coming:
             self._put_or_defer(_LEFT, id, wall_ns.to_bytes(8, "little"))
 
@@ -112,12 +112,12 @@ class Journal(Closing):
             self._put_or_defer(_DONE, id, b"")
 
     def keep_going(self, is_wanted: Callable[[TransferId], bool]) -> None:
-        """Forgets the marks of all other transfers: a core that died has not said that they were done."""
+        """Forget the marks of all other transfers: a core that died has not said that they were done."""
         for id in [id for id in self.going if not is_wanted(id)]:
             self.done(id)
 
     def _put(self, kind: int, id: TransferId, content: bytes) -> rtmw.Appended:
-        """Raises LogFull; then nothing has happened."""
+        """Log a record, and apply it. Raises LogFull; then nothing has happened."""
         if self._is_behind:
             self._fresh()
         data = _packed(kind, id, content)
@@ -128,7 +128,7 @@ class Journal(Closing):
         return rtmw.Appended(self._log, position, end)
 
     def _put_or_defer(self, kind: int, id: TransferId, content: bytes) -> None:
-        """The record holds even if the disk is full: it is written later then."""
+        """Apply a record, and log it. If the disk is full, it is written later."""
         try:
             self._put(kind, id, content)
         except LogFull:
@@ -136,7 +136,7 @@ class Journal(Closing):
             self._is_behind = True
 
     def _catch_up(self) -> None:
-        """On a full disk with the next record."""
+        """Write the journal anew; on a full disk, that is done with the next record."""
         try:
             self._fresh()
         except LogFull:
@@ -174,7 +174,7 @@ class Journal(Closing):
             self.going.pop(id, None)
 
     def _fresh(self) -> None:
-        """All that has not ended, anew; what was before is trimmed. Raises LogFull."""
+        """Write all anew that has not ended, and trim what was before. Raises LogFull."""
         records = [_packed(_FRESH, TransferId("", 0, 0), b"")]
         for id, coming in self.coming.items():
             records.append(_packed(_BEGIN, id, packed_text(coming.folder, "the folder") + pack(coming.offer)))

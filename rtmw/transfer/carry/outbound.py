@@ -22,13 +22,13 @@ from rtmw.transfer.wire.sending import Sending
 __all__ = ["Outbound"]
 
 _ROOM: Final = 4 << 20
-"""Bytes of pieces on their way from their sources to the stream."""
+"""Bytes of pieces that may be on their way from their sources to the stream."""
 _AT_PEER: Final = frozenset({TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED})
 """States on the common way of a transfer; reports of them are taken together."""
 
 
 class Outbound:
-    """To one node, over any number of streams."""
+    """Sends to one node, over any number of streams."""
 
     def __init__(self, node: str, desk: Desk, journal: Journal, terms: Terms | None = None) -> None:
         self.node, self._desk, self._journal = node, desk, journal
@@ -38,10 +38,10 @@ class Outbound:
         self.causes: dict[TransferId, str] = {}
         """Why a transfer waits, as its node has said."""
         self._newest: dict[int, int] = {}
-        """Of each incarnation, the largest sequence that was offered in the life of this core."""
+        """The largest sequence of each incarnation that was offered in the life of this core."""
         self._contents: dict[TransferId, Content] = {}
         self._reports: dict[TransferId, TransferState] = {}
-        """Of the bytes that are read just now: the last report of each, if it is a common one."""
+        """The last report of each transfer in the bytes that are read just now, if it is a common one."""
         self._outbox = Outbox(self._written)
         self._timer: asyncio.TimerHandle | None = None
         self._is_first, self._is_looking, self._is_up = True, False, False
@@ -53,7 +53,7 @@ class Outbound:
             asyncio.get_running_loop().call_soon(self.look)
 
     def look(self) -> None:
-        """Now."""
+        """Look now for what is to be sent."""
         self._is_looking = False
         adds: list[e.Add] = []
         for item in self._desk.waiting(self.node):
@@ -67,7 +67,7 @@ class Outbound:
             self._step(e.AddRun(tuple(adds)))
 
     def _add_raw(self, item: Item) -> None:
-        """It goes now, or is lost."""
+        """Send a SMALL_RAW, which goes now, or is lost."""
         record, end = item.record, TransferState.CONSUMED
         assert isinstance(record.body, bytes), "a SMALL_RAW is small"
         cause = "" if self._is_up else f"lost: node {self.node!r} is not connected"
@@ -78,7 +78,7 @@ class Outbound:
         self.turns.add(record.id, self._desk.report(record.id, end, cause))
 
     def _add_of(self, item: Item) -> e.Add | None:
-        """None: it cannot be sent."""
+        """Return the event that adds a transfer; None: it cannot be sent."""
         record = item.record
         body = self._desk.spool(record.body) if isinstance(record.body, Spooled) else record.body
         try:
@@ -105,16 +105,17 @@ class Outbound:
         return going.mark if going else START
 
     def withdraw(self, id: TransferId) -> None:
-        """Its program does not want it any more, or its lifetime has ended; `report` says what has become of it."""
+        """Withdraw a transfer that its program does not want any more, or whose lifetime has ended; `report` says what
+        has become of it."""
         self._step(e.Withdraw(id))
 
     def take_advanced(self) -> set[TransferId]:
-        """Of these its node has said how much it has, since this was asked last."""
+        """Return the transfers of which the node has said how much it has, since this was asked last."""
         advanced, self.machine.advanced = self.machine.advanced, set()
         return advanced
 
     async def run(self, stream: Bytes) -> None:
-        """Until the stream is over."""
+        """Send until the stream is over."""
         self.look()
         self._outbox.clear()
         self._step(e.Opened())

@@ -20,13 +20,14 @@ from rtmw.transfer.wire.frames import PURPOSE, Terms
 __all__ = ["KNOWS_SEEN", "Peer", "sweep"]
 
 KNOWS_SEEN: Final = "seen"
-"""In the hello of a node that knows the frame SEEN."""
+"""Capability that the hello of a node has, if the node knows the frame SEEN."""
 _AGAIN_S: Final = 0.2
-"""Until a stream that was reset is opened again."""
+"""Seconds until a stream that was reset is opened again."""
 
 
 def sweep(bodies: Path, journal: Journal) -> int:
-    """Removes bodies that no transfer needs any more, as a crash leaves them; gives how many. Before any peer runs."""
+    """Remove bodies that no transfer needs any more, as a crash leaves them, and return how many. Call it before any
+    peer runs."""
     needed = journal.arriving_names()
     old = [path for path in bodies.iterdir() if path.name not in needed]
     for path in old:
@@ -35,7 +36,8 @@ def sweep(bodies: Path, journal: Journal) -> int:
 
 
 class Peer:
-    """`node`: name of the other node. `bodies`: a folder for bodies that have not come whole; it is there."""
+    """Carries transfers to and from another node. `node`: its name. `bodies`: a folder for bodies that have not come
+    whole; it is there."""
 
     def __init__(self, node: str, desk: Desk, journal: Journal, bodies: Path, terms: Terms | None = None) -> None:
         self.node = node
@@ -44,7 +46,7 @@ class Peer:
         self._failed: BaseException | None = None
 
     async def run(self, session: Session) -> None:
-        """Until the session is over; then with the next one."""
+        """Carry transfers until the session is over. Call it again for the next session."""
         self.inbound.tells_seen = KNOWS_SEEN in session.peer.capabilities
         tasks = [asyncio.ensure_future(self._send(session)), asyncio.ensure_future(self._receive(session))]
         over = asyncio.ensure_future(session.over())
@@ -74,7 +76,7 @@ class Peer:
                 await asyncio.sleep(_AGAIN_S)
 
     async def _receive(self, session: Session) -> None:
-        """The newest stream counts: its sender opens another one when it has left the one before."""
+        """Receive from the newest stream: the sender opens another one when it has left the one before."""
         running: asyncio.Future[None] | None = None
         try:
             async for stream in session:

@@ -39,13 +39,14 @@ Frame: TypeAlias = list[Run]
 
 
 def pieces(to: str, bodies: Sequence[Any], options: SendOptions) -> list[Frame | Alone]:
-    """What goes out one after the other. Raises as Sender.send does for a body that cannot be sent, with its index."""
+    """Return what goes out one after the other. Raises what Sender.send does for a body that cannot be sent, with its
+    index."""
     packs = [body if body.__class__ is bytes else _pack(to, body, options, at) for at, body in enumerate(bodies)]
     return list(_frames(_letters(to, packs, options)))
 
 
 def _pack(to: str, body: Any, options: SendOptions, at: int) -> bytes | Alone:
-    """Bytes: of a BUF."""
+    """Return the bytes of a BUF, or a letter that goes by itself."""
     with _naming(at):
         kind, data, has_files = packed(body)
         if kind is Kind.BUF:
@@ -55,7 +56,7 @@ def _pack(to: str, body: Any, options: SendOptions, at: int) -> bytes | Alone:
 
 @contextmanager
 def _naming(at: int) -> Generator[None]:
-    """Errors within it say of which body they are."""
+    """Errors within the block say of which body they are."""
     try:
         yield
     except Exception as error:
@@ -86,7 +87,7 @@ def _size(pack: bytes | Alone) -> int | None:
 
 
 def _header(to: str, size: int, options: SendOptions, at: int) -> tuple[Header, int]:
-    """Of bodies of this size; and how many of them have room in a frame, 0: each goes by itself."""
+    """Return the header of bodies of this size, and how many of them have room in a frame; 0: each goes by itself."""
     with _naming(at):
         header = options.header(to, Kind.BUF, size, has_files=False)
     return header, min(MOST_TOGETHER, MOST_BYTES // size) if goes_together(header) else 0
@@ -122,7 +123,7 @@ def _frames(letters: Iterable[Run | Alone]) -> Iterator[Frame | Alone]:
 
 
 class Batch:
-    """Of one call. Raises as Sender.send does for a body that cannot be sent; then nothing was sent."""
+    """The letters of one call. Raises what Sender.send does for a body that cannot be sent; then nothing was sent."""
 
     def __init__(self, sender: Sender, to: str, bodies: Iterable[Any], options: SendOptions) -> None:
         options.check()
@@ -140,7 +141,7 @@ class Batch:
     # ---- what goes out ----
 
     def put(self, frame: Frame, waits: bool) -> bool:
-        """These letters go out. False: too much is unanswered. `waits`: for room in the queue of the core."""
+        """Send these letters. False: too much is unanswered. `waits`: for room in the queue of the core."""
         sender = self._sender
         group = sender._line.requests.begin_runs(sender, frame, waits)
         if group is None:
@@ -153,13 +154,13 @@ class Batch:
         return True
 
     def add(self, transfer: Transfer) -> None:
-        """A letter went out by itself."""
+        """Add a letter that went out by itself."""
         self._alone.append(transfer)
         self._sent.append(transfer)
 
     @contextmanager
     def telling(self) -> Generator[None]:
-        """Errors within it have the letters that went out."""
+        """Errors within the block have the letters that went out."""
         try:
             yield
         except TransferError as error:
@@ -182,7 +183,7 @@ class Batch:
     # ---- what has become of it ----
 
     def is_over(self) -> bool:
-        """Each letter has reached the level, or never will; or nothing more is heard of them. In any thread."""
+        """Has each letter reached the level, or will never; or is nothing more heard of them? In any thread."""
         level = self._level
         if level is Level.NONE or self._sender._closed:
             return True
@@ -190,7 +191,8 @@ class Batch:
         return are_over and all(one._is_over(level) for one in self._alone)
 
     def result(self) -> list[Transfer]:
-        """Of a batch that is over. TransferError: some letters will not reach the level. ClosedError."""
+        """Return the letters of a batch that is over. TransferError: some of them will not reach the level.
+        ClosedError."""
         level = self._level
         if level is not Level.NONE and (self._alone or not all(group.all_reached(level) for group in self._groups)):
             errors = [error for one in self._sent if (error := one._error(level)) is not None]
@@ -221,7 +223,7 @@ def send_batch(sender: Sender, to: str, bodies: Iterable[Any], options: SendOpti
 
 
 async def send_batch_async(sender: Sender, to: str, bodies: Iterable[Any], options: SendOptions) -> list[Transfer]:
-    """The same for a task."""
+    """Send the letters as `send_batch` does, for a task."""
     batch, line = Batch(sender, to, bodies, options), sender._line
     with batch.telling():
         for piece in batch.pieces:

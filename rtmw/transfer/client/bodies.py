@@ -38,8 +38,8 @@ class Part:
 
 
 def packed(body: Any) -> tuple[Kind, bytes, bool]:
-    """Kind, bytes, and whether it names files. Raises ValueError (empty, too many parts), and as Publisher.publish:
-    TypeMismatch, …"""
+    """Return kind and bytes of a body, and whether it names files. Raises ValueError (empty, too many parts), and what
+    Publisher.publish does: TypeMismatch, …"""
     if body.__class__ in (list, tuple):
         if not all(isinstance(part, Part | File) for part in body):
             raise TypeMismatch(f"a composite is a list of rtmw.Part and rtmw.File, and was given {body!r:.80}")
@@ -51,14 +51,14 @@ def packed(body: Any) -> tuple[Kind, bytes, bool]:
 
 
 def encoded(body: Any) -> Any:
-    """The bytes of a body; a file or a composite as it is. Raises as `packed`."""
+    """Return the bytes of a body, but a file or a composite as it is. Raises what `packed` does."""
     if body.__class__ in (bytes, list, tuple) or isinstance(body, File):
         return body
     return _bytes_of(body)
 
 
 def _file_of(file: File) -> header.File:
-    """Raises ValueError: no path that could be sent."""
+    """Return the file as headers have it, with its absolute path. ValueError: no path that could be sent."""
     source, destination = os.fspath(file.source), file.destination
     if not source or destination == "":
         raise ValueError(f"{file!r} is not possible: name the file, and leave the destination out to keep its name")
@@ -77,5 +77,5 @@ def _bytes_of(value: Any) -> bytes:
 
 
 def unpacked(data: bytes, type: MessageType) -> Any:
-    """The value of a body, of the type that the inbox was opened with."""
+    """Return the value of a body, of the type that the inbox was opened with."""
     return data if type.decode is None else type.decode(data)

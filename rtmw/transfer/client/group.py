@@ -43,13 +43,13 @@ RESTARTED: Final = "its core was started anew; nobody knows how it has ended"
 
 
 MOST_LETTERS: Final = 32
-"""That an event loop gathers for one frame: the core works on them while the program makes the next ones."""
+"""Letters that an event loop gathers for one frame: the core works on them while the program makes the next ones."""
 MOST_TOGETHER: Final = 128
-"""Letters in one frame while the core has enough to do with others before, and of a batch."""
+"""Letters in one frame of a batch, or while the core has enough to do with others before."""
 MOST_BYTES: Final = 64 << 10
-"""Of the bodies in one frame."""
+"""Bytes of the bodies in one frame."""
 _SILENT: Final = 255
-"""Instead of a state: its transaction was undone, and it never was; or the core has refused it."""
+"""Stands instead of a state: its transaction was undone, and it never was; or the core has refused it."""
 _UNANSWERED: Final = int(TransferState.HELD)
 _ACCEPTED, _SENT = bytes([Level.ACCEPTED]), bytes([Level.SENT])
 
@@ -74,45 +74,47 @@ class Owner(Protocol):
 
     @property
     def _node(self) -> str:
-        """Its own."""
+        """The sender's own node."""
         ...
 
 
 class Group:
-    """Filled under the lock of its line; after it went out, written by the thread of the line."""
+    """Letters in one frame. The group is filled under the lock of its line; after it went out, the thread of the line
+    writes it."""
 
     def __init__(self, owner: Owner, life: Life, most: int = MOST_LETTERS) -> None:
         self._owner, self.life, self.number, self._most = owner, life, 0, most
         self._runs: list[tuple[Header, list[bytes]]] = []
         self._header: Header | None = None
         self._bodies: list[bytes] = []
-        """Of the last run."""
+        """Bodies of the last run."""
         self.left = self.bytes = 0
         """Letters that have no answer; bytes of the bodies, when it goes out."""
         self.is_logged = False
-        """Some of its letters are of LOG."""
+        """Some of its letters have Delivery.LOG."""
         self.thread = 0
         self.loop: Loop | None = None
         """Thread and loop of the turn that has begun it. As long as that thread finds the group open and the loop
         running, the turn goes on. Before Python 3.12, to ask asyncio for the loop of a thread takes a system call."""
         self.full_at = most
-        """With so many letters it goes out at once."""
+        """With this many letters the group goes out at once."""
         self.lowest = 0
         """A level that all letters have reached, as of the answer to the last one."""
         self._states, self._levels = bytearray(), bytearray()
         self._accepted_levels = b""
         """The level that each letter reaches when it is accepted."""
         self._ids: list[tuple[int, TransferId]] = []
-        """Of runs: index of the first letter, and its id."""
+        """Index of the first letter, and its id, of each run that was accepted."""
         self._causes: dict[int, str] = {}
         self._errors: dict[int, Exception] = {}
         self.waiting = Waiting()
-        """For an answer."""
+        """Threads and tasks that wait for an answer."""
         self._watched: WeakValueDictionary[int, Watched] | None = None
-        """By index; None: nobody asks for progress, so none is made for each group."""
+        """Transfers that are told of each move, by index; None: nobody asks for progress, so no table is made for each
+        group."""
 
     def add(self, header: Header, body: bytes) -> int:
-        """Its index."""
+        """Add a letter, and return its index."""
         if header is not self._header:  # headers are remembered, so equal ones are one object
             self._begin_run(header)
         self._bodies.append(body)
@@ -121,7 +123,7 @@ class Group:
         return index
 
     def add_run(self, header: Header, bodies: Sequence[bytes]) -> None:
-        """Letters with one header."""
+        """Add letters with one header."""
         self._begin_run(header)
         self._bodies += bodies
         self.left += len(bodies)
@@ -138,7 +140,8 @@ class Group:
             self.bytes += len(self._bodies) * self._header.length
 
     def number_from(self, number: int) -> int:
-        """It goes out. `number`: of its first letter; the answer is the number behind its last one."""
+        """Number the letters, which go out now. `number`: that of the first letter. Returns the number behind the last
+        one."""
         self._end_run()
         self.number, count = number, self.left
         self._states, self._levels = bytearray(count), bytearray(count)
@@ -147,14 +150,15 @@ class Group:
         return number + count
 
     def _accepted_level(self, header: Header) -> bytes:
-        """The core of a receiver of this node is the sender's: it has all bytes when it accepts."""
+        """Return the level of a letter that is accepted. The core of a receiver of this node is the sender's: it has
+        all bytes when it accepts."""
         return _SENT if header.to.node in ("", self._owner._node) else _ACCEPTED
 
     def has(self, number: int) -> bool:
         return self.number <= number < self.number + len(self._states)
 
     def requests(self) -> Iterator[tuple[int, Message]]:
-        """The requests that have no answer, by their numbers."""
+        """Yield the requests that have no answer, with their numbers."""
         at = 0
         for state, same in groupby(self._states):
             begin, at = at, at + len(list(same))
@@ -171,7 +175,7 @@ class Group:
         return bool(self._states) and self._states[index] != _UNANSWERED
 
     def is_over(self, index: int, level: Level) -> bool:
-        """It has reached the level, or never will."""
+        """Has the letter reached the level, or will it never?"""
         if not self.is_answered(index):
             return False
         return self._levels[index] >= level or self._states[index] not in REACHED
@@ -180,7 +184,7 @@ class Group:
         return self.lowest >= level or (not self.left and min(self._levels, default=Level.NONE) >= level)
 
     def all_over(self, level: Level) -> bool:
-        """Each of its letters has reached the level, or never will."""
+        """Has each letter reached the level, or will it never?"""
         if self.left:
             return False
         return self.all_reached(level) or all(self.is_over(index, level) for index in range(len(self._levels)))
@@ -189,7 +193,7 @@ class Group:
         return self._errors.get(index)
 
     def state_of(self, index: int) -> tuple[TransferId, TransferState, Level, str] | None:
-        """None: it has no answer, or was refused."""
+        """Return id, state, level and cause of a letter; None: it has no answer, or was refused."""
         if not self._states or self._states[index] in (_UNANSWERED, _SILENT):
             return None
         state, level = TransferState(self._states[index]), Level(self._levels[index])
@@ -200,7 +204,7 @@ class Group:
         return TransferId(first.node, first.incarnation, first.sequence + index - begin)
 
     def watch(self, index: int, transfer: Watched) -> None:
-        """It is told of each move, for as long as the program keeps it."""
+        """Tell a transfer of each move of its letter, for as long as the program keeps the transfer."""
         if self._watched is None:
             self._watched = WeakValueDictionary()
         self._watched[index] = transfer
@@ -208,7 +212,7 @@ class Group:
     # ---- in the thread of the line ----
 
     def take(self, number: int, message: Message) -> None:
-        """An answer. One for what was answered before counts for nothing."""
+        """Take an answer. One for what was answered before counts for nothing."""
         index = number - self.number
         if isinstance(message, AcceptedRun):
             self._accepted(index, min(message.count, len(self._states) - index), message.id)
@@ -246,7 +250,7 @@ class Group:
                     watched._tell()
 
     def fail(self, error: Exception) -> None:
-        """No answer comes any more."""
+        """End the group: no answer comes any more."""
         if not self._states:
             self._states, self._levels = bytearray(self.left), bytearray(self.left)
         for index, state in enumerate(self._states):
@@ -258,7 +262,7 @@ class Group:
         self.waiting.wake()
 
     def told(self, index: int, move: Move) -> bool:
-        """It has moved. Is that news?"""
+        """Note a move of a letter. Is that news?"""
         before = self._states[index]
         if move.state is TransferState.UNKNOWN and before in ENDED:
             return False  # the core that has told its end is gone
@@ -272,13 +276,13 @@ class Group:
         return move.state != before
 
     def going(self) -> list[TransferId]:
-        """Of letters that were accepted and have not ended."""
+        """Return the ids of letters that were accepted and have not ended."""
         over = {_UNANSWERED, _SILENT, TransferState.UNKNOWN, *ENDED}
         return [self._id_of(index) for index, state in enumerate(self._states) if state not in over]
 
 
 def _between(runs: Iterable[tuple[Header, list[bytes]]], begin: int, end: int) -> Iterator[Run]:
-    """The letters with these indexes."""
+    """Yield the letters with these indexes."""
     for header, bodies in runs:
         found = bodies[max(begin, 0) : max(end, 0)]
         begin, end = begin - len(bodies), end - len(bodies)
@@ -287,7 +291,7 @@ def _between(runs: Iterable[tuple[Header, list[bytes]]], begin: int, end: int) -
 
 
 class Groups:
-    """Those of one sender that the program still keeps, by the ids of their letters. In the thread of the line."""
+    """The groups of one sender that the program still keeps, by the ids of their letters. In the thread of the line."""
 
     def __init__(self) -> None:
         self._runs: dict[tuple[str, int], tuple[list[int], list[tuple[ref[Group], int]]]] = {}
@@ -309,7 +313,7 @@ class Groups:
         self._room = max(64, 2 * sum(len(firsts) for firsts, _ in self._runs.values()))
 
     def find(self, id: TransferId) -> tuple[Group, int] | None:
-        """The group, and the index there; None: the program keeps no letter of it."""
+        """Return the group of a letter, and its index there; None: the program keeps no letter of the group."""
         firsts, groups = self._runs.get((id.node, id.incarnation), ((), ()))
         at = bisect_right(firsts, id.sequence) - 1
         if at < 0:
@@ -318,31 +322,31 @@ class Groups:
         return (group, index) if group is not None and group.has(group.number + index) else None
 
     def going(self) -> list[TransferId]:
-        """Of all letters that have not ended."""
+        """Return the ids of all letters that have not ended."""
         live = {id(group): group for _, groups in self._runs.values() for one, _ in groups if (group := one())}
         return [one for group in live.values() for one in group.going()]
 
 
 ENOUGH: Final = 2
-"""Groups without an answer: the core works on one, and the next one is there."""
+"""Number of groups without an answer that keep the core at work: it works on one, and the next one is there."""
 
 Place: TypeAlias = tuple[Group, int]
-"""Of a letter: its group, and its index there."""
+"""The place of a letter: its group, and its index there."""
 Put: TypeAlias = Callable[[Life, int, Message, bool], bool]
-"""A frame of a request, by its number; True: wait for room. False: there is none."""
+"""Sends a frame of a request, by its number; True: it waits for room. Returns False: there is none."""
 
 
 class Gathering:
-    """Of one line, under its lock."""
+    """The groups of one line that go out, or wait for answers; used under the lock of the line."""
 
     def __init__(self, put: Put) -> None:
         self._put = put
         self.open: dict[Life, Group] = {}
-        """By sender: what goes out soon."""
+        """Groups that go out soon, by sender."""
         self._unsent: deque[Group] = deque()
         """Groups that have their numbers, and for which the queue had no room yet."""
         self._going: set[Group] = set()
-        """Those that have their numbers, and no answer."""
+        """Groups that have their numbers, and no answer."""
         self._has_waiting = False
         """Letters of threads are gathered, which wait for an answer."""
         self._left = 0
@@ -355,7 +359,7 @@ class Gathering:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is to be sent. A look without the lock, at what is so at one moment."""
+        """Is nothing to be sent? It looks without the lock, at what is so at one moment."""
         return not (self.open or self._unsent)
 
     def begin(self, owner: Owner) -> Group:
@@ -364,7 +368,8 @@ class Gathering:
         return group
 
     def number(self, numbers: dict[Life, int]) -> list[Group]:
-        """All that was gathered goes out next. `numbers`: of the next request of each sender."""
+        """Number all groups that were gathered; they go out next. `numbers`: that of the next request of each
+        sender."""
         groups = list(self.open.values())
         self._unsent += groups  # before `open` has them no more: see is_empty
         self.open.clear()
@@ -376,7 +381,7 @@ class Gathering:
         return groups
 
     def send(self, waits: bool) -> bool:
-        """False: the queue of the core has no room for all of it."""
+        """Send the groups that have numbers. False: the queue of the core has no room for all of them."""
         while self._unsent and self.put(self._unsent[0], waits):
             self._unsent.popleft()
         return not self._unsent
@@ -385,11 +390,11 @@ class Gathering:
         return all(self._put(group.life, number, message, waits) for number, message in group.requests())
 
     def leave_to_next_core(self) -> None:
-        """It is asked whatever has no answer."""
+        """Leave to the next core what has no answer: it is asked all that."""
         self._unsent.clear()
 
     def forget(self, life: Life, error: Exception) -> None:
-        """Its sender is closed."""
+        """End the open group of a sender that is closed."""
         group = self.open.pop(life, None)
         if group is not None:
             group.fail(error)
@@ -410,19 +415,20 @@ class Gathering:
         return is_logged and bool(self._going) and self.unanswered - self._left < self._left
 
     def answered(self, letters: int, group: Group) -> bool:
-        """So many of its letters. Is it time that those go out that waited for an answer, or for room?"""
+        """Note that this many letters of a group were answered. Is it time that those go out that waited for an answer,
+        or for room?"""
         self._left -= letters
         if group.is_done:
             self._going.discard(group)
         return bool(self._unsent) or (self._has_waiting and not self._is_busy())
 
     def fail(self, group: Group, error: Exception) -> None:
-        """It has its numbers, and no answer comes any more."""
+        """End a group that has its numbers: no answer comes any more."""
         self._left -= group.left
         self._going.discard(group)
         group.fail(error)
 
     def fail_all(self, error: Exception) -> None:
-        """Of what has no number yet."""
+        """End all groups that have no numbers yet."""
         for life in list(self.open):
             self.forget(life, error)

@@ -39,12 +39,12 @@ __all__ = ["Inbox", "InboxStats"]
 
 
 SETTLED_MOST: Final = 64
-"""Letters of one request."""
+"""Largest number of letters in one request."""
 Loop = asyncio.AbstractEventLoop
 
 
 class Together:
-    """The letters of one request. Written by the thread of the line, once it was asked."""
+    """The letters that one request consumes. The thread of the line writes it, once it was asked."""
 
     __slots__ = ("_errors", "is_done", "items")
 
@@ -66,31 +66,32 @@ class Together:
 
     @property
     def refused(self) -> int:
-        """How many of them the core did not accept."""
+        """Number of these letters that the core did not accept."""
         return len(self._errors)
 
     def result(self, index: int) -> None:
-        """Raises why a letter of a request that is done was not consumed."""
+        """Raise the error of a letter that was not consumed, once the request is done."""
         error = self._errors.get(index)
         if error is not None:
             raise type(error)(*error.args)  # anew for each who asks: a traceback belongs to one of them
 
 
 class Consuming:
-    """Of one inbox. `settled`: is called when a request was answered, in the thread of the line."""
+    """Consumes letters of one inbox together. `settled`: is called when a request was answered, in the thread of the
+    line."""
 
     def __init__(self, line: Line, life: Life, settled: Callable[[Together], object]) -> None:
         self._line, self._requests, self._life, self._settled = line, line.requests, life, settled
         self._open: dict[Loop, Together] = {}
-        """What goes out at the end of the turn, under the lock of the requests."""
+        """Letters that go out at the end of the turn, by event loop; under the lock of the requests."""
 
     async def reached(self, together: Together, index: int) -> None:
-        """Until the letter was consumed. Raises why it was not; CoreNotRunning."""
+        """Wait until the letter was consumed. Raises why it was not; CoreNotRunning."""
         await self._line.until(lambda: together.is_done, None)
         together.result(index)
 
     def add(self, item: int) -> tuple[Together, int]:
-        """A letter of this turn of the event loop, and its index."""
+        """Add a letter to those of this turn of the event loop. Returns them, and the index of the letter."""
         loop = asyncio.get_running_loop()
         with self._requests.lock:
             together = self._open.get(loop)
@@ -104,7 +105,7 @@ class Consuming:
         return together, index
 
     def send(self) -> None:
-        """All that was gathered goes out now."""
+        """Send all that was gathered, now."""
         with self._requests.lock:
             for loop in list(self._open):
                 self._send(loop)
@@ -128,16 +129,17 @@ class Consuming:
 
 
 TAKEN_MOST: Final = 64
-"""Letters that are asked for at a time, when many come."""
+"""Largest number of letters that are asked for at a time, when many come."""
 
 
 class Taking:
-    """Of one inbox; any thread. `came`: is called with the number of each letter, in the thread of the line."""
+    """Takes letters for one inbox; any thread. `came`: is called with the number of each letter, in the thread of the
+    line."""
 
     def __init__(self, line: Line, life: Life, came: Callable[[int], None]) -> None:
         self._line, self._life, self._came = line, life, came
         self._lock = threading.Lock()
-        """Of what is below; nobody waits under it."""
+        """Protects the fields below; nobody waits under it."""
         self._callers: dict[Pending, int] = {}
         """Takes without an answer, and how many callers wait for each."""
         self._most = 1
@@ -155,7 +157,7 @@ class Taking:
             self._leave(pending)
 
     def is_over(self, pending: Pending) -> bool:
-        """There is nothing to wait for: an answer has come, or a letter of another one."""
+        """Is there nothing to wait for, because an answer has come, or a letter of another one?"""
         return pending.is_done or bool(self.ahead)
 
     @property
@@ -210,7 +212,7 @@ def _is_open(pending: Pending) -> bool:
 
 
 ANSWER_S: Final = 1.0
-"""So long a call waits for what a core says at once, if nothing stops it."""
+"""Seconds that a call waits for what a core says at once, if nothing stops it."""
 
 
 @dataclass(frozen=True)
@@ -220,9 +222,9 @@ class InboxStats(ShownByFields):
     received: int
     """Letters that were handed to the program."""
     bytes: int
-    """Of their bodies."""
+    """Bytes of the bodies of these letters."""
     redelivered: int
-    """Of these, how many had been delivered before."""
+    """Number of these letters that had been delivered before."""
     waiting: int
     """Letters that were handed to this process, and that it has not taken yet."""
     refused: int
@@ -230,7 +232,7 @@ class InboxStats(ShownByFields):
 
 
 def _checked(folder: str | os.PathLike[str]) -> str:
-    """Absolute. Raises ValueError."""
+    """Return the absolute path of a folder. Raises ValueError."""
     found = Path(folder).absolute()
     if not found.is_dir():
         raise ValueError(f"folder={os.fspath(folder)!r} is not possible: there is no such folder; make it first")
@@ -300,7 +302,7 @@ class Inbox(Closing):
                 return letter
 
     def _answered_at_once(self, pending: Pending) -> None:
-        """The core has answered; or there is one that has not within ANSWER_S, so it is stopped, and what it answers
+        """Wait for the answer of the core. One that has not answered within ANSWER_S is stopped, and what it answers
         later is ahead of the next call. Raises what it has said, and CoreNotRunning."""
         while not self._line.wait_until(lambda: pending.is_done, ANSWER_S):
             if self._line.core is not None:
@@ -308,7 +310,8 @@ class Inbox(Closing):
         pending.result()
 
     async def take_async(self, timeout: float | None = None) -> Letter | None:
-        """As `take`, for asyncio. Cancelled, it loses nothing: a letter that was on its way to it is the next one."""
+        """Take the next letter as `take` does, for asyncio. A cancelled call loses nothing: a letter that was on its
+        way to it is the next one."""
         check_seconds("timeout", timeout)
         deadline, letter = Deadline(timeout), self._next()
         if letter is None and deadline.is_over:
@@ -330,21 +333,21 @@ class Inbox(Closing):
                 return letter
 
     async def _answered_at_once_async(self, pending: Pending) -> None:
-        """The same for a task."""
+        """Wait as `_answered_at_once` does, for a task."""
         while not await self._line.until(lambda: pending.is_done, ANSWER_S):
             if self._line.core is not None:
                 return
         pending.result()
 
     def _next(self) -> Letter | None:
-        """Of those that are ahead. ClosedError: they are for others by now."""
+        """Return the next letter that is ahead; None: there is none. ClosedError: the letters are for others by now."""
         if self._closed:
             raise ClosedError("used after close()")
         letter = self._pop()
         return None if letter is None else self._counted(letter)
 
     def _pop(self) -> Letter | None:
-        """Any thread."""
+        """Return the first letter that is ahead; None: there is none. Any thread."""
         try:
             return Letter(self, self._taking.ahead.popleft())
         except IndexError:
@@ -358,8 +361,8 @@ class Inbox(Closing):
         return letter
 
     def _take_in(self, sender: Sender, txn: int) -> Letter | None:
-        """For `Transaction.take`: letters that are here ahead, or on their way to nobody, go back first, so that the
-        order holds. It does not wait for a letter, and so not for a thread that does."""
+        """Take a letter for `Transaction.take`. Letters that are here ahead, or on their way to nobody, go back first,
+        so that the order holds. It does not wait for a letter, and so not for a thread that does."""
         if sender._line is not self._line:
             raise ValueError("the inbox is of another domain than the sender of the transaction")
         for left in self._taking.left:
@@ -415,7 +418,7 @@ class Inbox(Closing):
 
     @property
     def _join(self) -> Join:
-        """As it joins the core of this moment."""
+        """How it joins the core of this moment."""
         return Join(1, self.service, self._folder, tuple(self._held))
 
     def _handed(self, item: int) -> None:

@@ -162,7 +162,7 @@ class Letter:
             await self._inbox._line.reached(pending)
 
     async def _consume_together(self) -> None:
-        """With what else is consumed in this turn of the event loop."""
+        """Consume the letter with what else is consumed in this turn of the event loop."""
         self._is_settled, consuming = True, self._inbox._consuming
         place = consuming.add(self._handed.item)
         if self._is_logged:

@@ -33,7 +33,7 @@ __all__ = ["Line", "Member"]
 
 DEPTH: Final = 4096
 FIRST_S: Final = 1.0
-"""So long a new member waits for a core that is not there."""
+"""Seconds that a new member waits for a core that is not there."""
 _LOOK_S: Final = 0.2
 _generations = itertools.count(1)
 _lines: weakref.WeakValueDictionary[int, Line] = weakref.WeakValueDictionary()
@@ -60,23 +60,24 @@ class Member(Protocol):
         ...
 
     def _told(self, message: Message) -> None:
-        """A frame of the core that answers no request. In the thread of the line."""
+        """Take a frame of the core that answers no request. In the thread of the line."""
         ...
 
     def _core_changed(self) -> None:
-        """Another core is there, which knows of this member again. In the thread of the line."""
+        """Note that another core is there, which knows of this member again. In the thread of the line."""
         ...
 
 
 def new_life() -> Life:
-    """Of a member of this process."""
+    """Return a life for a new member of this process."""
     life = Life.of_process(generation=next(_generations))
     assert life is not None, "this process runs"
     return life
 
 
 def no_core(domain: int, why: str = "", waited: float = 0.0) -> CoreNotRunning:
-    """`why`: what the node of this domain says of a core that does not go on. `waited`: seconds for one."""
+    """Return the error where no core is. `why`: what the node of this domain says of a core that does not go on.
+    `waited`: seconds for which a core was waited for."""
     after = f" (waited {waited:.3g} s)" if waited else ""
     if why:
         return CoreNotRunning(
@@ -99,7 +100,7 @@ def _fault_of_announcement(frame: Frame, pid: int) -> str:
 
 
 class Line:
-    """See the head of this file. Any thread."""
+    """The line of a process; see the head of this file. Any thread."""
 
     def __init__(self, domain: rtmw.Domain) -> None:
         self._domain = domain
@@ -109,36 +110,36 @@ class Line:
         self._cores = rtmw.Subscriber(CORE_TOPIC, domain=domain, history=1)
         self._barriers = Barrier(queue_of(slot), self._fault), Barrier(CORE_TOPIC, _fault_of_announcement)
         self._announced: dict[int, tuple[Life, Core]] = {}
-        """By the process: what has said that it is the core. Only one of them is."""
+        """What has said that it is the core, by process. Only one of them is."""
         self._core_pids: set[int] = set()
-        """Of all cores that it has met: the answers of one that has ended may still be in the queue."""
+        """Process ids of all cores that it has met: the answers of one that has ended may still be in the queue."""
         self.requests = Requests(domain, slot)
         self.changed = Signal()
         """A core came or went, requests were answered, a member left, or the line was closed."""
         self.start = 0
-        """Of the core: another number for each."""
+        """The `start` of the core: another number for each."""
         self.node = ""
         self._has_heard = False
-        """Of a core, which may have ended since."""
+        """It has heard of a core, which may have ended since."""
         self._gone_at = CLOCK.monotonic()
-        """Since when there is no core."""
+        """Time of the monotonic clock since which there is no core."""
         self._members: dict[Life, Member] = {}
         self._entering = 0
-        """Members that wait for a core. Written under the lock of this module."""
+        """Number of members that wait for a core. Written under the lock of this module."""
         self._closed = False
         self._thread = threading.Thread(target=self._hear, name="rtmw transfers", daemon=True)
         self._thread.start()
 
     @classmethod
     def of(cls, given: int | rtmw.Domain | None) -> Line:
-        """The line of this process. `given`: as `domain` of Publisher."""
+        """Return the line of this process. `given`: what Publisher takes as `domain`."""
         domain = domain_of(given)
         with _lock:
             return cls._of(domain)
 
     @classmethod
     def _of(cls, domain: rtmw.Domain) -> Line:
-        """The lock of this module is held."""
+        """Return the line of a domain; the lock of this module is held."""
         line = _lines.get(domain.id)
         if line is None or line._closed or line._domain.region is not domain.region:
             line = _lines[domain.id] = cls(rtmw.Domain(domain.id))
@@ -146,8 +147,8 @@ class Line:
 
     @classmethod
     def for_member(cls, given: int | rtmw.Domain | None, wait: float | None = None) -> Line:
-        """The line of this process, which stays until `enter` has returned. `wait`: seconds for a domain that is not
-        there yet; None: it is made. CoreNotRunning: it has not come."""
+        """Return the line of this process, which stays until `enter` has returned. `wait`: seconds for a domain that is
+        not there yet; None: it is made. CoreNotRunning: it has not come."""
         check_seconds("wait", wait)
         try:
             with nullcontext() if wait is None else await_domain(given, wait):
@@ -161,15 +162,15 @@ class Line:
 
     @property
     def core(self) -> Life | None:
-        """None: there is none at this moment."""
+        """The core of this moment; None: there is none."""
         return self.requests.core
 
     # ---- members ----
 
     def enter(self, member: Member, wait: float | None = None, ask: Callable[[Pending], Message] | None = None) -> None:
-        """It joins. CoreNotRunning: there is no core, and none came for a second; or for ten, if there was one; or for
-        `wait` seconds, if those are more.
-        `ask`: asks the core, and waits for its answer; without it, as long as there is a core."""
+        """Let a member join. CoreNotRunning: there is no core, and none came for a second; or for ten, if there was
+        one; or for `wait` seconds, if those are more. `ask`: asks the core, and waits for its answer; without it, the
+        answer is waited for as long as there is a core."""
         deadline = Deadline(max(wait or 0.0, FIRST_S))
         try:
             self._await_core(deadline)
@@ -198,12 +199,12 @@ class Line:
             raise self._no_core(CLOCK.monotonic() - begun)
 
     def _comes(self, met: Callable[[], bool], deadline: Deadline) -> None:
-        """Waits for the condition; all who wait are woken now and then, to look for themselves."""
+        """Wait for the condition; all who wait are woken now and then, to look for themselves."""
         while not self.changed.wait(met, deadline.left) and not deadline.is_over:
             pass
 
     def _join(self, pending: Pending, deadline: Deadline) -> None:
-        """Asks the core of this moment; if that ends, the next one, until the deadline and for the grace time."""
+        """Ask the core of this moment; if that ends, the next one, until the deadline and for the grace time."""
         self.requests.begin(pending)
         while True:
             try:
@@ -215,7 +216,7 @@ class Line:
                     raise
 
     def leave(self, life: Life, message: Message) -> None:
-        """It is closed; the core is told, if there is one. Idempotent."""
+        """Let a member leave that is closed; the core is told, if there is one. Idempotent."""
         with self.requests.lock:
             if life not in self._members:
                 return
@@ -245,24 +246,26 @@ class Line:
     # ---- waiting ----
 
     def ask(self, life: Life, message: Message, timeout: float | None = None) -> Message:
-        """Asks, and waits for the answer. Errors: TransferRefused and so on, CoreNotRunning, TimeoutError."""
+        """Ask, and wait for the answer. Errors: TransferRefused and so on, CoreNotRunning, TimeoutError."""
         deadline = Deadline(timeout)
         return self.wait(self.requests.begin(Pending(life, message), deadline.left), deadline.left)
 
     def wait(self, pending: Pending, timeout: float | None = None) -> Message:
-        """TimeoutError: no answer yet. CoreNotRunning: there has been no core for the grace time."""
+        """Wait for an answer. TimeoutError: there is none yet. CoreNotRunning: there has been no core for the grace
+        time."""
         if not self.wait_until(lambda: pending.is_done, timeout):
             raise TimeoutError(f"the core has not answered within {timeout} s")
         return pending.result()
 
     async def reached(self, pending: Pending, timeout: float | None = None) -> Message:
-        """The same for a task."""
+        """Wait as `wait` does, for a task."""
         if not await self.until(lambda: pending.is_done, timeout):
             raise TimeoutError(f"the core has not answered within {timeout} s")
         return pending.result()
 
     def wait_until(self, met: Callable[[], bool], timeout: float | None) -> bool:
-        """False: not within `timeout` seconds. CoreNotRunning: there has been no core for the grace time."""
+        """Wait for a condition. False: it was not met within `timeout` seconds. CoreNotRunning: there has been no core
+        for the grace time."""
         deadline = Deadline(timeout)
         while not self.changed.wait(met, deadline.left):
             if deadline.is_over:
@@ -271,7 +274,7 @@ class Line:
         return True
 
     async def until(self, met: Callable[[], bool], timeout: float | None) -> bool:
-        """The same for a task."""
+        """Wait as `wait_until` does, for a task."""
         deadline = Deadline(timeout)
         while not await self.changed.reached(met, deadline.left):
             if deadline.is_over:
@@ -330,7 +333,7 @@ class Line:
             self.changed.notify()
 
     def _look_at_core(self) -> None:
-        """That it has ended is seen in its process."""
+        """Look whether the core has ended, which is seen in its process."""
         if self.core is not None and not self.core.lives():
             self.requests.core, self._gone_at = None, CLOCK.monotonic()
             self._announced = {pid: said for pid, said in self._announced.items() if said[0].lives()}
@@ -342,7 +345,7 @@ class Line:
             self.requests.wake()
 
     def _meet(self, life: Life, core: Core) -> None:
-        """A core that was not there before."""
+        """Join the members to a core that was not there before, and ask it again what was not answered."""
         self._core_pids.add(life.pid)
         with self.requests.lock:
             self.requests.core, self.start, self.node = life, core.start, core.node
@@ -356,7 +359,7 @@ class Line:
 
     @property
     def refused(self) -> int:
-        """Messages to this process that were no frames of a core."""
+        """Number of messages to this process that were no frames of a core."""
         return sum(barrier.refused for barrier in self._barriers)
 
     def _fault(self, frame: Frame, pid: int) -> str:
@@ -378,7 +381,7 @@ class Line:
         self.changed.notify(all=True)
 
     def close(self) -> None:
-        """The last member has left, or the process ends. Idempotent."""
+        """Close the line: the last member has left, or the process ends. Idempotent."""
         if not self._closed:
             self._end(ClosedError("used after close()"))
         for one in (self._heard, self._cores, self.requests):

@@ -17,7 +17,7 @@ __all__ = ["LETTER_HEADERS", "SMALL", "SendOptions", "goes_together"]
 SMALL: Final = 64 << 10
 """Bytes of a SMALL_RAW at most."""
 _MOST_HEADERS: Final = 1024
-"""That are remembered."""
+"""Number of headers that are remembered."""
 
 
 class SendOptions(NamedTuple):
@@ -37,7 +37,8 @@ class SendOptions(NamedTuple):
         check_seconds("timeout", self.timeout)
 
     def header(self, to: str, kind: Kind, length: int, has_files: bool) -> Header:
-        """Of a body. ValueError: it is none for this class of reliability, or `to` is no address."""
+        """Return the header of a body. ValueError: the body is none for this class of reliability, or `to` is no
+        address."""
         if self.delivery is Delivery.SMALL_RAW and length > SMALL:
             raise ValueError(f"a SMALL_RAW of {length} bytes is not possible; it has {SMALL} at most: use NORMAL")
         if self.delivery is Delivery.SMALL_RAW and has_files:
@@ -71,7 +72,7 @@ class _LetterHeaders(dict[_Called, Header | None]):
 
 
 LETTER_HEADERS: Final = _LetterHeaders()
-"""Looked at by all senders."""
+"""The headers of letters, shared by all senders."""
 
 
 def _letter_header(called: _Called) -> Header | None:
@@ -91,6 +92,6 @@ def _header(to: str, kind: Kind, length: int, level: int, delivery: int, priorit
 
 
 def _ns(seconds: float | None) -> int:
-    """0: no limit."""
+    """Return seconds as nanoseconds; 0: no limit."""
     seconds = limited(seconds)
     return 0 if seconds is None else max(1, round(seconds * 1e9))

@@ -28,16 +28,16 @@ __all__ = ["GRACE_S", "Requests"]
 MOST_PENDING: Final = 1024
 """Requests without an answer, of all members; then a send waits, unless it joins a group that was begun before."""
 GRACE_S: Final = 10.0
-"""So long a program waits for a core that is started anew."""
+"""Seconds that a program waits for a core that is started anew."""
 _AGAIN_S: Final = 0.001
 _OTHERS: Final = 1 << 63
 """Numbers of requests that may be asked twice begin here."""
 Gathered: TypeAlias = tuple[Place, Future[None] | None]
-"""Of a letter: where it stands, and what its task waits for."""
+"""The place of a letter, and the future that its task waits for."""
 
 
 class Requests:
-    """Of one line; any thread. `slot`: of this process in the domain."""
+    """The requests of one line; any thread. `slot`: that of this process in the domain."""
 
     def __init__(self, domain: rtmw.Domain, slot: int) -> None:
         self._slot, reliable = slot, rtmw.Reliability.RELIABLE
@@ -46,13 +46,13 @@ class Requests:
         self.lock = threading.RLock()
         """Held while a request is added and its frame goes out, so that none is asked twice of one core."""
         self.core: Life | None = None
-        """None: there is none at this moment. Set under the lock, when another one comes."""
+        """The core of this moment; None: there is none. Set under the lock, when another one comes."""
         self.error: Exception | None = None
-        """Why nothing is asked any more."""
+        """The error because of which nothing is asked any more."""
         self._pending: dict[tuple[Life, int], Pending | Group] = {}
-        """By the number of the request; of a group, that of its first letter."""
+        """By the number of the request; a group has the number of its first letter."""
         self._numbers: dict[Life, int] = {}
-        """Of the next Send or Commit of each member."""
+        """Number of the next Send or Commit of each member."""
         self._others = itertools.count(_OTHERS)
         self._given_up: list[Pending] = []
         """Requests that were given up, which the core was not told yet."""
@@ -63,12 +63,12 @@ class Requests:
     # ---- members ----
 
     def enter(self, life: Life) -> None:
-        """It may ask."""
+        """Let a member ask."""
         with self.lock:
             self._numbers[life] = 1
 
     def forget(self, life: Life) -> None:
-        """It asks nothing any more, and gets no answers."""
+        """End the requests of a member: it asks nothing any more, and gets no answers."""
         with self.lock:
             self._numbers.pop(life, None)
             error = ClosedError("it was closed meanwhile")
@@ -79,7 +79,7 @@ class Requests:
     # ---- what is asked ----
 
     def begin(self, pending: Pending, timeout: float | None = None) -> Pending:
-        """Asks. TimeoutError: the queue of the core has been full for the grace time, or for `timeout` seconds if that
+        """Ask. TimeoutError: the queue of the core has been full for the grace time, or for `timeout` seconds if that
         is less; nothing was asked."""
         seconds = GRACE_S if timeout is None else min(GRACE_S, timeout)
         end = CLOCK.monotonic() + seconds
@@ -94,12 +94,12 @@ class Requests:
         return pending
 
     def try_begin(self, pending: Pending) -> bool:
-        """The same for an event loop. False: the queue is full, or too much is unanswered; nothing was asked."""
+        """Ask, in an event loop. False: the queue is full, or too much is unanswered; nothing was asked."""
         with self.lock:
             return self.has_room() and self._begins(pending)
 
     def _begins(self, pending: Pending) -> bool:
-        """Behind what was asked before. False: the queue of the core is full; nothing was asked."""
+        """Ask behind what was asked before. False: the queue of the core is full; nothing was asked."""
         with self.lock:
             self._number_gathered()
             if not self._send_unsent():
@@ -129,8 +129,8 @@ class Requests:
     # ---- letters that go out together ----
 
     def gather(self, owner: Owner, header: Header, body: bytes, waits: bool) -> Gathered | None:
-        """A letter of this turn of the event loop, which goes out with others at its end. None: too much is unanswered.
-        ClosedError. `waits`: with a future, which is finished when it is answered, or there is no core."""
+        """Add a letter to those of this turn of the event loop, which go out together at its end. None: too much is
+        unanswered. ClosedError. `waits`: with a future, which is finished when it is answered, or there is no core."""
         self.lock.acquire()  # `with` takes twice as long, for each letter
         try:
             group = self._gathering.open.get(owner._life)
@@ -153,7 +153,7 @@ class Requests:
             self.lock.release()
 
     def _begin_turn(self, owner: Owner) -> Group:
-        """The lock is held. ClosedError."""
+        """Begin a group for this turn of the event loop; the lock is held. ClosedError."""
         group, loop = self._begin_group(owner), get_running_loop()
         group.thread, group.loop = get_ident(), loop
         loop.call_soon(self._send_soon)
@@ -162,9 +162,9 @@ class Requests:
     def join_others(
         self, owner: Owner, header: Header, body: bytes, waits: Asleep | None, deadline: Deadline
     ) -> Place | None:
-        """A letter of a thread, which goes out now, or with others when the core has answered what went before; or
-        soon, if the queue of the core is full up to the deadline. None: too much is unanswered. ClosedError. `waits`:
-        is woken when it is answered, or there is no core; without, it goes out now."""
+        """Send a letter of a thread: now, or with others when the core has answered what went before; or soon, if the
+        queue of the core is full up to the deadline. None: too much is unanswered. ClosedError. `waits`: is woken when
+        it is answered, or there is no core; without, it goes out now."""
         with self.lock:
             if not self.has_room():
                 return None
@@ -178,13 +178,13 @@ class Requests:
         return group, index
 
     def _begin_group(self, owner: Owner) -> Group:
-        """The lock is held. ClosedError."""
+        """Begin a group; the lock is held. ClosedError."""
         self._check(owner._life)
         return self._gathering.begin(owner)
 
     def begin_runs(self, owner: Owner, runs: Sequence[Run], waits: bool) -> Group | None:
-        """Letters that go out now, in one frame behind what was asked before; or soon, if the queue of the core is
-        full. None: too much is unanswered. ClosedError. `waits`: as of `put`; without, in an event loop."""
+        """Send letters now, in one frame behind what was asked before; or soon, if the queue of the core is full. None:
+        too much is unanswered. ClosedError. `waits`: see `put`; without, in an event loop."""
         with self.lock:
             self._number_gathered()
             if not self.has_room():
@@ -199,12 +199,13 @@ class Requests:
             return group
 
     def _send_soon(self) -> None:
-        """The gathered letters go out, or, if the queue of the core is full, a little later."""
+        """Send the gathered letters now, or, if the queue of the core is full, a little later."""
         if not self.send_gathered():
             get_running_loop().call_later(_AGAIN_S, self._send_soon)
 
     def send_gathered(self, waits: bool = False) -> bool:
-        """False: the queue of the core has no room for all of it; with `waits`, for a tenth of a second."""
+        """Send the gathered letters. False: the queue of the core has no room for all of them; with `waits`, for a
+        tenth of a second."""
         if self._gathering.is_empty:
             return True
         with self.lock:
@@ -212,18 +213,19 @@ class Requests:
             return self._send_unsent(waits)
 
     def _number_gathered(self) -> None:
-        """The lock is held. Whatever is asked next has a larger number."""
+        """Number the gathered letters; the lock is held. Whatever is asked next has a larger number."""
         for group in self._gathering.number(self._numbers):
             self._pending[group.life, group.number] = group
 
     def _send_unsent(self, waits: bool = False) -> bool:
-        """The lock is held. False: the queue of the core has no room for all of it."""
+        """Send the letters that have numbers; the lock is held. False: the queue of the core has no room for all of
+        them."""
         if self.core is None:
             self._gathering.leave_to_next_core()
         return self._gathering.send(waits)
 
     def put(self, pending: Pending, message: Message, waits: bool = True) -> bool:
-        """A frame of a request. False: the queue is full; with `waits`, for a tenth of a second."""
+        """Send a frame of a request. False: the queue is full; with `waits`, for a tenth of a second."""
         return self._put(pending.life, pending.number, message, waits)
 
     def _put(self, life: Life, number: int, message: Message, waits: bool) -> bool:
@@ -231,20 +233,20 @@ class Requests:
         return queue.publish(pack_frame(Frame(life, self._slot, number, message)))
 
     def give_up(self, pending: Pending) -> None:
-        """Of a Send, no more of its body will be sent: the core forgets what it has of it. Of a Take, nobody waits any
-        more. The core answers so."""
+        """Give up a request. After a Send, no more of its body will be sent: the core forgets what it has of it. For a
+        Take, nobody waits any more. The core answers the request."""
         with self.lock:
             pending.is_given_up = True
             self._given_up.append(pending)
             self.tell_given_up()
 
     def tell_given_up(self) -> None:
-        """Whatever the queue of the core has no room for goes out with the next call."""
+        """Tell the core what was given up. Whatever its queue has no room for goes out with the next call."""
         with self.lock:
             self._given_up = [pending for pending in self._given_up if not self._tells(pending)]
 
     def _tells(self, pending: Pending) -> bool:
-        """The lock is held. False: the queue of the core has no room."""
+        """Tell the core that a request was given up; the lock is held. False: the queue of the core has no room."""
         if pending.is_done:
             return True
         if self.core is None:
@@ -255,7 +257,7 @@ class Requests:
         return self.put(pending, GiveUp(), waits=False)
 
     def _lose(self, pending: Pending) -> None:
-        """The lock is held. It was given up, and no core knows of it."""
+        """End a request that was given up, and of which no core knows; the lock is held."""
         self._pending.pop((pending.life, pending.number), None)
         if isinstance(pending.message, Take):
             pending.take(pending.number, Done(0))
@@ -268,17 +270,17 @@ class Requests:
 
     @property
     def unanswered(self) -> int:
-        """Requests that the core has not answered yet."""
+        """Number of requests that the core has not answered yet."""
         return len(self._pending) + self._gathering.unanswered
 
     def has_room(self) -> bool:
-        """For another request whose answer nobody waits for."""
+        """Is there room for another request whose answer nobody waits for?"""
         return self.unanswered < MOST_PENDING
 
     # ---- what is answered, in the thread of the line ----
 
     def take(self, frame: Frame) -> None:
-        """An answer; `wake_answered` follows."""
+        """Take an answer; `wake_answered` follows."""
         pending = self._pending.get((frame.life, frame.number)) or self._group_with(frame)
         if pending is not None:
             self._answer(pending, frame)
@@ -296,21 +298,21 @@ class Requests:
                 self._answered.append(pending)
 
     def wake_answered(self) -> None:
-        """Those who wait for what was answered. The thread does so last, before it sleeps: an event loop that is woken
-        needs the interpreter at once."""
+        """Wake those who wait for what was answered. The thread does so last, before it sleeps: an event loop that is
+        woken needs the interpreter at once."""
         answered, self._answered = self._answered, []
         for group in answered:
             group.waiting.wake()
 
     def _group_with(self, frame: Frame) -> Group | None:
-        """The group that has a letter with this number."""
+        """Return the group that has a letter with this number."""
         for (life, _), pending in list(self._pending.items()):
             if life == frame.life and isinstance(pending, Group) and pending.has(frame.number):
                 return pending
         return None
 
     def ask_again(self) -> None:
-        """Of another core, all that was not answered; the lock is held."""
+        """Ask another core all that was not answered; the lock is held."""
         self._gathering.leave_to_next_core()
         for pending in list(self._pending.values()):
             if isinstance(pending, Group):
@@ -321,7 +323,7 @@ class Requests:
                 self.put(pending, pending.message)
 
     def wake(self) -> None:
-        """Those who wait for groups, to see whether there is still no core."""
+        """Wake those who wait for groups, to see whether there is still no core."""
         for pending in list(self._pending.values()):
             if isinstance(pending, Group):
                 pending.waiting.wake()
@@ -329,7 +331,7 @@ class Requests:
     # ---- end ----
 
     def end(self, error: Exception) -> None:
-        """No answer comes any more."""
+        """End all requests: no answer comes any more."""
         with self.lock:
             self.error = error
             self._gathering.fail_all(error)

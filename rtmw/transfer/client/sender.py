@@ -51,9 +51,9 @@ class TransferEvent:
     """Something went another way than that of a transfer that is consumed."""
 
     id: TransferId | None
-    """None: of a transaction that was undone, or of what was not accepted."""
+    """None: the event is of a transaction that was undone, or of what was not accepted."""
     state: TransferState | None
-    """None: as `id`. Letters of a transaction that was undone are no events of their own."""
+    """None: see `id`. Letters of a transaction that was undone are no events of their own."""
     cause: str
 
 
@@ -69,7 +69,7 @@ class News:
         self._put(event)
 
     def end(self) -> None:
-        """None will come any more."""
+        """End the events: none will come any more."""
         self._put(None)
 
     def _put(self, event: TransferEvent | None) -> None:
@@ -82,7 +82,7 @@ class News:
                 self.lost += 1
 
     def __iter__(self) -> Iterator[TransferEvent]:
-        """Each once, as it happens, until the end."""
+        """Yield each event once, as it happens, until the end."""
         while True:
             event = self._events.get()
             if event is None:
@@ -95,7 +95,7 @@ class News:
 
 
 AGAIN_S: Final = 0.001
-"""A task looks again so soon whether there is room."""
+"""Seconds after which a task looks again whether there is room."""
 
 
 def first_block(send: Send) -> Send:
@@ -103,7 +103,7 @@ def first_block(send: Send) -> Send:
 
 
 def _steps(line: Line, pending: Pending, send: Send) -> Generator[Message | None, bool, None]:
-    """A message is to be sent: the answer says whether it could be. None: wait until the line has changed."""
+    """Yield the next message; the answer says whether it could be sent. None: wait until the line has changed."""
     start, offset = line.start, BLOCK
     while not pending.is_done:
         if line.core is not None and line.start != start:
@@ -120,7 +120,7 @@ def _steps(line: Line, pending: Pending, send: Send) -> Generator[Message | None
 
 @contextmanager
 def _giving_up(line: Line, pending: Pending) -> Generator[None]:
-    """Whoever leaves it by an error sends no more, which the core is told: it keeps what has come of a body."""
+    """Whoever leaves the block by an error sends no more, which the core is told: it keeps what has come of a body."""
     try:
         yield
     except BaseException:
@@ -129,7 +129,7 @@ def _giving_up(line: Line, pending: Pending) -> Generator[None]:
 
 
 def send_chain(line: Line, pending: Pending, send: Send, deadline: Deadline) -> None:
-    """Until it is answered. TimeoutError, CoreNotRunning."""
+    """Send the chain, until it is answered. TimeoutError, CoreNotRunning."""
     with _giving_up(line, pending):
         _send(line, pending, send, deadline)
 
@@ -150,7 +150,7 @@ def _send(line: Line, pending: Pending, send: Send, deadline: Deadline) -> None:
 
 
 async def send_chain_async(line: Line, pending: Pending, send: Send, deadline: Deadline) -> None:
-    """The same for a task."""
+    """Send the chain as `send_chain` does, for a task."""
     with _giving_up(line, pending):
         await _send_async(line, pending, send, deadline)
 
@@ -173,7 +173,7 @@ async def _send_async(line: Line, pending: Pending, send: Send, deadline: Deadli
 
 
 def _has_changed(line: Line, pending: Pending) -> Callable[[], bool]:
-    """Since now: more was taken, it is answered, or another core is there."""
+    """Return a condition: since now more was taken, it is answered, or another core is there."""
     got, start = pending.got, line.start
     return lambda: pending.is_done or pending.got != got or line.start != start
 
@@ -199,7 +199,7 @@ class SenderStats(ShownByFields):
     sent: int
     """Transfers that it gave to the core."""
     bytes: int
-    """Of their bodies."""
+    """Bytes of the bodies of these transfers."""
     refused: int
     """Transfers that the core did not accept."""
     states: dict[TransferState, int]
@@ -303,7 +303,8 @@ class Sender(Closing):
         priority: int = 0,
         id: Label | None = None,
     ) -> Transfer:
-        """As `send`, for asyncio: the event loop goes on meanwhile. Cancelled, it may be sent or not."""
+        """Send as `send` does, for asyncio: the event loop goes on meanwhile. After a cancelled call, it may be sent or
+        not."""
         if body.__class__ is not bytes:
             body = encoded(body)
         if body.__class__ is bytes and lifetime is None and id is None:
@@ -330,7 +331,7 @@ class Sender(Closing):
         return transfer
 
     def _send_in(self, txn: int, to: str, body: Any, options: SendOptions) -> Transfer:
-        """For `Transaction.send`."""
+        """Send for `Transaction.send`."""
         transfer, send, _ = self._prepare(to, body, txn, options)
         self._hand_over(transfer, send, Deadline(options.timeout))
         return transfer
@@ -376,20 +377,20 @@ class Sender(Closing):
         timeout: float | None = None,
         priority: int = 0,
     ) -> list[Transfer]:
-        """As `send_many`, for asyncio: the event loop goes on meanwhile. Cancelled, none, some or all of the letters
-        are sent, from the first one on."""
+        """Send as `send_many` does, for asyncio: the event loop goes on meanwhile. After a cancelled call, none, some
+        or all of the letters are sent, from the first one on."""
         options = SendOptions(delivery, wait, lifetime, timeout, priority, None)
         return await send_batch_async(self, to, bodies, options)
 
     def _hand_over(self, transfer: Transfer, send: Send, deadline: Deadline) -> None:
-        """All of it is on its way, and of a large body all is at the core. TimeoutError."""
+        """Send all of a transfer; of a large body, all is at the core when this returns. TimeoutError."""
         self._wait_for_room(deadline)
         pending = self._begin(transfer, send, deadline)
         if pending.is_chain:
             send_chain(self._line, pending, send, deadline)
 
     async def _hand_over_async(self, transfer: Transfer, send: Send, deadline: Deadline) -> None:
-        """The same for a task."""
+        """Send all of a transfer as `_hand_over` does, for a task."""
         while (pending := self._try_begin(transfer, send)) is None:
             await self._look_for_room(deadline)
         if pending.is_chain:
@@ -409,7 +410,7 @@ class Sender(Closing):
             raise deadline.no_room()
 
     async def _look_for_room(self, deadline: Deadline) -> None:
-        """A moment later; TimeoutError. The task looks itself."""
+        """Wait a moment for room; the task looks itself. TimeoutError."""
         self._line.check_core()
         if deadline.is_over:
             raise deadline.no_room()
@@ -475,7 +476,7 @@ class Sender(Closing):
     # ---- in the thread of the line ----
 
     def _told(self, message: Message) -> None:
-        """A frame of the core that answers no request."""
+        """Take a frame of the core that answers no request."""
         if isinstance(message, Moves | MovesRun):
             for move in message.moves if isinstance(message, Moves) else message:
                 self._pass_on(move)
@@ -488,7 +489,7 @@ class Sender(Closing):
             self._undone(message.txn, AbortCause(message.cause))
 
     def _pass_on(self, move: Move) -> bool:
-        """To the letter, if the program keeps it. Is that news to it?"""
+        """Tell the letter that it has moved, if the program keeps it. Is that news to it?"""
         transfer = self._followed.get(move.id)
         if transfer is not None:
             return transfer._told(move)
@@ -496,7 +497,7 @@ class Sender(Closing):
         return place is not None and place[0].told(place[1], move)
 
     def _answered(self, transfer: Transfer, pending: Pending) -> None:
-        """The core has answered a Send."""
+        """Take the answer of the core to a Send."""
         transfer._accepted(pending)
         for id in transfer.ids:
             before = self._followed.get(id)
@@ -507,7 +508,7 @@ class Sender(Closing):
             self._went_wrong(pending.error)
 
     def _went_wrong(self, error: Exception) -> None:
-        """The core has refused a Send."""
+        """Note that the core has refused a Send."""
         self._refused += 1
         if not isinstance(error, TransactionAborted):  # that the transaction was undone is an event
             self._news.put(TransferEvent(None, None, str(error)))
@@ -535,7 +536,7 @@ class Sender(Closing):
             self._line.requests.begin(Pending(self._life, Ask(id), on_done=self._said))
 
     def _said(self, pending: Pending) -> None:
-        """Another core has said how a letter is. A state that the core before has told is no event again."""
+        """Take the answer of another core, how a letter is. A state that the core before has told is no event again."""
         for news in pending.advanced:
             self._told(news)
         if isinstance(pending.answer, Moves):

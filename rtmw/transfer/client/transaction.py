@@ -48,7 +48,7 @@ class Transaction:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
         self.number = self._ask(Begin())
-        """In the log of the core."""
+        """Number of the transaction in the log of the core."""
         self._sent: list[Transfer] = []
         self._savepoints: list[Savepoint] = []
         self._is_over = self._is_lost = False
@@ -68,8 +68,8 @@ class Transaction:
             )
 
     def _core_changed(self) -> bool:
-        """Of the sender, in the thread of its line. A transaction without COMMIT is undone; a COMMIT is asked again.
-        Was it undone by this?"""
+        """Note that another core is there, in the thread of the sender's line. A transaction without COMMIT is undone;
+        a COMMIT is asked again. Was it undone by this?"""
         was_lost, self._is_lost = self._is_lost, self._is_lost or not self._is_over
         return self._is_lost and not was_lost
 
@@ -85,8 +85,9 @@ class Transaction:
         priority: int = 0,
         id: Label | None = None,
     ) -> Transfer:
-        """As Sender.send, and valid when the transaction is committed. It returns at once; what the core does not
-        accept is raised by the next call. ValueError: SMALL_RAW, which is not logged; a level to wait for."""
+        """Send as Sender.send does; the transfer is valid when the transaction is committed. The call returns at once;
+        what the core does not accept is raised by the next call. ValueError: SMALL_RAW, which is not logged; a level to
+        wait for."""
         self._check()
         if delivery is Delivery.SMALL_RAW:
             raise ValueError("SMALL_RAW in a transaction is not possible, because it is not logged; use Delivery.LOG")
@@ -144,7 +145,7 @@ class Transaction:
         self._savepoints = [one for one in self._savepoints if one.lsn < lsn]
 
     def _wait_for_accepts(self) -> None:
-        """All that was sent was accepted; else it is raised here, and the transaction is undone."""
+        """Wait until all that was sent was accepted. What was not is raised here, and the transaction is undone."""
         sent, self._sent = self._sent, []
         try:
             for transfer in sent:
@@ -167,7 +168,7 @@ class Transaction:
         line.wait(line.requests.begin(Pending(self._sender._life, Commit(self.number), on_done=self._committed)))
 
     def _committed(self, pending: Pending) -> None:
-        """Or not. In the thread of the line."""
+        """Take the answer to the COMMIT. In the thread of the line."""
         self._is_lost = isinstance(pending.error, TransactionAborted)
 
     def abort(self) -> None:

@@ -30,17 +30,17 @@ class Progress:
 
     state: TransferState
     bytes: int
-    """HELD: of its body, that the core of this host has. Else: of its content, that the core of the receiver has, as
-    far as that has said so; for another node, and for files, this is told a few times a second while it goes. Of a
-    letter up to 64 KiB, all or nothing. If the other core is started anew, it may have less than before. Of
-    `service/*`: of the receiver that has least."""
+    """While HELD: bytes of the body that the core of this host has. Then: bytes of the content that the core of the
+    receiver has, as far as that has said so; for another node, and for files, this is told a few times a second while
+    it goes. A letter up to 64 KiB is there as a whole, or not at all. If the other core is started anew, it may have
+    less than before. With `service/*`, it is the receiver that has least."""
     total: int
-    """HELD: the bytes of its body, where files are only named. Else: those of its content, which are those of its
+    """While HELD: the bytes of the body, where files are only named. Then: those of the content, which are those of its
     parts, with the files as large as they were when it was accepted."""
 
     @property
     def share(self) -> float:
-        """From 0 to 1; of an empty file, 1."""
+        """The share of its bytes that is there, from 0 to 1; 1 for an empty file."""
         return self.bytes / self.total if self.total else 1.0
 
 
@@ -58,18 +58,18 @@ class Transfer:
     _pending: Pending | None = None
     _transaction: Transaction | None = None
     _twins: Sequence[Transfer] = ()
-    """Of one id, with this one: they live as long as one of them does, and are told the same. Empty: there is no
-    other."""
+    """The transfers of one id, with this one: they live as long as one of them does, and are told the same. Empty:
+    there is no other."""
 
     def __init__(self, sender: Sender, header: Header, place: Place | None = None, *, has_files: bool = False) -> None:
         self._sender, self._header = sender, header
         self._place = place
-        """Of a letter that went out with others: what has become of it stands there."""
+        """The place of a letter that went out with others: what has become of it stands there."""
         if has_files:
             self._has_files = True
 
     def _look(self) -> None:
-        """At its place among others, before anybody is told how it is."""
+        """Look at its place among others, before anybody is told how it is."""
         if self._place is None:
             return
         group, index = self._place
@@ -88,13 +88,14 @@ class Transfer:
 
     @property
     def ids(self) -> tuple[TransferId, ...]:
-        """One a receiver of `service/*`; else one."""
+        """The ids: one a receiver of `service/*`; else one."""
         self._look()
         return self._ids
 
     @property
     def state(self) -> TransferState:
-        """As far as this program has heard; HELD: not accepted yet. Of `service/*`: the one that is least far."""
+        """The state, as far as this program has heard; HELD: it is not accepted yet. With `service/*`, the one that is
+        least far."""
         self._look()
         states = list(self._states.values())
         failed = [state for state in states if state not in REACHED]
@@ -121,7 +122,7 @@ class Transfer:
         return known.bytes if known is not None else 0
 
     def wait(self, level: Level, timeout: float | None = None) -> bool:
-        """Until it has reached the level: True. False: not within `timeout` seconds (None: no limit).
+        """Wait until it has reached the level: True. False: it has not within `timeout` seconds (None: no limit).
 
         TransferRefused, SourceChanged: it never will, and why. CoreNotRunning: there has been no core for ten seconds.
         ClosedError: its sender was closed, so nothing more is heard of it.
@@ -133,7 +134,7 @@ class Transfer:
         return self._outcome(level)
 
     async def reached(self, level: Level, timeout: float | None = None) -> bool:
-        """As `wait`, for asyncio: the event loop goes on meanwhile."""
+        """Wait as `wait` does, for asyncio: the event loop goes on meanwhile."""
         check_seconds("timeout", timeout)
         self._check_level(level)
         if not await self._sender._line.until(lambda: self._is_known(level), timeout):
@@ -141,7 +142,7 @@ class Transfer:
         return self._outcome(level)
 
     async def _over(self, level: Level, deadline: Deadline) -> bool:
-        """As `reached`, of a level that its header has."""
+        """Wait as `reached` does, for a level that its header has."""
         line = self._sender._line
         return await line.until(lambda: self._is_known(level), deadline.left) and self._outcome(level)
 
@@ -149,11 +150,11 @@ class Transfer:
         Header(self._header.to, self._header.kind, 1, level, self._header.delivery)
 
     def _is_known(self, level: Level) -> bool:
-        """There is nothing to wait for."""
+        """Is there nothing to wait for?"""
         return self._is_over(level) or self._sender._closed
 
     def _is_over(self, level: Level) -> bool:
-        """Reached, or never to be."""
+        """Has it reached the level, or will it never?"""
         if self._place is not None and level is not Level.NONE:
             group, index = self._place
             return group.is_over(index, level)
@@ -166,7 +167,7 @@ class Transfer:
         )
 
     def _error(self, level: Level) -> Exception | None:
-        """Why it will not reach the level. ClosedError."""
+        """Return why it will not reach the level; None: it has. ClosedError."""
         try:
             self._outcome(level)
         except (TransferError, ValueError) as error:
@@ -226,13 +227,13 @@ class Transfer:
 
     @property
     def has_ended(self) -> bool:
-        """Nothing more will be heard of it."""
+        """Will nothing more be heard of it?"""
         self._look()
         over = ENDED | {TransferState.UNKNOWN}
         return self._failure is not None or (bool(self._states) and all(one in over for one in self._states.values()))
 
     def _accepted(self, pending: Pending) -> None:
-        """The core has answered."""
+        """Take the answer of the core."""
         if pending.error is not None:
             self._failure = pending.error
         elif isinstance(pending.answer, Accepted):
@@ -260,11 +261,11 @@ class Transfer:
             self._set_state(id, state)
 
     def _told(self, move: Move) -> bool:
-        """It has moved; so have its twins. Is that news?"""
+        """Note that it has moved, and so have its twins. Is that news?"""
         return any([one._moved(move) for one in self._twins or (self,)])
 
     def _went_on(self, news: Advanced) -> None:
-        """More of it is there; so of its twins."""
+        """Note that more of it is there; so it is of its twins."""
         for one in self._twins or (self,):
             one._has_now(news)
 
@@ -289,7 +290,7 @@ class Transfer:
 
     @property
     def _was_undone(self) -> bool:
-        """With its transaction, in which nobody but its sender knew of it."""
+        """Was it undone with its transaction, in which nobody but its sender knew of it?"""
         return self._transaction is not None and self._transaction._is_lost
 
     def _tell(self) -> None:

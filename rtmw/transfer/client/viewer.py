@@ -25,14 +25,14 @@ __all__ = ["Viewer"]
 
 NAME: Final = "rtmw"
 PATIENCE_S: Final = 10.0
-"""For a core that is at work."""
+"""Seconds to wait for a core that is at work."""
 _LOOK_S: Final = 0.5
-"""So often it is looked whether a core that does not answer stands still."""
+"""Seconds between two looks whether a core that does not answer stands still."""
 
 
 class Viewer(Closing):
-    """Errors: CoreNotRunning, TimeoutError (the core does not answer), and those of Domain. A core that stands still is
-    found out within five seconds."""
+    """The view of one core. Errors: CoreNotRunning, TimeoutError (the core does not answer), and those of Domain. A
+    core that stands still is found out within five seconds."""
 
     def __init__(self, domain: rtmw.Domain) -> None:
         self._life, self._join, self._domain = new_life(), Join(0, NAME), domain
@@ -40,8 +40,8 @@ class Viewer(Closing):
         self._line.enter(self, ask=self._ask)
 
     def _ask(self, pending: Pending) -> Message:
-        """The answer. TimeoutError: there is none, with the reason; or its queue is full, as that of a core that stands
-        still is at last."""
+        """Return the answer. TimeoutError: there is none, with the reason; or its queue is full, as that of a core that
+        stands still is at last."""
         end, is_asked = CLOCK.monotonic() + PATIENCE_S, False
         while True:
             with suppress(TimeoutError):
@@ -57,14 +57,15 @@ class Viewer(Closing):
         raise TimeoutError(f"{where} does not answer: {STILL}; {advice}ask rtmw node doctor --domain {self._domain.id}")
 
     def show(self, what: str) -> Any:
-        """`transfers`, `dead`, `queues`, `members`, `info ID` or `body ID`. TransferRefused: there is no such one."""
+        """Return what the core shows: `transfers`, `dead`, `queues`, `members`, `info ID` or `body ID`.
+        TransferRefused: there is no such one."""
         pending = Pending(self._life, Show(what))
         self._ask(pending)
         return json.loads(b"".join(piece.data for piece in pending.first if isinstance(piece, Shown)))
 
     def body(self, id: TransferId) -> tuple[Kind, IO[bytes]]:
-        """What it carries, as it lies at the core; nobody takes it by that. TransferRefused: there is no such
-        transfer."""
+        """Return kind and body of a transfer, as it lies at the core; nobody takes it by that. TransferRefused: there
+        is no such transfer."""
         found = self.show(f"body {id}")
         if "path" not in found:
             return Kind[found["kind"]], BytesIO(base64.b64decode(found["body"]))
@@ -80,11 +81,11 @@ class Viewer(Closing):
         return "" if found is None else found.full
 
     def cancel(self, id: TransferId) -> TransferState:
-        """Nobody gets it. TransferRefused: it was handed over already, or has ended."""
+        """Cancel a transfer, so that nobody gets it. TransferRefused: it was handed over already, or has ended."""
         return self._alter(id, TransferState.CANCELLED)
 
     def retry(self, id: TransferId) -> TransferState:
-        """A dead letter is in its place again. TransferRefused: it is none."""
+        """Put a dead letter in its place again. TransferRefused: it is none."""
         return self._alter(id, TransferState.ACCEPTED)
 
     def _alter(self, id: TransferId, state: TransferState) -> TransferState:

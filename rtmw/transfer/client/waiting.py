@@ -52,16 +52,16 @@ NEVER: Final = Deadline(None)
 
 
 _ERRORS: Final[tuple[type[Exception], ...]] = (TransferRefused, TransactionAborted, ValueError, TransferRefused)
-"""By `Failed.how`."""
+"""The error of each `Failed.how`."""
 
 
 def error_in(failed: Failed) -> Exception:
-    """The answer of the core, as programs get it."""
+    """Return the error that programs get for this answer of the core."""
     return _ERRORS[min(failed.how, len(_ERRORS) - 1)](failed.message)
 
 
 class Pending:
-    """Written by the line's thread, which wakes the waiting threads afterwards."""
+    """A request that is not answered yet. The line's thread writes it, and wakes the waiting threads afterwards."""
 
     __slots__ = (
         "advanced", "answer", "error", "first", "got", "is_chain", "is_done", "is_given_up", "life", "message",
@@ -78,7 +78,7 @@ class Pending:
     ) -> None:
         self.life, self.message, self.number = life, message, 0
         self.is_chain = is_chain
-        """Its sender sends it again to another core; else the line does."""
+        """The request is a chain, which its sender sends again to another core; else the line does."""
         self.is_done = self.is_given_up = False
         self.answer: Message | None = None
         self.first: list[Handed | Shown] = []
@@ -89,10 +89,10 @@ class Pending:
         """How far the transfers are, when the core has taken them."""
         self.error: Exception | None = None
         self.on_done, self.on_handed = on_done, on_handed
-        """Called in the thread of the line, before anybody is woken."""
+        """They are called in the thread of the line, before anybody is woken."""
 
     def take(self, number: int, message: Message) -> None:
-        """A frame with its number."""
+        """Take a frame with the number of the request."""
         if isinstance(message, Got):
             self.got = message.bytes
             return
@@ -118,7 +118,7 @@ class Pending:
                 self.on_handed(letter.item)
 
     def fail(self, error: Exception) -> None:
-        """No answer comes any more."""
+        """End the request: no answer comes any more."""
         if not self.is_done:
             self.error = error
             self._end()
@@ -129,7 +129,7 @@ class Pending:
         self.is_done = True
 
     def result(self) -> Message:
-        """Of one that is done. Raises what the core has said, or why there is no answer."""
+        """Return the answer of a request that is done. Raises what the core has said, or why there is no answer."""
         if self.error is not None:
             raise type(self.error)(*self.error.args)  # anew for each who asks: a traceback belongs to one of them
         assert self.answer is not None, "it is done"

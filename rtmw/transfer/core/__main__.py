@@ -17,7 +17,7 @@ from rtmw.transfer.core.process import Process
 from rtmw.transfer.limits import Limits, read_limits
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""Of mallopt(3)."""
+"""Parameters of mallopt(3): M_TRIM_THRESHOLD and M_MMAP_THRESHOLD."""
 _KEPT: Final = 16 << 20
 """Bytes of free memory that are not given back at once."""
 
@@ -28,8 +28,8 @@ def main() -> int:
 
 
 def _keep_memory() -> None:
-    """Pieces of files come and go all the time: pages that each of them gives back cost the next one a page fault each.
-    Nothing without glibc."""
+    """Keep free memory. Pieces of files come and go all the time: pages that one piece gives back cost the next one a
+    page fault each. Without glibc this does nothing."""
     change = getattr(ctypes.CDLL(None), "mallopt", None)
     if change is not None:
         change(_TRIM_THRESHOLD, _KEPT)

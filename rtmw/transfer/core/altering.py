@@ -43,17 +43,17 @@ class Elsewhere(Protocol):
 
 
 class Altering:
-    """Of one core."""
+    """Changes transfers of one core that somebody asks it to; see the head of this file."""
 
     def __init__(self, machines: Machines) -> None:
         self._machines = machines
         self._asked: dict[TransferId, list[Frame]] = {}
         """Requests that wait for the answer whether a transfer could be cancelled."""
         self._at: dict[TransferId, str] = {}
-        """Of those for which another node has to say so: that node."""
+        """The node that has to say so, for each transfer in `_asked` for which another node has to."""
 
     def alter(self, frame: Frame, id: TransferId, state: TransferState, nodes: Elsewhere) -> Steps:
-        """Raises TransferRefused."""
+        """Cancel a transfer, or try a dead letter again; answer the frame now or later. Raises TransferRefused."""
         item = self._machines.find(id)
         if item is None:
             raise TransferRefused(f"there is no transfer {id}; it has ended, or never was")
@@ -78,7 +78,7 @@ class Altering:
             raise TransferRefused(_not_connected(id, node))
 
     def look(self, nodes: Elsewhere) -> Steps:
-        """Requests that wait for a node whose session has ended are answered. Call it now and then."""
+        """Answer requests that wait for a node whose session has ended. Call it now and then."""
         for id, node in [one for one in self._at.items() if not nodes.is_up(one[1])]:
             yield from self._refuse(id, _not_connected(id, node), logged=False)
 
@@ -92,7 +92,7 @@ class Altering:
         return note.id in self._asked and note.state not in (TransferState.ACCEPTED, TransferState.SENT)
 
     def answer(self, note: Moved, logged: bool) -> Steps:
-        """To all who wait for it."""
+        """Answer all who wait for this transfer."""
         if note.state is not TransferState.CANCELLED:
             name = note.state.name if note.state is not None else "undone"
             yield from self._refuse(note.id, f"transfer {note.id} is {name}", logged)

@@ -49,9 +49,9 @@ from rtmw.transfer.wire.frames import Offer
 __all__ = ["CoreDesk", "Host", "NodeDesk"]
 
 _AGAIN_S: Final = 0.5
-"""After this time it is tried again to log what a full disk has refused."""
+"""Seconds after which it is tried again to log what a full disk has refused."""
 _BACK_S: Final = 2.0
-"""After the start of a core, programs of the core before have joined it."""
+"""Seconds after the start of a core; by then, programs of the core before have joined it."""
 _SENT: Final = (TransferState.SENT, "")
 _LEAST_FAR: Final = (TransferState.ACCEPTED, TransferState.DELIVERED, TransferState.DEAD)
 
@@ -63,31 +63,31 @@ class Host(Protocol):
     spool: Spool
 
     def submit(self, event: Event, logged: bool) -> Any:
-        """A step of one of the machines, whose records go to the disk soon. Raises what the step
-        raises, and LogFull."""
+        """Do a step of one of the machines, whose records go to the disk soon. Raises what the step raises, and
+        LogFull."""
         ...
 
     async def durable(self) -> None:
-        """All that was logged before this call is on the disk when it returns."""
+        """Wait until all that was logged before this call is on the disk."""
         ...
 
     def spool_name(self) -> str: ...
 
     def folder(self, to: Address) -> Path | None:
-        """Of an inbox that the address means."""
+        """Return the folder of an inbox that the address means; None: there is none."""
         ...
 
     def freed(self, offer: Offer, cause: str) -> None:
-        """The part of a transfer that has come was removed, because the sending node has left it."""
+        """Tell tools that the part of a transfer that had come was removed, because the sending node has left it."""
         ...
 
     def is_behind(self, node: str, id: TransferId) -> None:
-        """That node has had a transfer of this store that the store does not know. Ends the core."""
+        """End the core: that node has had a transfer of this store that the store does not know."""
         ...
 
 
 class Carries(Protocol):
-    """Told of each transfer that has moved, when the move is durable."""
+    """Those who are told of each transfer that has moved, when the move is durable."""
 
     def ready(self, node: str) -> None: ...
 
@@ -97,7 +97,7 @@ class Carries(Protocol):
 
 
 class CoreDesk:
-    """Of one core. Not for several threads."""
+    """The work of one core for all its peers; see the head of this file. Not for several threads."""
 
     def __init__(self, host: Host) -> None:
         self.host, self._machines = host, host.machines
@@ -106,7 +106,7 @@ class CoreDesk:
         self._new: dict[str, dict[int, None]] = {}
         """Numbers of transfers that their peer was not given yet, by its node."""
         self._told: dict[str, dict[TransferId, End]] = {}
-        """Of transfers that came from other nodes: their states that are durable."""
+        """The durable states of transfers that came from other nodes, by node."""
         state = self._machines.logged.state
         for lsn, node in state.items.for_nodes():
             self._new.setdefault(node, {})[lsn] = None
@@ -116,7 +116,7 @@ class CoreDesk:
 
     @property
     def incarnation(self) -> int:
-        """Of the store."""
+        """Incarnation of the store."""
         return self._machines.logged.state.incarnation
 
     @property
@@ -128,11 +128,11 @@ class CoreDesk:
 
     @property
     def nodes(self) -> list[str]:
-        """For which something waits."""
+        """The nodes for which something waits."""
         return list(self._new)
 
     def add_waiting(self, item: Item) -> None:
-        """It is durable, and waits for its peer."""
+        """Let a transfer that is durable wait for its peer."""
         self._new.setdefault(item.record.header.to.node, {})[item.lsn] = None
 
     def waiting(self, node: str) -> Iterator[Item]:
@@ -143,14 +143,15 @@ class CoreDesk:
                 yield item
 
     def outgoing(self, id: TransferId) -> Item | None:
-        """A transfer for another node that has not ended."""
+        """Return a transfer for another node that has not ended; None: there is none."""
         for item in self._items(id):
             if item.record.header.to.node:
                 return item
         return None
 
     def delayed(self, id: TransferId) -> None:
-        """It matters for what this node carries to itself alone: other nodes have queues of their own."""
+        """Pass over a transfer. This matters only for what this node carries to itself: other nodes have queues of
+        their own."""
         item = self.outgoing(id)
         if item is not None:
             self.host.submit(PassOver(item.lsn), not is_volatile(item.lsn))
@@ -199,7 +200,8 @@ class CoreDesk:
     # ---- from other nodes ----
 
     def end_of(self, id: TransferId) -> End | None:
-        """As it is now, whether or not that is durable. Of copies: the one that is least far."""
+        """Return the state as it is now, whether or not that is durable, and its cause; of copies, those of the one
+        that is least far. None: the transfer never came, or its end is not kept."""
         here = [item for item in self._items(id) if not item.record.header.to.node]
         if here:
             least = min(here, key=lambda item: _LEAST_FAR.index(item.state))
@@ -252,7 +254,7 @@ class CoreDesk:
         self._joined = asyncio.Event()
 
     def check_address(self, header: Header) -> None:
-        """Raises TransferRefused: nobody is meant."""
+        """Check that the address means somebody. Raises TransferRefused: nobody is meant."""
         lives_meant(header.to, self._machines.logged.receivers)
 
     async def arrive(self, header: Header, body: bytes | Path, sender: str, id: TransferId) -> None:
@@ -273,7 +275,7 @@ class CoreDesk:
         return done
 
     async def _take_over(self, body: Path, size: int) -> Spooled:
-        """A second name for the file: the first one goes when the log has the transfer, so a crash loses nothing."""
+        """Give the file a second name: the first one goes when the log has the transfer, so a crash loses nothing."""
         name = self.host.spool_name()
         held = Spooled(name, size)
         os.link(body, self.host.spool.path(held))
@@ -281,19 +283,19 @@ class CoreDesk:
         return held
 
     def take_raw(self, header: Header, body: bytes, sender: str) -> None:
-        """A SMALL_RAW: it gets an id of this node, since its own never counted."""
+        """Take a SMALL_RAW. It gets an id of this node, since its own never counted."""
         self.host.submit(SendTransfer(header, body, sender), logged=False)
 
     # ---- what has moved ----
 
     def to_say(self, note: Note) -> Callable[[Carries], None] | None:
-        """The call that tells peers when it is durable; None: nothing is told."""
+        """Return the call that tells peers when the note is durable; None: nothing is told."""
         if isinstance(note, Moved | MovedRun):
             return self._moved(note) if isinstance(note, Moved) else self._moved_run(note)
         return self._came(note) if isinstance(note, Came) and (note.node or note.ids) else None
 
     def _came(self, note: Came) -> Callable[[Carries], None]:
-        """Of a run of letters."""
+        """Return the call that tells peers of a run of letters."""
 
         def say(peers: Carries) -> None:
             if note.node:
@@ -324,7 +326,7 @@ class CoreDesk:
         return say
 
     def _moved_run(self, note: MovedRun) -> Callable[[Carries], None] | None:
-        """None of its letters is a copy of another, so each is as it has moved."""
+        """Return the call for a run. None of its letters is a copy of another, so each is as it has moved."""
         come = [one.record.id for one in note.items if not (one.record.header.to.node or self._is_own(one.record.id))]
         over = [one for one in note.items if one.record.header.to.node] if note.state in ENDED else []
         for item in over:
@@ -340,7 +342,7 @@ class CoreDesk:
         return say if over or come else None
 
     def _moved_out(self, note: Moved, item: Item) -> Callable[[Carries], None] | None:
-        """Of a transfer for another node."""
+        """Return the call for a transfer for another node; None: nothing is told."""
         if item.lsn not in self._machines.of(item.lsn).state.items:
             self._machines.of(item.lsn).carried.discard(item.lsn)
             return lambda peers: peers.ended(note.id)
@@ -354,7 +356,7 @@ class CoreDesk:
         return say
 
     def raws(self, node: str) -> list[TransferId]:
-        """Of what waits for this node, SMALL_RAW: they wait no longer."""
+        """Return the ids of each SMALL_RAW that waits for this node; they wait no longer."""
         new = self._new.get(node, {})
         raws = [item for lsn in new if (item := self._item(lsn)) and item.record.header.delivery is Delivery.SMALL_RAW]
         for item in raws:
@@ -447,15 +449,15 @@ class NodeDesk:
 
 
 def _newest_of(machines: Machines, node: str) -> list[tuple[int, int]]:
-    """Of what has come from this node: each incarnation, and the largest sequence of it."""
+    """Return each incarnation of the node of which something has come, and its largest sequence that has."""
     known = [machine.state.seen.marks.get(node, {}) for machine in (machines.logged, machines.volatile)]
     return [(incarnation, mark.high) for marks in known for incarnation, mark in marks.items() if mark.high >= 0]
 
 
 def _unknown_of(machines: Machines, newest: Sequence[tuple[int, int]], sent: Mapping[int, int]) -> TransferId | None:
-    """An id that another node has had of this one, which was not given by it; None: there is none. `newest`: what that
-    node says, as `_newest_of`; `sent`: what this core has offered to it, likewise. Ids of earlier lives are in the log;
-    those of this life were offered by this core."""
+    """Return an id that another node has had of this one, which was not given by it; None: there is none. `newest`:
+    what that node says, in the form of `_newest_of`; `sent`: what this core has offered to it, likewise. Ids of earlier
+    lives are in the log; those of this life were offered by this core."""
     for state in (machines.logged.state, machines.volatile.state):
         for incarnation, sequence in newest:
             known = max(sent.get(incarnation, 0), (state.life << 32) - 1)

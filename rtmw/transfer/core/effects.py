@@ -50,7 +50,7 @@ __all__ = [
 
 
 Key: TypeAlias = tuple[Life, int]
-"""Of a body that is on its way: its sender, and the number of its Send."""
+"""Names a body that is on its way: its sender, and the number of its Send."""
 
 
 # ---- what happens ----
@@ -112,7 +112,7 @@ class Write:
 
     key: Key
     size: int
-    """Of the whole body."""
+    """Bytes of the whole body."""
     data: bytes
     durable: bool
 
@@ -151,7 +151,7 @@ class LookAtSources:
 
 @dataclass(frozen=True, slots=True)
 class KeepSources:
-    """So they have to be when the transfer is sent."""
+    """The files of the transfer have to be like this when it is sent."""
 
     id: TransferId
     sources: tuple[Fingerprint, ...]
@@ -186,7 +186,7 @@ Steps: TypeAlias = Generator[Effect, Any, None]
 
 
 def tell(frame: Frame, message: Message, logged: bool = True) -> Tell:
-    """The answer to a frame."""
+    """Return the answer to a frame."""
     return Tell(Frame(frame.life, frame.slot, frame.number, message), logged)
 
 
@@ -196,7 +196,7 @@ _REFUSED, _UNDONE, _VALUE, _DISK = range(4)
 
 
 def failed(error: Exception) -> Failed:
-    """Of one of these errors."""
+    """Return what a program is told of one of these errors."""
     if isinstance(error, TransactionAborted):
         return Failed(_UNDONE, str(error))
     if isinstance(error, TransferRefused):

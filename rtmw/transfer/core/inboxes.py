@@ -47,15 +47,15 @@ def _kind(item: Item) -> tuple[Header, str, str, int]:
 
 
 class Handing:
-    """Of one core. `path`: of a body in the spool, as programs find it."""
+    """Hands letters of one core to receivers. `path`: the file of a body in the spool, as programs find it."""
 
     def __init__(self, machines: Machines, path: Callable[[Spooled], Path]) -> None:
         self._machines, self._path = machines, path
         self._turn = False
 
     def head(self, service: str, life: Life, txn: int) -> Item | None:
-        """The first transfer of both machines: priority decides, then they take turns. A transaction takes what is
-        logged, since only that can be undone."""
+        """Return the first transfer of both machines: priority decides, then they take turns. A transaction takes what
+        is logged, since only that can be undone. None: there is none."""
         machines = (self._machines.logged,) if txn else (self._machines.logged, self._machines.volatile)
         found: list[Item] = []
         for machine in machines:
@@ -69,13 +69,14 @@ class Handing:
         return min(found, key=lambda item: item.place[0]) if found else None
 
     def has_one_machine(self, service: str, life: Life) -> bool:
-        """All that this receiver may have is of the machine that has the first one."""
+        """Is all that this receiver may have in the machine that has the first one?"""
         machines = self._machines.logged, self._machines.volatile
         queues = [(machine.state.queues.get(service), machine.state.items) for machine in machines]
         return sum(queue is not None and queue.first(life, items) is not None for queue, items in queues) == 1
 
     def handed_all(self, items: Sequence[Item]) -> Iterator[Handed | HandedRun]:
-        """Those that follow each other, of one sender and header, are one message."""
+        """Yield the messages that hand over these letters. Those that follow each other, of one sender and header, are
+        one."""
         if len(items) == 1:
             yield self.handed(items[0])
             return
@@ -85,7 +86,7 @@ class Handing:
                 yield HandedRun(node, incarnation, sender, header, tuple(letters[at : at + most]))  # type: ignore[arg-type]
 
     def handed(self, item: Item) -> Handed:
-        """A small body in memory, a large one as a file."""
+        """Return the message that hands over a letter: a small body in memory, a large one as a file."""
         record, body = item.record, item.record.body
         if isinstance(body, Spooled):
             path = self._path(body)
@@ -95,7 +96,7 @@ class Handing:
 
 
 class Owners:
-    """Of the open transactions of a machine."""
+    """The programs that own the open transactions of a machine."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -122,12 +123,12 @@ class Owners:
         self._lives.pop(txn, None)
 
     def leave(self, life: Life) -> None:
-        """Its transactions are undone."""
+        """Forget the transactions of a program that has left; they are undone."""
         self._lives = {txn: owner for txn, owner in self._lives.items() if owner != life}
 
 
 def transaction_event(frame: Frame) -> Event:
-    """The event that a program asks for of its transaction. Raises ValueError: it asks for none."""
+    """Return the event that a program asks for of its transaction. Raises ValueError: it asks for none."""
     match frame.message:
         case messages.Savepoint(txn=txn, name=name):
             return SetSavepoint(txn, name or None)
@@ -151,19 +152,19 @@ class Named(Protocol):
 
 
 class Receiving:
-    """Of all inboxes. `members`: those that are there now; `handing`: which transfer is next."""
+    """Serves all inboxes. `members`: those that are there now; `handing`: says which transfer is next."""
 
     def __init__(self, members: Mapping[Life, Named], machines: Machines, handing: Handing, owners: Owners) -> None:
         self._members, self._machines, self._handing, self._owners = members, machines, handing, owners
         self._waiting: dict[str, deque[Frame]] = {}
-        """By service: the Takes that wait."""
+        """The Takes that wait, by service."""
         self._stalled: set[str] = set()
         """Services for which a full disk let nothing be taken."""
         self.redelivered = 0
-        """Letters that were handed over once more."""
+        """Number of letters that were handed over once more."""
 
     def forget(self, life: Life, service: str) -> None:
-        """It has left."""
+        """Forget the Takes of an inbox that has left."""
         waiting = self._waiting.get(service)
         if waiting is not None:
             self._waiting[service] = deque(frame for frame in waiting if frame.life != life)
@@ -191,9 +192,9 @@ class Receiving:
                 yield tell(one, Done(0))
 
     def _hand(self, frame: Frame, take: Take) -> Generator[Any, Any, int]:
-        """The number of letters handed over. A letter that comes again comes alone: letters behind it must not share
-        its fate if it ends its receiver. Of as many as a full disk has no room for, fewer are taken. Raises LogFull: it
-        lets none be taken."""
+        """Hand over letters, and return how many. A letter that comes again comes alone: letters behind it must not
+        share its fate if it ends its receiver. Of as many as a full disk has no room for, fewer are taken. Raises
+        LogFull: it lets none be taken."""
         service, count, most = self._members[frame.life].name, 0, take.most
         while count < take.most and (head := self._handing.head(service, frame.life, take.txn)) is not None:
             if count and head.deliveries:
@@ -213,7 +214,7 @@ class Receiving:
         return count
 
     def _take(self, head: Item, frame: Frame, take: Take, most: int) -> Generator[Any, Any, Sequence[Item]]:
-        """Hands over the letters that come first in the machine of the first one, if they go the common way; else the
+        """Hand over the letters that come first in the machine of the first one, if they go the common way; else the
         first one; none, if its time was over."""
         service, logged = self._members[frame.life].name, not is_volatile(head.lsn)
         items: Sequence[Item] = ()
@@ -232,7 +233,7 @@ class Receiving:
         return items
 
     def serve(self, service: str) -> Steps:
-        """Something has come for this service: the inbox that has waited longest is first."""
+        """Hand over what has come for this service: the inbox that has waited longest is first."""
         waiting = self._waiting.get(service)
         for frame in list(waiting or ()):
             assert isinstance(frame.message, Take)
@@ -246,14 +247,14 @@ class Receiving:
                 yield tell(frame, Done(count))
 
     def serve_stalled(self) -> Steps:
-        """There may be room again."""
+        """Serve the services for which a full disk let nothing be taken: there may be room again."""
         stalled, self._stalled = self._stalled, set()
         for service in stalled:
             yield from self.serve(service)
 
     def settle(self, frame: Frame, settle: Settle) -> Steps:
-        """A letter that is gone was settled before a crash that lost the answer: no other receiver can have had it
-        meanwhile."""
+        """Settle a letter. One that is gone was settled before a crash that lost the answer: no other receiver can have
+        had it meanwhile."""
         state = yield from self._settle(frame.life, settle)
         yield tell(frame, Done(state), not is_volatile(settle.item))
 
@@ -264,7 +265,7 @@ class Receiving:
         return state
 
     def consume(self, frame: Frame, items: tuple[int, ...]) -> Steps:
-        """In one step of each machine; what cannot be goes letter by letter."""
+        """Consume letters in one step of each machine; what cannot be goes letter by letter."""
         volatile = [item for item in items if is_volatile(item)]
         logged = [item for item in items if not is_volatile(item)] if volatile else items
         alone: set[int] = set()

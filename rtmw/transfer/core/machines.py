@@ -27,25 +27,26 @@ class Machines:
         return self.volatile if is_volatile(item) else self.logged
 
     def find(self, id: TransferId) -> Item | None:
-        """A transfer that has not ended."""
+        """Return a transfer that has not ended; None: there is none."""
         return self.logged.state.find(id) or self.volatile.state.find(id)
 
     def was_sent(self, logged: bool, sender: str, request: Request, once: bytes) -> bool:
-        """A core has accepted it already, so the files that it names may be others by now, or gone. TransferRefused:
-        `once` belongs to something else."""
+        """Was this send accepted before? Then do not check its files again: they may have changed, or be gone.
+        TransferRefused: `once` belongs to something else."""
         state = (self.logged if logged else self.volatile).state
         is_asked_again = request.number != 0 and request in state.requests
         return is_asked_again or (bool(once) and state.once.find(sender, once) is not None)
 
     def move(self, id: TransferId) -> Move:
-        """How a transfer is, or how it has ended; UNKNOWN: nobody remembers."""
+        """Return how a transfer is, or how it has ended; UNKNOWN: nobody remembers."""
         item = self.find(id)
         if item is not None:
             return Move(id, item.state, item.cause)
         return self.end_of(id)
 
     def end_of(self, id: TransferId, sender: str = "", once: bytes = b"") -> Move:
-        """How a transfer has ended. `once`: the id that its sender has chosen, under which ends are kept longer."""
+        """Return how a transfer has ended. `once`: the id that its sender has chosen, under which ends are kept
+        longer."""
         for machine in (self.logged, self.volatile):
             known = machine.state.once.find(sender, once) if once else None
             end = machine.state.ends.get(id) or (known.ids.get(id) if known is not None else None)

@@ -40,7 +40,7 @@ ROOM: Final = 1 << 20
 
 
 class LoopEnd:
-    """One end; for one reader and one writer, in one event loop. See `half.Bytes`."""
+    """One end of a stream within the process; for one reader and one writer, in one event loop. See `half.Bytes`."""
 
     def __init__(self) -> None:
         self._other: LoopEnd = self
@@ -87,12 +87,12 @@ class Left(NamedTuple):
 
     @property
     def most(self) -> int:
-        """Bytes that it has on the disk, at most."""
+        """Largest number of bytes that it has on the disk."""
         return min(self.coming.offer.size, self.coming.mark.position + Terms().reach)
 
 
 def too_much(parts: Iterable[Left], limits: Limits, wall_ns: int) -> Iterator[tuple[Left, str]]:
-    """Those beyond a limit, with the reason."""
+    """Yield those beyond a limit, with the reason."""
     size = 0
     for part in sorted(parts, key=lambda part: -part.coming.left_ns):
         size += part.most
@@ -111,7 +111,7 @@ largest pieces, of which one is made or written while others are on the line."""
 
 
 class Nodes:
-    """From `async with` on. `data`: the folder of the core. Not for several threads."""
+    """The other nodes of a core, from `async with` on. `data`: the folder of the core. Not for several threads."""
 
     def __init__(self, desk: CoreDesk, data: Path, node: str, network: Network) -> None:
         self._desk, self._data, self._node = desk, data, node
@@ -121,11 +121,11 @@ class Nodes:
         self._sessions = Peers(node, network, hello, terms, self._run)
         self._peers: dict[str, Peer] = {}
         self._looping: asyncio.Task[None] | None = None
-        """What this node sends itself."""
+        """The task that carries what this node sends itself."""
         self._journal: Journal | None = None
         self._swept: set[Path] = set()
         self._looks_ns = 0
-        """When parts that were left are looked at next."""
+        """When parts that were left are looked at next, on the monotonic clock."""
 
     async def __aenter__(self) -> Self:
         if self._sessions.network.link.is_used or (self._data / "journal").exists():
@@ -177,7 +177,7 @@ class Nodes:
     # ---- what the core asks ----
 
     def ready(self, node: str) -> None:
-        """Something for this node is durable that was not there before."""
+        """Send what is durable for this node and was not there before."""
         peer = self._peer(node) if node == self._node else self._peers.get(node)
         if peer is None:
             for id in self._desk.raws(node):
@@ -192,13 +192,14 @@ class Nodes:
         return node in self._peers and (node == self._node or self._sessions.is_up(node))
 
     def moved(self, id: TransferId, state: TransferState, cause: str, *, is_own: bool) -> None:
-        """A transfer that has come from its node has another state here, durably. `is_own`: that node is this one."""
+        """Tell its node that a transfer has another state here, durably. `is_own`: that node is this one."""
         peer = self._peers.get(self._node if is_own else id.node)
         if peer is not None:
             peer.inbound.moved(id, state, cause)
 
     def sources(self, header: Header, body: bytes | Spooled) -> tuple[Fingerprint, ...] | None:
-        """The files that it names, as they are now; None: it names none. TransferRefused: one cannot be read."""
+        """Return the fingerprints of the files that the body names, as they are now; None: it names none.
+        TransferRefused: one cannot be read."""
         if header.kind is Kind.BUF:
             return None
         held = self._desk.host.spool.path(body) if isinstance(body, Spooled) else body
@@ -214,19 +215,20 @@ class Nodes:
         return content.fingerprints
 
     def accepted(self, id: TransferId, sources: tuple[Fingerprint, ...]) -> None:
-        """Accepted transfers name these files. After a crash before this is on the disk, the files are taken as they
-        are then."""
+        """Note the files that an accepted transfer names. After a crash before this is on the disk, the files are taken
+        as they are then."""
         journal = self._opened()
         if id not in journal.going:
             journal.source(id, sources)
 
     def ended(self, id: TransferId) -> None:
-        """A transfer for another node is over."""
+        """Note that a transfer for another node is over."""
         if self._journal is not None:
             self._journal.done(id)
 
     def withdraw(self, item: Item) -> bool:
-        """Nobody wants it any more. True: no other node can have it. False: its node is asked, and reports."""
+        """Withdraw a transfer that nobody wants any more. True: no other node can have it. False: its node is asked,
+        and reports."""
         node = item.record.header.to.node
         if item.lsn not in self._desk.host.machines.of(item.lsn).carried:
             return True
@@ -237,7 +239,7 @@ class Nodes:
         return False
 
     def receiver_came(self, folder: Path | None) -> None:
-        """An inbox was opened: what waits for one is tried again."""
+        """Try what waits for an inbox again: one was opened."""
         self._desk.receiver_came()
         if folder is not None and folder not in self._swept:
             self._swept.add(folder)
@@ -247,7 +249,7 @@ class Nodes:
             peer.inbound.try_again()
 
     def look_at_left(self, now: Now) -> None:
-        """Parts of transfers whose nodes have gone are bounded by age and size. Called often, it looks now and then."""
+        """Bound the parts of transfers whose nodes have gone, by age and size. Called often, it looks now and then."""
         journal = self._journal
         if journal is None or now.monotonic_ns < self._looks_ns:
             return
@@ -262,7 +264,7 @@ class Nodes:
     # ---- what is shown ----
 
     def why_waits(self, item: Item) -> str:
-        """Of what is for another node, and not there yet."""
+        """Return why a transfer waits that is for another node, and not there yet."""
         node = item.record.header.to.node
         peer = self._peers.get(node)
         cause = peer.outbound.causes.get(item.record.id) if peer is not None else None
@@ -284,11 +286,11 @@ class Nodes:
         return progress_of(item, held, peer, self._journal)
 
     def advanced(self) -> set[TransferId]:
-        """Transfers of which their nodes have said how much they have, since this was asked last."""
+        """Return the transfers of which their nodes have said how much they have, since this was asked last."""
         return {id for peer in self._peers.values() for id in peer.outbound.take_advanced()}
 
     def arriving(self) -> list[dict[str, Any]]:
-        """Transfers that have come in part from other nodes."""
+        """Return the transfers that have come in part from other nodes, as rows."""
         peers = [peer for node, peer in self._peers.items() if node != self._node]
         rows = [one for peer in peers for one in coming_from(peer)]
         return rows + left_behind(peers, self._journal, self._node)
@@ -296,7 +298,7 @@ class Nodes:
     # ---- settings, and the end ----
 
     def obey(self, network: Network) -> None:
-        """Rules, keys and places to connect to; where it listens stays until a new start."""
+        """Take new rules, keys and places to connect to; where the node listens stays until a new start."""
         self._sessions.obey(network)
 
     def failure(self) -> BaseException | None:

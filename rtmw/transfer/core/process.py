@@ -72,9 +72,9 @@ __all__ = ["Outbox", "Process"]
 
 
 class Outbox:
-    """Of one process. A frame waits for the position up to which the log has to be durable, and for room in the queue
-    of a program that does not read; there are as many as the program has asked for, and one a transfer of its own.
-    How far transfers are on their way is not among them: such a program reads the next one that says so."""
+    """Frames for one process. A frame waits for the position up to which the log has to be durable, and for room in the
+    queue of a program that does not read; there are as many as the program has asked for, and one a transfer of its
+    own. How far transfers are on their way is not among them: such a program reads the next one that says so."""
 
     def __init__(self, domain: rtmw.Domain, slot: int) -> None:
         reliable = rtmw.Reliability.RELIABLE
@@ -84,18 +84,18 @@ class Outbox:
         """The program has not read for so long that its queue is full."""
 
     def put(self, frame: Frame, position: int) -> None:
-        """`position`: of the last record that has to be durable; 0: none."""
+        """Add a frame. `position`: that of the last record that has to be durable; 0: none."""
         if self._is_behind and isinstance(frame.message, Advanced) and not frame.number:
             return  # the next one says more
         self._frames.append((position, pack_frame(frame)))
 
     @property
     def is_needed(self) -> bool:
-        """There is something in it for somebody."""
+        """Is there something in it for somebody?"""
         return bool(self._frames) and self._publisher.subscribers > 0
 
     def send(self, durable: int) -> bool:
-        """Sends the frames that may go. False: the program's queue is full, so look again."""
+        """Send the frames that may go. False: the program's queue is full, so look again."""
         frames, self._is_behind = self._frames, False
         while frames and frames[0][0] <= durable:
             with suppress(rtmw.MessageTooLarge):
@@ -110,14 +110,15 @@ class Outbox:
 
 
 class Processes:
-    """In the running event loop. `ended`: is called with a life of the process, whose generation counts for nothing."""
+    """Watches processes, in the running event loop. `ended`: is called with a life of a process that has ended, whose
+    generation counts for nothing."""
 
     def __init__(self, ended: Callable[[frozenset[Life]], None]) -> None:
         self._ended = ended
         self._watched: dict[tuple[int, int], int] = {}
 
     def watch(self, life: Life) -> bool:
-        """False: it has ended already."""
+        """Watch the process of this life. False: it has ended already."""
         process = life.pid, life.start
         if process in self._watched:
             return True
@@ -150,11 +151,11 @@ Counted: TypeAlias = tuple[TransferCounters, list[TransferQueue]]
 
 EVERY_S: Final = 1.0
 SHARE: Final = 20
-"""Counting may take so small a share of the core's time."""
+"""Counting may take one part in this many of the core's time."""
 
 
 class Board:
-    """Never waits. Close it."""
+    """States on topics that the core is there, its errors, and its counters. Never waits. Close it."""
 
     def __init__(self, domain: rtmw.Domain, node: str) -> None:
         self._core = OwnPublisher(CORE_TOPIC, domain=domain, history=1)
@@ -170,25 +171,26 @@ class Board:
         self._counted: Counted
 
     def announce(self) -> None:
-        """This core is there, for programs that run, and for those that come later."""
+        """Say that this core is there, to programs that run, and to those that come later."""
         self._core.publish(self._announcement)
 
     def announce_again(self) -> None:
-        """If another message covers the announcement: programs that come later read the last one alone."""
+        """Announce again, if another message covers the announcement: programs that come later read the last one
+        alone."""
         if any(sample._pid != os.getpid() for sample in self._cores.take_many(64)):
             self.announce()
 
     def tell(self, happening: Happening) -> None:
-        """One JSON object."""
+        """Publish an event as one JSON object."""
         self._events.publish(as_json(happening.row()).encode())
 
     def is_due(self) -> bool:
-        """It is time to say that this core is at work."""
+        """Is it time to say that this core is at work?"""
         return CLOCK.monotonic() >= self._next
 
     def say(self, count: Callable[[], Counted], full: Callable[[TransferCounters], str]) -> None:
-        """The core is at work. The numbers are those of before while counting anew takes too much of its time. `full`:
-        what to say of the disk."""
+        """Say that the core is at work. The numbers are those of before while counting anew takes too much of its time.
+        `full`: returns what to say of the disk."""
         begun = CLOCK.monotonic()
         self._next = begun + EVERY_S
         if begun >= self._next_count:
@@ -207,15 +209,15 @@ class Board:
 log = logging.getLogger("rtmw.transfer")
 
 BATCH: Final = 128
-"""Frames that are taken at a time."""
+"""Number of frames that are taken at a time."""
 DEPTH: Final = 4096
-"""Frames of programs that the core has not taken yet."""
+"""Number of frames of programs that the core may have not taken yet."""
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 _TICK_S: Final = 0.1
 _TICKS: Final = 3
-"""After so many, senders are told how far transfers are that are on their way."""
+"""Number of ticks, after which senders are told how far transfers are that are on their way."""
 _AGAIN_S: Final = 0.01
-"""After this time a full queue is tried again."""
+"""Seconds after which a full queue is tried again."""
 
 
 def _now() -> Now:
@@ -223,7 +225,8 @@ def _now() -> Now:
 
 
 def _claim(domain: int) -> socket.socket:
-    """A name that only one core of this domain has, and that dies with its process. TransferError: it is taken."""
+    """Claim a name that only one core of this domain has, and that dies with its process. TransferError: it is
+    taken."""
     held = claimed(f"rtmw-transfer-{domain}")
     if held is None:
         raise TransferError(f"another node serves the transfers of domain {domain} already; stop one of them")
@@ -257,14 +260,14 @@ class Process:
         self.barrier = Barrier(CORE_QUEUE, self._fault)
 
     def obey(self, network: Network, limits: Limits) -> None:
-        """Settings that were read again."""
+        """Take settings that were read again."""
         self.machines.logged.limits = self.machines.volatile.limits = limits
         self.nodes.obey(network)
 
     # ---- the loop ----
 
     async def run(self) -> None:
-        """Until `stopping` is set. Raises LogFailed: the outcome of what programs wait for is unknown to them."""
+        """Serve until `stopping` is set. Raises LogFailed: the outcome of what programs wait for is unknown to them."""
         queue = rtmw.Subscriber(
             CORE_QUEUE, domain=self._domain, reliability=rtmw.Reliability.RELIABLE, depth=DEPTH, lease=None
         )
@@ -312,7 +315,8 @@ class Process:
             await asyncio.sleep(0)
 
     def _fault(self, frame: Frame, pid: int) -> str:
-        """A process speaks for its own members, and is answered on its own queue."""
+        """Return why a frame may not come in; empty: it may. A process speaks for its own members, and is answered on
+        its own queue."""
         if frame.life.pid != pid:
             return f"its head names process {frame.life.pid}"
         member = self._service.members.get(frame.life)
@@ -329,7 +333,7 @@ class Process:
         return f"it asks for answers to program {frame.slot} of the domain, which is another process"
 
     def _admit(self, frame: Frame) -> bool:
-        """A program joins: its process is watched, and has an outbox."""
+        """Let a program join: its process is watched, and has an outbox. False: it cannot."""
         if not self._processes.watch(frame.life):
             return False
         if frame.slot not in self._outboxes:
@@ -396,7 +400,7 @@ class Process:
                 self._outboxes.pop(slot).close()
 
     def _ended(self, lives: frozenset[Life]) -> None:
-        """A process is gone."""
+        """Let the members of a process leave that is gone."""
         pids = {(life.pid, life.start) for life in lives}
         self._drive(Ended(frozenset(m for m in self._service.members if (m.pid, m.start) in pids)))
         self._end_batch()
@@ -404,7 +408,8 @@ class Process:
     # ---- effects ----
 
     def _drive(self, event: Asked) -> None:
-        """The step, and then those of what it has told: one after the other, and never one within another."""
+        """Run the step of an event, and then those of what it has told: one after the other, and never one within
+        another."""
         self._happened.append(event)
         if len(self._happened) > 1:
             return
@@ -468,21 +473,21 @@ class Process:
     # ---- for the desk ----
 
     def submit(self, event: Event, logged: bool) -> Any:
-        """A step of one of the machines, whose records go to the disk soon. Raises what the step raises."""
+        """Do a step of one of the machines, whose records go to the disk soon. Raises what the step raises."""
         try:
             return self._do(Do(event, logged))
         finally:
             self._end_batch()
 
     async def durable(self) -> None:
-        """All that was logged before this call is on the disk when it returns."""
+        """Wait until all that was logged before this call is on the disk."""
         await self._syncing.wait()
 
     def spool_name(self) -> str:
         return self._store.spool_name()
 
     def folder(self, to: Address) -> Path | None:
-        """Of the newest inbox that is meant and takes files."""
+        """Return the folder of the newest inbox that the address means and that takes files; None: there is none."""
         for member in reversed(self._service.members.values()):
             is_meant = to.reach is not Reach.ONE or member.life.pid == to.pid
             if member.role and member.name == to.service and member.folder and is_meant:
@@ -490,7 +495,7 @@ class Process:
         return None
 
     def is_behind(self, node: str, id: TransferId) -> None:
-        """The core ends; the next one begins a new incarnation."""
+        """End the core; the next one begins a new incarnation."""
         self._store.place.say_behind()
         raise TransferError(
             f"node {node!r} has had transfer {id} of this store, which does not know it: it was set back to an older "
@@ -498,11 +503,11 @@ class Process:
         )
 
     def freed(self, offer: Offer, cause: str) -> None:
-        """The part of a transfer that has come was removed, because the sending node has left it."""
+        """Tell tools that the part of a transfer that had come was removed, because the sending node has left it."""
         self._board.tell(self._service.events.of_part(offer, cause, _now().wall_ns))
 
     def _follow(self, done: Submitted, logged: bool) -> Any:
-        """Carries out the notes of a step, and gives its answer."""
+        """Carry out the notes of a step, and return its answer."""
         if done.last is not None:
             self._syncing.note(done.last, done.waits)
         told: list[Moved | MovedRun | Aborted | Came] = []
@@ -520,14 +525,14 @@ class Process:
         return done.answer
 
     def _look_at_room(self, event: Event, done: Submitted) -> None:
-        """A full disk is said once, and so is that there is room again: something was sent."""
+        """Say once that the disk is full, and once that there is room again: something was sent."""
         if isinstance(done.failure, rtmw.LogFull):
             self._room.log_has_none(f"nothing that is logged is accepted: {done.failure}")
         elif isinstance(event, SendTransfer | SendRun):
             self._room.log_has_some()
 
     def _say_room(self, why: str) -> None:
-        """`why`: what is not accepted, and why; empty: there is room."""
+        """Tell tools of the disk. `why`: what is not accepted, and why; empty: there is room."""
         cause = f"{why}. Now {self._full(self._counted()[0])}" if why else ""
         if why:
             log.warning("%s", cause)
@@ -542,7 +547,8 @@ class Process:
             work()
 
     def _spool(self, effect: Write | Finish) -> Spooled | None:
-        """OSError: the disk has no room, which is told, or has failed; nothing of the body remains."""
+        """Write to the spool. OSError: the disk has no room, which is told, or has failed; nothing of the body
+        remains."""
         try:
             if isinstance(effect, Write):
                 self._write(effect)
@@ -569,7 +575,7 @@ class Process:
     # ---- end ----
 
     def close(self) -> None:
-        """Transfers stay; programs find the next core. LogFailed, if nobody was told of it yet."""
+        """Close the core. Transfers stay; programs find the next core. LogFailed, if nobody was told of it yet."""
         for file in self._files.values():
             file.abandon()
         self._processes.close()

@@ -20,32 +20,32 @@ __all__ = ["Progress", "coming_from", "held_for", "left_behind", "passed_over", 
 
 
 class Progress(NamedTuple):
-    """Of one transfer."""
+    """How far one transfer is."""
 
     size: int
     """Bytes of all its parts, those of files included."""
     sent: int | None = None
-    """Of these, how many have left for its node; None: none has yet, or it stays here."""
+    """Number of these bytes that have left for its node; None: none has yet, or it stays here."""
     rate: float | None = None
     """Bytes a second, since it began on this session."""
     got: int = 0
-    """How many the core of the receiver has, as far as it has said so."""
+    """Bytes that the core of the receiver has, as far as it has said so."""
     limit: int | None = None
-    """How many may leave before it says more: the end of the window. None: it is not on its way."""
+    """Bytes that may leave before it says more: the end of the window. None: it is not on its way."""
 
 
 def held_for(before: TransferId) -> str:
-    """Why a transfer waits that was sent behind this one."""
+    """Return why a transfer waits that was sent behind this one."""
     return f"{before} was sent before it, and comes first"
 
 
 def passed_over(cause: str) -> str:
-    """Why a transfer waits that its receiver cannot take now."""
+    """Return why a transfer waits that its receiver cannot take now."""
     return f"{cause}; what was sent after it does not wait for it"
 
 
 def progress_of(item: Item, body: bytes | Path, peer: Peer | None, journal: Journal | None) -> Progress:
-    """`peer`: of its node, if that was there in this life of the core."""
+    """Return how far a transfer is. `peer`: that of its node, if it was there in this life of the core."""
     id, header = item.record.id, item.record.header
     one = peer.outbound.machine.transfers.get(id) if peer is not None else None
     if one is not None:
@@ -64,8 +64,8 @@ def progress_of(item: Item, body: bytes | Path, peer: Peer | None, journal: Jour
 
 
 def progress_of_ended(header: Header, body: bytes | Spooled) -> Progress:
-    """Of one that was sent before, and of which the core has no more than its end. ValueError: this body, which the
-    core does not take, is none of its kind."""
+    """Return the progress of a transfer that was sent before, and of which the core has no more than its end.
+    ValueError: this body, which the core does not take, is none of its kind."""
     try:
         return Progress(size_of_parts(header.kind, body) if isinstance(body, bytes) else header.length)
     except TransfersDamaged as error:
@@ -73,18 +73,19 @@ def progress_of_ended(header: Header, body: bytes | Spooled) -> Progress:
 
 
 def coming_from(peer: Peer) -> list[dict[str, Any]]:
-    """Transfers that have come in part from this node, in this life of the core."""
+    """Return the transfers that have come in part from this node, in this life of the core, as rows."""
     return [_coming_row(one.offer, one.received, one.ref != 0) for one in peer.inbound.machine.arriving.values()]
 
 
 def left_behind(peers: list[Peer], journal: Journal | None, own: str) -> list[dict[str, Any]]:
-    """Transfers that had come in part before, of nodes that have not gone on with them. `own`: this node."""
+    """Return the transfers that had come in part before, of nodes that have not gone on with them, as rows. `own`: this
+    node."""
     here = {id for peer in peers for id in peer.inbound.machine.arriving}
     coming = journal.coming.items() if journal is not None else ()
     return [_coming_row(c.offer, c.mark.position, False) for id, c in coming if id not in here and id.node != own]
 
 
 def _coming_row(offer: Offer, got: int, is_sent: bool) -> dict[str, Any]:
-    """`waits`: its node does not send it now."""
+    """Return the row of a transfer. `waits` in it: its node does not send it now."""
     sender = f"{offer.sender}@{offer.id.node}"
     return {"from": sender, "to": str(offer.header.to), "got": got, "bytes": offer.size, "waits": not is_sent}

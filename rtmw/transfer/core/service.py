@@ -87,7 +87,7 @@ __all__ = ["Accepted", "Bodies", "Letters", "Service", "in_batches"]
 
 
 KNOWN_MOST: Final = 64
-"""Addresses of a sender that are remembered."""
+"""Largest number of addresses of a sender that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Member:
     role: int
     name: str
     folder: str
-    """Of an inbox that takes files; else empty."""
+    """The folder of an inbox that takes files; else empty."""
 
 
 class Addressed:
@@ -121,19 +121,19 @@ class Addressed:
 
 
 class Unfinished:
-    """Steps of the machine with the log, in their order. They have to be such that one that was done in part may be
-    done again."""
+    """Steps of the machine with the log that have to be done, in their order. A step that was done in part has to be
+    such that it may be done again."""
 
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
 
     def do(self, event: Event) -> Steps:
-        """Now, or when there is room."""
+        """Do a step now, or when there is room."""
         self._events.append(event)
         yield from self.go_on()
 
     def go_on(self) -> Steps:
-        """Until one has no room again. A transfer that has gone another way meanwhile is left alone."""
+        """Do steps until one has no room again. A transfer that has gone another way meanwhile is left alone."""
         while self._events:
             try:
                 yield Do(self._events[0], True)
@@ -145,12 +145,12 @@ class Unfinished:
 
 
 def is_logged(send: Send) -> bool:
-    """All of a transaction is logged."""
+    """Is the transfer logged? All of a transaction is."""
     return send.header.delivery is Delivery.LOG or send.txn != 0
 
 
 def lies_in_memory(send: Send) -> bool:
-    """Its body lies in no file of the spool."""
+    """Does its body lie in no file of the spool?"""
     return send.header.length <= (LARGEST_INLINE if is_logged(send) else LARGEST_BYTES)
 
 
@@ -159,7 +159,7 @@ class Chain:
     """A body of which a part has come."""
 
     send: Send
-    """Without its data."""
+    """The Send without its data."""
     got: int = 0
     memory: bytearray = field(default_factory=bytearray)
 
@@ -169,7 +169,8 @@ class Chain:
 
 
 class Bodies:
-    """Of all programs. Raises TransferRefused: blocks that are longer than their header says."""
+    """The bodies of all programs that come in blocks. Raises TransferRefused: blocks that are longer than their header
+    says."""
 
     def __init__(self) -> None:
         self._chains: dict[Key, Chain] = {}
@@ -178,7 +179,7 @@ class Bodies:
         self._chains[key] = Chain(Send(send.txn, send.header, send.once, b""))
 
     def take(self, key: Key, data: bytes) -> Generator[Any, Any, Chain | None]:
-        """The next block. None: it was refused or given up before, so nobody waits for it."""
+        """Take the next block. None: the body was refused or given up before, so nobody waits for it."""
         chain = self._chains.get(key)
         if chain is None:
             return None
@@ -197,7 +198,7 @@ class Bodies:
         return chain
 
     def finish(self, key: Key) -> Generator[Any, Any, bytes | Spooled]:
-        """All has come."""
+        """Return a body of which all has come."""
         chain = self._chains.pop(key)
         if chain.in_memory:
             return bytes(chain.memory)
@@ -209,7 +210,8 @@ class Bodies:
             yield Drop(key)
 
     def give_up(self, frame: Frame) -> Steps:
-        """Its sender sends no more of it. Nobody is told of a body that has come, or was refused: that was answered."""
+        """Give up a body of which its sender sends no more. Nobody is told of a body that has come, or was refused:
+        that was answered."""
         key = frame.life, frame.number
         chain = self._chains.get(key)
         if chain is not None:
@@ -218,7 +220,7 @@ class Bodies:
             yield tell(frame, failed(error), False)
 
     def arriving(self, name_of: Callable[[Life], str]) -> list[dict[str, Any]]:
-        """Those of which a part has come, as rows. `name_of`: a sender."""
+        """Return the bodies of which a part has come, as rows. `name_of`: gives the name of a sender."""
         return [
             {
                 "from": name_of(life),
@@ -236,23 +238,24 @@ class Bodies:
 
 
 LARGEST_BATCH: Final = 52 << 10
-"""Bytes of records that are logged in one batch, at most: the smallest segment of a log has so much room."""
+"""Largest number of bytes of records in one batch: the smallest segment of a log has room for that."""
 MOST_LETTERS: Final = (1 << 16) - 1
-"""In one answer."""
+"""Largest number of letters in one answer."""
 _HEADS: Final = 32 + 7 + 101
-"""Of a letter in the log: the head of its record, what fills it up, and its ENQUEUE without body, header and names."""
+"""Bytes of a letter in the log: the head of its record, what fills it up, and its ENQUEUE without body, header and
+names."""
 
 
 class Letters(NamedTuple):
     """Letters that follow each other, to be enqueued in one step."""
 
     header: Header
-    """Of the first; those of the others differ in the length alone."""
+    """Header of the first letter; those of the others differ in the length alone."""
     bodies: Sequence[bytes]
 
 
 def in_batches(runs: Sequence[Run], *names: str) -> Iterator[Letters]:
-    """The letters of a frame. What is logged is one batch of the log, and each record has these names."""
+    """Yield the letters of a frame. What is logged is one batch of the log, and each record has these names."""
     for letters in _joined(runs) if len(runs) > 1 else (Letters(*runs[0]),):
         header, bodies = letters
         if header.delivery is not Delivery.LOG:
@@ -269,12 +272,12 @@ def in_batches(runs: Sequence[Run], *names: str) -> Iterator[Letters]:
 
 
 def _beside_body(header: Header, names: Iterable[str]) -> int:
-    """Bytes that a letter takes in the log beside its body, at most."""
+    """Return the largest number of bytes that a letter takes in the log beside its body."""
     return _HEADS + len(header.pack()) + sum(len(name.encode()) for name in names)
 
 
 def _joined(runs: Iterable[Run]) -> Iterator[Letters]:
-    """Runs that go the common way, and whose headers differ in the length alone, are one."""
+    """Yield letters: runs that go the common way, and whose headers differ in the length alone, are one."""
     first, bodies, joins = None, list[bytes](), False
     for header, more in runs:
         is_common = is_plain(header)
@@ -296,7 +299,8 @@ class Accepted:
         self._id = TransferId("", 0, 0)
 
     def add(self, number: int, count: int, first: TransferId, logged: bool) -> Steps:
-        """So many, from that with this number on; `first`: the id of the first. Others are answered before."""
+        """Add `count` letters, from that with this number on; `first`: the id of the first. If they do not follow those
+        that were added before, those are answered first."""
         if self._count:
             node, incarnation, sequence = self._id
             id = TransferId(node, incarnation, sequence + self._count)
@@ -308,14 +312,14 @@ class Accepted:
         self._frame, self._count, self._id, self._logged = self._frame._replace(number=number), count, first, logged
 
     def tell(self) -> Steps:
-        """The answer to those that were added."""
+        """Answer the letters that were added."""
         if self._count:
             yield tell(self._frame, AcceptedRun(self._count, self._id), self._logged)
         self._count = 0
 
 
 LARGEST_NUMBER: Final = (1 << 63) - 1
-"""Of a request that the log knows."""
+"""Largest number of a request that the log knows."""
 
 
 _TAKING: Final = (messages.Take, messages.Untake, messages.Settle, messages.Consume)
@@ -323,7 +327,8 @@ _TAKING: Final = (messages.Take, messages.Untake, messages.Settle, messages.Cons
 
 
 class Service:
-    """See the head of this file. `path`: of a body in the spool, as programs find it."""
+    """Answers requests of programs; see the head of this file. `path`: the file of a body in the spool, as programs
+    find it."""
 
     def __init__(self, machines: Machines, path: Any) -> None:
         self.machines, self.path = machines, path
@@ -337,10 +342,10 @@ class Service:
         self._altering = Altering(machines)
         self._unfinished = Unfinished()
         self.nodes: Elsewhere
-        """Set by its maker, before the first step."""
+        """The maker sets it, before the first step."""
 
     def step(self, event: Asked) -> Steps:
-        """Raises TransfersDamaged and LogFailed only."""
+        """Return the step of an event. It raises TransfersDamaged and LogFailed only."""
         match event:
             case Arrived(frame=frame):
                 return self._frame(frame)
@@ -357,26 +362,26 @@ class Service:
 
     @property
     def redelivered(self) -> int:
-        """Letters that were handed over once more."""
+        """Number of letters that were handed over once more."""
         return self._receiving.redelivered
 
     def owner(self, txn: int) -> Member | None:
-        """The program that has begun this transaction."""
+        """Return the program that has begun this transaction; None: it is not there."""
         life = self._owners.of(txn)
         return self.members.get(life) if life is not None else None
 
     def sends_to(self, member: Member) -> list[str]:
-        """The addresses to which a sender has sent, at most 64 of them."""
+        """Return the addresses to which a sender has sent, at most 64 of them."""
         return self._addressed.of(member.life)
 
     def arriving(self) -> list[dict[str, Any]]:
-        """Bodies of which a part has come."""
+        """Return the bodies of which a part has come, as rows."""
         return self._bodies.arriving(lambda life: self.members[life].name)
 
     # ---- frames ----
 
     def _frame(self, frame: Frame) -> Steps:
-        """A program that has not joined is of a core before this one; it joins, and asks again."""
+        """Answer a frame. A program that has not joined is of a core before this one; it joins, and asks again."""
         if frame.life not in self.members and not isinstance(frame.message, messages.Join):
             return
         try:
@@ -441,7 +446,8 @@ class Service:
         yield tell(frame, messages.Done(0), False)
 
     def _take_back(self, life: Life, held: frozenset[int]) -> Steps:
-        """The core before this one had taken it for the inbox, and ended before it was handed over."""
+        """Take back what the core before this one had taken for the inbox, if that core ended before it was handed
+        over."""
         for item in list(self.machines.logged.state.items.made.values()):
             is_taken = item.taker == life and item.state is TransferState.DELIVERED and not item.txn
             if is_taken and item.lsn not in held:
@@ -518,7 +524,7 @@ class Service:
         yield from accepted.tell()
 
     def _send_letters(self, frame: Frame, number: int, letters: Letters) -> Generator[Any, Any, TransferId | None]:
-        """In one step; None: that cannot be. The id of the first letter."""
+        """Send letters in one step, and return the id of the first one; None: that cannot be."""
         header = letters.header
         run = SendRun(header, letters.bodies, self.members[frame.life].name, Request(frame.life, number))
         try:
@@ -530,19 +536,20 @@ class Service:
         return first
 
     def _send_each(self, frame: Frame, number: int, letters: Letters) -> Steps:
-        """Letter by letter, and each gets an answer of its own."""
+        """Send letter by letter; each gets an answer of its own."""
         for at, body in enumerate(letters.bodies, number):
             send = messages.Send(0, resized(letters.header, len(body)), b"", body)
             yield from self._frame(frame._replace(number=at, message=send))
 
     def _follow(self, item: Item, life: Life) -> None:
-        """Another sender than its own is told of it, too."""
+        """Let a sender be told of a transfer that another one has sent, too."""
         request = item.record.request
         if request is not None and request.producer != life:
             self._telling.follow(item.record.id, life)
 
     def _catch_up(self, frame: Frame, send: messages.Send, ids: list[TransferId]) -> Steps:
-        """Of what was sent before, with the same id or to the core before: how it is, and whatever comes."""
+        """Tell a sender how transfers are that were sent before, with this id or to the core before; it is told what
+        comes, too."""
         moves: list[messages.Move] = []
         for id in ids:
             item = self.machines.find(id)
@@ -572,7 +579,7 @@ class Service:
     # ---- looking ----
 
     def _ask(self, frame: Frame, id: TransferId) -> Steps:
-        """Tells the gathered moves first: they are older than the answer."""
+        """Answer an Ask. Gathered moves are told first: they are older than the answer."""
         yield from self._telling.tell()
         item = self.machines.find(id)
         if item is not None:

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["answer_to", "queue_items", "transfer_row"]
 
 TIMEOUT_S: Final = 10
-"""The paper's, of an item that is part of no transaction."""
+"""Seconds: the paper's timeout of an item that is part of no transaction."""
 MOST: Final = 10_000
-"""Rows in one answer; `more` says how many there are beside."""
+"""Largest number of rows in one answer; `more` says how many there are beside."""
 
 
 def answer_to(what: str, service: Service) -> Iterator[Shown]:
-    """Raises ValueError, TransferRefused."""
+    """Yield the answer to a Show, in pieces. Raises ValueError, TransferRefused."""
     kind, _, rest = what.partition(" ")
     if kind == "transfers":
         yield from _pieces(_all(service))
@@ -58,7 +58,7 @@ def _found(written: str, service: Service) -> Item:
 
 
 def _body(item: Item, service: Service) -> dict[str, Any]:
-    """In base64; or the path of the file in which it lies, which goes with the transfer."""
+    """Return the body in base64; or the path of the file in which it lies, which goes with the transfer."""
     body, kind = item.record.body, item.record.header.kind.name
     if isinstance(body, Spooled):
         return {"kind": kind, "path": str(service.path(body))}
@@ -73,7 +73,7 @@ def _end_of(written: str, service: Service) -> str:
 
 
 def _all(service: Service) -> dict[str, Any]:
-    """Transfers, what is on its way to the core, open transactions, and the last events."""
+    """Return transfers, what is on its way to the core, open transactions, and the last events."""
     machines = service.machines
     counters = counters_of((machines.logged, machines.volatile), service.redelivered)
     return {
@@ -89,7 +89,7 @@ def _all(service: Service) -> dict[str, Any]:
 
 
 def _dead(service: Service) -> list[dict[str, Any]]:
-    """The dead letters, at most MOST."""
+    """Return the dead letters as rows, at most MOST."""
     machines = service.machines.logged, service.machines.volatile
     items = (item for machine in machines for item in machine.state.items.made.values())
     dead = (item for item in items if item.state is TransferState.DEAD)
@@ -97,7 +97,7 @@ def _dead(service: Service) -> list[dict[str, Any]]:
 
 
 def _transactions(service: Service) -> list[dict[str, Any]]:
-    """Under the paper's names, with who has begun them."""
+    """Return the open transactions under the paper's names, with who has begun them."""
     rows: list[dict[str, Any]] = []
     for row in transaction_rows(service.machines.logged, service.machines.now().monotonic_ns):
         member = service.owner(row.txn_id)
@@ -131,16 +131,16 @@ def _items(service: Service, most: int) -> list[Item]:
 
 
 def _more(service: Service) -> int:
-    """Transfers beyond those in one answer."""
+    """Return the number of transfers beyond those in one answer."""
     machines = service.machines.logged, service.machines.volatile
     return max(0, sum(len(machine.state.items) for machine in machines) - MOST)
 
 
 def transfer_row(item: Item, service: Service) -> dict[str, Any]:
-    """`deliveries` and `retries`: None, if another node hands it over, which counts them. `bytes`: of all its
-    parts, those of files included; `sent`: of these, how many have left for another node; `received`: of these, how
-    many that node has, as it has said; `limit`: how many may leave before it says more; `rate`: bytes a second.
-    None: it is not on its way."""
+    """Return the row of a transfer. `deliveries` and `retries`: None, if another node hands it over, which counts them.
+    `bytes`: those of all its parts, with those of files; `sent`: how many of these have left for another node;
+    `received`: how many of these that node has, as it has said; `limit`: how many may leave before it says more;
+    `rate`: bytes a second. None: it is not on its way."""
     record, header = item.record, item.record.header
     progress = service.nodes.progress(item)
     waits = _why_waits(item, service) if item.state is TransferState.ACCEPTED else ""
@@ -174,7 +174,7 @@ def _why_waits(item: Item, service: Service) -> str:
 
 
 def _queues(service: Service) -> list[dict[str, Any]]:
-    """Of both machines, by name."""
+    """Return the queues of both machines, by name."""
     found: dict[str, dict[str, Any]] = {}
     for machine in (service.machines.logged, service.machines.volatile):
         for row in queue_rows(machine):
@@ -188,8 +188,8 @@ def _queues(service: Service) -> list[dict[str, Any]]:
 
 
 def queue_items(items: Iterable[Item], service: Service) -> list[dict[str, Any]]:
-    """The paper's eleven fields. Items of a queue are linked in the order in which they are read, and in that in
-    which they were written; blocks are numbered within a body."""
+    """Return the paper's eleven fields of each item. Items of a queue are linked in the order in which they are read,
+    and in that in which they were written; blocks are numbered within a body."""
     queues: dict[str, list[Item]] = {}
     for item in items:
         queues.setdefault(queue_name(item.record.header.to), []).append(item)

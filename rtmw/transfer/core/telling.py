@@ -18,7 +18,7 @@ from rtmw.transfer.records import ENDED, TransferId, TransferState
 __all__ = ["Telling"]
 
 MOST_MOVES: Final = 256
-"""In one frame."""
+"""Largest number of moves in one frame."""
 
 
 class Seated(Protocol):
@@ -29,18 +29,18 @@ class Seated(Protocol):
 
 
 class Telling:
-    """Of all senders. `members`: those that are there now."""
+    """Tells all senders of moves. `members`: those that are there now."""
 
     def __init__(self, members: Mapping[Life, Seated]) -> None:
         self._members = members
         self._moves: dict[Life, list[Move | MovesRun | Advanced]] = {}
         self._logged = False
-        """One of them has to be durable."""
+        """One of the moves has to be durable."""
         self._followers: dict[TransferId, set[Life]] = {}
         """Senders that have sent again what another one had sent with the same id."""
 
     def gather(self, note: Moved, item: Item, logged: bool) -> None:
-        """For its sender, if that lives. That it was accepted at first is the answer to its Send."""
+        """Gather a move for its sender, if that lives. That it was accepted at first is the answer to its Send."""
         request = item.record.request
         is_first = note.state is TransferState.ACCEPTED and not item.record.txn and not item.deliveries
         if request is None or is_first:
@@ -69,18 +69,18 @@ class Telling:
         return followers | {producer}
 
     def advance(self, item: Item, progress: Progress) -> None:
-        """How far it is, for all who are told of it."""
+        """Gather how far a transfer is, for all who are told of it."""
         request, id = item.record.request, item.record.id
         producers = set[Life]() if request is None else {request.producer}
         for life in (producers | self._followers.get(id, set())) & self._members.keys():
             self._moves.setdefault(life, []).append(Advanced(id, progress.got, progress.size))
 
     def follow(self, id: TransferId, life: Life) -> None:
-        """It is told, too."""
+        """Let a sender be told of this transfer, too."""
         self._followers.setdefault(id, set()).add(life)
 
     def forget(self, life: Life) -> None:
-        """It has left."""
+        """Forget a sender that has left."""
         self._moves.pop(life, None)
         for id in [id for id, lives in self._followers.items() if life in lives]:
             self._followers[id].discard(life)
@@ -88,7 +88,7 @@ class Telling:
                 del self._followers[id]
 
     def tell(self) -> Steps:
-        """All that was gathered."""
+        """Tell all that was gathered."""
         moves, self._moves = self._moves, {}
         logged, self._logged = self._logged, False
         for life, all in moves.items():
@@ -98,7 +98,7 @@ class Telling:
 
 
 def _origin(item: Item) -> tuple[Life | None, str, int]:
-    """Who has sent it, and where its id is from; None: nobody of this host."""
+    """Return who has sent a transfer, and where its id is from; None: nobody of this host."""
     record = item.record
     return record.request and record.request.producer, record.id.node, record.id.incarnation
 

@@ -36,7 +36,7 @@ class Happening:
     """The state that a transfer has come to; UNDONE of a transaction; FREED of a part that its node
     has left; FULL and ROOM of the disk of the core; RESTORED of its store."""
     id: str
-    """Of the transfer; of a transaction its number; empty: of neither."""
+    """Id of the transfer, or number of the transaction; empty: it is of neither."""
     to: str
     sender: str
     cause: str
@@ -46,12 +46,12 @@ class Happening:
 
 
 class Events:
-    """The last ones."""
+    """The last events of a core."""
 
     def __init__(self) -> None:
         self.last: deque[Happening] = deque(maxlen=KEPT)
         self.count = 0
-        """Of all, since the core was started."""
+        """Number of all events since the core was started."""
 
     def _add(self, happening: Happening) -> Happening:
         self.last.append(happening)
@@ -66,15 +66,15 @@ class Events:
         return self._add(Happening(wall_ns, "UNDONE", str(txn), "", sender, cause.name))
 
     def of_part(self, offer: Offer, cause: str, wall_ns: int) -> Happening:
-        """The part of a transfer that has come was removed."""
+        """Add an event: the part of a transfer that had come was removed."""
         return self._add(Happening(wall_ns, "FREED", str(offer.id), str(offer.header.to), offer.sender, cause))
 
     def of_disk(self, cause: str, wall_ns: int) -> Happening:
-        """`cause`: why nothing is logged; empty: there is room again."""
+        """Add an event of the disk. `cause`: why nothing is logged; empty: there is room again."""
         return self._add(Happening(wall_ns, "FULL" if cause else "ROOM", "", "", "", cause))
 
     def of_store(self, cause: str, wall_ns: int) -> Happening:
-        """Its ids have a new incarnation."""
+        """Add an event: the ids of the store have a new incarnation."""
         return self._add(Happening(wall_ns, "RESTORED", "", "", "", cause))
 
 
@@ -107,7 +107,7 @@ class Room:
             self._say_again()
 
     def spool_has_none(self, size: int) -> str:
-        """The words for the sender of a body of this size."""
+        """Note that the spool has no room for a body of this size. Returns the words for its sender."""
         free, was_full = self._free(), bool(self.lacks)
         self.lacks, self._enough = size, size if free < size else free + size  # more is free than a quota lets one have
         why = f"a body of {size} bytes has no room in {self._folder}, where {free} are free"
@@ -134,7 +134,7 @@ class Room:
 
 
 def counters_of(machines: tuple[Machine, ...], redelivered: int) -> TransferCounters:
-    """A walk over all transfers that are more than a part of a run: about 0.1 µs each."""
+    """Return the counters. It walks over all transfers that are more than a part of a run: about 0.1 µs each."""
     states: Counter[TransferState] = Counter()
     ended: Counter[TransferState] = Counter()
     size = 0
@@ -160,7 +160,7 @@ def counters_of(machines: tuple[Machine, ...], redelivered: int) -> TransferCoun
 
 
 def full_words(data: Path, kept: TransferCounters, log_bytes: int, lacks: int) -> str:
-    """How full the disk is, what is kept there, and what makes room. `lacks`: see Room."""
+    """Return how full the disk is, what is kept there, and what makes room. `lacks`: see Room."""
     body = f", and a body of {size(lacks)} had no room there" if lacks else ""
     number = counted(kept.parked, "transfer") + (f" ({counted(kept.dead, 'dead letter')})" if kept.dead else "")
     return (
@@ -172,7 +172,8 @@ def full_words(data: Path, kept: TransferCounters, log_bytes: int, lacks: int) -
 
 
 def queues_of(machines: Iterable[tuple[Machine, Ages]]) -> list[TransferQueue]:
-    """What has not ended and is no dead letter, by service and node; that whose oldest transfer is the oldest first."""
+    """Return what has not ended and is no dead letter, by service and node; that whose oldest transfer is the oldest
+    first."""
     counts: Counter[tuple[str, str]] = Counter()
     since: dict[tuple[str, str], int] = {}
     for machine, ages in machines:
@@ -187,7 +188,7 @@ def queues_of(machines: Iterable[tuple[Machine, Ages]]) -> list[TransferQueue]:
 
 
 def _parts(machine: Machine) -> Iterator[tuple[Address, int, int]]:
-    """To whom, how many, and the number of the first of them."""
+    """Yield for each part to whom it is, how many there are, and the number of the first of them."""
     for run, left, first in machine.state.items.runs.waiting():
         yield run.model.header.to, left, first
     for item in machine.state.items.made.values():

@@ -22,7 +22,7 @@ STAGING: Final = ".rtmw"
 """The folder for what has not arrived whole, in the folder of an inbox."""
 
 _OPENAT2: Final = 437
-"""The same on all architectures of Linux."""
+"""Number of the system call, which is the same on all architectures of Linux."""
 _WORKING_FOLDER: Final = -100
 """AT_FDCWD."""
 _NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 1, 2, 4, 8
@@ -37,7 +37,7 @@ class _How(ctypes.Structure):
 
 
 def split(destination: str) -> tuple[str, ...]:
-    """The names of a path below a folder. Raises TransferRefused: it leads out of it, or no file can have it."""
+    """Return the names of a path below a folder. Raises TransferRefused: it leads out of it, or no file can have it."""
     names = tuple(destination.split("/"))
     for name in names:
         if name in ("", ".", ".."):
@@ -93,10 +93,10 @@ def _walk(folder: int, names: tuple[str, ...]) -> int:
 
 
 def open_folder(folder: int, names: tuple[str, ...], disk: Disk | None = None, *, by_system: bool | None = None) -> int:
-    """A descriptor of the folder with this path below `folder`; the caller closes it.
+    """Return a descriptor of the folder with this path below `folder`; the caller closes it.
 
-    `disk`: folders that are not there are made, durably; without it, FileNotFoundError. `by_system`: None takes
-    openat2 if it is there. Raises TransferRefused: something on the way is no folder, or leads elsewhere; OSError.
+    `disk`: folders that are not there are made, durably; without it, FileNotFoundError. `by_system`: None takes openat2
+    if it is there. Raises TransferRefused: something on the way is no folder, or leads elsewhere; OSError.
     """
     by_system = system_resolves() if by_system is None else by_system
     try:

@@ -75,14 +75,15 @@ class Source(Closing):
         return self.fingerprint.size
 
     def check(self) -> None:
-        """Raises SourceChanged."""
+        """Raises SourceChanged: the file is not as it was accepted."""
         now = Fingerprint.of(self._descriptor)
         if now != self.fingerprint:
             what = f"from {self.size} to {now.size} bytes" if now.size != self.size else "its content or owner"
             raise SourceChanged(f"{self._path!r} was changed while it was being sent ({what}); send it again")
 
     def read(self, position: int, size: int) -> bytes:
-        """Exactly these bytes, of the file that was accepted. Raises SourceChanged, TransferError for a bad disk."""
+        """Read exactly these bytes, of the file that was accepted. Raises SourceChanged, TransferError for a bad
+        disk."""
         parts: list[bytes] = []
         while size > 0:
             part = os.pread(self._descriptor, size, position)

@@ -49,19 +49,19 @@ class Folder(Closing):
             raise TransferRefused(f"the receiver's folder {self.path} cannot be used: {error.strerror}") from None
 
     def staging(self) -> int:
-        """A descriptor of the folder for files that have not arrived whole; the caller closes it."""
+        """Return a descriptor of the folder for files that have not arrived whole; the caller closes it."""
         with suppress(FileExistsError):
             self.disk.make_folder(STAGING, self.descriptor, 0o700)
         self.disk.sync(self.descriptor)
         return open_folder(self.descriptor, (STAGING,), self.disk)
 
     def free(self) -> int:
-        """Bytes that this user may still write here."""
+        """Return the bytes that this user may still write here."""
         found = os.fstatvfs(self.descriptor)
         return found.f_bavail * found.f_frsize
 
     def sweep(self, keep: set[str]) -> int:
-        """Removes files that a crash has left, and that no transfer of these names needs; gives how many."""
+        """Remove files that a crash has left, and that no transfer of these names needs; return how many."""
         try:
             staging = open_folder(self.descriptor, (STAGING,))
         except FileNotFoundError:
@@ -83,8 +83,8 @@ class Folder(Closing):
 class StagedFiles(Closing):
     """The files of one transfer, written one after the other. OSError: the disk is full, or has failed.
 
-    `name`: of the transfer, other than that of every other one. `is_composite`: the files become visible in a folder
-    of this name. Raises TransferRefused: a destination leads out of the folder, or two are the same.
+    `name`: that of the transfer, which no other one has. `is_composite`: the files become visible in a folder of this
+    name. Raises TransferRefused: a destination leads out of the folder, or two are the same.
     """
 
     def __init__(self, folder: Folder, name: str, destinations: Sequence[str], *, is_composite: bool) -> None:
@@ -99,12 +99,13 @@ class StagedFiles(Closing):
         self._staging = folder.staging()
 
     def paths(self) -> tuple[Path, ...]:
-        """Where the files are when they are visible."""
+        """Return where the files are when they are visible."""
         base = self._folder.path / self._name if self._is_composite else self._folder.path
         return tuple(base.joinpath(*path) for path in self._paths)
 
     def check_free(self, size: int) -> None:
-        """Before any byte of a FILE comes. Raises TransferRefused: at its destination is something that is not it."""
+        """Check the place of a FILE before any byte of it comes. Raises TransferRefused: something is there that is not
+        it."""
         if self._is_composite:
             return
         above, leaf = self._paths[0][:-1], self._paths[0][-1]
@@ -124,25 +125,25 @@ class StagedFiles(Closing):
     # ---- arriving ----
 
     def write(self, index: int, position: int, data: bytes | memoryview) -> None:
-        """Bytes of a file; files come one after the other. An empty file is made by writing nothing."""
+        """Write bytes of a file; files come one after the other. An empty file is made by writing nothing."""
         self._turn_to(index)
         rest = memoryview(data)
         for at in range(0, len(rest), _AT_ONCE):
             self._disk.write_all(self._file, (rest[at : at + _AT_ONCE],), position + at)
 
     def read(self, index: int, position: int, size: int) -> bytes:
-        """Bytes that were written, for a comparison with the sender's hash; fewer, if fewer are there."""
+        """Return bytes that were written, for a comparison with the sender's hash; fewer, if fewer are there."""
         self._turn_to(index)
         return os.pread(self._file, size, position)
 
     def sync(self) -> None:
-        """All that was written is durable when this returns."""
+        """Make all durable that was written."""
         if self._file >= 0:
             self._disk.sync(self._file)
         self._sync_names()
 
     def written(self) -> list[int]:
-        """The descriptor of the file whose bytes may not be durable; the names of all files are."""
+        """Return the descriptor of the file whose bytes may not be durable; the names of all files are."""
         self._sync_names()
         return [self._file] if self._file >= 0 else []
 
@@ -156,7 +157,7 @@ class StagedFiles(Closing):
         self._new.clear()
 
     def cut(self, index: int, size: int) -> None:
-        """Drops the bytes behind this position: they were not durable."""
+        """Drop the bytes behind this position: they were not durable."""
         self._turn_to(index)
         self._disk.cut(self._file, size)
 
@@ -174,14 +175,14 @@ class StagedFiles(Closing):
         self._new |= {above[:length] for length in range(len(above) + 1)}
 
     def _place(self, index: int) -> tuple[tuple[str, ...], str]:
-        """Its folder from the staging folder on, and its name."""
+        """Return the folder of a file, from the staging folder on, and its name."""
         if not self._is_composite:
             return (), self._entry
         path = self._paths[index]
         return (self._entry, *path[:-1]), path[-1]
 
     def _leave(self) -> None:
-        """The file that was open is whole."""
+        """Close the file that was open, which is whole; its bytes are durable then."""
         file, self._file, self._index = self._file, -1, -1
         if file >= 0:
             try:
@@ -192,7 +193,7 @@ class StagedFiles(Closing):
     # ---- visible ----
 
     def make_visible(self) -> bool:
-        """All files are visible and durable when this returns. False: they were already, before a crash.
+        """Make all files visible and durable. False: they were already, before a crash.
 
         Raises TransferRefused: something else is in the way, and stays; nothing is visible then.
         """
@@ -213,7 +214,8 @@ class StagedFiles(Closing):
             os.close(parent)
 
     def _is_there(self, parent: int, name: str) -> bool:
-        """Are these bytes there already? As after a crash that has forgotten a NORMAL transfer, or sent by another."""
+        """Are these bytes there already, as after a crash that has forgotten a NORMAL transfer, or sent by another
+        one?"""
         if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             return False
         with (
@@ -281,7 +283,8 @@ def _check_distinct(paths: tuple[tuple[str, ...], ...]) -> None:
 
 
 def _remove(name: str, folder: int, disk: Disk) -> None:
-    """A file, or a folder with all in it; symbolic links are not followed. Nothing, if it is not there."""
+    """Remove a file, or a folder with all in it; symbolic links are not followed. Nothing happens, if it is not
+    there."""
     try:
         disk.remove(name, folder)
     except FileNotFoundError:

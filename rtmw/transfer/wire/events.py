@@ -55,7 +55,7 @@ class Add:
     deadline: float | None = None
     """On the clock of `now`; None: none."""
     mark: Mark = START
-    """Of KeepMark, before a restart."""
+    """The mark of the last KeepMark before a restart."""
     was_sent: bool = False
     in_doubt: bool = False
     """It was offered in an earlier life of this core: the peer may have all of it."""
@@ -65,7 +65,7 @@ class Add:
 
 
 class AddRun(NamedTuple):
-    """Several at once: letters that follow each other go together."""
+    """Several transfers at once: letters that follow each other go together."""
 
     adds: tuple[Add, ...]
 
@@ -77,7 +77,7 @@ class AddRaw(NamedTuple):
 
 
 class Room(NamedTuple):
-    """The stream takes so many more bytes of pieces."""
+    """The stream takes this many more bytes of pieces."""
 
     bytes: int
 
@@ -140,7 +140,7 @@ class ReadSource(NamedTuple):
 
 
 class KeepMark(NamedTuple):
-    """Log it; nobody waits for it."""
+    """Log the mark; nobody waits for it."""
 
     id: TransferId
     mark: Mark
@@ -150,7 +150,7 @@ class Reached(NamedTuple):
     """The peer's report. ACCEPTED: the peer does not have it, and it is to be added again (Add, or NotAdded answers);
     later transfers of its lane wait for that. An end is answered by Kept.
 
-    Also of transfers that were never added: of those the state is known already, and Kept is the answer.
+    There are reports of transfers that were never added, too: their state is known already, and Kept is the answer.
     """
 
     id: TransferId
@@ -267,14 +267,14 @@ ReceivingEvent: TypeAlias = (
 
 
 class Begin(NamedTuple):
-    """Answered by Begun, Placed, StateFound (also REFUSED) or PutOff."""
+    """Begin a transfer. Answered by Begun, Placed, StateFound (also REFUSED) or PutOff."""
 
     offer: Offer
 
 
 class TakeLetters(NamedTuple):
-    """All of these letters is there, and right. They get their places in their queue now, before any later effect is
-    carried out. Answered by StateFound (SENT, REFUSED) or PutOff for each."""
+    """These letters are there as a whole, and right. They get their places in their queue now, before any later effect
+    is carried out. Answered by StateFound (SENT, REFUSED) or PutOff for each."""
 
     sender: str
     header: Header
@@ -310,8 +310,8 @@ class Complete(NamedTuple):
 
 
 class HandOver(NamedTuple):
-    """All before it in its lane were handed over. Answered by HandedOver and StateFound (SENT), by StateFound (REFUSED)
-    or by PutOff."""
+    """Hand over a transfer: all before it in its lane were. Answered by HandedOver and StateFound (SENT), by StateFound
+    (REFUSED) or by PutOff."""
 
     id: TransferId
 
@@ -322,7 +322,7 @@ class Drop(NamedTuple):
 
     id: TransferId
     stream: int
-    """On which its sender has said so."""
+    """The number of the stream on which its sender has said so."""
 
 
 class Look(NamedTuple):
@@ -332,7 +332,7 @@ class Look(NamedTuple):
 
 
 class Settle(NamedTuple):
-    """The sender knows how they have ended."""
+    """The sender knows how these transfers have ended."""
 
     ids: tuple[TransferId, ...]
 

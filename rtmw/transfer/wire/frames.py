@@ -57,30 +57,31 @@ __all__ = [
 HASH: Final = 16
 """Bytes of a value of the chain: XXH3 with 128 bits."""
 MOST_OFFERS: Final = 256
-"""Without an answer, on a stream."""
+"""Largest number of offers without an answer on a stream."""
 MOST_ARRIVING: Final = 4 * MOST_OFFERS
-"""Of one peer, also of streams before: more are put off."""
+"""Largest number of transfers of one peer that are arriving, also from streams before: more are put off."""
 ZERO: Final = bytes(HASH)
 """The value before the first block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """In bytes, but for the seconds. Both cores have the same block; each other one is its own."""
+    """The terms of one core, in bytes, but for the seconds. Both cores have the same block; each other term is its
+    own."""
 
     block: int = 8 << 20
-    """Between two marks: a restart reads so much, and at most so much and the window is sent again."""
+    """Bytes between two marks: a restart reads as many, and at most as many and the window are sent again."""
     piece: int = 1 << 20
     window: int = 8 << 20
-    """That may be on its way beyond the last block that is durable at the receiver."""
+    """Bytes that may be on their way beyond the last block that is durable at the receiver."""
     eager: int = 64 << 10
-    """A body up to here follows its OFFER at once."""
+    """Bytes of a body: up to this size it follows its OFFER at once."""
     rest: float = 1.0
     """Seconds until what the receiver cannot take now is offered again."""
 
     @property
     def reach(self) -> int:
-        """From what is durable at the receiver to the last byte that may be sent: a whole block has to fit."""
+        """Bytes from what is durable at the receiver to the last one that may be sent: a whole block has to fit."""
         return self.block + self.window
 
 
@@ -90,7 +91,7 @@ class Mark(NamedTuple):
     position: int = 0
     value: bytes = ZERO
     before: bytes = ZERO
-    """The value one block earlier: with it, reading one block again shows that it is still the same."""
+    """The value one block earlier: reading that block again shows whether it is still the same."""
 
 
 START: Final = Mark()
@@ -98,7 +99,7 @@ START: Final = Mark()
 
 
 class Chain:
-    """Value of the chain at the end of a block: XXH3 of the value before it and of the block. It finds mistakes;
+    """The value of the chain at the end of a block is XXH3 of the value before it and of the block. It finds mistakes;
     against those who may be hostile on the way there is TLS."""
 
     def __init__(self, block: int, mark: Mark | None = None) -> None:
@@ -121,12 +122,12 @@ class Chain:
 
     @property
     def value(self) -> bytes:
-        """Of all up to here; a block that has just begun counts for nothing."""
+        """The value of all up to here; a block that has just begun counts for nothing."""
         return self._hash.digest() if self.position % self.block else self.marks[-1].value
 
 
 def value_of(letters: Mapping[TransferId, bytes]) -> bytes:
-    """XXH3 of the letters as their frame has them."""
+    """Return XXH3 of the letters as their frame has them."""
     return xxh3_128_digest(b"".join(_packed(letters)))
 
 
@@ -137,12 +138,12 @@ def _packed(letters: Mapping[TransferId, bytes]) -> Iterator[bytes]:
 
 
 def _pack_origin(id: TransferId) -> bytes:
-    """All of an id but its sequence."""
+    """Return all of an id but its sequence, as bytes."""
     return id.incarnation.to_bytes(8, "little") + packed_text(id.node, "the node")
 
 
 def pack_ids(ids: Sequence[TransferId]) -> tuple[bytes, bytes]:
-    """Of one incarnation; one at least."""
+    """Return the ids as bytes; they are of one incarnation, and one at least."""
     return _pack_origin(ids[0]), struct.pack(f"<{len(ids)}Q", *(id.sequence for id in ids))
 
 
@@ -156,7 +157,7 @@ def unpack_ids(fields: Fields) -> tuple[TransferId, ...]:
 
 
 def pack_letters(sender: str, header: Header, letters: Mapping[TransferId, bytes]) -> tuple[bytes, ...]:
-    """Of one incarnation; one at least."""
+    """Return the letters as bytes; they are of one incarnation, and one at least."""
     head = _pack_origin(next(iter(letters))) + packed_text(sender, "the sender") + pack_sized_header(header)
     return head, *_packed(letters)
 
@@ -197,9 +198,9 @@ class Part(NamedTuple):
 
     kind: Kind
     length: int
-    """Of its bytes, or of its file's."""
+    """Bytes of the part; those of a file's content."""
     destination: str = ""
-    """Of a file: its path below the receiver's folder."""
+    """Path of a file below the receiver's folder; empty: no file."""
 
 
 class Offer(NamedTuple):
@@ -208,7 +209,7 @@ class Offer(NamedTuple):
     ref: int
     id: TransferId
     left_ns: int
-    """Of its lifetime; 0: for ever. A duration, since the clocks of two hosts differ."""
+    """What is left of its lifetime; 0: it lives for ever. A duration, since the clocks of two hosts differ."""
     sender: str
     header: Header
     parts: tuple[Part, ...]
@@ -224,7 +225,7 @@ class Offer(NamedTuple):
 
     @property
     def fits_in_memory(self) -> bool:
-        """It needs no file at its receiver."""
+        """Does it need no file at its receiver?"""
         return not self.has_files and self.size <= LARGEST_INLINE
 
 
@@ -241,7 +242,7 @@ class Piece(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """All bytes were sent. `value`: of the chain."""
+    """All bytes were sent. `value`: that of the chain."""
 
     ref: int
     value: bytes
@@ -275,13 +276,13 @@ class Raw(NamedTuple):
 
 
 class LetterRun(NamedTuple):
-    """Several letters, whole: each is what its OFFER, PIECE and WHOLE are, and answered in the same way. BUFs of one
-    sender with one header, and without a lifetime. `ref`: of the first one; those of the others follow one after the
-    other."""
+    """Several letters, whole: each is what its OFFER, PIECE and WHOLE are, and answered in the same way. They are BUFs
+    of one sender with one header, and without a lifetime. `ref`: that of the first one; those of the others follow one
+    after the other."""
 
     ref: int
     value: bytes
-    """As `value_of` makes it of the letters."""
+    """The value that `value_of` returns for the letters."""
     sender: str
     header: Header
     letters: dict[TransferId, bytes]
@@ -296,7 +297,7 @@ class SettledRun(NamedTuple):
 
 
 class Go(NamedTuple):
-    """Pieces may come, from `position` on and up to `limit`. `value`: of the chain at the last block before it."""
+    """Pieces may come, from `position` on and up to `limit`. `value`: that of the chain at the last block before it."""
 
     ref: int
     position: int
@@ -328,7 +329,7 @@ class ReportRun(NamedTuple):
 
 
 class Later(NamedTuple):
-    """It cannot be taken now; what has come stays. Offer it again after so many milliseconds, or after READY."""
+    """It cannot be taken now; what has come stays. Offer it again after `rest_ms` milliseconds, or after READY."""
 
     ref: int
     rest_ms: int
@@ -355,20 +356,20 @@ _KINDS: Final[dict[int, type[Frame]]] = {
     1: Offer, 2: Ask, 3: Piece, 4: Whole, 5: Cancel, 6: Settled, 7: Restart, 8: Raw,
     9: LetterRun, 10: SettledRun, 65: Go, 66: Ack, 67: Report, 68: Later, 69: Ready, 70: ReportRun, 71: Seen,
 }  # fmt: skip
-"""From 65 on: of the receiver."""
+"""Kinds from 65 on are frames of the receiver."""
 _WITHOUT_REF: Final = (Ask, Cancel, Settled, Raw, SettledRun, Report, Ready, ReportRun, Seen)
 _NUMBERS: Final = {frame: number for number, frame in _KINDS.items()}
 
 
 def pack(frame: Frame) -> bytes:
-    """Raises ValueError: a text is too long."""
+    """Return a frame as bytes. Raises ValueError: a text is too long."""
     content = _content(frame)
     ref: int = getattr(frame, "ref", 0)
     return b"".join((_HEAD.pack(_HEAD.size + sum(map(len, content)), _NUMBERS[type(frame)], 0, 0, ref), *content))
 
 
 def _content(frame: Frame) -> tuple[bytes | memoryview, ...]:
-    """Its parts; that of a PIECE is large, and copied only when they are joined."""
+    """Return the parts of a frame behind its head; that of a PIECE is large, and copied only when they are joined."""
     match frame:
         case Offer():
             return (_pack_offer(frame),)
@@ -401,7 +402,7 @@ def _content(frame: Frame) -> tuple[bytes | memoryview, ...]:
 
 
 def piece_size(packed: bytes) -> int:
-    """Bytes of its source in a packed frame; 0: it is no PIECE."""
+    """Return the bytes of its source in a packed frame; 0: it is no PIECE."""
     return len(packed) - _HEAD.size - 8 if packed[4] == _NUMBERS[Piece] else 0
 
 
@@ -420,7 +421,8 @@ def _pack_offer(offer: Offer) -> bytes:
 
 
 class Frames:
-    """Cuts the bytes of a stream into frames. `of_sender`: those of the one who sends transfers, else the answers."""
+    """Cuts the bytes of a stream into frames. `of_sender`: frames of the core that sends transfers; else the
+    answers."""
 
     def __init__(self, *, of_sender: bool) -> None:
         self._of_sender, self._position = of_sender, 0
@@ -430,7 +432,8 @@ class Frames:
         """Bytes of the parts; how many there have to be before anything can be cut."""
 
     def feed(self, *parts: bytes) -> Iterator[Frame]:
-        """Raises TransfersDamaged, with the position in the stream; no frame follows then."""
+        """Yield the frames that are whole now. Raises TransfersDamaged, with the position in the stream; no frame
+        follows then."""
         self._parts += parts
         self._size += sum(map(len, parts))
         if self._size < self._needed:
@@ -447,7 +450,7 @@ class Frames:
         self._parts, self._size = [bytes(whole[at:])], len(whole) - at
 
     def _next_size(self, begun: memoryview) -> int:
-        """Of the next frame; of a head, if not even that has come."""
+        """Return the size of the next frame; that of a head, if not even a head has come."""
         if len(begun) < _HEAD.size:
             return _HEAD.size
         size = int.from_bytes(begun[:4], "little")
@@ -457,7 +460,7 @@ class Frames:
 
 
 def unpack(data: bytes | memoryview, position: int, *, of_sender: bool) -> Frame:
-    """One whole frame. Raises TransfersDamaged."""
+    """Read one whole frame. Raises TransfersDamaged."""
     fields = Fields(data, position, "frame")
     _, number, zero, zeros, ref = fields.numbers(_HEAD)
     kind = _KINDS.get(number)
@@ -504,7 +507,7 @@ def _unpacked(fields: Fields, kind: type[Frame], ref: int) -> Frame:
 
 
 def _unpacked_answer(fields: Fields, kind: type[Frame], ref: int) -> Frame:
-    """Of the receiver."""
+    """Read a frame of the receiver."""
     frame: Frame
     if kind is Go:
         place, limit = fields.numbers(_GO)

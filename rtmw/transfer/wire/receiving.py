@@ -25,7 +25,8 @@ _DIFFERS: Final = "what came is not what was sent: the hashes differ; send it ag
 
 
 class Receiving:
-    """See the head of this file. `peer`: name of the node; transfers of other nodes are refused from it."""
+    """The receiving half; see the head of this file. `peer`: name of the node; transfers of other nodes are refused
+    from it."""
 
     def __init__(self, peer: str, terms: Terms | None = None) -> None:
         self.peer, self.terms = peer, terms or Terms()
@@ -33,15 +34,15 @@ class Receiving:
         self._out: list[e.ReceivingEffect] = []
         self._refs: dict[int, Arriving] = {}
         self._lanes: dict[LaneKey, list[_Entry]] = {}
-        """Heaps of what is whole and was not handed over. An entry that is not `_is_in_line` counts not."""
+        """Heaps of what is whole and was not handed over. An entry that is not `_is_in_line` does not count."""
         self._entries = 0
         self._frames: f.Frames | None = None
         self._last_ref = self._streams = 0
         self._put_off = False
-        """Something on this stream was."""
+        """Something was put off on this stream."""
 
     def step(self, event: e.ReceivingEvent, now: float) -> list[e.ReceivingEffect]:
-        """Gives the effects of an event. Raises TransfersDamaged: the peer breaks a rule; reset the stream, and say
+        """Return the effects of an event. Raises TransfersDamaged: the peer breaks a rule; reset the stream, and say
         Lost. The next event gives the effects of the frames before the wrong one."""
         self._EVENTS[type(event)](self, event)
         effects = self._out.copy()
@@ -98,7 +99,8 @@ class Receiving:
                     self._wrong(f"{type(frame).__name__} of a sender")
 
     def _own(self, id: TransferId) -> TransferId:
-        """A node speaks of its own transfers."""
+        """Return the id, which has to be one of the peer: a node speaks of its own transfers. Raises
+        TransfersDamaged."""
         if id.node != self.peer:
             self._wrong(f"a frame about {id}, a transfer of another node")
         return id
@@ -137,7 +139,7 @@ class Receiving:
         self._last_ref = ref
 
     def _letters(self, run: f.LetterRun) -> None:
-        """All of a letter is here at once, so it is only COMPLETING."""
+        """Take letters. All of a letter is here at once, so it is only COMPLETING."""
         self._own(next(iter(run.letters)))
         if run.value != value_of(run.letters):
             for id in run.letters:
@@ -166,7 +168,7 @@ class Receiving:
     # ---- lanes ----
 
     def _line_up(self, key: LaneKey, id: TransferId, entry: Arriving | e.TakeLetters) -> None:
-        """`id`: of the transfer, or of the first letter."""
+        """Put an entry into its lane. `id`: that of the transfer, or of the first letter."""
         self._entries += 1
         heapq.heappush(self._lanes.setdefault(key, []), (id.incarnation, id.sequence, self._entries, entry))
         self._go_on(key)
@@ -175,7 +177,7 @@ class Receiving:
         return isinstance(entry, e.TakeLetters) or (entry.is_whole and self.arriving.get(entry.offer.id) is entry)
 
     def _go_on(self, key: LaneKey) -> None:
-        """Hands over what is first in its lane."""
+        """Hand over what is first in its lane."""
         lane = self._lanes.get(key)
         while lane:
             first = lane[0][-1]
@@ -201,7 +203,7 @@ class Receiving:
         )
 
     def _take_letters(self, run: e.TakeLetters) -> None:
-        """Those that were not cancelled while they stood in line."""
+        """Take the letters that were not cancelled while they stood in line."""
         letters = {id: body for id, body in run.letters.items() if id in self.arriving}
         for id in letters:
             self.arriving[id].is_handed = True
@@ -209,7 +211,8 @@ class Receiving:
             self._out.append(run._replace(letters=letters))
 
     def _placed(self, event: e.Placed) -> None:
-        """No byte of it is needed. It comes when all that was offered before it in its lane has come."""
+        """Take a transfer of which no byte is needed. It comes when all that was offered before it in its lane has
+        come."""
         one = self.arriving.get(event.id)
         if one is None or one.stage is not Stage.BEGINNING:
             return
@@ -234,7 +237,7 @@ class Receiving:
         one.ref, self._refs[ref] = ref, one
 
     def _is_small(self, one: Arriving) -> bool:
-        """Its bytes come at once, and always from the first one on."""
+        """Do its bytes come at once, and always from the first one on?"""
         return one.offer.size <= self.terms.eager
 
     def _resume(self, one: Arriving) -> None:
@@ -284,7 +287,8 @@ class Receiving:
     # ---- bytes ----
 
     def _check_ref(self, ref: int) -> None:
-        """Bytes of a transfer that was put off or has come already may still be on their way."""
+        """Check a ref that names no transfer now: bytes of one that was put off or has come may still be on their
+        way."""
         if ref > self._last_ref:
             self._wrong(f"the ref {ref} was not offered")
 
@@ -416,7 +420,7 @@ class Receiving:
             one.is_asked = True
 
     def _is_not_whole(self, one: Arriving) -> None:
-        """The sender offers it anew."""
+        """Tell the sender that a transfer is not whole here, so that it is offered anew."""
         self._refs.pop(one.ref, None)
         one.ref, one.is_asked = 0, False
         self._write(f.Report(one.offer.id, TransferState.ACCEPTED, "it is not whole here"))
@@ -428,7 +432,8 @@ class Receiving:
         self._out.append(e.Drop(id, self._streams))
 
     def _dropped(self, event: e.Dropped) -> None:
-        """Of a stream before it says nothing: on this one, the transfer may have been offered anew."""
+        """Report a transfer that was dropped, unless that was asked on a stream before: on this one, the transfer may
+        have been offered anew."""
         if event.stream == self._streams:
             self._found(e.StateFound(event.id, TransferState.CANCELLED))
 

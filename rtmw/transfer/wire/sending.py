@@ -23,37 +23,38 @@ _TAKEN: Final = (TransferState.DELIVERED, TransferState.DEAD)
 
 
 class Sending:
-    """See the head of this file. `transfers`: by id, in the order in which they were added."""
+    """The sending half; see the head of this file. `transfers`: by id, in the order in which they were added."""
 
     def __init__(self, terms: Terms | None = None) -> None:
         self.terms = terms or Terms()
         self.transfers: dict[TransferId, Outgoing] = {}
         self.sent_bytes = 0
-        """Of pieces, also of those that were sent again."""
+        """Bytes of all pieces, also of those that were sent again."""
         self.advanced: set[TransferId] = set()
-        """Of these the peer has said how much it has, since somebody has looked and emptied it."""
+        """Transfers of which the peer has said how much it has, since somebody has looked and emptied it."""
         self._out: list[e.SendingEffect] = []
         self._refs: dict[int, Outgoing] = {}
         self._lanes: dict[LaneKey, Lane] = {}
-        """Those with something to be sent on this stream."""
+        """Lanes with something to be sent on this stream."""
         self._stirred: dict[LaneKey, None] = {}
-        """Lanes of which the front may have changed in this step."""
+        """Lanes whose front may have changed in this step."""
         self._queues: list[dict[LaneKey, None]] = [{} for _ in range(8)]
         """By priority: lanes of which more may be offered, the one that has waited longest first."""
         self._files = 0
-        """Of `_refs`, those for which the peer opens files."""
+        """Number of those in `_refs` for which the peer opens files."""
         self._resting: list[tuple[float, int, TransferId]] = []
-        """A heap: when they are offered again."""
+        """A heap: when transfers that were put off are offered again."""
         self._catching_up: list[tuple[int, int, Outgoing]] = []
         self._sending: list[tuple[int, int, Outgoing]] = []
-        """Heaps: in which order more is read of them. An entry whose turn is not that of its transfer counts not."""
+        """Heaps: the order in which more is read of transfers. An entry counts only if its turn is that of its
+        transfer."""
         self._letters = Letters(self._write)
         self._frames: f.Frames | None = None
         self._last_ref = self._last_turn = self._room = self._rests = 0
         self._now = 0.0
 
     def step(self, event: e.SendingEvent, now: float) -> list[e.SendingEffect]:
-        """Gives the effects of an event. Raises TransfersDamaged: the peer breaks a rule; reset the stream, and say
+        """Return the effects of an event. Raises TransfersDamaged: the peer breaks a rule; reset the stream, and say
         Lost."""
         self._now = now
         self._EVENTS[type(event)](self, event)
@@ -100,7 +101,7 @@ class Sending:
     # ---- lanes ----
 
     def waits_for(self, id: TransferId) -> TransferId | None:
-        """The transfer that was sent before this one, and holds it back."""
+        """Return the transfer that was sent before this one, and holds it back; None: there is none."""
         one = self.transfers.get(id)
         front = self._lane(one).front if one is not None and one.holds_back else None
         return front.add.id if front is not None and front is not one else None
@@ -114,7 +115,7 @@ class Sending:
             self._stirred[lane_key(one.add.sender, one.add.header)] = None
 
     def _finish(self, key: LaneKey) -> None:
-        """Fronts of which all bytes are sent are whole. The lane is offered from, if something waits in it."""
+        """Send WHOLE for fronts of which all bytes are sent. The lane is offered from, if something waits in it."""
         lane = self._lanes.get(key)
         if lane is None:
             return
@@ -185,7 +186,8 @@ class Sending:
             self._out.append(e.Reached(event.id, TransferState.CANCELLED, ""))
 
     def _kept_end(self, event: e.Kept) -> None:
-        """SETTLED may get lost: the peer then reports it again, and is told again."""
+        """Tell the peer that ends are kept. SETTLED may get lost: the peer then reports the end again, and is told
+        again."""
         for id in event.ends:
             one = self.transfers.get(id)
             if one is not None and one.phase is Phase.ENDED:
@@ -195,7 +197,7 @@ class Sending:
                 self._write(f.SettledRun(state, tuple(ids)) if len(ids) > 1 else f.Settled(ids[0], state))
 
     def _leave(self, one: Outgoing) -> None:
-        """No more bytes of it."""
+        """Send no more bytes of a transfer."""
         self._files -= self._refs.pop(one.ref, None) is not None and one.needs_file
         self._room += one.reserved  # what is being read of it will not be written
         self._stir(one)
@@ -221,7 +223,7 @@ class Sending:
         self._letters.write()
 
     def _offer_of(self, lane: Lane, queue: dict[LaneKey, None], key: LaneKey) -> None:
-        """Offers what may be of a lane. It stays in the queue, as the last one, if it waits for room among the offers
+        """Offer what may be of a lane. It stays in the queue, as the last one, if it waits for room among the offers
         and not for its front."""
         del queue[key]
         while (one := lane.next) is not None:
@@ -278,7 +280,7 @@ class Sending:
         self._await_turn(one)
 
     def _caught_up(self, one: Outgoing) -> None:
-        """Goes on to SENDING, if all is read that the peer has."""
+        """Go on to SENDING, if all is read that the peer has."""
         assert one.chain is not None
         if one.chain.position < one.goal:
             return
@@ -303,7 +305,7 @@ class Sending:
         heapq.heappush(heap, (-one.add.header.priority, one.turn, one))
 
     def _read_next(self) -> None:
-        """The transfers of the highest priority take turns."""
+        """Ask for the next bytes. The transfers of the highest priority take turns."""
         while (one := self._take_turn()) is not None:
             assert one.chain is not None
             end = one.goal if one.phase is Phase.CATCHING_UP else min(one.limit, one.size)
@@ -314,7 +316,8 @@ class Sending:
             self._out.append(e.ReadSource(one.add.id, one.chain.position, size))
 
     def _take_turn(self) -> Outgoing | None:
-        """Whose turn it is. Pieces need room on the stream; what is only read, to catch up, does not."""
+        """Return whose turn it is; None: nobody's. Pieces need room on the stream; what is only read, to catch up, does
+        not."""
         heaps = [self._catching_up, self._sending] if self._room > 0 else [self._catching_up]
         for heap in heaps:
             while heap and heap[0][2].turn != heap[0][1]:
@@ -358,13 +361,13 @@ class Sending:
             self._fail(one, event.cause)
 
     def _ask_first(self, one: Outgoing) -> None:
-        """Its source is gone; but all of it may be at the peer, since it was sent once."""
+        """Ask the peer about a transfer whose source is gone: all of it may be there, since it was sent once."""
         self._leave(one)
         one.phase = Phase.AT_PEER
         self._ask(one)
 
     def _fail(self, one: Outgoing, cause: str) -> None:
-        """It can never be whole at the peer: without WHOLE, the peer gives it to nobody."""
+        """End a transfer that can never be whole at the peer: without WHOLE, the peer gives it to nobody."""
         self._leave(one)
         one.phase = Phase.ENDED
         del self.transfers[one.add.id]
@@ -432,7 +435,8 @@ class Sending:
         self._out.append(e.Reached(id, state, frame.cause))
 
     def _is_not_there(self, one: Outgoing) -> None:
-        """The peer does not have it. A transfer that is withdrawn has ended; any other is sent as if it were new."""
+        """Note that the peer does not have a transfer. One that is withdrawn has ended; any other is sent as if it were
+        new."""
         if one.withdrawn:
             one.phase = Phase.ENDED
             self._out.append(e.Reached(one.add.id, TransferState.CANCELLED, ""))

@@ -60,17 +60,17 @@ __all__ = [
 
 
 MOST_AHEAD: Final = 16
-"""Transfers of a lane that are sent at a time, the front included."""
+"""Largest number of transfers of a lane that are sent at a time, the front included."""
 MOST_FILES: Final = 128
-"""Transfers without an answer for which the peer opens files. Those behind a front stop at half of this, so that a
-front finds room."""
+"""Largest number of transfers without an answer for which the peer opens files. Those behind a front stop at half of
+this, so that a front finds room."""
 
 _LEAST: Final = 64
-"""Entries up to which a lane is not rid of those that count not."""
+"""Largest number of entries of a lane that are kept without removing those that do not count."""
 
 
 class LaneKey(NamedTuple):
-    """Which lane."""
+    """Names a lane."""
 
     sender: str
     service: str
@@ -87,17 +87,17 @@ class Lane:
 
     def __init__(self) -> None:
         self._queued: list[tuple[int, int, int, Outgoing]] = []
-        """A heap of those that were not offered. Without `is_queued`, an entry counts not."""
+        """A heap of transfers that were not offered. An entry without `is_queued` does not count."""
         self._ahead: list[tuple[int, int, int, Outgoing]] = []
-        """The same of others that hold back (`Outgoing.holds_back`)."""
+        """A heap of other transfers that hold back; an entry without `holds_back` does not count."""
         self._entries, self._most = 0, _LEAST
 
     def queue(self, one: Outgoing) -> None:
-        """It waits to be offered."""
+        """Let a transfer wait to be offered."""
         heapq.heappush(self._queued, self._entry(one))
 
     def hold(self, one: Outgoing) -> None:
-        """Later transfers wait for it while it holds back."""
+        """Let later transfers wait for this one, while it holds back."""
         if len(self._ahead) > self._most:
             self._ahead = sorted(entry for entry in self._ahead if entry[-1].holds_back)
             self._most = max(_LEAST, 2 * len(self._ahead))
@@ -109,7 +109,7 @@ class Lane:
 
     @property
     def next(self) -> Outgoing | None:
-        """The first transfer that waits to be offered."""
+        """The first transfer that waits to be offered; None: there is none."""
         while self._queued and not self._queued[0][-1].is_queued:
             heapq.heappop(self._queued)
         return self._queued[0][-1] if self._queued else None
@@ -125,13 +125,13 @@ class Lane:
 
     @property
     def has_many_ahead(self) -> bool:
-        """So many hold back that no other one is offered behind them."""
+        """Do MOST_AHEAD transfers hold back? Then no other one is offered behind them."""
         holding = (entry for entry in self._ahead if entry[-1].holds_back)
         return sum(1 for _ in islice(holding, MOST_AHEAD)) == MOST_AHEAD
 
 
 class Stage(Enum):
-    """See the head of this file."""
+    """The stage of a transfer that comes; see the head of this file."""
 
     BEGINNING = "beginning"
     ARRIVING = "arriving"
@@ -146,23 +146,23 @@ class Arriving:
     chain: Chain
     stage: Stage = Stage.BEGINNING
     ref: int = 0
-    """On this stream; 0: it was not offered on it."""
+    """The ref on this stream; 0: it was not offered on it."""
     durable: int = 0
     marked: int = 0
     """Position of the last mark that is on its way to the disk."""
     told: int = 0
     """The value of `received` in the last ACK."""
     run: int = 0
-    """How often it has begun with its first byte."""
+    """Number of times that it has begun again with its first byte."""
     is_asked: bool = False
-    """Before Begun, or while it is COMPLETING."""
+    """The sender has asked for its state, before Begun or while it is COMPLETING."""
     is_whole: bool = False
     """WHOLE has come: it has its place in its lane."""
     is_completed: bool = False
     is_placed: bool = False
     """It was completed before a crash."""
     is_handed: bool = False
-    """HandOver, or TakeLetters, was said."""
+    """HandOver, or TakeLetters, was said for it."""
     early: list[f.Piece | f.Whole] = field(default_factory=list[f.Piece | f.Whole])
     """Bytes that came before Begun."""
 
@@ -176,10 +176,10 @@ class Arriving:
 
 
 class Phase(Enum):
-    """See the head of this file."""
+    """The phase of a transfer that is sent; see the head of this file."""
 
     WAITING = "waiting"
-    """For a stream, for its turn, or for the end of a rest."""
+    """It waits for a stream, for its turn, or for the end of a rest."""
     OFFERED = "offered"
     CATCHING_UP = "catching up"
     SENDING = "sending"
@@ -203,9 +203,9 @@ class Outgoing:
     chain: Chain | None = None
     """Its position is the next byte to be read."""
     goal: int = 0
-    """While catching up: what the peer has."""
+    """While catching up: the position up to which the peer has it."""
     value: bytes = b""
-    """While catching up: of the chain at the peer, at the last block before the goal."""
+    """While catching up: the value of the chain at the peer, at the last block before the goal."""
     limit: int = 0
     reading: int = 0
     """The ref under which bytes of the source were asked for; 0: none are."""
@@ -216,15 +216,15 @@ class Outgoing:
     is_asked: bool = False
     """The peer was asked on this stream what has become of it, and has not answered."""
     turn: int = 0
-    """In which its next bytes are read; 0: it waits for none."""
+    """Its turn for the next bytes to be read; 0: it waits for none."""
     in_doubt: bool = False
     """The peer may have all of it."""
     marks: dict[int, Mark] = field(default_factory=dict[int, Mark])
-    """Ends of blocks that were read in this life."""
+    """Marks at ends of blocks that were read in this life, by position."""
     kept: int = 0
     """Position of the mark that is logged."""
     received: int = 0
-    """What the peer has, as it has said last."""
+    """Bytes that the peer has, as it has said last."""
     withdrawn: bool = False
     was_taken: bool = False
     """The peer has said so last: a receiver has it, or it is a dead letter, and it cannot be cancelled."""
@@ -237,13 +237,13 @@ class Outgoing:
 
     @property
     def needs_file(self) -> bool:
-        """The peer opens files for it."""
+        """Does the peer open files for it?"""
         is_file = any(part.kind is Kind.FILE for part in self.add.parts)
         return self.add.letter is None and (is_file or self.size > LARGEST_INLINE)
 
     @property
     def is_sent(self) -> bool:
-        """All bytes are sent, and WHOLE is next."""
+        """Are all bytes sent, and is WHOLE next?"""
         return self.phase is Phase.SENDING and self.chain is not None and self.chain.position == self.size
 
     @property
@@ -267,14 +267,14 @@ class Outgoing:
         return self.marks.get(logged.position, logged).value == logged.value
 
     def known_before(self, position: int, block: int) -> Mark:
-        """The last end of a block of which the value is known, up to the block in which the position lies."""
+        """Return the last end of a block of which the value is known, up to the block in which the position lies."""
         last, logged = position // block * block, self.add.mark
         if last in self.marks:
             return self.marks[last]
         return Mark(logged.position - block, logged.before) if 0 < logged.position <= last else Mark()
 
     def rate(self, now: float) -> float | None:
-        """Bytes a second since SENDING began on this stream; None: nothing of it is sent."""
+        """Return bytes a second since SENDING began on this stream; None: nothing of it is sent."""
         if self.phase is not Phase.SENDING or self.chain is None or now <= self.began[0]:
             return None
         return (self.chain.position - self.began[1]) / (now - self.began[0])
@@ -285,11 +285,11 @@ class Outgoing:
 
 
 LARGEST_RUN: Final = 32 << 10
-"""Bytes of the letters of a run, about: other frames go between."""
+"""Bytes of the letters of a run, about: other frames go between runs."""
 
 
 def runs_of(states: Mapping[TransferId, TransferState]) -> list[tuple[TransferState, list[TransferId]]]:
-    """Transfers of one incarnation that have one state."""
+    """Return the transfers of one incarnation that have one state, together."""
     found: dict[tuple[TransferState, str, int], list[TransferId]] = {}
     for id, state in states.items():
         found.setdefault((state, id.node, id.incarnation), []).append(id)
@@ -297,7 +297,7 @@ def runs_of(states: Mapping[TransferId, TransferState]) -> list[tuple[TransferSt
 
 
 class Letters:
-    """Letters that are offered, in the order of their refs, until they are written. `write`: of a frame."""
+    """Letters that are offered, in the order of their refs, until they are written. `write`: writes a frame."""
 
     def __init__(self, write: Callable[[f.Frame], None]) -> None:
         self._write_frame = write
@@ -316,7 +316,7 @@ class Letters:
         self._size += len(body)
 
     def write(self) -> None:
-        """Before anything else is offered, and at the end of a step."""
+        """Write the letters: before anything else is offered, and at the end of a step."""
         if self._common is not None:
             sender, header, *_ = self._common
             self._write_frame(f.LetterRun(self._first, value_of(self._letters), sender, header, self._letters))
