@@ -90,12 +90,12 @@ MUTANTS: Final = {
         "undoing", "            yield from abort(state, row, AbortCause.RESTART, deliveries)", "            pass"
     ),
     "a checkpoint forgets open transactions": Mutant(
-        "checkpoint",
+        "recovery",
         '    yield len(state.table).to_bytes(4, "little")\n    yield from map(_packed_row, state.table.values())',
         "    yield bytes(4)",
     ),
     "a checkpoint forgets where undoing is": Mutant(
-        "checkpoint",
+        "recovery",
         "Transaction(txn, Phase(phase), last_lsn, undo_next)",
         "Transaction(txn, Phase(phase), last_lsn, last_lsn)",
     ),

@@ -41,7 +41,7 @@ MUTANTS: Final = {
         "is_done = False",
     ),
     "what was settled before the crash is refused": Mutant(
-        "core.receiving", "if settle.item in self._machines.of(settle.item).state.items:", "if settle.item:"
+        "core.inboxes", "if settle.item in self._machines.of(settle.item).state.items:", "if settle.item:"
     ),
     "what the core had taken and not handed over stays taken": Mutant(
         "core.service", "if is_taken and item.lsn not in held:", "if is_taken and item.lsn in held:"

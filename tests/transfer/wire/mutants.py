@@ -35,7 +35,7 @@ MUTANTS: Final = {
         "        one.chain.position = one.goal = frame.position",
     ),
     "after a restart, the last block that was sent is compared": Mutant(
-        "wire.outgoing", "return self.marks.get(logged.position, logged).value == logged.value", "return True"
+        "wire.under_way", "return self.marks.get(logged.position, logged).value == logged.value", "return True"
     ),
     "a letter that was offered may be at the peer": Mutant(
         "wire.sending",
@@ -43,10 +43,10 @@ MUTANTS: Final = {
         "one.phase = Phase.WHOLE\n            self._letters.add",
     ),
     "the refs of letters follow one after the other": Mutant(
-        "wire.runs", "            self.write()\n            self._first", "            self._first"
+        "wire.under_way", "            self.write()\n            self._first", "            self._first"
     ),
     "letters with another header go in another frame": Mutant(
-        "wire.runs", "if common != self._common or", "if not self._common or"
+        "wire.under_way", "if common != self._common or", "if not self._common or"
     ),
     "letters that wait go out before another offer": Mutant(
         "wire.sending", "        self._letters.write()\n        left =", "        left ="
@@ -137,10 +137,10 @@ MUTANTS: Final = {
         "        self._await_turn(one)\n\n    def _await_turn",
     ),
     "what the peer is asked about holds back its lane": Mutant(
-        "wire.outgoing", "self.is_queued or self.is_asked or", "self.is_queued or"
+        "wire.under_way", "self.is_queued or self.is_asked or", "self.is_queued or"
     ),
     "what is to be sent again holds back its lane": Mutant(
-        "wire.outgoing", ", Phase.SENDING, Phase.RETURNING}", ", Phase.SENDING}"
+        "wire.under_way", ", Phase.SENDING, Phase.RETURNING}", ", Phase.SENDING}"
     ),
     "an answer lets the lane go on": Mutant(
         "wire.sending", "        one.is_asked = False\n        self._leave(one)\n", "        self._leave(one)\n"
@@ -151,7 +151,7 @@ MUTANTS: Final = {
         "        del self.transfers[one.add.id]\n        if self._frames",
     ),
     "what was sent earlier goes first, though it was put off": Mutant(
-        "wire.lanes",
+        "wire.under_way",
         "        return one.add.id.incarnation, one.add.id.sequence, self._entries, one",
         "        return 0, 0, self._entries, one",
     ),
