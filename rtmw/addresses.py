@@ -64,7 +64,7 @@ def bracketed(address: str) -> str:
 
 
 def metrics_url(address: str, port: int) -> str:
-    """Where Prometheus scrapes."""
+    """Returns the URL that Prometheus scrapes."""
     return f"http://{bracketed(address)}:{port}/metrics"
 
 

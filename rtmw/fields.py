@@ -30,7 +30,7 @@ class TakenFields(ABC):
         return self._size - self._at
 
     def rest(self) -> memoryview:
-        """What has not been taken, and is not taken with this."""
+        """Returns what has not been taken yet, and does not take it."""
         return self._data[self._at :]
 
     def bytes(self, size: int) -> memoryview:
@@ -46,7 +46,7 @@ class TakenFields(ABC):
         return layout.unpack_from(self._data, self._passed(layout.size))
 
     def _passed(self, size: int) -> int:
-        """Where a field of so many bytes begins, which is taken with this."""
+        """Takes a field of so many bytes, and returns where it begins."""
         begin = self._at
         if size > self._size - begin:
             self.wrong(f"a field of {size} bytes, but {self.left()} are left")

@@ -31,7 +31,7 @@ class Flushes:
         self._writer = writer
         self._loop = loop
         self._durable: deque[tuple[int, asyncio.Future[None]]] = deque()
-        """In the order of their ends, which is that in which they were appended."""
+        """The ends of records that tasks wait for, in order: records are appended in this order."""
         self._room: list[asyncio.Future[None]] = []
         self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         if not writer.add_eventfd(self._descriptor):

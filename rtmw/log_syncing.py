@@ -53,7 +53,7 @@ class Syncing:
             self._write_ahead()
 
     def start(self) -> None:
-        """What was logged goes to the disk in the next turn of the loop, together."""
+        """Has what was logged go to the disk together, in the next turn of the loop."""
         if self.logged > self.durable:
             self._is_due.set()
 

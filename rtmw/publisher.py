@@ -215,7 +215,7 @@ class Publisher(shm.Publisher[T], Closing):
         return True
 
     def _why_absent(self, count: int) -> str:
-        """Who does not match, or how many are there."""
+        """Says which subscribers do not match, or how many there are."""
         stats = self.stats()
         found = f"{stats.subscribers} of {count} subscribe to it in domain {self._domain.id}"
         return "; ".join(stats.refused) or found

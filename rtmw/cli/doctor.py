@@ -37,7 +37,7 @@ class _Findings:
     mapped: int
     """Bytes that each of its processes maps."""
     group: int | None
-    """Whose users may attach; None: one user's programs."""
+    """The group whose users may attach; None: one user's programs."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Examination:
 
     number: int
     findings: _Findings | None
-    """None without a domain."""
+    """What was found in the domain; None: there is no domain."""
     machine: list[Check]
     real_time: list[Check]
     orders: list[Check]
@@ -106,7 +106,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def _examine(number: int, fix: bool) -> _Findings | None:
-    """None without a domain."""
+    """Examines the domain, and mends it if `fix`. None: there is no domain."""
     try:
         with domain_for_tool(number) if fix else look_at(number) as domain:
             books = observe.examine(domain, fix)
@@ -252,7 +252,7 @@ def _slowest(holding: Holding) -> str | None:
 
 
 def books_table(books: Books) -> Table:
-    """Where every descriptor and page is."""
+    """Returns a table of where every descriptor and page is."""
     rows: list[tuple[str, int, str]] = [
         ("descriptors free", books.descriptors_free, ""),
         ("descriptors loaned", books.descriptors_loaned, ""),

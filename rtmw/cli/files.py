@@ -170,7 +170,7 @@ class Line:
             self.end()
 
     def end(self) -> None:
-        """What is said next stands on a line of its own."""
+        """Ends the line that changes in place, so that what is said next stands on a line of its own."""
         if self._is_open:
             warn("")
         self._is_open = False
@@ -225,7 +225,7 @@ def _receive(inbox: rtmw.Inbox, folder: Path, arguments: argparse.Namespace) -> 
 
 
 def _in_the_papers_form(folder: Path, letter: rtmw.Letter) -> Sequence[Path] | None:
-    """None: the form cannot say it, and it was refused."""
+    """Writes a letter in the paper's form. None: the form cannot say it, and it was refused."""
     try:
         return [written_paper(folder, letter)]
     except ValueError as error:

@@ -60,7 +60,7 @@ class Filter:
         return None
 
     def _compare(self, found: Any) -> bool | None:
-        """None: the two cannot be compared so."""
+        """Compares a value that was found with the filter's. None: the two cannot be compared so."""
         try:
             return bool(OPERATORS[self.operator](found, self.value))
         except TypeError:

@@ -96,7 +96,7 @@ def _list_at_node(arguments: argparse.Namespace) -> int:
 
 
 def _info_or_none(path: Path) -> LogInfo | None:
-    """One that is damaged is said, and passed over."""
+    """Returns what is known of a log; None: it is damaged, which is said, and passed over."""
     try:
         return info_of(path)
     except LogError as error:

@@ -148,7 +148,7 @@ def _of_nodes(kinds: Any, name: str, help: str) -> argparse.ArgumentParser:
 
 
 def add_place(parser: argparse.ArgumentParser, help: str, default: str | None = None) -> None:
-    """Where nodes of replicated logs are."""
+    """Adds the arguments that say where nodes of replicated logs are, and with which keys they are asked."""
     parser.add_argument("--node", default=default, metavar="PLACE", help=help)
     parser.add_argument("--keys", type=Path, metavar="FOLDER", help="keys of a node, where those nodes have some")
 

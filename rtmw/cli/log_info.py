@@ -90,7 +90,7 @@ def info_of(path: Path) -> LogInfo:
 
 
 def remote_info(log: rtmw.Log[Any]) -> LogInfo:
-    """What its nodes tell: no segments, which each of them has as it is."""
+    """Returns what the nodes of a replicated log tell. It has no segments: each node has its own."""
     stats, now = log.stats(), CLOCK.wall_ns()
     cursors = [
         CursorInfo(name, one.position, one.behind, max(0.0, (now - one.time_ns) / 1e9), one.holder)

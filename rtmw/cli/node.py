@@ -25,14 +25,14 @@ from rtmw.settings import SettingsFile
 
 STDERR = 2
 ANEW = "RTMW_NODE_ANEW"
-"""In the environment of a node that has replaced itself."""
+"""Variable in the environment of a node that has replaced itself."""
 HELD = "RTMW_NODE_SETTINGS"
 """Likewise: the descriptor of the text of its settings file, as it was taken in. The file may be empty or wrong by now,
 and was refused at SIGHUP."""
 
 
 class _Lines(logging.Formatter):
-    """One JSON object a line."""
+    """Formats each record of the log as one JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         return json.dumps({"time": record.created, "level": record.levelname.lower(), "message": record.getMessage()})

@@ -167,7 +167,7 @@ def _check_peer(peer: str) -> None:
 
 
 def _source_of_node(domain: int) -> Source:
-    """Where the node that runs has its rules from."""
+    """Returns where the node that runs has its rules from."""
     try:
         status = find_status(domain)
     except DomainNotFound:

@@ -119,7 +119,7 @@ def _watch(recorder: Recorder, demands: _Demands, arguments: argparse.Namespace)
 
 
 def _tell_skipped(recorder: Recorder, told: set[str], progress: Progress) -> None:
-    """Each topic once, with the reason."""
+    """Tells once for each topic that it is not recorded, with the reason."""
     for topic, reason in recorder.skipped.items():
         if topic not in told:
             progress.say(f"{topic} is not recorded: {reason}")

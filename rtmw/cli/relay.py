@@ -39,7 +39,7 @@ UNSURE = 3
 """The status of an act that may be done, or not."""
 CHUNK = 1 << 16
 LEAST_TIME = 1 << 58
-"""In nanoseconds since 1970; no other number of an answer is as large."""
+"""Numbers of an answer from here on are times in nanoseconds since 1970; no other number is as large."""
 MOST_SHOWN = 60
 """Characters of data in a table."""
 
@@ -156,7 +156,7 @@ def _terms(judged: Judged) -> str | None:
 
 
 def _considered(policy: Policy, agent: Agent, to: Agent | Subject, command: bytes, performative: str | None) -> Table:
-    """Each rule for the agent, with what it says by itself."""
+    """Returns a table of each rule for the agent, with what it says by itself."""
     peer, rows = AGENT + agent.name, list[tuple[str, str, str]]()
     subject = subject_of(to.name, command, performative)
     for rule in policy.relay.rules.rules:
@@ -264,7 +264,7 @@ def agents_command(arguments: argparse.Namespace) -> int:
 
 
 def queue_command(arguments: argparse.Namespace) -> int:
-    """Below the title, the oldest order of each priority."""
+    """Shows the queue of an agent; below the title stands the oldest order of each priority."""
     found = ask(_folder(arguments), "queue", arguments.agent)
     oldest = dict[int, dict[str, Any]]()
     for row in sorted(found["rows"], key=lambda row: (row["oldest"], row["order"])):

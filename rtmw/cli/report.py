@@ -94,7 +94,7 @@ def _report(arguments: argparse.Namespace) -> tuple[Check, ...]:
 
 
 def _wants_spark(arguments: argparse.Namespace, contents: Contents) -> bool:
-    """Where it is not installed, a large recording is read by this process."""
+    """Whether Spark reads the recording. Where it is not installed, this process reads a large recording, too."""
     if arguments.spark or arguments.master:
         require_pyspark()
         return True

@@ -31,6 +31,6 @@ def add_settings(
 
 
 def _help(setting: Setting) -> str:
-    """Without Markdown."""
+    """Returns the help text of a setting, without Markdown."""
     text = f"{_LINK.sub('', setting.meaning)} (default: {setting.default})"
     return text.replace("`", "").replace("%", "%%")

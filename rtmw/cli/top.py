@@ -107,7 +107,7 @@ def _lines() -> int | None:
 
 
 def fitted(table: Table) -> Table:
-    """Without the columns that a terminal has no room for."""
+    """Returns the table without the columns that a terminal has no room for."""
     for column in DISPENSABLE if on_terminal() else ():
         if column_widths(table, shutil.get_terminal_size().columns) is not None:
             break

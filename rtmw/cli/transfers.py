@@ -150,7 +150,7 @@ def _transaction(one: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def watch_table(found: dict[str, Any], a_second: dict[str, float]) -> Table:
-    """One table that is replaced: rates, open transactions and events above it."""
+    """Returns the table that --watch replaces again and again: rates, open transactions and events stand above it."""
     words = [", ".join(f"{rate:.0f}/s {name}" for name, rate in a_second.items())]
     words += [
         f"transaction {one['TxnID']} of {one['from']}: {one['State']}, {one['records']} records, {duration(one['age'])}"

@@ -73,7 +73,7 @@ def _message_class(name: str, schema: bytes) -> Any:
 
 
 def _in_order(files: Mapping[str, Any]) -> list[Any]:
-    """Each file behind those that it imports. Raises ValueError for a circle."""
+    """Returns the files in an order in which each comes after those that it imports. Raises ValueError for a circle."""
     done: dict[str, Any] = {}
     left = dict(files)
     while left:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 KINDS: Final = (*("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float", "double"),)
-"""In the order of `enum column_number`."""
+"""Kinds of numbers, in the order of `enum column_number`."""
 _ENTRIES: Final = tuple(Struct("<?" + 2 * letter) for letter in "qqqqQQQQdd")
 
 

@@ -35,7 +35,7 @@ class Rows:
         return self.data, position, size
 
     def views(self) -> list[memoryview]:
-        """Each payload, where it lies."""
+        """Returns a view of each payload where it lies."""
         view = memoryview(self.data)
         ends = (self.position + self.size).tolist()
         return [view[begin:end] for begin, end in zip(self.position.tolist(), ends, strict=True)]

@@ -65,7 +65,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 NUMBERS = range(50, 100)
 """Domains that a demonstration may take."""
 FOLDER = Path("rtmw-demo")
-"""Where the recording and the plot go: below the folder that one is in."""
+"""The folder of the recording and the plot, within the present folder."""
 PICTURE = "processor.png"
 LOG = "alarms"
 CPU = telemetry.CPU.name

@@ -109,7 +109,7 @@ def _bounds(folder: Folder, checked: Checked, all: list[int]) -> None:
 
 
 def _end_of(folder: Folder, checked: Checked, base: int, following: int | None) -> int:
-    """Up to where the records of a segment have to be whole."""
+    """Returns the position up to which the records of a segment have to be whole."""
     try:
         _, durable, flags, *_ = core.segment(folder.path, folder.descriptor, folder.uuid, base)
     except LogError as error:
@@ -158,7 +158,7 @@ def _count_gap(checked: Checked, reader: core.Reader, position: int, end: int) -
 
 
 def _records_behind(folder: Folder, base: int, position: int) -> Iterator[tuple[int, int]]:
-    """One behind the other, from a position on."""
+    """Yields begin and end of the records that lie one behind the other, from a position on."""
     reader = folder.reader(base)
     try:
         while (found := reader.scan(base, position)) is not None and found[0] == position:

@@ -27,7 +27,7 @@ __all__ = ["Copied", "Copy", "CopyFile", "copy_files", "make_room", "set_aside",
 
 _SEALED: Final = 1
 _NAME: Final = re.compile(r"\d{20}\.seg|ids|[\w%.~-]{1,192}\.cursor")
-"""What comes from another node is nothing else."""
+"""The names of files that may come from another node."""
 
 
 class CopyFile(NamedTuple):

@@ -14,7 +14,7 @@ __all__ = ["Watch"]
 
 LOOK_AGAIN_S = 0.5
 WITHOUT_S = 0.005
-"""Where this user has as many inotify instances as the system allows."""
+"""Seconds between looks where this user has no inotify instance left to make."""
 
 
 class Watch(Closing):

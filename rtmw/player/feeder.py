@@ -162,7 +162,7 @@ class Ticks:
                 rest = rest[count:]
 
     def _merged(self, times: NDArray[np.int64], cues: NDArray[Any], buffers: list[Any]) -> Cues:
-        """In the order of their times; a tick before messages of the same time."""
+        """Returns cues and ticks in the order of their times; a tick comes before messages of the same time."""
         every = np.zeros(len(times) + len(cues), DTYPE)  # np.concatenate would give another layout
         every[len(times) :] = cues
         made = every[: len(times)]
@@ -275,7 +275,7 @@ class Score:
     ticks: Ticks | None = None
     """The recording's time as a topic."""
     damaged: Damaged | None = None
-    """Is told of damaged chunks, which are left out; None: they end the replay."""
+    """Is told of damaged chunks, which are left out. None: they end the replay."""
 
     def read(self, at_ns: int) -> Iterator[tuple[int | None, Cues]]:
         """Cues in order from a moment on; with the moment at which the clock begins anew, where it does."""

@@ -32,7 +32,7 @@ METADATA: Final = {
 
 
 def metadata(name: str, batch: Batch) -> pa.Array:
-    """One of these columns."""
+    """Returns one of these columns of a batch."""
     match name:
         case "log_time" | "publish_time":
             stamps = getattr(batch, name)
@@ -52,7 +52,7 @@ def metadata(name: str, batch: Batch) -> pa.Array:
 
 
 def _unset(stamps: NDArray[Any]) -> NDArray[Any] | None:
-    """Where nobody has set the time; None: nowhere."""
+    """Returns which times nobody has set; None: all are set."""
     mask = stamps == UNSET_NS
     return mask if mask.any() else None
 

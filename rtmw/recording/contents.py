@@ -40,9 +40,9 @@ class Chunk:
     number: int
     """0, 1, … in the order of the file."""
     position: int
-    """In the file."""
+    """Position in the file."""
     length: int
-    """In the file, of the record with its opcode and length, or of the run."""
+    """Bytes in the file of the record, with its opcode and length, or of the run."""
     start_ns: int
     """Earliest log time, 0 if there is no message. Chunks may overlap in time."""
     end_ns: int
@@ -74,7 +74,7 @@ class Attachment:
     create_time: int
     size: int
     position: int
-    """In the file, of its record."""
+    """Position of its record in the file."""
 
 
 @dataclass(frozen=True, slots=True)

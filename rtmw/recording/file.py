@@ -44,7 +44,7 @@ class File:
         return self._descriptor
 
     def window(self, position: int, size: int) -> bytes:
-        """Up to so many bytes; fewer at the end of the file."""
+        """Returns so many bytes from a position on; fewer at the end of the file."""
         data = os.pread(self.descriptor, max(size, 0), position)
         while data and len(data) < size:  # at the end of the file, or of what one call reads
             more = os.pread(self.descriptor, size - len(data), position + len(data))

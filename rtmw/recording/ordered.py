@@ -105,7 +105,7 @@ class CarriedOver:
 
 
 Damaged = Callable[[RecordingDamaged], None]
-"""Is told of a chunk that is left out because it is damaged."""
+"""A function that is told of a chunk that is left out because it is damaged."""
 
 
 def in_order(

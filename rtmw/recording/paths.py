@@ -56,7 +56,7 @@ def find_recording(source: str | os.PathLike[str]) -> Path:
 
 
 def by_name(paths: Iterable[Path]) -> list[Path]:
-    """In the order of their names, run_2 before run_10."""
+    """Sorts paths by their names, run_2 before run_10."""
     return sorted(paths, key=lambda path: (path.parent, _parts(path.name)))
 
 
@@ -65,7 +65,7 @@ def _parts(name: str) -> list[tuple[int, str]]:
 
 
 def recovered_of(path: Path) -> Path:
-    """Where that is which `rtmw recording recover` makes of a recording."""
+    """Returns the path of the recording that `rtmw recording recover` makes of another one."""
     return path.with_name(path.name.removesuffix(SUFFIX) + RECOVERED)
 
 

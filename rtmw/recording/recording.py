@@ -136,7 +136,7 @@ class Recording(Tabular):
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
-        """In the order of the file."""
+        """Chunks in the order of the file."""
         return tuple(self._index.chunks)
 
     @property
@@ -232,7 +232,7 @@ class Recording(Tabular):
         return self._types[found.id]
 
     def _first_payload(self, channel: Channel, schema: Schema | None) -> bytes:
-        """Where only a payload says how the type is encoded."""
+        """Returns the first payload of a channel where only a payload says how the type is encoded; else b""."""
         if schema is None or schema.encoding != "omgidl" or TYPE_KEY in channel.metadata:
             return b""
         chunk = next((chunk for chunk in self.chunks if chunk.counts.get(channel.id)), None)

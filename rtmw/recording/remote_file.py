@@ -38,7 +38,7 @@ class RemoteFile(File):
         raise RecordingError(f"{self.path} is not on this host: it has no descriptor")
 
     def window(self, position: int, size: int) -> bytes:
-        """Up to so many bytes; fewer at the end of the file. Raises RemoteFailed."""
+        """Returns so many bytes from a position on; fewer at the end of the file. Raises RemoteFailed."""
         begin, end = position, min(position + size, self.size)
         if end <= begin:
             return b""

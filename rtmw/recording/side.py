@@ -38,7 +38,7 @@ _KEPT: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One row a message, in the order of the chunk."""
+    """What side records say of each message: one row a message, in the order of the chunk."""
 
     rows: int
     data: bytes | memoryview | None

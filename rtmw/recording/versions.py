@@ -51,7 +51,7 @@ class Version:
     first_ns: int
 
     def has(self, type_name: str, description: bytes | None, problem: str) -> bool:
-        """Are messages of this type of this version?"""
+        """Whether messages of this type belong to this version."""
         is_named_so = dds_name(type_name) == dds_name(self.type_name)
         return is_named_so and (description, problem) == (self.description, self.problem)
 

@@ -69,7 +69,7 @@ Part = bytes | memoryview
 
 
 class End(NamedTuple):
-    """Where the file ends, with whole groups of records."""
+    """The end of the file, behind whole groups of records."""
 
     position: int
     """Bytes in it."""
@@ -532,7 +532,7 @@ class RecordingWriter:
 
 
 def _columns(rows: MessageColumns) -> tuple[memoryview, ...]:
-    """In the order and with the types that `ChunkBuilder.extend` wants."""
+    """Returns the columns in the order and with the types that `ChunkBuilder.extend` wants."""
     columns = (
         (rows.channel, "u2"),
         (rows.sequence, "u8"),

@@ -117,7 +117,7 @@ def _table() -> dict[int, Message]:
 
 
 def blocker_words(blockers: Iterable[Blocker]) -> tuple[str, ...]:
-    """Who is in the way of a publisher, one a subscriber."""
+    """Says who is in the way of a publisher, in one text a subscriber."""
     return tuple(
         f"{program} (pid {pid}): {unread} messages"
         + (f" unread, and its depth is {depth}" if is_full else f" of {topic!r} unread")

@@ -22,5 +22,5 @@ def is_there(path: str) -> bool:
 
 
 def local(path: str) -> str:
-    """Without the `file:` that Spark's users may write."""
+    """Returns the path without the `file:` that Spark's users may write."""
     return path.removeprefix("file://") if path.startswith("file://") else path.removeprefix("file:")

@@ -25,7 +25,7 @@ from rtmw.locks import FileLock
 
 WORD = 8
 LOOK_S = 0.05
-"""Between looks whether another attempt has ended."""
+"""Seconds between looks whether another attempt has ended."""
 
 
 def ledgers() -> Path:

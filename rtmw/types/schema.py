@@ -303,7 +303,7 @@ class _Walk(NamedTuple):
 
     order: list[str]
     loops: bool
-    """One leads to itself."""
+    """Whether a definition leads to itself."""
     depth: int
     """Definitions within each other, as they are first come to."""
 

@@ -142,7 +142,7 @@ def _has_text_keys(value: Any) -> bool:
 
 
 def _fault(value: Any, path: str) -> MessageError | None:
-    """What of the value is no JSON."""
+    """Returns the error for the part of a value that is no JSON; None: there is none."""
     if is_a(value, dict):
         if strange := [key for key in value if not isinstance(key, str)]:
             key = shown(strange[0])

@@ -26,7 +26,7 @@ def extent_of(chunks: Iterable[Chunk]) -> Extent:
 
 
 def share_of(read: Extent, skipped: Extent) -> str:
-    """In words: 40 of 960 chunks, 41267840 of 989921280 bytes (4.2%)."""
+    """Returns the share in words: 40 of 960 chunks, 41267840 of 989921280 bytes (4.2%)."""
     size = read.bytes + skipped.bytes
     share = read.bytes / size if size else 0.0
     return f"{read.chunks} of {read.chunks + skipped.chunks} chunks, {read.bytes} of {size} bytes ({share:.1%})"

@@ -129,7 +129,7 @@ def _numbers(fields: _Fields, ranges: Sequence[Range]) -> Iterator[_Fact]:
 
 
 def _united(parts: Iterable[dict[int, Facts]]) -> dict[int, Facts]:
-    """What is known of the rows of all parts together."""
+    """Returns what is known of the rows of all parts together."""
     united: dict[int, Facts] = {}
     for part in parts:
         for number, facts in part.items():

@@ -89,7 +89,7 @@ def _expressions(part: str, schema: pa.Schema) -> Iterator[Any]:
 
 
 def _bounds(schema: pa.Schema, name: str, sign: str, text: str) -> Iterator[Any]:
-    """One step wider than what is written, which may have been rounded."""
+    """Yields conditions that are one step wider than what is written, which may have been rounded."""
     kind = schema.field(name).type if name in schema.names else None
     width: Any = _WIDTHS.get(kind)
     if width is None:

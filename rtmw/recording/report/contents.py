@@ -97,7 +97,7 @@ class Contents:
 
 
 def _run(files: Sequence[File]) -> Run | None:
-    """None: there are no files."""
+    """Returns the run that files make up together; None: there are no files."""
     if not files:
         return None
     known = frozenset(topic for file in files for topic in file.known)

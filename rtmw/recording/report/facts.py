@@ -82,7 +82,7 @@ def measured_here(contents: Contents, grid: Grid, progress: Progress) -> Measure
 
 
 class _Counter:
-    """Each message counts when it was read, and when its topic was measured."""
+    """Tells progress: each message counts when it was read, and again when its topic was measured."""
 
     def __init__(self, messages: int, progress: Progress) -> None:
         self._done, self._all, self._progress = 0, 2 * messages, progress

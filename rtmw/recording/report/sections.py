@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rtmw.recording.report.figures import Distribution, TopicFigures
 
 MOST_TOPICS: Final = 8
-"""In a plot."""
+"""Topics that a plot shows, at most."""
 MOST_ROWS: Final = 12
-"""In a table of events."""
+"""Rows of a table of events, at most."""
 MS, US = 1e6, 1e3
 MEANINGS: Final = {
     "missed": "the queue or the pool was full before the recorder came to it: a larger pool, or fewer topics",
@@ -196,7 +196,7 @@ def lifetimes(page: Page, facts: Facts) -> None:
 
 
 def types(page: Page, facts: Facts) -> None:
-    """Each type of each topic once, over all files."""
+    """Writes the section of types: each type of each topic once, over all files."""
     found: dict[tuple[str, str, str], tuple[int, str | None]] = {}
     for file in facts.contents.files:
         for topic in file.info.topics:
@@ -243,4 +243,4 @@ SECTIONS: Final = (
 )  # fmt: skip
 """In the order in which somebody looks for the cause of a failure."""
 OF_MESSAGES: Final = (deadlines, topics, over_time, latency, lifetimes)
-"""Left out where there are no messages."""
+"""Sections that are left out where there are no messages."""

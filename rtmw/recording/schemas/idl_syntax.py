@@ -34,7 +34,7 @@ _LONGEST_NAME: Final = 16
 """Parts of a name in its modules."""
 _LONGEST_NAME_TEXT: Final = 500
 _IN_BRACKETS: Final = 4
-"""Where `>` ends a bound, and `>>` two of them: the operators from here on."""
+"""The level of operators from which on they may stand within a bound: there `>` ends a bound, and `>>` two of them."""
 
 T = TypeVar("T")
 Annotations = dict[str, dict[str, Any]]

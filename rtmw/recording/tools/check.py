@@ -47,9 +47,9 @@ class Checked:
     path: Path
     chunks: int = 0
     messages: int = 0
-    """In chunks that are whole."""
+    """Messages in chunks that are whole."""
     problems: list[str] = field(default_factory=list[str])
-    """Each in one sentence; none: what is there of the recording is whole."""
+    """The problems, each in one sentence; none: what is there of the recording is whole."""
     ending: str = ""
     """Why the recording has no end, in one sentence; "": it has one, or is damaged."""
     gaps: Counter[str] = field(default_factory=Counter[str])

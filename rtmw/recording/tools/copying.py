@@ -20,7 +20,7 @@ Progress = Callable[[int, int], None]
 
 
 def no_progress(_done: int, _all: int) -> None:
-    """Where nobody looks."""
+    """A progress that nobody looks at."""
 
 
 @dataclass(frozen=True, slots=True)

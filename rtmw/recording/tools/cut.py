@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _Found = tuple[int, Batch]
-"""When it came, and a batch of this message only."""
+"""A message: when it came, and a batch that has it alone."""
 
 
 def latched(recording: Recording, channels: Collection[int], at_ns: int) -> list[Batch]:
@@ -191,7 +191,7 @@ def _seconds(full: Sequence[Recording]) -> float:
 
 
 def _ending(full: Sequence[Recording], asked: Moment | None) -> str:
-    """When they end, as the moment that was asked for is said."""
+    """Says when recordings end, in the form in which the moment was asked for."""
     at = f"at {_date(max(one.end_ns for one in full))}, " if isinstance(asked, datetime) else ""
     if len(full) == 1:
         return f"{full[0].path}, which ends {at}{_seconds(full):.12g} s after it began"

@@ -164,7 +164,7 @@ class _Recovery:
         return batch_of(found.chunk, found.scanned, side)
 
     def _known(self, batch: Batch) -> Batch:
-        """Without messages of channels whose definition was lost."""
+        """Returns the batch without messages of channels whose definition was lost."""
         unknown = {n: count for n, count in batch.chunk.counts.items() if n not in self._index.channels}
         if not unknown:
             return batch

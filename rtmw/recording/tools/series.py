@@ -109,7 +109,7 @@ def _series_of_json(frame: Frame, wanted: str, steps: Sequence[str], selection: 
 
 
 def _carries_json(recordings: Sequence[Recording], topic: str) -> bool:
-    """Is it a topic of type `dict`, in all of them that have it?"""
+    """Whether the topic has the type `dict` in all recordings that have it."""
     names = {r.type_name(channel) or "" for r in recordings for channel in r.topics().get(topic, ())}
     return {*map(shown_name, names)} == {JSON_TYPE}
 
