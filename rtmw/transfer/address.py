@@ -54,7 +54,7 @@ class Address:
     service: str
     reach: Reach = Reach.ANY
     pid: int = 0
-    """With Reach.ONE; else 0."""
+    """The pid with Reach.ONE; else 0."""
     node: str = ""
     """Empty: this node."""
 

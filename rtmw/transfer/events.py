@@ -60,7 +60,7 @@ class Now(NamedTuple):
 
     monotonic_ns: int
     wall_ns: int
-    """Since 1970."""
+    """Nanoseconds of the wall clock, since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class SendTransfer:
     """The id that its sender has chosen. If it was sent before, nothing is done, and the answer is what was enqueued
     then. TransferRefused: something else was sent with it."""
     is_carried: bool = False
-    """It has files: what carries to other nodes brings it to receivers here, too."""
+    """The transfer has files: what carries to other nodes brings it to receivers here, too."""
 
 
 class SendRun(NamedTuple):
@@ -158,7 +158,7 @@ class SettleRun:
     gone, or that cannot become so, nothing happens."""
 
     states: Mapping[int, TransferState]
-    """By the number of the transfer."""
+    """The states, by the number of the transfer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class ConsumeRun:
     settle each by itself."""
 
     items: Collection[int]
-    """Their numbers, each once."""
+    """The numbers of the letters, each once."""
     by: Life
 
 
@@ -234,7 +234,8 @@ class ReceiverJoined:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverLeft:
-    """Its letters go back, its transactions are undone, and letters for it alone become dead letters."""
+    """A receiver has left: its letters go back, its transactions are undone, and letters for it alone become dead
+    letters."""
 
     life: Life
 

@@ -201,7 +201,7 @@ class Consume:
     """Letters that were handed over become CONSUMED. Answer: Consumed."""
 
     items: tuple[int, ...]
-    """At least one, and each once."""
+    """The numbers of the letters: at least one, and each once."""
 
     def __post_init__(self) -> None:
         if not self.items or len(set(self.items)) < len(self.items):
@@ -321,7 +321,7 @@ class MovesRun:
     incarnation: int
     state: int
     sequences: tuple[int, ...]
-    """At least one."""
+    """The sequences of the transfers: at least one."""
 
     def __post_init__(self) -> None:
         TransferState(self.state)

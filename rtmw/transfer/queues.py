@@ -34,7 +34,7 @@ NEXT: Final = {
     ),
     TransferState.DEAD: frozenset({TransferState.ACCEPTED, TransferState.CANCELLED}),
 }
-"""Which states may follow which, where no transaction has to do with it."""
+"""The states that may follow a state, where no transaction has to do with it."""
 
 
 @dataclass(slots=True)
@@ -91,7 +91,8 @@ class Queue:
     """The transfers of one service that are ACCEPTED. Entries of others are passed over when they come first."""
 
     lists: dict[Life | None, dict[int, list[int]]] = field(default_factory=dict[Life | None, dict[int, list[int]]])
-    """Those for any receiver, and those for one alone; by priority, the highest first: heaps of LSNs, as in `place`."""
+    """LSNs, as in `place`, of transfers for any receiver, and of those for one alone: a heap for each priority, the
+    highest priority first."""
     carried: dict[tuple[Life | None, int], int] = field(default_factory=dict[tuple[Life | None, int], int])
     """Numbers of transfers that the node has carried to itself, by whom they are for and the LSN in their place."""
     on_the_way: dict[Line, list[int]] = field(default_factory=dict[Line, list[int]])

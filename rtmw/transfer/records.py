@@ -76,7 +76,7 @@ class TransferState(IntEnum):
     HELD = 0
     """Enqueued in a transaction that is open: invisible."""
     ACCEPTED = 1
-    """In its queue."""
+    """It is in its queue."""
     SENT = 2
     """The core of the receiver's node has it."""
     DELIVERED = 3
@@ -87,7 +87,7 @@ class TransferState(IntEnum):
     REFUSED = 6
     """The receiver does not want it."""
     CANCELLED = 7
-    """By its sender."""
+    """Its sender has cancelled it."""
     DEAD = 8
     """A dead letter: delivered too often, or its receiver has ended. It stays until it is retried or cancelled."""
     UNKNOWN = 9
@@ -130,7 +130,7 @@ class TransferId(NamedTuple):
 
     node: str
     incarnation: int
-    """Which store of the node: when it was made, in nanoseconds since 1970."""
+    """Names the store of the node: when it was made, in nanoseconds since 1970."""
     sequence: int
 
     def __str__(self) -> str:
@@ -184,7 +184,7 @@ class Request(NamedTuple):
 
     producer: Life
     number: int
-    """From 1; of this producer. 0: part of a transaction, which is known by the number of its COMMIT."""
+    """The numbers of a producer begin at 1. 0: part of a transaction, which is known by the number of its COMMIT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class Commit:
     txn: int
     prev: int
     effects: int
-    """How many sends and takes it makes valid."""
+    """Number of sends and takes that it makes valid."""
     request: Request | None = None
 
 

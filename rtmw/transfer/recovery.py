@@ -486,7 +486,7 @@ class Redo:
 
     def __init__(self) -> None:
         self.state: State | None = None
-        """None: no whole checkpoint has come yet."""
+        """The state so far; None: no whole checkpoint has come yet."""
         self.checkpoint = 0
         """LSN of the last whole checkpoint."""
         self._parts: list[bytes] = []

@@ -101,7 +101,7 @@ class _Mark(NamedTuple):
     number: int
     """The last number that was given at this time."""
     wall_ns: int
-    """Since 1970."""
+    """Nanoseconds of the wall clock, since 1970."""
 
 
 class Ages:
@@ -196,7 +196,7 @@ class StoreStats:
     orphans: int
     """Files of the spool without a transfer, removed when it was opened."""
     log_bytes: int
-    """From the last checkpoint to the end of the log."""
+    """Bytes from the last checkpoint to the end of the log."""
 
 
 def queue_rows(machine: Machine) -> list[QueueRow]:

@@ -60,10 +60,11 @@ def abort(state: State, row: Transaction, cause: AbortCause, deliveries: int) ->
 
 
 def undo_losers(state: State, deliveries: int) -> Steps[None]:
-    """After a crash: what was committed is ended, and all else undone, the youngest transaction first.
+    """End the transactions that a crash has interrupted: what was committed is ended, and all else undone, the youngest
+    one first.
 
-    ARIES undoes in one sweep backwards over all transactions, because they may have changed the same pages. A
-    transfer is held by one transaction at a time, so here they may go one by one.
+    ARIES undoes in one sweep backwards over all transactions, because they may have changed the same pages. A transfer
+    is held by one transaction at a time, so here they may go one by one.
     """
     for row in sorted(state.table.values(), key=lambda row: -row.txn):
         if row.phase is Phase.COMMITTED:

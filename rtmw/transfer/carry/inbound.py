@@ -50,7 +50,7 @@ class Inbound:
         self.turns = Turns()
         self._letters = Letters(node, desk, self.turns, self._guard, lambda id: self._step(self._found(id)))
         self._syncs = Turns()
-        """Beside the turns: bytes that become durable, for each transfer one block after the other."""
+        """Makes bytes durable beside the turns; for each transfer one block after the other."""
         self._here: dict[TransferId, Here] = {}
         self._outbox = Outbox(lambda _: None)
         self._moved: dict[TransferId, End] = {}

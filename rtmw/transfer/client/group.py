@@ -295,7 +295,7 @@ class Groups:
 
     def __init__(self) -> None:
         self._runs: dict[tuple[str, int], tuple[list[int], list[tuple[ref[Group], int]]]] = {}
-        """By node and incarnation: sequences of the first letters of runs; and their groups, with the index there."""
+        """Sequences of the first letters of runs; and their groups, with the index there. By node and incarnation."""
         self._room = 64
 
     def put(self, group: Group, first: TransferId, index: int) -> None:

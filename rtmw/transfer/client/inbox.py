@@ -148,8 +148,8 @@ class Taking:
 
     @contextmanager
     def asked(self, *, waits: bool) -> Generator[Pending]:
-        """For one caller, which waits for the answer. `waits`: the core answers when there is a letter; else at
-        once."""
+        """Ask for one caller, which waits for the answer within the block. `waits`: the core answers when there is a
+        letter; else at once."""
         pending = self._begin(waits)
         try:
             yield pending
@@ -196,8 +196,8 @@ class Taking:
             self._line.requests.give_up(pending)
 
     def _answered(self, pending: Pending) -> None:
-        """In the thread of the line. More letters are asked for while as many come, and one by one when they are few:
-        what one inbox holds, the others do not have."""
+        """Take an answer, in the thread of the line. More letters are asked for while as many come, and one by one when
+        they are few: what one inbox holds, the others do not have."""
         letters = [handed for handed in pending.first if isinstance(handed, Handed)]
         assert isinstance(pending.message, Take), "only those are asked here"
         with self._lock:
@@ -418,7 +418,7 @@ class Inbox(Closing):
 
     @property
     def _join(self) -> Join:
-        """How it joins the core of this moment."""
+        """The message by which it joins the core of this moment."""
         return Join(1, self.service, self._folder, tuple(self._held))
 
     def _handed(self, item: int) -> None:

@@ -108,16 +108,16 @@ class Letter:
     # ---- what becomes of it ----
 
     def consume(self) -> None:
-        """It is done with, and never comes again; its body is freed. With Delivery.LOG, and of a transaction, this is
-        on the disk when it returns. Idempotent."""
+        """Consume the letter: it is done with, and never comes again; its body is freed. With Delivery.LOG, and of a
+        transaction, this is on the disk when it returns. Idempotent."""
         self._settle(TransferState.CONSUMED, "")
 
     def refuse(self, reason: str) -> None:
-        """It is not wanted; its sender is told why."""
+        """Refuse the letter, which is not wanted; its sender is told why."""
         self._settle(TransferState.REFUSED, reason)
 
     def give_back(self, reason: str = "") -> None:
-        """It is in its place again, for any receiver. After sixteen deliveries it is a dead letter."""
+        """Put the letter in its place again, for any receiver. After sixteen deliveries it is a dead letter."""
         self._settle(TransferState.ACCEPTED, reason)
 
     def _settle(self, state: TransferState, cause: str) -> None:

@@ -56,7 +56,7 @@ class Member(Protocol):
 
     @property
     def _join(self) -> Join:
-        """How it joins the core of this moment."""
+        """The message by which it joins the core of this moment."""
         ...
 
     def _told(self, message: Message) -> None:
@@ -110,7 +110,7 @@ class Line:
         self._cores = rtmw.Subscriber(CORE_TOPIC, domain=domain, history=1)
         self._barriers = Barrier(queue_of(slot), self._fault), Barrier(CORE_TOPIC, _fault_of_announcement)
         self._announced: dict[int, tuple[Life, Core]] = {}
-        """What has said that it is the core, by process. Only one of them is."""
+        """Processes that have said that they are the core, by pid. Only one of them is."""
         self._core_pids: set[int] = set()
         """Process ids of all cores that it has met: the answers of one that has ended may still be in the queue."""
         self.requests = Requests(domain, slot)

@@ -50,7 +50,7 @@ class Requests:
         self.error: Exception | None = None
         """The error because of which nothing is asked any more."""
         self._pending: dict[tuple[Life, int], Pending | Group] = {}
-        """By the number of the request; a group has the number of its first letter."""
+        """Requests without an answer, by member and number; a group has the number of its first letter."""
         self._numbers: dict[Life, int] = {}
         """Number of the next Send or Commit of each member."""
         self._others = itertools.count(_OTHERS)

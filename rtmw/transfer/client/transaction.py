@@ -156,7 +156,8 @@ class Transaction:
             raise
 
     def commit(self) -> None:
-        """When it returns, all is valid, visible, and on the disk. TransferError: it was undone, and why.
+        """Commit the transaction. When this returns, all is valid, visible, and on the disk. TransferError: it was
+        undone, and why.
 
         CoreNotRunning, TimeoutError: the core ended meanwhile, and none came; the next one knows whether it is
         committed.

@@ -97,7 +97,7 @@ class Viewer(Closing):
         self._line.leave(self._life, Leave())
 
     def _told(self, message: Message) -> None:
-        """It has asked for nothing that is told without being asked."""
+        """Ignore the message: a viewer has asked for nothing that is told without being asked."""
 
     def _core_changed(self) -> None:
-        """Its questions are asked again."""
+        """Do nothing: the questions of a viewer are asked again."""

@@ -121,7 +121,7 @@ class CoreDesk:
 
     @property
     def life(self) -> int:
-        """How often a core has begun with this store, this one included."""
+        """Number of times that a core has begun with this store, this one included."""
         return self._machines.logged.state.life
 
     # ---- for other nodes ----

@@ -53,7 +53,7 @@ class Add:
     header: Header
     parts: tuple[Part, ...]
     deadline: float | None = None
-    """On the clock of `now`; None: none."""
+    """Seconds on the clock of `now`; None: none."""
     mark: Mark = START
     """The mark of the last KeepMark before a restart."""
     was_sent: bool = False

@@ -427,7 +427,7 @@ class Frames:
     def __init__(self, *, of_sender: bool) -> None:
         self._of_sender, self._position = of_sender, 0
         self._parts: list[bytes] = []
-        """What has come, and is not cut yet."""
+        """Bytes that have come, and are not cut yet."""
         self._size, self._needed = 0, _HEAD.size
         """Bytes of the parts; how many there have to be before anything can be cut."""
 

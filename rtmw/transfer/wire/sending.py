@@ -39,7 +39,7 @@ class Sending:
         self._stirred: dict[LaneKey, None] = {}
         """Lanes whose front may have changed in this step."""
         self._queues: list[dict[LaneKey, None]] = [{} for _ in range(8)]
-        """By priority: lanes of which more may be offered, the one that has waited longest first."""
+        """Lanes of which more may be offered, by priority; the one that has waited longest first."""
         self._files = 0
         """Number of those in `_refs` for which the peer opens files."""
         self._resting: list[tuple[float, int, TransferId]] = []
