@@ -101,8 +101,7 @@ class EnqueuedRun:
         return list(compress(self.lsns, self.bodies))
 
     def take(self, at: int) -> Enqueue:
-        """Return the record of the letter with this index, as `records.unpack` reads it; the run gives its body
-        away."""
+        """Return the record of the letter at this index, as `records.unpack` reads it, and give its body away."""
         model, bodies = self.model, self.bodies
         if not isinstance(bodies, list):
             self.bodies = bodies = list(bodies)

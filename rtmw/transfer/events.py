@@ -111,7 +111,7 @@ class SendRun(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ArriveRun:
     """Several letters of one sender with one header come from another node. Answer: True; False: not all of them go
-    the common way, so nothing was done. TransferRefused: as of SendTransfer."""
+    the common way, so nothing was done. TransferRefused: see SendTransfer."""
 
     header: Header
     """`length` is that of each body."""
@@ -154,8 +154,8 @@ class SettleTransfer:
 
 @dataclass(frozen=True, slots=True)
 class SettleRun:
-    """Transfers for another node have come to these states there, for no cause. Answer: None. Of a transfer that is
-    gone, or that cannot become so, nothing happens."""
+    """Transfers for another node have come to these states there, for no cause. Answer: None. Nothing happens to a
+    transfer that is gone, or that cannot become so."""
 
     states: Mapping[int, TransferState]
     """The states, by the number of the transfer."""

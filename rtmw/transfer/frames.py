@@ -335,8 +335,7 @@ def _unpack_runs(fields: Fields) -> tuple[Run, ...]:
 
 @lru_cache(maxsize=256)
 def _bodies(size: int, count: int) -> Struct:
-    """The layout of `count` bodies of `size` bytes one after the other; remembered, because senders repeat
-    themselves."""
+    """The layout of `count` bodies of `size` bytes in a row; remembered, because senders repeat themselves."""
     return Struct(f"{size}s" * count)
 
 

@@ -175,7 +175,7 @@ def unpack_sized_header(fields: Fields) -> Header:
 
 @lru_cache(maxsize=1024)
 def header_of(data: bytes) -> Header:
-    """Read a header that takes all these bytes; remembered, because senders repeat themselves. Raises
+    """Read a header that takes all these bytes; remembered, since senders repeat themselves. Raises
     TransfersDamaged."""
     header, taken = unpack_header(data)
     if taken != len(data):

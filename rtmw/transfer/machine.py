@@ -76,7 +76,7 @@ class _Open:
 
 
 class Machine:
-    """The transfers of a core; see the head of this file. `state`: as recovery has left it, after its START was
+    """The transfers of a core; see the head of this file. `state`: what recovery has left, after its START is
     logged."""
 
     def __init__(self, state: State, limits: Limits | None = None) -> None:
@@ -85,8 +85,7 @@ class Machine:
         self.open: dict[int, _Open] = {}
         self.receivers: dict[str, set[Life]] = {}
         self.carried: set[int] = set()
-        """Numbers of transfers that another node may have: that node says how they end, also when their time is
-        over."""
+        """Numbers of transfers that another node may have: that node says how they end, even by their lifetime."""
         self._aborted: dict[int, AbortCause] = {}
         """Why the core has undone transactions, for their owners; the last ones."""
         self._deadlines = [
@@ -263,8 +262,7 @@ class Machine:
         return ids
 
     def _sent_before(self, txn: int, entry: OnceEntry) -> list[TransferId]:
-        """Return the transfers that were sent under the id. TransferRefused: in another transaction, which may be
-        undone."""
+        """Return the transfers sent under the id. TransferRefused: by another open transaction, which may be undone."""
         for item in filter(None, map(self.state.find, entry.ids)):
             if item.state is TransferState.HELD and item.txn != txn:
                 raise TransferRefused(
@@ -273,8 +271,7 @@ class Machine:
         return list(entry.ids)
 
     def _enqueue_in(self, txn: int, enqueues: list[Enqueue]) -> Steps[list[int]]:
-        """Log the ENQUEUEs one by one, for each has to name the one before it. The transaction makes them visible
-        together."""
+        """Log ENQUEUEs one by one: each names the one before it. The transaction makes them visible together."""
         lsns: list[int] = []
         yield from self._row_with_room(txn, sum(one.header.length for one in enqueues))
         try:
@@ -379,8 +376,8 @@ class Machine:
             yield from append(self.state, Forget(life))
 
     def lives_named(self) -> set[Life]:
-        """Return the receivers that have a transfer, or for whom one is, and the producers: whether they live is asked
-        after a restart."""
+        """Return the receivers that have transfers, or that transfers name, and the producers. Whether they live is
+        asked after a restart."""
         items: Iterable[Item] = self.state.items.made.values()
         receivers = {life for item in items for life in (item.record.life, item.taker) if life is not None}
         return receivers | set(self.state.requests.marks)

@@ -72,7 +72,7 @@ class Run(NamedTuple):
 class Join:
     """A sender (role 0) of this name, or an inbox (role 1) of this service. Answer: Done.
 
-    `folder`: of an inbox, where files arrive; empty: it takes none. `held`: what an inbox was handed by the core
+    `folder`: where files of an inbox arrive; empty: it takes none. `held`: what an inbox was handed by the core
     before, and has not settled. Other letters that that core had taken for it never came.
     """
 
@@ -171,7 +171,7 @@ class Abort:
 class Take:
     """Answer: Handed for each transfer, at most `most`, or HandedRun for several, then Done with their number.
 
-    `waits`: 1: the answer waits for the first of them, or for Untake. `txn`: as of Send.
+    `waits`: 1: the answer waits for the first of them, or for Untake. `txn`: see Send.
     """
 
     txn: int
@@ -188,7 +188,7 @@ class Untake:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """A letter that was handed over becomes CONSUMED, REFUSED, or ACCEPTED (given back). Answer: Done with its
+    """A letter that was handed over becomes CONSUMED, REFUSED, or ACCEPTED (given back). Answer: Done with the
     state."""
 
     item: int
@@ -210,8 +210,8 @@ class Consume:
 
 @dataclass(frozen=True, slots=True)
 class Alter:
-    """A transfer, whoever has sent it, becomes CANCELLED, or ACCEPTED (a dead letter is tried again). Answer: Done with
-    its state."""
+    """A transfer of any sender becomes CANCELLED, or ACCEPTED (a dead letter is tried again). Answer: Done with the
+    state."""
 
     id: TransferId
     state: int

@@ -23,8 +23,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 def pack_paper(header: Header, content: Content) -> bytes:
-    """Return header and body. Raises ValueError, if the form cannot say it; `header.kind` and `length` are those of
-    ours."""
+    """Return header and body. `header.kind` and `length` are those of our form. ValueError: this form cannot say it."""
     if header.level > Level.DELIVERED or header.priority:
         raise ValueError("the paper's form has the levels up to DELIVERED and no priorities; use ours")
     times = [_seconds("lifetime", header.lifetime_ns), _seconds("timeout", header.timeout_ns)]

@@ -36,8 +36,7 @@ class Place:
         self._anchor, self._said, self._disk = folder / "place.anchor", folder / "place", disk
 
     def look(self) -> Lies:
-        """Return how the store was found. A store that says nothing counts as a copy: a new incarnation does no
-        harm."""
+        """Return how the store was found. One that says nothing is a copy: a new incarnation does no harm."""
         try:
             said = self._said.read_bytes()
             if said == _BEHIND:

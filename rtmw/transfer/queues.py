@@ -68,8 +68,7 @@ class Item:
         return self.record.id.node, self.record.sender, self.record.header.priority
 
     def counts_at(self, node: str) -> bool:
-        """Is it counted at this node? The arriving half of what the node carries to itself is not: both are one
-        transfer."""
+        """Is it counted at this node? The arriving half is not, of what a node carries to itself: both are one."""
         return not is_arriving(self.record.id, node)
 
 

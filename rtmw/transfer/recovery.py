@@ -311,8 +311,7 @@ class _Letter(NamedTuple):
 
 
 def _waiting(data: memoryview, most: int, numbers: range) -> list[_Letter]:
-    """Return the transfers at the front that wait and were never taken, at most `most`, in the order of their
-    numbers."""
+    """Return the transfers at the front that wait and were never taken, at most `most`, in ascending order."""
     letters: list[_Letter] = []
     at = 0
     while len(letters) < most and len(data) - at >= _WAITING.size:
@@ -410,8 +409,7 @@ def _is_common(record: Enqueue) -> bool:
 
 
 def _run_at(first: Enqueue, lsns: Sequence[int], records: Sequence[bytes]) -> EnqueuedRun | None:
-    """Return the run at the front of these records; None: the first two are no letters of the common way, or not of one
-    run."""
+    """Return the run at the front of these records; None: the first two are not of one run of the common way."""
     if len(records) == 1 or not may_follow(first, records[0], records[1]) or not _is_common(first):
         return None
     run = letters_in(first, records)
@@ -503,8 +501,7 @@ class Redo:
             some, most = some[found:], most_next(most, found)
 
     def _skip(self, records: Iterator[tuple[int, bytes]]) -> None:
-        """Skip up to the end of the first whole checkpoint. Records before it count for nothing, and are not
-        unpacked."""
+        """Skip up to the end of the first whole checkpoint. Records before it are not unpacked, and do not count."""
         while self.state is None and (one := next(records, None)) is not None:
             if is_checkpoint(one[1]):
                 self.take(*one)

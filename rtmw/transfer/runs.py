@@ -102,8 +102,7 @@ def consume_run(state: State, items: Collection[int], by: Life) -> Steps[bool]:
 
 
 def settle_run(state: State, states: Mapping[int, TransferState]) -> Steps[None]:
-    """Log what has become of transfers for another node; those that come to one state, one after the other, in one
-    batch."""
+    """Log what has become of transfers for another node; those in a row that come to one state, in one batch."""
     for wanted, same in groupby(states, states.__getitem__):
         found = [item for lsn in same if (item := state.items.get(lsn)) is not None]
         items = [item for item in found if not item.txn and wanted in next_states(item)]

@@ -33,8 +33,7 @@ class Spool(Closing):
         self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def write(self, name: str, body: bytes) -> Spooled:
-        """Write a body, which is durable when this returns. OSError: the disk is full or has failed; nothing
-        remains."""
+        """Write a body, durably. OSError: the disk is full or has failed; nothing remains."""
         self.disk.write_new(name, self._descriptor, body, 0o600)
         return Spooled(name, len(body))
 

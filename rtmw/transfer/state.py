@@ -93,8 +93,7 @@ class Answers:
         self._runs: dict[Life, list[_Run]] = {}
 
     def add(self, request: Request, first: TransferId, count: int = 1) -> None:
-        """Add the transfers of `count` requests one after the other. `request` and `first` (an id) are those of the
-        first."""
+        """Add the transfers of `count` requests in a row. `request` and `first` (an id) are those of the first."""
         runs, run = self._runs.setdefault(request.producer, []), _Run(request.number, request.number + count, first)
         if runs and runs[-1].is_before_copy(run):
             runs[-1] = runs[-1]._replace(copies=runs[-1].copies + 1)
@@ -228,8 +227,7 @@ class Items(MutableMapping[int, Item]):
     @overload
     def get(self, lsn: int, default: Item | T, /) -> Item | T: ...
     def get(self, lsn: int, default: Item | T | None = None, /) -> Item | T | None:
-        """Return the transfer with this number, or `default`. It raises nothing, because each letter is asked for
-        often."""
+        """Return the transfer with this number, or `default`. It does not raise: it is called often."""
         return self.made.get(lsn) or self._make(lsn) or default
 
     def __getitem__(self, lsn: int) -> Item:
@@ -309,8 +307,7 @@ class State:
         self.node: str = ""
         """Name of the node whose transfers these are."""
         self.incarnation = 0
-        """Incarnation of the ids that this store gives: when the store was made, or found to be a copy, in nanoseconds
-        since 1970."""
+        """Incarnation of ids that this store gives: its making, or when it was found a copy, in ns since 1970."""
         self.incarnations: set[int] = set()
         """The present incarnation, and that of each own transfer that was kept."""
         self.life = 0
@@ -423,8 +420,8 @@ class State:
         return self.queues.get(name) or self.queues.setdefault(name, Queue())
 
     def pass_over(self, item: Item) -> Iterator[Effect]:
-        """Let go what is held for a transfer that no receiver can take now. No record says so, since it is found anew
-        after a crash."""
+        """Let go what is held for a transfer that no receiver can take now. That is not logged, but found anew after a
+        crash."""
         to = item.record.header.to
         if to.node and to.node == self.node and self._queue(to.service).pass_over(item):
             yield Came(to.service)
@@ -502,7 +499,7 @@ class State:
         row.bytes += record.header.length
 
     def apply_run(self, run: EnqueuedRun, request: Request) -> Came:
-        """Make the changes of `apply` for the ENQUEUE of each of these own letters. `request`: of the first one."""
+        """Make the changes of `apply` for the ENQUEUE of each of these own letters. `request`: that of the first."""
         count, first, to = len(run), run.model.id, run.model.header.to
         self.seen.add_run(first, count)
         self.requests.add_run(request, count)
@@ -565,8 +562,7 @@ class State:
             self.answers.add(request, id, count)
 
     def asked_before(self, request: Request) -> list[TransferId]:
-        """Return the transfers that this request enqueued: those that have not ended, and the last of those that
-        have."""
+        """Return the transfers that this request enqueued: those that go on, and the last of those that ended."""
         return [id for id in self.answers.find(request) if self.numbers(id) or id in self.ends]
 
     def _forget(self, item: Item) -> None:

@@ -380,8 +380,7 @@ class Store(Closing):
     # ---- steps ----
 
     def step(self, event: Event) -> Any:
-        """Carry out an event. Its answer is durable, if it shows anything to others. Errors: see the event, and the
-        class."""
+        """Carry out an event. Its answer is durable, if others may see its work. Errors: see event and class."""
         done = self.submit(event)
         if done.waits and done.last is not None:
             done.last.resolve()
@@ -449,8 +448,7 @@ class Store(Closing):
     def send(
         self, header: Header, body: bytes, *, sender: str = "", txn: int = 0, id: TransferId | None = None
     ) -> list[TransferId]:
-        """Return the ids of what was enqueued; none: this id has come before. OSError: the spool's disk is full, or
-        failed."""
+        """Return the ids of what was enqueued; none: this id came before. OSError: the spool's disk is full, or bad."""
         if len(body) != header.length:
             raise ValueError(f"the header says {header.length} bytes, and the body has {len(body)}")
         if len(body) <= LARGEST_INLINE:
@@ -574,8 +572,7 @@ class Store(Closing):
         return max(self._every, 2 * self._size, 2 * items.least_bytes)
 
     def _reserve(self) -> int:
-        """Return the bytes that a checkpoint may take on a full disk. The last segment may be smaller than was asked
-        for."""
+        """Return the bytes that a checkpoint may take on a full disk; the last segment may be smaller than asked."""
         return self._log._begin_to_write().last_size // RESERVE_SHARE
 
     def checkpoint(self) -> None:

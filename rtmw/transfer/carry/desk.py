@@ -26,8 +26,7 @@ class Desk(Protocol):
     """What a peer asks of its core; see the head of this file."""
 
     def waiting(self, node: str) -> Iterable[Item]:
-        """Return the transfers for this node that have not ended and are durable, in the order in which they are
-        sent."""
+        """Return the durable transfers for this node that have not ended, in the order in which they are sent."""
         ...
 
     def newest_of(self, node: str) -> Sequence[tuple[int, int]]:

@@ -84,8 +84,7 @@ class Inbound:
         self._steps.tell(event)
 
     def moved(self, id: TransferId, state: TransferState, cause: str) -> None:
-        """Tell the node, with what else moves in one turn of the loop, that its transfer has another state here,
-        durably."""
+        """Tell the node that its transfer has another state here, durably; together with this turn's other moves."""
         if not self._moved:
             asyncio.get_running_loop().call_soon(self._tell_moved)
         self._moved[id] = state, cause
@@ -233,8 +232,7 @@ class Inbound:
         self._step(e.Placed(id) if is_placed else e.Begun(id, mark))
 
     async def _opened(self, here: Here) -> Mark | None:
-        """Open the arrival as `_open` does. If that fails, nothing is left of a transfer that the journal does not
-        know."""
+        """Open the arrival as `_open` does. A failure leaves nothing of a transfer that the journal does not know."""
         try:
             return await self._open(here)
         except BaseException:
@@ -244,8 +242,7 @@ class Inbound:
             raise
 
     async def _open(self, here: Here) -> Mark | None:
-        """Open the arrival, and return the mark up to which it had come; None: it was put off. The journal names its
-        folder."""
+        """Open the arrival, and return the mark up to which it had come; None: put off. The journal has its folder."""
         offer, coming = here.offer, self._journal.coming.get(here.offer.id)
         if sum(other.arrival is not None for other in self._here.values()) >= _MOST_OPEN:
             raise OSError(f"{_MOST_OPEN} others are arriving")
@@ -293,8 +290,7 @@ class Inbound:
             self._drained.set()
 
     async def _mark(self, effect: e.MarkAt) -> None:
-        """Begin to make a mark durable. The disk and the stream work at a time: what comes next is written
-        meanwhile."""
+        """Begin to make a mark durable. The disk and the stream work at a time: more is written meanwhile."""
         here = self._here.get(effect.id)
         if here is not None and here.arrival is not None:
             written = await asyncio.to_thread(here.arrival.written)
@@ -420,8 +416,7 @@ async def _failed(error: Exception) -> None:
 
 @lru_cache(maxsize=1024)
 def header_here(header: Header) -> Header:
-    """Return the header that a transfer has at its node, which the address does not name. Remembered, because senders
-    repeat themselves."""
+    """Return the header without its node, as that node has it. Remembered, because senders repeat themselves."""
     return replace(header, to=replace(header.to, node=""))
 
 
@@ -443,8 +438,7 @@ class Letters:
         """Letters that go one by one, and have no place in their queue yet: those behind do not overtake them."""
 
     def take(self, run: e.TakeLetters) -> None:
-        """Hand over letters in one batch of the log, but for those that have come before. If that cannot be, one by
-        one."""
+        """Hand over the letters that are new, in one batch of the log; if that cannot be, one by one."""
         header, turns = header_here(run.header), self._turns
         new = {id: body for id, body in run.letters.items() if id not in turns and self._desk.look(id) is None}
         if new and not self._alone and self._desk.arrive_run(header, run.sender, new):

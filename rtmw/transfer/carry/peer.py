@@ -26,8 +26,7 @@ _AGAIN_S: Final = 0.2
 
 
 def sweep(bodies: Path, journal: Journal) -> int:
-    """Remove bodies that no transfer needs any more, as a crash leaves them, and return how many. Call it before any
-    peer runs."""
+    """Remove bodies that a crash has left, and return how many. Call it before any peer runs."""
     needed = journal.arriving_names()
     old = [path for path in bodies.iterdir() if path.name not in needed]
     for path in old:
@@ -36,8 +35,8 @@ def sweep(bodies: Path, journal: Journal) -> int:
 
 
 class Peer:
-    """Carries transfers to and from another node. `node`: its name. `bodies`: a folder for bodies that have not come
-    whole; it is there."""
+    """Carries transfers to and from the node `node`. `bodies`: an existing folder for bodies that have not come
+    whole."""
 
     def __init__(self, node: str, desk: Desk, journal: Journal, bodies: Path, terms: Terms | None = None) -> None:
         self.node = node

@@ -39,8 +39,7 @@ Frame: TypeAlias = list[Run]
 
 
 def pieces(to: str, bodies: Sequence[Any], options: SendOptions) -> list[Frame | Alone]:
-    """Return what goes out one after the other. Raises what Sender.send does for a body that cannot be sent, with its
-    index."""
+    """Return what goes out one after the other. Raises what Sender.send does for a wrong body, with its index."""
     packs = [body if body.__class__ is bytes else _pack(to, body, options, at) for at, body in enumerate(bodies)]
     return list(_frames(_letters(to, packs, options)))
 
@@ -191,8 +190,7 @@ class Batch:
         return are_over and all(one._is_over(level) for one in self._alone)
 
     def result(self) -> list[Transfer]:
-        """Return the letters of a batch that is over. TransferError: some of them will not reach the level.
-        ClosedError."""
+        """Return the letters of a batch that is over. TransferError: some will not reach the level. ClosedError."""
         level = self._level
         if level is not Level.NONE and (self._alone or not all(group.all_reached(level) for group in self._groups)):
             errors = [error for one in self._sent if (error := one._error(level)) is not None]

@@ -79,8 +79,7 @@ class Owner(Protocol):
 
 
 class Group:
-    """Letters in one frame. The group is filled under the lock of its line; after it went out, the thread of the line
-    writes it."""
+    """Letters in one frame. Filled under the lock of the line; written by its thread after the group went out."""
 
     def __init__(self, owner: Owner, life: Life, most: int = MOST_LETTERS) -> None:
         self._owner, self.life, self.number, self._most = owner, life, 0, most
@@ -110,8 +109,7 @@ class Group:
         self.waiting = Waiting()
         """Threads and tasks that wait for an answer."""
         self._watched: WeakValueDictionary[int, Watched] | None = None
-        """Transfers that are told of each move, by index; None: nobody asks for progress, so no table is made for each
-        group."""
+        """Transfers that are told of each move, by index; None: nobody asks for progress, so no table is made."""
 
     def add(self, header: Header, body: bytes) -> int:
         """Add a letter, and return its index."""
@@ -140,8 +138,7 @@ class Group:
             self.bytes += len(self._bodies) * self._header.length
 
     def number_from(self, number: int) -> int:
-        """Number the letters, which go out now. `number`: that of the first letter. Returns the number behind the last
-        one."""
+        """Number the letters, which go out now. `number`: that of the first. Returns the one behind the last."""
         self._end_run()
         self.number, count = number, self.left
         self._states, self._levels = bytearray(count), bytearray(count)
@@ -368,8 +365,7 @@ class Gathering:
         return group
 
     def number(self, numbers: dict[Life, int]) -> list[Group]:
-        """Number all groups that were gathered; they go out next. `numbers`: that of the next request of each
-        sender."""
+        """Number all gathered groups; they go out next. `numbers`: that of the next request of each sender."""
         groups = list(self.open.values())
         self._unsent += groups  # before `open` has them no more: see is_empty
         self.open.clear()
@@ -415,8 +411,7 @@ class Gathering:
         return is_logged and bool(self._going) and self.unanswered - self._left < self._left
 
     def answered(self, letters: int, group: Group) -> bool:
-        """Note that this many letters of a group were answered. Is it time that those go out that waited for an answer,
-        or for room?"""
+        """Note that letters of a group were answered. May those go out that waited for an answer, or for room?"""
         self._left -= letters
         if group.is_done:
             self._going.discard(group)

@@ -77,8 +77,7 @@ class Together:
 
 
 class Consuming:
-    """Consumes letters of one inbox together. `settled`: is called when a request was answered, in the thread of the
-    line."""
+    """Consumes letters of one inbox together. `settled`: called when a request was answered, by the line's thread."""
 
     def __init__(self, line: Line, life: Life, settled: Callable[[Together], object]) -> None:
         self._line, self._requests, self._life, self._settled = line, line.requests, life, settled
@@ -133,8 +132,7 @@ TAKEN_MOST: Final = 64
 
 
 class Taking:
-    """Takes letters for one inbox; any thread. `came`: is called with the number of each letter, in the thread of the
-    line."""
+    """Takes letters for one inbox; any thread. `came`: called with the number of each letter, by the line's thread."""
 
     def __init__(self, line: Line, life: Life, came: Callable[[int], None]) -> None:
         self._line, self._life, self._came = line, life, came
@@ -148,8 +146,7 @@ class Taking:
 
     @contextmanager
     def asked(self, *, waits: bool) -> Generator[Pending]:
-        """Ask for one caller, which waits for the answer within the block. `waits`: the core answers when there is a
-        letter; else at once."""
+        """Ask for one caller, which waits within the block. `waits`: the core answers when a letter comes; else now."""
         pending = self._begin(waits)
         try:
             yield pending
@@ -243,9 +240,9 @@ class Inbox(Closing):
     """Takes the letters of a service, the highest priority first, and within a priority in the order in which they
     were sent. Several inboxes of a service share its letters.
 
-    `service`: the name to which senders send. `type`: of the messages, as of Subscriber; None: bytes. `folder`: where
-    files arrive, a folder that is there; without one, files wait until another inbox has one. `domain`: as of
-    Publisher. `wait`: as of Sender. Closed, what it has not consumed goes to others. Any thread, and any event loop.
+    `service`: the name to which senders send. `type`: see Subscriber; None: bytes. `folder`: where
+    files arrive, a folder that is there; without one, files wait until another inbox has one. `domain`: see
+    Publisher. `wait`: see Sender. Closed, what it has not consumed goes to others. Any thread, and any event loop.
     Errors: ValueError, UnsupportedType, CoreNotRunning, and those of Domain.
     """
 

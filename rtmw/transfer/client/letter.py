@@ -86,7 +86,7 @@ class Letter:
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The bodies of a COMPOSITE, in their order: of a file its path; else the one body."""
+        """The bodies of a COMPOSITE, in their order, with the path of each file; else the one body."""
         type = self._inbox.type
         return tuple(Path(part.source) if isinstance(part, File) else unpacked(part, type) for part in self._content())
 

@@ -251,8 +251,7 @@ class Line:
         return self.wait(self.requests.begin(Pending(life, message), deadline.left), deadline.left)
 
     def wait(self, pending: Pending, timeout: float | None = None) -> Message:
-        """Wait for an answer. TimeoutError: there is none yet. CoreNotRunning: there has been no core for the grace
-        time."""
+        """Wait for an answer. TimeoutError: there is none yet. CoreNotRunning: no core for the grace time."""
         if not self.wait_until(lambda: pending.is_done, timeout):
             raise TimeoutError(f"the core has not answered within {timeout} s")
         return pending.result()
@@ -264,8 +263,7 @@ class Line:
         return pending.result()
 
     def wait_until(self, met: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait for a condition. False: it was not met within `timeout` seconds. CoreNotRunning: there has been no core
-        for the grace time."""
+        """Wait for a condition. False: not met within `timeout` seconds. CoreNotRunning: no core for the grace time."""
         deadline = Deadline(timeout)
         while not self.changed.wait(met, deadline.left):
             if deadline.is_over:

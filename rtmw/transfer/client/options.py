@@ -37,8 +37,7 @@ class SendOptions(NamedTuple):
         check_seconds("timeout", self.timeout)
 
     def header(self, to: str, kind: Kind, length: int, has_files: bool) -> Header:
-        """Return the header of a body. ValueError: the body is none for this class of reliability, or `to` is no
-        address."""
+        """Return the header of a body. ValueError: this class of reliability has no such body; `to` is no address."""
         if self.delivery is Delivery.SMALL_RAW and length > SMALL:
             raise ValueError(f"a SMALL_RAW of {length} bytes is not possible; it has {SMALL} at most: use NORMAL")
         if self.delivery is Delivery.SMALL_RAW and has_files:

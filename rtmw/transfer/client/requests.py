@@ -218,8 +218,7 @@ class Requests:
             self._pending[group.life, group.number] = group
 
     def _send_unsent(self, waits: bool = False) -> bool:
-        """Send the letters that have numbers; the lock is held. False: the queue of the core has no room for all of
-        them."""
+        """Send the letters that have numbers; the lock is held. False: the core's queue has no room for all of them."""
         if self.core is None:
             self._gathering.leave_to_next_core()
         return self._gathering.send(waits)

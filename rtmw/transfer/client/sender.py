@@ -215,7 +215,7 @@ class SenderStats(ShownByFields):
 class Sender(Closing):
     """Sends transfers to services, on this host and on others. Any thread, and any event loop.
 
-    `name`: who it is, for receivers and tools. `domain`: as of Publisher. What it sends waits for a receiver if there
+    `name`: who it is, for receivers and tools. `domain`: see Publisher. What it sends waits for a receiver if there
     is none. `wait`: seconds to wait for the domain and its node, if they are not there yet; math.inf: for ever; None: a
     second for the node, and the domain is made. Errors: ValueError; CoreNotRunning: no node of this host serves
     transfers; and those of Domain.
@@ -303,8 +303,7 @@ class Sender(Closing):
         priority: int = 0,
         id: Label | None = None,
     ) -> Transfer:
-        """Send as `send` does, for asyncio: the event loop goes on meanwhile. After a cancelled call, it may be sent or
-        not."""
+        """Send as `send` does, without blocking the event loop. If it is cancelled, the transfer may be sent or not."""
         if body.__class__ is not bytes:
             body = encoded(body)
         if body.__class__ is bytes and lifetime is None and id is None:
@@ -526,8 +525,7 @@ class Sender(Closing):
         self._news.put(TransferEvent(None, None, f"transaction {txn} was undone: {cause.name}"))
 
     def _core_changed(self) -> None:
-        """Another core is there: transfers that were not logged are UNKNOWN now; of logged ones, the new core is
-        asked."""
+        """Ask the new core for the states of logged transfers; those that were not logged are UNKNOWN now."""
         for transaction in list(self._transactions.values()):
             if transaction._core_changed():
                 self._undone(transaction.number, AbortCause.RESTART)

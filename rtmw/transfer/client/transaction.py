@@ -100,14 +100,14 @@ class Transaction:
         return transfer
 
     def take(self, inbox: Inbox) -> Letter | None:
-        """The first letter of an inbox that is logged; None: there is none. It is consumed by COMMIT, and back in its
-        place if it is undone."""
+        """Take the first letter of an inbox that is logged; None: there is none. COMMIT consumes it; if the transaction
+        is undone, it is back in its place."""
         self._check()
         self._wait_for_accepts()
         return inbox._take_in(self._sender, self.number)
 
     def savepoint(self, name: str | None = None) -> Savepoint:
-        """A place to roll back to. Of several with one name, a name means the newest."""
+        """Set a savepoint, and return it. If several have one name, the name means the newest."""
         self._check()
         self._wait_for_accepts()
         if name == "":

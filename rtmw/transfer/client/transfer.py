@@ -58,8 +58,7 @@ class Transfer:
     _pending: Pending | None = None
     _transaction: Transaction | None = None
     _twins: Sequence[Transfer] = ()
-    """The transfers of one id, with this one: they live as long as one of them does, and are told the same. Empty:
-    there is no other."""
+    """The transfers of one id, this one too: they live together, and are told the same. Empty: there is no other."""
 
     def __init__(self, sender: Sender, header: Header, place: Place | None = None, *, has_files: bool = False) -> None:
         self._sender, self._header = sender, header
@@ -81,8 +80,8 @@ class Transfer:
 
     @property
     def id(self) -> TransferId | None:
-        """Which transfer it is, everywhere and for ever; None: the core has not answered yet. Of `service/*`: that of
-        the first receiver."""
+        """Which transfer it is, everywhere and for ever; None: the core has not answered yet. With `service/*`, it is
+        the id for the first receiver."""
         self._look()
         return self._ids[0] if self._ids else None
 
@@ -94,8 +93,7 @@ class Transfer:
 
     @property
     def state(self) -> TransferState:
-        """The state, as far as this program has heard; HELD: it is not accepted yet. With `service/*`, the one that is
-        least far."""
+        """The state, as far as this program has heard; HELD: not accepted yet. With `service/*`, the least far one."""
         self._look()
         states = list(self._states.values())
         failed = [state for state in states if state not in REACHED]

@@ -63,8 +63,7 @@ class Host(Protocol):
     spool: Spool
 
     def submit(self, event: Event, logged: bool) -> Any:
-        """Do a step of one of the machines, whose records go to the disk soon. Raises what the step raises, and
-        LogFull."""
+        """Do a step of one of the machines; its records go to the disk soon. Raises what the step raises; LogFull."""
         ...
 
     async def durable(self) -> None:
@@ -150,8 +149,7 @@ class CoreDesk:
         return None
 
     def delayed(self, id: TransferId) -> None:
-        """Pass over a transfer. This matters only for what this node carries to itself: other nodes have queues of
-        their own."""
+        """Pass over a transfer that this node carries to itself. Other nodes have queues of their own."""
         item = self.outgoing(id)
         if item is not None:
             self.host.submit(PassOver(item.lsn), not is_volatile(item.lsn))

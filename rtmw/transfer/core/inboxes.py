@@ -75,8 +75,7 @@ class Handing:
         return sum(queue is not None and queue.first(life, items) is not None for queue, items in queues) == 1
 
     def handed_all(self, items: Sequence[Item]) -> Iterator[Handed | HandedRun]:
-        """Yield the messages that hand over these letters. Those that follow each other, of one sender and header, are
-        one."""
+        """Yield messages that hand over these letters: one for those in a row that have one sender and header."""
         if len(items) == 1:
             yield self.handed(items[0])
             return
@@ -193,8 +192,8 @@ class Receiving:
 
     def _hand(self, frame: Frame, take: Take) -> Generator[Any, Any, int]:
         """Hand over letters, and return how many. A letter that comes again comes alone: letters behind it must not
-        share its fate if it ends its receiver. Of as many as a full disk has no room for, fewer are taken. Raises
-        LogFull: it lets none be taken."""
+        share its fate if it ends its receiver. If a full disk has no room for as many, fewer are taken. Raises LogFull:
+        it lets none be taken."""
         service, count, most = self._members[frame.life].name, 0, take.most
         while count < take.most and (head := self._handing.head(service, frame.life, take.txn)) is not None:
             if count and head.deliveries:

@@ -45,8 +45,7 @@ class Machines:
         return self.end_of(id)
 
     def end_of(self, id: TransferId, sender: str = "", once: bytes = b"") -> Move:
-        """Return how a transfer has ended. `once`: the id that its sender has chosen, under which ends are kept
-        longer."""
+        """Return how a transfer has ended. `once`: the sender's own id, under which ends are kept longer."""
         for machine in (self.logged, self.volatile):
             known = machine.state.once.find(sender, once) if once else None
             end = machine.state.ends.get(id) or (known.ids.get(id) if known is not None else None)

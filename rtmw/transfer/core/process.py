@@ -175,8 +175,7 @@ class Board:
         self._core.publish(self._announcement)
 
     def announce_again(self) -> None:
-        """Announce again, if another message covers the announcement: programs that come later read the last one
-        alone."""
+        """Announce again if another message covers the announcement: late programs read the last one alone."""
         if any(sample._pid != os.getpid() for sample in self._cores.take_many(64)):
             self.announce()
 
@@ -225,8 +224,7 @@ def _now() -> Now:
 
 
 def _claim(domain: int) -> socket.socket:
-    """Claim a name that only one core of this domain has, and that dies with its process. TransferError: it is
-    taken."""
+    """Claim a name that one core of a domain can have, until its process ends. TransferError: it is taken."""
     held = claimed(f"rtmw-transfer-{domain}")
     if held is None:
         raise TransferError(f"another node serves the transfers of domain {domain} already; stop one of them")
@@ -408,8 +406,7 @@ class Process:
     # ---- effects ----
 
     def _drive(self, event: Asked) -> None:
-        """Run the step of an event, and then those of what it has told: one after the other, and never one within
-        another."""
+        """Run the step of an event, and then those of what it has told: one after the other, never nested."""
         self._happened.append(event)
         if len(self._happened) > 1:
             return
@@ -547,8 +544,7 @@ class Process:
             work()
 
     def _spool(self, effect: Write | Finish) -> Spooled | None:
-        """Write to the spool. OSError: the disk has no room, which is told, or has failed; nothing of the body
-        remains."""
+        """Write to the spool. OSError: the disk has no room, which is told, or has failed; the body is gone."""
         try:
             if isinstance(effect, Write):
                 self._write(effect)

@@ -78,8 +78,7 @@ def coming_from(peer: Peer) -> list[dict[str, Any]]:
 
 
 def left_behind(peers: list[Peer], journal: Journal | None, own: str) -> list[dict[str, Any]]:
-    """Return the transfers that had come in part before, of nodes that have not gone on with them, as rows. `own`: this
-    node."""
+    """Return rows of transfers that had come in part, and that their nodes have not gone on with. `own`: this node."""
     here = {id for peer in peers for id in peer.inbound.machine.arriving}
     coming = journal.coming.items() if journal is not None else ()
     return [_coming_row(c.offer, c.mark.position, False) for id, c in coming if id not in here and id.node != own]

@@ -169,8 +169,7 @@ class Chain:
 
 
 class Bodies:
-    """The bodies of all programs that come in blocks. Raises TransferRefused: blocks that are longer than their header
-    says."""
+    """The bodies that come in blocks, of all programs. Raises TransferRefused: more blocks than the header says."""
 
     def __init__(self) -> None:
         self._chains: dict[Key, Chain] = {}
@@ -242,8 +241,7 @@ LARGEST_BATCH: Final = 52 << 10
 MOST_LETTERS: Final = (1 << 16) - 1
 """Largest number of letters in one answer."""
 _HEADS: Final = 32 + 7 + 101
-"""Bytes of a letter in the log: the head of its record, what fills it up, and its ENQUEUE without body, header and
-names."""
+"""Bytes of a letter in the log: the heads of its record and of ENQUEUE, padding, and no body, header or names."""
 
 
 class Letters(NamedTuple):
@@ -327,8 +325,7 @@ _TAKING: Final = (messages.Take, messages.Untake, messages.Settle, messages.Cons
 
 
 class Service:
-    """Answers requests of programs; see the head of this file. `path`: the file of a body in the spool, as programs
-    find it."""
+    """Answers requests of programs; see the head of this file. `path`: returns the file of a body in the spool."""
 
     def __init__(self, machines: Machines, path: Any) -> None:
         self.machines, self.path = machines, path
@@ -446,8 +443,7 @@ class Service:
         yield tell(frame, messages.Done(0), False)
 
     def _take_back(self, life: Life, held: frozenset[int]) -> Steps:
-        """Take back what the core before this one had taken for the inbox, if that core ended before it was handed
-        over."""
+        """Take back what the core before had taken for the inbox, and had not handed over when it ended."""
         for item in list(self.machines.logged.state.items.made.values()):
             is_taken = item.taker == life and item.state is TransferState.DELIVERED and not item.txn
             if is_taken and item.lsn not in held:
@@ -548,8 +544,7 @@ class Service:
             self._telling.follow(item.record.id, life)
 
     def _catch_up(self, frame: Frame, send: messages.Send, ids: list[TransferId]) -> Steps:
-        """Tell a sender how transfers are that were sent before, with this id or to the core before; it is told what
-        comes, too."""
+        """Tell a sender how transfers are that were sent before, with this id or to another core, and follow them."""
         moves: list[messages.Move] = []
         for id in ids:
             item = self.machines.find(id)

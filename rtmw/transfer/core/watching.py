@@ -172,8 +172,7 @@ def full_words(data: Path, kept: TransferCounters, log_bytes: int, lacks: int) -
 
 
 def queues_of(machines: Iterable[tuple[Machine, Ages]]) -> list[TransferQueue]:
-    """Return what has not ended and is no dead letter, by service and node; that whose oldest transfer is the oldest
-    first."""
+    """Return what waits, without dead letters, by service and node; the queue with the oldest transfer comes first."""
     counts: Counter[tuple[str, str]] = Counter()
     since: dict[tuple[str, str], int] = {}
     for machine, ages in machines:

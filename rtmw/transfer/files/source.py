@@ -82,8 +82,7 @@ class Source(Closing):
             raise SourceChanged(f"{self._path!r} was changed while it was being sent ({what}); send it again")
 
     def read(self, position: int, size: int) -> bytes:
-        """Read exactly these bytes, of the file that was accepted. Raises SourceChanged, TransferError for a bad
-        disk."""
+        """Read these bytes of the file that was accepted. Raises SourceChanged, TransferError for a bad disk."""
         parts: list[bytes] = []
         while size > 0:
             part = os.pread(self._descriptor, size, position)

@@ -104,8 +104,7 @@ class StagedFiles(Closing):
         return tuple(base.joinpath(*path) for path in self._paths)
 
     def check_free(self, size: int) -> None:
-        """Check the place of a FILE before any byte of it comes. Raises TransferRefused: something is there that is not
-        it."""
+        """Check the place of a FILE before any byte comes. Raises TransferRefused: another file or folder is there."""
         if self._is_composite:
             return
         above, leaf = self._paths[0][:-1], self._paths[0][-1]
@@ -214,8 +213,7 @@ class StagedFiles(Closing):
             os.close(parent)
 
     def _is_there(self, parent: int, name: str) -> bool:
-        """Are these bytes there already, as after a crash that has forgotten a NORMAL transfer, or sent by another
-        one?"""
+        """Are these bytes there already, after a crash that lost a NORMAL transfer, or from another sender?"""
         if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             return False
         with (
@@ -283,8 +281,7 @@ def _check_distinct(paths: tuple[tuple[str, ...], ...]) -> None:
 
 
 def _remove(name: str, folder: int, disk: Disk) -> None:
-    """Remove a file, or a folder with all in it; symbolic links are not followed. Nothing happens, if it is not
-    there."""
+    """Remove a file, or a folder with all in it, if it is there; symbolic links are not followed."""
     try:
         disk.remove(name, folder)
     except FileNotFoundError:

@@ -239,8 +239,7 @@ class Dropped(NamedTuple):
 
 
 class PutOff(NamedTuple):
-    """Answer of Begin, Complete, HandOver; also unasked, when bytes could not be written: not now. Durable bytes
-    stay."""
+    """Answer of Begin, Complete, HandOver, and unasked if bytes cannot be written: not now. Durable bytes stay."""
 
     id: TransferId
     cause: str

@@ -66,8 +66,7 @@ ZERO: Final = bytes(HASH)
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of one core, in bytes, but for the seconds. Both cores have the same block; each other term is its
-    own."""
+    """The terms of a core, in bytes, but for the seconds. Both cores have the same block; the others are its own."""
 
     block: int = 8 << 20
     """Bytes between two marks: a restart reads as many, and at most as many and the window are sent again."""
@@ -421,8 +420,7 @@ def _pack_offer(offer: Offer) -> bytes:
 
 
 class Frames:
-    """Cuts the bytes of a stream into frames. `of_sender`: frames of the core that sends transfers; else the
-    answers."""
+    """Cuts the bytes of a stream into frames. `of_sender`: frames of the sending core; else those that answer."""
 
     def __init__(self, *, of_sender: bool) -> None:
         self._of_sender, self._position = of_sender, 0
@@ -432,8 +430,7 @@ class Frames:
         """Bytes of the parts; how many there have to be before anything can be cut."""
 
     def feed(self, *parts: bytes) -> Iterator[Frame]:
-        """Yield the frames that are whole now. Raises TransfersDamaged, with the position in the stream; no frame
-        follows then."""
+        """Yield the frames that are whole now. Raises TransfersDamaged, with the position; no frame follows then."""
         self._parts += parts
         self._size += sum(map(len, parts))
         if self._size < self._needed:

@@ -25,8 +25,8 @@ _DIFFERS: Final = "what came is not what was sent: the hashes differ; send it ag
 
 
 class Receiving:
-    """The receiving half; see the head of this file. `peer`: name of the node; transfers of other nodes are refused
-    from it."""
+    """The receiving half; see the head of this file. `peer`: name of the node; it may send no other node's
+    transfers."""
 
     def __init__(self, peer: str, terms: Terms | None = None) -> None:
         self.peer, self.terms = peer, terms or Terms()
@@ -99,8 +99,7 @@ class Receiving:
                     self._wrong(f"{type(frame).__name__} of a sender")
 
     def _own(self, id: TransferId) -> TransferId:
-        """Return the id, which has to be one of the peer: a node speaks of its own transfers. Raises
-        TransfersDamaged."""
+        """Return the id, if it is of the peer: a node speaks of its own transfers. Raises TransfersDamaged."""
         if id.node != self.peer:
             self._wrong(f"a frame about {id}, a transfer of another node")
         return id
@@ -211,8 +210,7 @@ class Receiving:
             self._out.append(run._replace(letters=letters))
 
     def _placed(self, event: e.Placed) -> None:
-        """Take a transfer of which no byte is needed. It comes when all that was offered before it in its lane has
-        come."""
+        """Take a transfer of which no byte is needed. It comes when all that was offered before in its lane has."""
         one = self.arriving.get(event.id)
         if one is None or one.stage is not Stage.BEGINNING:
             return
@@ -287,8 +285,7 @@ class Receiving:
     # ---- bytes ----
 
     def _check_ref(self, ref: int) -> None:
-        """Check a ref that names no transfer now: bytes of one that was put off or has come may still be on their
-        way."""
+        """Check a ref that names no transfer now: bytes of one that was put off or has come may still arrive."""
         if ref > self._last_ref:
             self._wrong(f"the ref {ref} was not offered")
 

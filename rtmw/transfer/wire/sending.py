@@ -46,16 +46,14 @@ class Sending:
         """A heap: when transfers that were put off are offered again."""
         self._catching_up: list[tuple[int, int, Outgoing]] = []
         self._sending: list[tuple[int, int, Outgoing]] = []
-        """Heaps: the order in which more is read of transfers. An entry counts only if its turn is that of its
-        transfer."""
+        """Heaps: the order in which transfers are read on. An entry counts if its turn is that of its transfer."""
         self._letters = Letters(self._write)
         self._frames: f.Frames | None = None
         self._last_ref = self._last_turn = self._room = self._rests = 0
         self._now = 0.0
 
     def step(self, event: e.SendingEvent, now: float) -> list[e.SendingEffect]:
-        """Return the effects of an event. Raises TransfersDamaged: the peer breaks a rule; reset the stream, and say
-        Lost."""
+        """Return the effects of an event. TransfersDamaged: the peer breaks a rule; reset the stream, and say Lost."""
         self._now = now
         self._EVENTS[type(event)](self, event)
         self._offer_next()
@@ -186,8 +184,7 @@ class Sending:
             self._out.append(e.Reached(event.id, TransferState.CANCELLED, ""))
 
     def _kept_end(self, event: e.Kept) -> None:
-        """Tell the peer that ends are kept. SETTLED may get lost: the peer then reports the end again, and is told
-        again."""
+        """Tell the peer that ends are kept. SETTLED may get lost: then the peer reports the end again."""
         for id in event.ends:
             one = self.transfers.get(id)
             if one is not None and one.phase is Phase.ENDED:
@@ -316,8 +313,7 @@ class Sending:
             self._out.append(e.ReadSource(one.add.id, one.chain.position, size))
 
     def _take_turn(self) -> Outgoing | None:
-        """Return whose turn it is; None: nobody's. Pieces need room on the stream; what is only read, to catch up, does
-        not."""
+        """Return whose turn it is, or None. Pieces need room on the stream; reading to catch up does not."""
         heaps = [self._catching_up, self._sending] if self._room > 0 else [self._catching_up]
         for heap in heaps:
             while heap and heap[0][2].turn != heap[0][1]:
@@ -435,8 +431,7 @@ class Sending:
         self._out.append(e.Reached(id, state, frame.cause))
 
     def _is_not_there(self, one: Outgoing) -> None:
-        """Note that the peer does not have a transfer. One that is withdrawn has ended; any other is sent as if it were
-        new."""
+        """Note that the peer does not have a transfer. If withdrawn, it has ended; else it is sent as if new."""
         if one.withdrawn:
             one.phase = Phase.ENDED
             self._out.append(e.Reached(one.add.id, TransferState.CANCELLED, ""))
