@@ -1,7 +1,7 @@
-"""Letters as runs: `Enqueued` has their common part once, and beside it the sequence and the body of each.
+"""Letters as runs: `EnqueuedRun` has their common part once, and beside it the sequence and the body of each.
 
-Their headers differ in the length of the body alone. A `Change` is one object for the records of letters that have the
-same state next.
+Their headers differ in the length of the body alone. A `ChangeRun` is one object for the records of letters that have
+the same state next.
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ LIMITS: Final = Declaration(
 
 
 def read_limits(file: SettingsFile) -> Limits:
-    """Return the limits that the file names, and the defaults of the others. `[transfer]` is a table (tables.py).
-    Raises SettingsError, with file and line."""
+    """Return the limits that the file names, and the defaults of the others. `[transfer]` has to be a table, which
+    rtmw/net/security/tables.py checks. Raises SettingsError, with file and line."""
     table = cast("dict[str, Any]", file.values.get("transfer", {}))
     given = table.get("limits", {})
     if not isinstance(given, dict):

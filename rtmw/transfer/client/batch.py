@@ -1,6 +1,6 @@
 """Letters that a program sends as one batch: those that went out, and what has become of them.
 
-They go out in their order, and as many together as may go in one frame (`Pieces`). One thread or task waits for all of
+They go out in their order, and as many together as may go in one frame (`pieces`). One thread or task waits for all of
 them, and looks at the tables of their groups (`group.py`).
 """
 

@@ -1,7 +1,7 @@
 """The receiving half of the protocol with one peer, without I/O: over any number of streams, one after the other.
 
 A transfer that arrives outlives its stream: after the next OFFER it goes on with the byte behind the last one.
-arriving.py says what its stages are.
+under_way.py says what its stages are.
 """
 
 from __future__ import annotations
