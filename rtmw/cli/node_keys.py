@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rtmw.cli.common import CommandError
 from rtmw.cli.show import Table, duration, say, show, show_json
 from rtmw.clock import CLOCK
+from rtmw.optional import needed
 
 if TYPE_CHECKING:
     from rtmw.net.security.certificates import Facts
@@ -21,7 +22,11 @@ def add_commands(add: Callable[[str, Run, str], argparse.ArgumentParser]) -> Non
     """`add` makes a command of `rtmw node keys` from its name, function and help."""
 
     def command(name: str, run: Run, help: str) -> argparse.ArgumentParser:
-        parser = add(name, run, help)
+        def checked(arguments: argparse.Namespace) -> int:
+            needed("cryptography", "cryptography", "link", "`rtmw node keys`")
+            return run(arguments)
+
+        parser = add(name, checked, help)
         parser.add_argument("--folder", metavar="FOLDER", type=Path, default=Path("keys"), help="of keys (./keys)")
         return parser
 

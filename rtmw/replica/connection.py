@@ -187,8 +187,9 @@ class Connection(Closing):
         self._began.wait(lambda: self.welcome is not None or len(self._refused) == len(self.way.places), self.timeout)
         if self.welcome is not None:
             return
-        if self._refused:
-            raise error_of(self.name, next(iter(self._refused.values())))
+        said = sorted(self._refused.values(), key=lambda heard: heard.position == Refusal.NO_LOG)
+        if said and (said[0].position != Refusal.NO_LOG or len(said) == len(self.way.places)):
+            raise error_of(self.name, said[0])  # one of a node that has the log, or of all: others may be its members
         waited = CLOCK.monotonic() - begun
         raise SessionError(f"log {self.name}: no node of it was reached within {waited:.3g} s: {self._state()}")
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import closing, nullcontext, suppress
 from functools import partial
@@ -20,7 +19,7 @@ from typing import Any, Final
 
 from rtmw.errors import LogDamaged, LogError, LogFull, LogLocked, RtmwError, SessionError, StreamError
 from rtmw.log import Folder, HeldCursor, bases, cursor_names, delete_cursor
-from rtmw.net.security.names import USER
+from rtmw.net.security.names import is_own_user
 from rtmw.net.security.rights import Rights
 from rtmw.net.session.session import Session, Stream
 from rtmw.replica import requests as r
@@ -169,9 +168,8 @@ class Guests:
 
     def _member(self, guest: _Guest, name: str, verbs: tuple[str, ...]) -> Member:
         """The log, which the guest has one of these rights to. Raises _Refused."""
-        reasons = [self.why_not(guest, verb, name) for verb in verbs]
-        if all(reasons):
-            raise _Refused(Refusal.NO_RIGHT, reasons[0])
+        if all(self.why_not(guest, verb, name) for verb in verbs):
+            raise _Refused(Refusal.NO_RIGHT, self.why_not(guest, verbs[0], name, others=verbs[1:]))
         member = self.members.get(name)
         if member is None:
             raise _Refused(
@@ -180,18 +178,19 @@ class Guests:
             )
         return member
 
-    def why_not(self, guest: _Guest, verb: str, name: str, size: int = 0) -> str:
-        """Empty: it may. Without any rule, programs without a certificate that came to this host may do all."""
+    def why_not(self, guest: _Guest, verb: str, name: str, size: int = 0, others: tuple[str, ...] = ()) -> str:
+        """Empty: it may. Without any rule, programs without a certificate that came to this host may do all. `others`:
+        rights that would do, too."""
         peer = guest.session.name
-        if not self._rights.table.rules and (not peer or peer in (f"{USER}{os.getuid()}", f"{USER}0")):
+        if not self._rights.table.rules and (not peer or is_own_user(peer)):
             return ""
         verdict = self._rights.verdict(peer, verb, name, size=size)
         if verdict.allowed:
             return ""
-        rule = f" ({verdict.place})" if verdict.place else ""
+        rule, verbs = f" ({verdict.place})" if verdict.place else "", (verb, *others)
         return (
-            f"{peer or 'a program without keys'} may not {verb} log {name} at node {self.node}: {verdict.why}{rule}; a "
-            f'rule that allows it has {verb} = ["{name}"]'
+            f"{peer or 'a program without keys'} may not {' or '.join(verbs)} log {name} at node {self.node}: "
+            f"{verdict.why}{rule}; a rule that allows it has " + " or ".join(f'{one} = ["{name}"]' for one in verbs)
         )
 
     # ---- news ----

@@ -50,6 +50,7 @@ _AGAIN_S: Final = 0.1
 _NOT_THERE: Final = (ConnectionRefusedError, FileNotFoundError)
 _LEAST_SUSPECT_S: Final = 0.1
 _LEAST_LAG: Final = 0.3  # of `suspect`: a heartbeat and a half
+_SWITCH_S: Final = 10.0
 _OLD_S: Final = 10.0
 """A checkpoint rises once a second, while records come; one that is so old is told."""
 _LONGEST_DESCRIPTION: Final = 1 << 16
@@ -355,10 +356,22 @@ class Operating:
             _check_member(member, node)
         if to == self.node or (off and off != self.node):
             return {"name": member.name, "from": self.node, "to": self.node}
+        epoch = member.status().epoch
         answer = await member.ask(lambda ticket: w.Move(ticket, _ids(member).get(to, to)))
-        if answer.reply is not Reply.DONE:
+        if answer.reply not in (Reply.DONE, Reply.MOVED):
             raise LogError(f"log {member.name} is not moved: {answer.words or answer.reply.value}")
-        return {"name": member.name, "from": self.node, "to": node_of(member.replica.master)}
+        master = await self._master_after(epoch, member)  # MOVED: the promise of the next one came before its word
+        if master in (self.node, "") or to not in ("", master):
+            raise LogError(f"log {member.name} is not moved as asked: its master is {master or 'not known yet'}")
+        return {"name": member.name, "from": self.node, "to": master}
+
+    async def _master_after(self, epoch: int, member: Member) -> str:
+        """Whoever is master after a switch has begun, or, if that came to nothing, after some seconds; empty: none."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SWITCH_S):
+                while not member.status().master or member.status().epoch <= epoch:
+                    await asyncio.sleep(_AGAIN_S)
+        return member.status().master
 
     async def _change_members(self, member: Member, add: str = "", remove: str = "") -> dict[str, Any]:
         """Both: one takes the place of the other, or of itself, if its disk was wiped."""
@@ -476,9 +489,22 @@ class Operating:
             told = await self._status_at(master, name) if master != self.node else {}
             told = told or self.status_of(member, control)
         behind = sorted({*told["members"], self.node} - {*told["in_sync"], told["node"]})
-        for one in await asyncio.gather(*(self._status_at(node, name) for node in behind)):
-            told["own"] += one.get("own", [])
+        for own in await asyncio.gather(*(self._own_at(node, name) for node in behind)):
+            told["own"] += own
         return {**told, "words": [words for words, *_ in told["own"] + told["risks"]]}
+
+    async def _own_at(self, node: str, name: str) -> list[Any]:
+        """What a node that is not in sync says of its copy, or that it has none."""
+        session = self._desk.session(node)
+        try:
+            if node != self.node and session is not None and session.is_connected:
+                return [*(await ask(session, _STATUS_S, ask="status", name=name))["own"]]
+            return [*self.status_of(self._member(name))["own"]] if node == self.node else []
+        except LogError as error:
+            advice = f"if its disk was wiped, or its copy is lost: rtmw log members {name} replace {node}"
+            return [Risk(f"{node} cannot follow: {error}", advice)]
+        except SessionError:
+            return []
 
     def told(self) -> dict[str, Any]:
         """How all logs of this node are, as it sees them: for metrics and doctors."""

@@ -22,6 +22,7 @@ from rtmw.clock import CLOCK
 from rtmw.control.settings import LogSettings
 from rtmw.domain import NO_DOMAIN, Domain
 from rtmw.errors import LogError, SessionError
+from rtmw.net.security.names import is_own_user, is_user
 from rtmw.net.session import Code, Hello, Session, Stream, Terms
 from rtmw.net.session.peers import Network, Peers, network_of
 from rtmw.observe.logs import LOGS_TOPIC, pack_logs
@@ -40,6 +41,8 @@ _HANDOVER_S: Final = 3.0
 _REFUSES_S: Final = 0.2
 """A session without a connection for so long is taken for refused."""
 _LOOK_S: Final = 0.5
+_ASK_STORE_S: Final = 5.0
+"""A log without appends asks nothing of the store: so often it is seen whether that is there."""
 _AGAIN_S: Final = 0.2
 _ROOM_S: Final = 0.01
 """So often it is looked whether a log that has no room for batches has some."""
@@ -120,6 +123,7 @@ class Server:
             for path in sorted((self.data / "marks").glob("*.json")):
                 await self._try_open(path)
             await self.peers.begin()
+            self.peers.start(self._look_at_store())
             log.info("node %s serves %s; %s", self.node, ", ".join(self.members) or "no log yet", self.store.where)
             while not self.stopping.is_set() and self._failure() is None:
                 if self._board is not None:
@@ -139,6 +143,19 @@ class Server:
             self.store.close()
             if self._board is not None:
                 self._board.close()
+
+    async def _look_at_store(self) -> None:
+        """Its `fault` says within some seconds that the store is away, also where nothing is asked of it."""
+        said = ""
+        while True:
+            await asyncio.sleep(_ASK_STORE_S)
+            if self.members:
+                await self.store.read(next(iter(self.members)))
+            if self.store.fault and not said:
+                log.warning("the control store: %s", self.store.fault)
+            elif said and not self.store.fault:
+                log.info("the control store answers again")
+            said = self.store.fault
 
     def _failure(self) -> BaseException | None:
         return self.peers.failure or next((one.failed for one in self.members.values() if one.failed), None)
@@ -243,10 +260,18 @@ class Server:
         if said != f"{wire.SPEAKS}{wire.VERSION}":
             version = said.removeprefix(wire.SPEAKS) or "none"
             return f"it speaks version {version} of replicated logs, and this one {wire.VERSION}: use the same rtmw"
-        if self.peers.network.identity is None:
+        why = self._may_not_serve(session)
+        return why and f'{session.name} needs a rule with serve = ["log"]: {why}'
+
+    def _may_not_serve(self, session: Session) -> str | None:
+        """Without keys whoever reaches a port may do it, and at a Unix socket those who have a rule, and without any
+        rule the user as whom this node runs, and root."""
+        peer, rights = session.name, self.peers.rights
+        is_free = not is_user(peer) or (is_own_user(peer) and not rights.table.rules)
+        if self.peers.network.identity is None and is_free:
             return None
-        verdict = self.peers.rights.verdict(session.name, "serve", "log")
-        return None if verdict.allowed else f'{session.name} needs a rule with serve = ["log"]: {verdict.why}'
+        verdict = rights.verdict(peer, "serve", "log")
+        return None if verdict.allowed else verdict.why
 
     def _lost(self, node: str) -> None:
         for member in self.members.values():
@@ -321,12 +346,8 @@ class Server:
                 await operating.answer(stream, self.operating, is_node=False)
 
     def _may_not_operate(self, session: Session) -> str | None:
-        if self.peers.network.identity is None:
-            return None
-        verdict = self.peers.rights.verdict(session.name, "serve", "log")
-        return (
-            None if verdict.allowed else f'{session.name} may not operate logs: {verdict.why}; give it serve = ["log"]'
-        )
+        why = self._may_not_serve(session)
+        return why and f'{session.name} may not operate logs: {why}; give it serve = ["log"]'
 
 
 def _network(settings: LogSettings, node: str) -> Network:

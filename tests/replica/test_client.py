@@ -6,6 +6,9 @@ import asyncio
 import os
 import random
 import socket
+import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -28,6 +31,7 @@ from rtmw.replica.connection import OPEN_MOST, Call
 from rtmw.replica.words import Reply
 from tests.net.security.site import Site
 from tests.replica.nodes import Here, until
+from tests.users import ALICE, BOB, as_user, needs_users
 
 
 @dataclass
@@ -303,7 +307,7 @@ def test_a_right_is_for_a_log_and_a_verb(tmp_path: Path) -> None:
             assert dropbox.append(b"x").state is Durability.WRITTEN
             with pytest.raises(rtmw.NotPermitted, match="may not read log dropbox"):
                 list(dropbox.read(0, follow=True))
-        with pytest.raises(rtmw.NotPermitted, match="may not append log secret"):
+        with pytest.raises(rtmw.NotPermitted, match="may not append or read log secret"):
             rtmw.Log.connect("secret", nodes=nodes.places)
 
 
@@ -322,10 +326,40 @@ def test_programs_have_certificates_or_come_by_a_unix_socket(tmp_path: Path) -> 
             assert [record.data for record in log.read()] == [b"by TLS"]
             with pytest.raises(rtmw.NotPermitted, match=rf"uid:{os.getuid()} may not append log x"):
                 log.append(b"x")
-        with pytest.raises(rtmw.NotPermitted, match="rtmw://plant/q may not append log x at node a"):
+        with pytest.raises(rtmw.NotPermitted, match="rtmw://plant/q may not append or read log x at node a"):
             rtmw.Log.connect("x", nodes=nodes.places, keys=keys["q"])
         with pytest.raises(rtmw.SessionError, match=r"TLS|reset"):
             rtmw.Log.connect("x", nodes=nodes.places, timeout=0.5)
+
+
+def test_a_node_that_is_no_member_does_not_speak_for_those_that_are_not_reached(tmp_path: Path) -> None:
+    with Here(tmp_path, "a") as nodes:
+        with pytest.raises(rtmw.SessionError, match=r"node a has no log 'x'.*127.0.0.1:1: Connect call failed"):
+            rtmw.Log.connect("x", nodes=[*nodes.places, "127.0.0.1:1"], timeout=1)
+        with pytest.raises(rtmw.LogError, match="node a has no log 'x'"):
+            rtmw.Log.connect("x", nodes=nodes.places, timeout=20)
+
+
+@needs_users
+def test_another_user_of_the_host_has_only_its_rules_at_a_unix_socket_and_is_no_operator(tmp_path: Path) -> None:
+    rules = f'[[allow]]\npeer = "uid:{ALICE}"\nread = ["x"]\n[[allow]]\npeer = "*"\nappend = ["y"]\n'
+    with tempfile.TemporaryDirectory() as folder:  # which others reach
+        Path(folder).chmod(0o755)
+        place = f"unix:{folder}/a.sock"
+        with Here(tmp_path, "a", rest=rules, listen=place) as nodes:
+            nodes.create("x")
+            nodes.create("y")
+
+            def told(uid: int, *command: str) -> str:
+                run = (*as_user(uid), sys.executable, "-m", "rtmw", "log", *command, "--node", place)
+                done = subprocess.run(run, capture_output=True, text=True, timeout=60)
+                return done.stdout + done.stderr
+
+            assert "may not" not in told(ALICE, "tail", "x")
+            assert f"uid:{ALICE} may not append log x" in told(ALICE, "append", "x", "no")
+            assert f"uid:{BOB} may not append or read log x" in told(BOB, "tail", "x")
+            assert "is on the disks" in told(BOB, "append", "y", "yes")
+            assert f"uid:{BOB} may not operate logs" in told(BOB, "status", "x")
 
 
 def test_a_stream_that_says_anything_else_ends_and_the_node_goes_on(one: Here, name: str, log: rtmw.Log[bytes]) -> None:

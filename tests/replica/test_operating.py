@@ -68,10 +68,49 @@ async def test_a_disk_that_was_wiped_is_no_member_until_it_is_replaced(tmp_path:
         await nodes.append(20, 20)
         await until(lambda: nodes.servers["a"].session("c") is not None)
         assert "orders" not in nodes.servers["c"].members
+        told = await nodes.obey("a", ask="status", name="orders")
+        found = {words: advice for words, advice, *_ in told["own"]}
+        advice = "if its disk was wiped, or its copy is lost: rtmw log members orders replace c"
+        assert found["c cannot follow: node c has no log 'orders': it has none"] == advice
         await nodes.obey("a", ask="members", name="orders", add="c", remove="c")
         await nodes.append(40, 20)
         await nodes.in_sync()
         assert numbers(nodes.member("c")) == list(range(60))
+
+
+@in_loop
+async def test_a_move_that_another_switch_overtakes_says_who_is_master_now(tmp_path: Path) -> None:
+    async with Inside(tmp_path) as nodes:
+        await nodes.start(*"abc")
+        await nodes.create()
+        await nodes.in_sync()
+        master = (await nodes.master()).status().master
+        to, other = sorted({*"abc"} - {master})
+        asked = [nodes.obey(master, ask="move", name="orders", to=one) for one in (to, to, other)]
+        first, second, third = await asyncio.gather(*asked, return_exceptions=True)
+        assert first == second == {"name": "orders", "from": master, "to": to}
+        assert str(third) == f"log orders is not moved as asked: its master is {to}"
+
+
+@in_loop
+async def test_a_log_without_appends_says_that_the_control_store_is_away_and_is_there_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rtmw.replica.server._ASK_STORE_S", 0.02)
+    async with Inside(tmp_path) as nodes:
+        await nodes.start(*"abc")
+        await nodes.create()
+        await nodes.in_sync()
+        store = nodes.servers["b"].store
+        patience, store.timeout = store.timeout, 0.0
+
+        def says() -> bool:
+            (row,) = nodes.servers["b"].operating.told()["logs"]
+            return any(words.startswith("the control store: ") for words in row["words"])
+
+        await until(says)
+        store.timeout = patience
+        await until(lambda: not says())
 
 
 @in_loop

@@ -3,6 +3,7 @@ relay, `agent:AODB`."""
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -24,6 +25,11 @@ def user_name(uid: int) -> str:
 def is_user(name: str) -> bool:
     """Has the kernel named this peer, and no certificate?"""
     return name.startswith(USER)
+
+
+def is_own_user(name: str) -> bool:
+    """Is it the user as whom this process runs, or root?"""
+    return name in (user_name(os.getuid()), user_name(0))
 
 
 def is_agent(name: str) -> bool:

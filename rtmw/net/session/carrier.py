@@ -7,6 +7,7 @@ once, and later ones again and again while the session lives.
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import socket
 from collections import Counter, deque
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity, Peer
 
 
+EVERYBODY: Final = 0o666
+"""Mode of a Unix socket. Rules say who may do what; the mode of its folder says who reaches the file."""
 ROOM: Final = 65536
 """Bytes that are asked of the core at a time, and that may lie in the transport."""
 
@@ -266,6 +269,8 @@ class Carrier:
     def _listen(self, listening: socket.socket, address: object) -> int:
         try:
             listening.bind(address)  # type: ignore[arg-type]
+            if listening.family == socket.AF_UNIX:
+                os.chmod(str(address), EVERYBODY)
         except OSError as error:
             listening.close()
             raise SessionError(f"cannot listen at {address}: {error.strerror}", Code.REFUSED) from error

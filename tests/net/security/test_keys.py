@@ -267,3 +267,21 @@ def test_a_file_with_no_key_or_with_several_is_refused_with_what_to_do(tmp_path:
     put(tmp_path / files.NODE, b"".join(c.key_pem(c.new_key()) for _ in range(count)))
     with pytest.raises(KeysError, match=f"{files.NODE} has {count} private keys in PEM; it must have one: {advice}"):
         files.read_key(tmp_path / files.NODE)
+
+
+def test_without_the_package_of_certificates_the_commands_say_how_to_install_it(tmp_path: Path) -> None:
+    program = "import sys; sys.modules['cryptography'] = None; from rtmw.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        "node",
+        "keys",
+        "init",
+        "rtmw://plant/hub",
+        "--folder",
+        str(tmp_path / "k"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(r"rtmw: cryptography is not installed, .*\s+pip install 'rtmw\[link\]'\n", done.stderr)

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -348,6 +349,7 @@ def test_over_a_unix_socket_the_peer_is_named_by_its_user(tmp_path: Path) -> Non
             session = await carrier.connect_unix(tmp_path / "socket")
             assert session.name == f"uid:{os.getuid()}"
             assert await echoed(session, DATA) == DATA
+            assert stat.filemode((tmp_path / "socket").stat().st_mode) == "srw-rw-rw-"  # other users, too
 
     asyncio.run(run())
 
