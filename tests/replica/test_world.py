@@ -12,7 +12,7 @@ import pytest
 import rtmw.replica.protocol
 from tests.replica.mutants import MUTANTS
 from tests.replica.world import FAULTS, RULES, World
-from tests.whole import sample
+from tests.whole import IS_WHOLE, sample
 
 
 @pytest.mark.parametrize("hundred", sample(range(100), 3))
@@ -36,7 +36,11 @@ def test_a_world_is_the_same_each_time_that_its_number_is_run() -> None:
     assert b"rule 6" in told.pop()
 
 
-@pytest.mark.parametrize("name", sample(MUTANTS, 3))
+SELDOM = {"8: a new member has acknowledged what a master must have"}
+"""Found in one of thousands of worlds: some minutes on a busy machine. `make torture` looks."""
+
+
+@pytest.mark.parametrize("name", MUTANTS if IS_WHOLE else sample([one for one in MUTANTS if one not in SELDOM], 3))
 def test_a_rule_that_is_taken_out_is_found(name: str) -> None:
     command = [sys.executable, "-m", "tests.replica.mutants", name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
