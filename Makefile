@@ -31,7 +31,7 @@ wheel: .venv/.core  ## a wheel for Linux x86-64 with glibc 2.28 or newer, into d
 bench: setup .venv-bench/.installed  ## rtmw beside its peers, a quarter of an hour; ARGS=--quick: about five
 	@.venv-bench/bin/python -m bench $(ARGS)
 
-bench-docs: .venv-bench/.installed  ## bring the last results of make bench into docs/performance.md
+bench-docs: .venv-bench/.installed  ## bring the last results of make bench into bench/results
 	@.venv-bench/bin/python -m bench --docs
 
 torture: setup  ## every fault at every point: an hour; make torture-soak and so on for one part

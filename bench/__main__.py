@@ -21,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m bench", description="rtmw beside its peers, in one run.")
     made.add_argument("--quick", action="store_true", help="fewer cases and rounds; about five minutes")
     made.add_argument("--list", action="store_true", help="what would be measured, and end")
-    made.add_argument("--docs", action="store_true", help="bring the last results into docs/performance.md, and end")
+    made.add_argument("--docs", action="store_true", help="bring the last results into bench/results, and end")
     usual = tuple(name for name in NAMES if name not in APART)
     made.add_argument(
         "--questions",

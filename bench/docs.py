@@ -1,12 +1,11 @@
-"""Brings the last results into docs/performance.md, and its pictures beside it.
+"""Brings the last results into the pages of bench/results, and their pictures beside docs/performance.md.
 
-The page has parts, each between two markers: the questions of links, of the log, and all others. A part of which the
-run has asked nothing stays as it is, so that a run of one part, which takes a fraction of the time, renews that part.
+The links, the log, the relay and the replicated log have a page each, all other questions one more. A page of which the
+run has asked nothing stays as it is, so that a run of one part, which takes a fraction of the time, renews that page.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,33 +15,25 @@ from bench.report import markdown
 from bench.results import Results, load
 from bench.stage import ROOT
 
-PAGE = ROOT / "docs" / "performance.md"
+PAGES = ROOT / "bench" / "results"
+PICTURES = ROOT / "docs"
 LOG = tuple(name for name in NAMES if name.startswith("log_"))
 
 
 @dataclass(frozen=True)
 class PagePart:
-    marker: str
+    page: str
     questions: tuple[str, ...]
     picture: str = ""
-    """File name, beside the page; nothing: there is none."""
-    shows: str = ""
-    """What is on the picture."""
-    is_section: bool = False
-    """Its headings lie below one of the page."""
+    """File name; nothing: there is none."""
 
 
 PARTS = (
-    PagePart(
-        "results",
-        tuple(name for name in NAMES if name not in (*LOG, *APART)),
-        "performance.svg",
-        "Latency over size, publish calls over subscribers, and throughput",
-    ),
-    PagePart("log results", LOG, "performance-log.svg", "Appends a second that each system answers, by writers", True),
-    *(PagePart(f"{name} results", (name,), is_section=True) for name in LINKS),
-    PagePart("relay results", RELAY, is_section=True),
-    PagePart("replica results", REPLICA, is_section=True),
+    PagePart("general.md", tuple(name for name in NAMES if name not in (*LOG, *APART)), "performance.svg"),
+    PagePart("log.md", LOG, "performance-log.svg"),
+    *(PagePart(f"{name}.md", (name,)) for name in LINKS),
+    PagePart("relay.md", RELAY),
+    PagePart("replica.md", REPLICA),
 )
 
 
@@ -67,19 +58,16 @@ def refresh(results: Path) -> int:
     found = load(results)
     for part in PARTS:
         if measured(found, part):
-            text = markdown(found, part.questions)
+            page = PAGES / part.page
+            page.write_text(between(page.read_text(), markdown(found, part.questions), "results"))
+            print(f"Refreshed {page.relative_to(ROOT)}.")
             if part.picture:
-                text = f"![{part.shows}]({part.picture})\n\n{text}"
-                pictures()[part.marker](found, PAGE.with_name(part.picture))
-            if part.is_section:
-                text = re.sub(r"^#", "##", text, flags=re.MULTILINE)
-            PAGE.write_text(between(PAGE.read_text(), text, part.marker))
-            print(f"Refreshed the {part.marker} of {PAGE.relative_to(ROOT)}.")
+                pictures()[part.picture](found, PICTURES / part.picture)
     return 0
 
 
 def pictures() -> dict[str, Callable[[Results, Path], None]]:
-    """Who draws the picture of a part."""
+    """Who draws each picture."""
     from bench import log_plot, plots
 
-    return {"results": plots.save, "log results": log_plot.save}
+    return {"performance.svg": plots.save, "performance-log.svg": log_plot.save}

@@ -82,21 +82,25 @@ def test_a_page_without_markers_is_refused() -> None:
         between("nothing\n", "new", "results")
 
 
-def test_a_run_of_one_part_leaves_the_other_part_of_the_page(
+def test_a_run_of_one_part_leaves_the_pages_of_the_others(
     results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = tmp_path / "page.md"
-    parts = [f"<!-- {part.marker}: begin -->old {part.marker}<!-- {part.marker}: end -->" for part in docs.PARTS]
-    page.write_text("\n".join(parts))
-    monkeypatch.setattr(docs, "PAGE", page)
+    for part in docs.PARTS:
+        (tmp_path / part.page).write_text("<!-- results: begin -->old<!-- results: end -->")
+    monkeypatch.setattr(docs, "PAGES", tmp_path)
+    monkeypatch.setattr(docs, "PICTURES", tmp_path)
     monkeypatch.setattr(docs, "ROOT", tmp_path)
     results.save(tmp_path / "results.json")
     assert docs.refresh(tmp_path / "results.json") == 0
-    text = page.read_text()
-    assert "0.5 % lost" in text
-    assert "old results" not in text
-    assert parts[1] in text
+    texts = {part.page: (tmp_path / part.page).read_text() for part in docs.PARTS}
+    assert "0.5 % lost" in texts["general.md"]
+    assert [page for page, text in texts.items() if "old" in text] == [part.page for part in docs.PARTS[1:]]
     assert [path.name for path in tmp_path.glob("*.svg")] == ["performance.svg"]
+
+
+def test_each_part_has_its_page() -> None:
+    pages = {part.page: (docs.PAGES / part.page).read_text() for part in docs.PARTS}
+    assert [page for page, text in pages.items() if between(text, "new", "results") == text] == []
 
 
 def test_the_appends_that_were_measured_are_drawn(tmp_path: Path) -> None:
