@@ -158,7 +158,7 @@ class PatternSubscriber(Merge[T], Closing):
         self._ended: dict[str, int] = {}
         """Topics without a publisher, and since when; the first ones first."""
         self._left: dict[int, tuple[int, ...]] = {}
-        """Of topics that were left and may come again, by life: the last sequence of each priority that was taken."""
+        """The last sequence of each priority that was taken, by life, of topics that were left and may come again."""
         self._past = _sum([])
         """Counters of topics that were left."""
         self._endpoints: int | None = None

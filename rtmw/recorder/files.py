@@ -31,7 +31,7 @@ Kept = tuple[bytes, int, int, int, int, int, int]
 
 
 class Latched:
-    """By channel and publisher, the latest last."""
+    """The messages that publishers keep for late subscribers: by channel and publisher, the latest last."""
 
     def __init__(self) -> None:
         self._kept: dict[int, dict[int, Kept]] = {}
@@ -66,9 +66,9 @@ class Latched:
 
 
 LEAST_ROOM = 4096
-"""Of a file that is split by size, for its end."""
+"""Bytes that a file that is split by size keeps free for its end."""
 ROW_BYTES = 16 + 26
-"""Of a message, in its index and in the side record."""
+"""Bytes that a message takes in its index and in the side record."""
 
 Tables = Callable[[str], Mapping[str, Mapping[str, str]]]
 """Metadata for the end of a file, by name, given why the file was begun."""
@@ -84,14 +84,14 @@ class Files:
         self.paths: list[Path] = []
         """All that were begun, as long as they are kept."""
         self.bytes = 0
-        """Of the files before this one."""
+        """Bytes of the files before this one."""
         self._folder, self._settings, self._tables, self._clock = folder, settings, tables, clock
         self.uploads = _uploads(settings.upload, self._uploaded)
         """Where finished files go; None: nowhere."""
         self._writer: RecordingWriter | None = None
         self._name = Path(os.path.abspath(folder)).name or "recording"
         self._earlier = _earlier(folder, self._name, settings.append)
-        """Those of earlier recorders, the oldest first."""
+        """Files of earlier recorders, the oldest first."""
         self._number = _number(self._earlier[-1]) + 1 if self._earlier else 0
         self._why = "start"
         self._began_s = self._synced_s = self._clock.monotonic()

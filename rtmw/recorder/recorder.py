@@ -40,9 +40,10 @@ class RecordedTopic:
 
     name: str
     messages: int
-    """Taken from it, also those that are not in the file yet; without those that the disk will not take any more."""
+    """Messages taken from it, also those that are not in the file yet; without those that the disk will not take any
+    more."""
     bytes: int
-    """Of all that were taken, without what the file adds."""
+    """Payload bytes of all messages taken, without what the file adds."""
     missing: Mapping[Cause, int]
     """Messages that are not recorded, by cause; only causes that there were."""
 
@@ -53,7 +54,7 @@ class RecorderStats(ShownByFields):
 
     topics: int
     messages: int
-    """Taken from them; when the disk has failed, those that are written."""
+    """Messages taken from the topics; when the disk has failed, those that are written."""
     bytes: int
     """Payload bytes of all that were taken."""
     written: int
@@ -67,13 +68,15 @@ class RecorderStats(ShownByFields):
     """Times that the wall clock was set back."""
     is_paused: bool
     written_messages: int = 0
-    """In its files. Fewer than were taken while some are on their way, and for good of what no snapshot has kept."""
+    """Messages in its files. They are fewer than `messages` while some are on their way, and stay so for what no
+    snapshot has kept."""
     uploads: UploadStats | None = None
-    """None: no place was named to which files go."""
+    """The files on their way to the place of `upload`; None: no place was named."""
 
 
 def recorded_topic(name: str, row: tuple[int, ...], unwritten: int) -> RecordedTopic:
-    """Of a row of the collector's counters; `unwritten`: how many of the messages the disk did not take."""
+    """Returns the topic of a row of the collector's counters. `unwritten`: how many of its messages the disk did not
+    take."""
     messages, volume, *missing = row
     causes = zip(Cause, (*missing, unwritten), strict=True)
     return RecordedTopic(name, messages - unwritten, volume, {cause: count for cause, count in causes if count})
@@ -223,7 +226,7 @@ class Recorder(Closing):
         )
 
     def topics(self) -> list[RecordedTopic]:
-        """Of each topic what was recorded of it, in the order in which they were found."""
+        """Returns what was recorded of each topic, in the order in which topics were found."""
         if self._is_closed:
             return self._last_topics
         rows = self._collector.counters()
@@ -233,7 +236,8 @@ class Recorder(Closing):
         ]
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until the recording has ended by itself, as when the disk fails, which is raised. False: the time is up."""
+        """Waits until the recording has ended by itself, as when the disk fails, which is raised. False: the time is
+        up."""
         if not self._writing.ended.wait(timeout):
             return False
         self._raise_error()
@@ -278,7 +282,7 @@ class Recorder(Closing):
         ) from error
 
     def _tables(self, why: str) -> Mapping[str, Mapping[str, str]]:
-        """At the end of each file: what there was until then."""
+        """Returns the metadata for the end of a file, about all that was recorded until then."""
         topics = [topic for topic in self.topics() if topic.messages or topic.missing]
         from importlib.metadata import version
 
@@ -312,7 +316,7 @@ _open: set[Recorder] = set()
 
 
 def _leave_to_the_parent() -> None:
-    """Its threads stay there, and so does its folder."""
+    """Forgets the recorders in a child of fork(): their threads stay with the parent, and so do their folders."""
     for recorder in _open:
         recorder._claim.close()
     _open.clear()

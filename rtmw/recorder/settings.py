@@ -57,5 +57,5 @@ class Settings:
 
     @property
     def chunks(self) -> int:
-        """As many as the buffer has room for."""
+        """Number of chunks that the buffer has room for, at most MOST_CHUNKS."""
         return min(MOST_CHUNKS, self.buffer_bytes // self.chunk_bytes)

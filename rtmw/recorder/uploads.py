@@ -40,14 +40,16 @@ class UploadStats(ShownByFields):
 
 
 class Uploads:
-    """`put` is for one thread. `sent` is told each file when it is there, in the thread that sends."""
+    """Sends files that are complete to a place. `put` is for one thread. `sent` is told each file when it is there,
+    in the thread that sends."""
 
     def __init__(self, target: RemotePath, sent: Callable[[Path], None], first_pause: float = FIRST_PAUSE_S) -> None:
         self.target = target
         self._told, self._first_pause = sent, first_pause
         self._files: deque[Path] = deque()
         self._tried = set[Path]()
-        """Of these those that this thread has tried to send: what is there under their names may be of that attempt."""
+        """Files of `_files` that this thread has tried to send: what is there under their names may come from that
+        attempt."""
         self._sent = self._lost = self._failures = 0
         self._problem = ""
         self._until: float | None = None
@@ -64,7 +66,7 @@ class Uploads:
             self._thread.start()
 
     def put(self, path: Path) -> None:
-        """A file that is complete. Does not wait."""
+        """Has a file sent that is complete. It does not wait."""
         with self._changed:
             self._files.append(path)
             self._changed.notify_all()

@@ -65,7 +65,7 @@ WAIT_NS = 50_000_000
 
 
 class State(NamedTuple):
-    """Of the collector."""
+    """The state of the collector."""
 
     full: int
     """Chunks that wait to be written."""
@@ -74,7 +74,7 @@ class State(NamedTuple):
     """Demands to close the open chunk that it has seen to."""
     clock_jumps: int
     has_ended: bool
-    """And no chunk is left."""
+    """Whether the collector has ended, and no chunk is left."""
 
 
 class Demand:
@@ -107,13 +107,14 @@ class Demand:
 
 
 class Writing:
-    """From `start` until the collector has ended, or the disk fails: then `error` says how."""
+    """The thread that writes chunks to files, from `start` until the collector has ended, or the disk fails: then
+    `error` says how."""
 
     def __init__(self, collector: Collector, sources: Sources, files: Files, settings: Settings) -> None:
         self.error: Exception | None = None
         self.ended = threading.Event()
         self.messages = 0
-        """Written. The thread alone counts it."""
+        """Messages written. The thread alone counts them."""
         self._collector, self._sources, self._files = collector, sources, files
         self._chunks = {chunk.address: chunk for chunk in self._new_chunks(settings)}
         most = settings.chunks // 2
@@ -143,7 +144,8 @@ class Writing:
         return demand.wait(timeout)
 
     def unwritten(self, source: int, taken: int) -> int:
-        """Of so many that were taken, those that will not be written, because the recording has failed."""
+        """Returns how many of the `taken` messages of a source will not be written, because the recording has
+        failed."""
         return 0 if self.error is None else max(0, taken - self._done_with[source])
 
     def snapshot(self) -> Path | None:
@@ -200,7 +202,7 @@ class Writing:
                 self._serve(state)
 
     def _let_go(self) -> None:
-        """Of what the collector still takes, until it has ended: then all numbers are the last ones."""
+        """Gives back what the collector still takes, until it has ended: then all numbers are the last ones."""
         while not State(*self._collector.state()).has_ended:
             address = self._collector.next(WAIT_NS)
             if address is not None:
@@ -233,7 +235,7 @@ class Writing:
         self.messages += counts.total()
 
     def _counts(self, chunk: ChunkBuilder) -> Counter[int]:
-        """Its messages by source."""
+        """Counts the messages of a chunk by source."""
         counts: Counter[int] = Counter()
         for channel, count, _ in chunk.channels():
             counts[self._collector.channel(channel)[0]] += count
@@ -243,7 +245,8 @@ class Writing:
         self._sources.define(channels, self._files.definitions)
 
     def _missed(self) -> Counter[tuple[int, int]]:
-        """By channel and cause, since the last time. Of a topic without a channel it is told when it has one."""
+        """Returns the messages missed since the last call, by channel and cause. Those of a topic without a channel
+        come when it has one."""
         told: Counter[tuple[int, int]] = Counter()
         for source, channel, cause, count in self._collector.missing():
             self._untold[source, cause] += count

@@ -38,7 +38,7 @@ NODES: Final = "RTMW_LOG_NODES"
 _HEAD: Final = 32
 """Bytes before a record's labels and data in the log; all together are a multiple of eight."""
 _SINCES: Final = 65536
-"""So many ids of appends whose outcome is unknown are remembered; nodes remember as many ids."""
+"""The number of ids that are remembered of appends whose outcome is unknown; nodes remember as many ids."""
 T = TypeVar("T")
 _STATES: Final = {
     Reply.WRITTEN: Durability.WRITTEN,

@@ -217,7 +217,7 @@ class Connection(Closing):
         return len(self._calls) >= OPEN_MOST or self._bytes >= OPEN_BYTES
 
     def submit(self, call: Call) -> None:
-        """It is on its way; the caller has set who waits."""
+        """Puts a call on its way; the caller has set who waits for it."""
         if self.is_forked or self._is_over:
             self.check()
         with self._lock:
@@ -235,7 +235,7 @@ class Connection(Closing):
                 raise
 
     def wait(self, call: Call, timeout: float | None) -> Heard:
-        """Submits it, and waits for its answer in this thread. TimeoutError."""
+        """Submits a call, and waits for its answer in this thread. TimeoutError."""
         timeout = self.timeout if timeout is None else timeout
         begun = call.begun = CLOCK.monotonic()
         if self.is_full and not self.room.wait(lambda: not self.is_full, timeout):
@@ -246,7 +246,7 @@ class Connection(Closing):
         return call.heard or self._give_up(call)
 
     async def wait_async(self, call: Call) -> Heard:
-        """The same in an event loop."""
+        """Submits a call, and waits for its answer in an event loop, which runs meanwhile. TimeoutError."""
         begun = call.begun = CLOCK.monotonic()
         if self.is_full and not await self.room.reached(lambda: not self.is_full, self.timeout):
             raise self._late(call)

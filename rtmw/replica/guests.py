@@ -33,11 +33,11 @@ __all__ = ["Guests"]
 log = logging.getLogger("rtmw.service")
 
 LOOK_S: Final = 0.05
-"""So often it is looked whether a log has another master."""
+"""Seconds between looks whether a log has another master."""
 TELL_S: Final = 1.0
-"""So often other nodes hear of cursors that have moved."""
+"""Seconds between messages to other nodes about cursors that have moved."""
 TELL_ALL: Final = 10
-"""Each so many times they hear of all: one of them may have failed to write, or be a member only now."""
+"""Turns after which a node tells all cursors: another may have failed to write one, or be a member only since then."""
 CURSORS: Final = "log cursors"
 """The purpose of the stream to them."""
 TRIM_LOOKS: Final = 40
@@ -90,7 +90,7 @@ class _Guest:
         self.words = " ".join(filter(None, [*(word.removeprefix(_PROGRAM) for word in said[:1]), session.name]))
         self.desks: set[_Desk] = set()
         self.pumps = set[asyncio.Event]()
-        """Of its readers: each looks again whether there is more for it."""
+        """Events of the guest's readers: when one is set, its reader looks again whether there is more for it."""
         self.tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -310,7 +310,7 @@ class Guests:
                 cursor.close()
 
     async def known_cursors(self, member: Member) -> dict[str, tuple[int, int, str | None]]:
-        """By name: position, time of its last use, and its holder."""
+        """Returns position, time of the last use, and holder of each cursor, by name."""
         known, all = await asyncio.to_thread(_cursors, member.folder)
         if all > CURSORS_MOST:  # a program of the node's host has made them
             raise LogError(f"log {member.name} has {all} cursors, which are too many to be told; delete some")
@@ -318,7 +318,8 @@ class Guests:
         return {name: (*one, held.get((member.name, name))) for name, one in known.items()}
 
     async def tell_cursors(self, session: Session) -> None:
-        """To another node, once a second: those of the logs of which this node is the master. Raises SessionError."""
+        """Tells another node, once a second, the cursors of logs of which this node is the master. Raises
+        SessionError."""
         stream, told = session.open(CURSORS, priority=1), dict[str, dict[str, int]]()
         for turn in count():
             if turn % TELL_ALL == 0:
@@ -331,8 +332,9 @@ class Guests:
             await asyncio.sleep(TELL_S)
 
     async def hear_cursors(self, node: str, stream: Stream) -> None:
-        """As the master has them: after a switch a reader goes on there. A node that was master, and does not know yet
-        that it is not, knows none that were made since. Raises SessionError, ValueError."""
+        """Takes over the cursors that a log's master tells: after a switch a reader goes on there. A node that was
+        master, and does not know yet that it is not, does not know cursors that were made since. Raises
+        SessionError, ValueError."""
         splitter = r.Splitter(r.RAW, r.LONGEST_WORDS)
         stream.accept()
         while data := await stream.read():
@@ -403,10 +405,11 @@ class _Desk:
         self._guests, self._guest, self._stream, self._member = guests, guest, stream, member
         self._out = list[bytes]()
         self._asked = dict[int, Request]()
-        """By ticket: what the member has not answered."""
+        """Requests that the member has not answered, by ticket."""
         self._has_out, self._has_room = asyncio.Event(), asyncio.Event()
         self._long = asyncio.Lock()
-        """Of requests that a thread looks many files up for: one after the other, each where there is room for it."""
+        """Held for a request for which a thread looks into many files: one such request at a time, and only while
+        fewer than OUT_BYTES of answers wait."""
         self._open = self._bytes = self._unwritten = 0
         self.log = member.name
 

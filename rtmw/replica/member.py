@@ -80,7 +80,7 @@ class Identity:
     copy: bytes
     """The uuid of the copy."""
     description: bytes
-    """Of the type."""
+    """Description of the type."""
 
     @classmethod
     def read(cls, path: Path) -> Identity:

@@ -39,13 +39,13 @@ __all__ = ["OPERATOR", "QUESTION", "Desk", "Operating", "answer", "ask", "ask_no
 log = logging.getLogger("rtmw.replica")
 
 OPERATOR: Final = "operator"
-"""In the hello of an operator, beside that of a program."""
+"""The capability that an operator's hello has, beside that of a program."""
 QUESTION: Final = "log question"
 """The purpose of such a stream."""
 _MOST: Final = 1 << 20
 _ANSWER_S: Final = 20.0
 _STATUS_S: Final = 1.0
-"""So long a node waits for what others say of a log."""
+"""Seconds that a node waits for what others say of a log."""
 _AGAIN_S: Final = 0.1
 _NOT_THERE: Final = (ConnectionRefusedError, FileNotFoundError)
 _LEAST_SUSPECT_S: Final = 0.1
@@ -141,7 +141,7 @@ class Desk(Protocol):
 
     @property
     def settings(self) -> w.Settings:
-        """Of logs for which no others are given."""
+        """Settings of logs for which no others are given."""
         ...
 
     def session(self, node: str) -> Session | None: ...
@@ -475,8 +475,8 @@ class Operating:
     # ---- status ----
 
     async def _status(self, name: str, *, is_here: bool) -> dict[str, Any]:
-        """As its master sees it, if that can be asked, with what those say of themselves that are not in sync;
-        `is_here`: as this node sees it."""
+        """Returns the state of a log as its master sees it, if the master can be asked, with what members that are
+        not in sync say of themselves. `is_here`: as this node sees it."""
         member = self._member(name)
         if is_here:
             return self.status_of(member)
@@ -627,7 +627,7 @@ def _check_member(member: Member, node: str) -> None:
 
 
 def _ids(member: Member) -> dict[str, str]:
-    """Of the members of a log by their nodes."""
+    """Returns the ids of a log's members, by their nodes."""
     control = member.replica.control
     return {node_of(one): one for one in (control.members if control else ())}
 

@@ -59,7 +59,7 @@ class Batch(NamedTuple):
     """What one append brings."""
 
     labels: bytes
-    """Of the first record, with an id."""
+    """Labels of the first record, with an id."""
     values: list[Buffer]
     """The data of each record."""
 
@@ -169,7 +169,7 @@ class Heard(NamedTuple):
     reply: Reply
     ticket: int
     position: int
-    """Of news: the epoch."""
+    """A position in the log; for news, the epoch."""
     commit: int
     words: bytes
     """For people, or the JSON that was asked for; where the reply is MOVED, the master's name."""
@@ -258,9 +258,9 @@ class Welcome(NamedTuple):
     node: str
     uuid: bytes
     description: bytes
-    """Of the type."""
+    """Description of the type."""
     master: str
-    """As it knows; empty: it knows of none."""
+    """The master that the node knows; empty: it knows none."""
     epoch: int
 
     def packed(self) -> bytes:

@@ -45,7 +45,7 @@ _ASK_STORE_S: Final = 5.0
 """A log without appends asks nothing of the store: so often it is seen whether that is there."""
 _AGAIN_S: Final = 0.2
 _ROOM_S: Final = 0.01
-"""So often it is looked whether a log that has no room for batches has some."""
+"""Seconds between looks whether a log has room for batches again."""
 
 
 class _Link:

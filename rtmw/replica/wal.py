@@ -226,7 +226,7 @@ class LogWal:
         self._writer.start(self.end)
 
     def try_sync(self) -> bool:
-        """The same in this thread, as long as that takes. False: another thread is at it, or there is nothing."""
+        """Syncs in this thread, which waits for the disk. False: another thread syncs, or there is nothing to sync."""
         return self._writer.try_flush()
 
     def hear(self) -> None:

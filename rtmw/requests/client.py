@@ -53,7 +53,7 @@ class ClientStats:
     calls: int
     """Calls and streams that were begun."""
     waiting: int
-    """Those that are not over."""
+    """Calls and streams that are not over."""
     late: int
     """Replies that were dropped, for their call was over."""
     server: str
@@ -99,7 +99,7 @@ class _Line:
         self.users = self.begun = self.late = self.server = 0
         """`server`: the identity of who serves; 0: nobody."""
         self.program = ""
-        """That serves, or did."""
+        """The program that serves, or did."""
         self.calls: dict[int, _Call] = {}
         self._numbers = itertools.count(1)
         self._lead: dict[int, _Call] = {}
@@ -111,7 +111,7 @@ class _Line:
         self._announced = 0, False
         """Who said last that it serves: its identity, and whether it is on another host."""
         self._types: dict[int, bool] = {}
-        """By life, whether a type of the region is that of the requests."""
+        """Whether a type of the region is that of the requests, by the type's number in the region."""
         self._next_look_s = 0.0
         self._holds_s = 0.0
         """Until when the last look for the server holds, unless another one says that it serves."""
@@ -391,7 +391,7 @@ class _Line:
 _lines: dict[tuple[int, str, int, int], _Line] = {}
 _lock = threading.Lock()
 _dropped: deque[_Line] = deque()
-"""Of each client that was dropped without `close`, its line."""
+"""Lines of clients that were dropped without `close`."""
 
 
 def _after_fork() -> None:
@@ -522,7 +522,7 @@ class Client(Closing, Generic[Q, R]):
     ) -> None:
         wire.check_name(name)
         self.name = name
-        """As it was given."""
+        """The name of the service that was given."""
         self._shared: _Line | None = None
         given = domain_of(domain)
         self._shared = _line_of(given, name, wire.envelope("Request", request), wire.envelope("Reply", reply))

@@ -109,7 +109,7 @@ class _Client:
         return self._is_read
 
     def is_gone(self) -> bool:
-        """It was there, and is no more."""
+        """Whether the client's reader was there, and is no more."""
         is_there = self.is_there()
         self.has_met |= is_there
         return self.has_met and not is_there
@@ -189,7 +189,7 @@ class Service(Closing, Generic[Q, R]):
             )
         wire.check_name(name)
         self.name = name
-        """As it was given."""
+        """The name of the service that was given."""
         self._handler, self._workers = handler, workers
         self._request, self._reply = wire.envelope("Request", request), wire.envelope("Reply", reply)
         self._unpacked = self._request.unpacked
@@ -216,7 +216,7 @@ class Service(Closing, Generic[Q, R]):
     # Opening and closing.
 
     def _open(self, opened: ExitStack) -> None:
-        """It hears requests before it says so."""
+        """Opens the service: it hears requests before it says that it serves."""
         topic, asked, region = wire.server_topic(self.name), wire.request_topic(self.name), self._domain.region
         try:
             self._others = opened.enter_context(Subscriber(topic, ANY, domain=self._domain, history=1))

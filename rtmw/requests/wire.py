@@ -178,13 +178,13 @@ def announced(sample: shm.Sample[Any]) -> str | None:
 
 
 def publisher(topic: str, envelope: Envelope, domain: Domain, **options: Any) -> Publisher[Any]:
-    """Of structs."""
+    """Returns an endpoint that carries the structs of an envelope."""
     made: Any = Publisher(topic, envelope.kind, domain=domain, **options)
     return cast("Publisher[Any]", made)
 
 
 def subscriber(topic: str, envelope: Envelope, domain: Domain, **options: Any) -> Subscriber[Any]:
-    """Of structs."""
+    """Returns an endpoint that carries the structs of an envelope."""
     made: Any = Subscriber(topic, envelope.kind, domain=domain, **options)
     return cast("Subscriber[Any]", made)
 
