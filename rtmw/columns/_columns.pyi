@@ -26,7 +26,7 @@ class Memory(Buffer):
 class Array:
     @property
     def address(self) -> int:
-        """Of a `struct ArrowArray` of structs, until somebody takes it over."""
+        """Address of a `struct ArrowArray` of structs, until somebody takes it over."""
 
 @final
 class Program:
@@ -58,9 +58,9 @@ class Program:
         """
 
     def ranges(self, data: Buffer, position: Buffer, size: Buffer, wanted: Buffer, /) -> bytes | None:
-        """Of each column that is wanted (u4 op, u4 kind: its place among `int8` ... `double`) a byte that says whether
-        there is a range, and the least and the largest number, of 8 bytes each. None: a payload is damaged.
-        """
+        """Returns for each column that is wanted (u4 op, u4 kind: its place among `int8` ... `double`) a byte that
+        says whether there is a range, and the least and the largest number, of 8 bytes each. None: a payload is
+        damaged."""
 
     def encode(
         self,

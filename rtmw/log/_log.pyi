@@ -79,15 +79,15 @@ def cursor_delete(subject: str, folder: int, uuid: bytes, file: str, /) -> None:
     """Durably."""
 
 def segment(subject: str, folder: int, uuid: bytes, base: int, /) -> tuple[int, int, int, int, int]:
-    """Of the segment of this base: bytes of its file, the watermark, its flags (1: sealed), its time, and how many
-    bytes of records compaction has removed."""
+    """Returns for the segment of this base: bytes of its file, the watermark, its flags (1: sealed), its time, and
+    how many bytes of records compaction has removed."""
 
 def index(subject: str, folder: int, uuid: bytes, base: int, /) -> tuple[int, int, int] | None:
-    """Of the index of a segment: number of records, earliest and latest time; None: it has no whole one."""
+    """Returns from the index of a segment: number of records, earliest and latest time. None: it has no whole index."""
 
 def stretches(subject: str, folder: int, uuid: bytes, base: int, /) -> tuple[int, int, int, bytes] | None:
-    """Of the index of a segment: where its records end, their number and earliest time; and of each stretch two u64,
-    the position of its first record and its latest time. None: the segment has no whole index."""
+    """Returns from the index of a segment: where its records end, their number and earliest time; and for each
+    stretch two u64, the position of its first record and its latest time. None: the segment has no whole index."""
 
 def watch(path: str, /) -> int:
     """A descriptor that is readable when the file has been written."""
@@ -175,13 +175,14 @@ class Writer:
         there on the ids are known."""
 
     def set_epoch(self, epoch: int, /) -> None:
-        """Of the records that are appended from now on. ValueError: there are records of a higher one."""
+        """Sets the epoch of the records that are appended from now on. ValueError: there are records of a higher
+        one."""
 
     def trim(self, before: int, /) -> int:
         """The log begins with the segment in which this position lies; gives where that is."""
 
     def ask_trim(self, before: int, /) -> None:
-        """The same soon. Does not block; if it fails, so do the appends that follow."""
+        """Has the log trimmed soon, like `trim`. It does not block; if it fails, so do the appends that follow."""
 
     def add_eventfd(self, descriptor: int, /) -> bool:
         """An eventfd that is written to when something became durable or failed, or there is room. False: too many."""
@@ -213,7 +214,7 @@ class Record:
 
     @property
     def data(self) -> bytes:
-        """As it lies in the log."""
+        """The data as it lies in the log."""
 
     @property
     def position(self) -> int:
@@ -247,7 +248,7 @@ class Reader:
         `folder` -1: there are no files, and records come by `feed`."""
     @property
     def position(self) -> int:
-        """Of the record that is next."""
+        """Position of the next record."""
 
     def next(self, limit: int, /) -> tuple[int, int, int, int, int, bytes, bytes] | None:
         """Position, end, time_ns, epoch, kind, labels and data of the next record below `limit`."""
@@ -277,7 +278,7 @@ class Reader:
 
     @property
     def is_whole(self) -> bool:
-        """Of the last scan: nothing but whole records lies before what it gave, or before the end of the segment.
+        """Whether nothing but whole records lies before what the last scan gave, or before the end of the segment.
         Then compaction has removed what is missing there."""
 
     def seek_time(self, time_ns: int, limit: int, /) -> None:

@@ -62,7 +62,7 @@ class Region:
     def topic_count(self) -> int: ...
     @property
     def slot(self) -> int | None:
-        """Of this process among the participants; None: it only looks on."""
+        """This process's slot among the participants; None: it only looks on."""
 
     def pid_at(self, slot: int, /) -> int:
         """The process that has this slot of the participants; 0: none."""
@@ -105,13 +105,14 @@ class Region:
         """Name and description by life: no other type ever has the same number."""
 
     def identity(self, publisher: int, /) -> int:
-        """Of a publisher as tables, queues and events of the region have it: how samples show it, on each host."""
+        """Returns the identity by which samples show a publisher, on each host. `publisher`: its identity in tables,
+        queues and events of the region."""
 
     def endpoints_fingerprint(self) -> int:
         """Another number as soon as an endpoint has come, gone or got other limits (fingerprint.c)."""
 
     def participants_fingerprint(self) -> int:
-        """The same of the programs that are attached."""
+        """Another number as soon as a program has attached or detached."""
 
     def queue(
         self, topic: int, most: int = 64, /

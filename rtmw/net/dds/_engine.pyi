@@ -91,19 +91,19 @@ class Engine:
         """The limit of what leaves towards a host, by its place from 0 to 63 (Route.limit); 0: no limit."""
 
     def clocks(self, measured: list[tuple[bytes, int, int]], /) -> None:
-        """Of other nodes, by the GUID of their participants: how far their clock is ahead, and what that may be wrong
-        by, in nanoseconds. In place of what was said before (dated.c)."""
+        """Sets, in place of what was said before, how far the clocks of other nodes are ahead, and what that may be
+        wrong by, in nanoseconds, by the GUID of their participants (dated.c)."""
 
     def link(self, origins: list[str], /) -> None:
         """Pass over what these nodes send over DDS from now on: those that are met over links, by the origins of their
         regions (neighbours.origin). At most 1,000, in place of those before."""
 
     def finish(self) -> None:
-        """Of each topic and priority, take no more than what is published by now, and one message."""
+        """From now on takes, for each topic and priority, no more than what is published by now, and one message."""
 
     def leave(self) -> None:
-        """Of RELIABLE topics, take nothing more: their routes are parked next (Route.park). Messages that they have
-        taken are sent also to nodes that asked for a pause, for that is little, and would be lost."""
+        """From now on takes nothing more of RELIABLE topics: their routes are parked next (Route.park). Messages
+        that they have taken are sent also to nodes that asked for a pause, for that is little, and would be lost."""
 
     def pace(self, descriptor: int, /) -> bool:
         """Look how much this socket, with which DDS sends, has not sent yet, and hand little more to it (pacing.c).
@@ -161,7 +161,7 @@ class Engine:
         """How much news it had. To be asked before looking."""
 
     def looked(self, heard: int, /) -> None:
-        """Of each route `pack` says what is right for what had been heard."""
+        """Says that `pack` of each route was decided with knowledge of the first `heard` readers (packing.c)."""
 
     def counters(self) -> dict[str, int]:
         """How often others said of pauses what is not believed: notes that are none (malformed), of topics of this node
