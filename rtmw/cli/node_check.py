@@ -30,6 +30,7 @@ EMPTY = "it is empty: what no option says has its default"
 
 def check(arguments: argparse.Namespace) -> int:
     """Print what the node would do; status 1 if anything is in its way. With `--as`: what a peer may (check_right)."""
+    from rtmw.net.service_node import names_only_logs
     from rtmw.net.settings import NODE, make_settings
 
     if arguments.right:
@@ -38,8 +39,13 @@ def check(arguments: argparse.Namespace) -> int:
     given = {name: getattr(arguments, name) for name in NODE.by_name}
     file = SettingsFile.read(path)
     settings = make_settings(file, given, base_settings())
-    found = [*([] if file.values else [Check("file", EMPTY)]), *checks(settings, path)]
-    topics = topics_table(settings)
+    found, topics = [] if file.values else [Check("file", EMPTY)], Table("", (), [])
+    if names_only_logs(settings, file, given):
+        found += [Check("node", f"{settings.node_name}, without a domain: the file names nothing but logs")]
+        found += _services(settings, path)
+    else:
+        found += checks(settings, path)
+        topics = topics_table(settings)
     well = not any(one.advice for one in found)
     if arguments.json:
         named = [dict(zip(topics.columns, row, strict=True)) for row in topics.rows]
@@ -205,6 +211,10 @@ def _services(settings: Settings, path: Path) -> Iterator[Check]:
     yield Check("services", ", ".join(settings.serve))
     if settings.data is not None:
         yield _data(settings.data, path)
+    if "log" in settings.serve:
+        yield from _logs(settings.node_name, path)
+    if "transfer" not in settings.serve:
+        return
     sessions, how = settings.transfer, "with TLS" if settings.transfer.keys else "without TLS"
     for place in sessions.listen:
         yield Check("transfers are accepted at", f"{place}, {how}")
@@ -212,6 +222,41 @@ def _services(settings: Settings, path: Path) -> Iterator[Check]:
         yield Check(f"transfers with {place}", how)
     if not sessions.is_used:
         yield Check("transfers", "between programs of this host: [transfer] says neither listen nor connect")
+
+
+def _logs(node: str, path: Path) -> Iterator[Check]:
+    """Can others have logs with this node, and does the control store answer?"""
+    from rtmw.cli.node_doctor import keys
+    from rtmw.cli.node_links import connecting, listening, why_not
+    from rtmw.control.settings import read_log
+    from rtmw.net.security.health import KeysHealth
+    from rtmw.net.settings import place_of
+
+    settings = read_log(path)
+    link, row = settings.link, KeysHealth().row(settings.link)
+    if row:
+        yield keys(row)
+    ports = [place for place in link.listen if why_not(place) and _is_at(node, place, link.keys)]
+    yield from listening(link, path, "log", ports)
+    yield from connecting(link, path, "log")
+    if not link.is_used:
+        yield Check("logs", "kept by this node alone, for nobody: [log] says neither listen nor connect")
+    if link.keys and not any("serve" in rule.allows for rule in settings.rules.rules):
+        words = 'no other node may keep logs with this one: write an [[allow]] with peer = "rtmw://…", serve = ["log"]'
+        yield Check("rules of peers", "none", words)
+    found, fault = settings.control.tried()
+    yield Check("control store", found, fault and f"{place_of(path, 'store', 'control')}: {fault}")
+
+
+def _is_at(node: str, place: str, folder: Path | None) -> bool:
+    """Does this node run, and listen there?"""
+    from rtmw.net.security.identity import Identity
+    from rtmw.replica.operating import ask_node
+
+    try:
+        return ask_node(place, Identity.load(folder) if folder else None, ask="logs")["node"] == node
+    except RtmwError:
+        return False
 
 
 def _data(folder: Path, path: Path) -> Check:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,7 @@ from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 
 if TYPE_CHECKING:
+    from rtmw.net.security.tables import Link
     from rtmw.net.settings import Settings
 
 _OPENSSL: Final = "OpenSSL of links"
@@ -156,32 +157,47 @@ def _listening(places: Iterable[str]) -> Iterator[Check]:
 
 def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[Check]:
     """Yields the checks of links for `rtmw node check`. `ports`: where a node that runs listens."""
-    from rtmw.net.settings import place_of
-
     link = settings.link
     if not link.may_link:
         return
     if link.keys:
         yield _openssl(link.openssl, path)
-    tcp = "with TLS" if link.keys else "without TLS: anybody on the way may read, change and send"
-    for place in link.listen:
-        advice = "" if place in ports else _why_not(place)
-        how = "the kernel says which user connects" if unix_path(place) else tcp
-        if advice:
-            advice = f"{place_of(path, 'listen', 'link')}: {advice}"
-        yield Check("links are accepted at", f"{place}, {how}", advice)
+    yield from listening(link, path, "link", ports)
     if link.is_found and all(map(unix_path, link.listen)):
         yield Check("links are accepted at", "a free port at each address that DDS uses, with TLS: other nodes find it")
     if not settings.allow.rules:
         words = 'nobody may have a link: write an [[allow]] with peer = "rtmw://…"'
         yield Check("rules of peers", "none", words) if link.is_used else Check("rules of peers", f"none, so {words}")
-    said_at, unknown = place_of(path, "connect", "link"), 0  # once: to find it, the file is read
+    yield from connecting(link, path, "link")
+
+
+def _how(link: Link) -> str:
+    return "with TLS" if link.keys else "without TLS: anybody on the way may read, change and send"
+
+
+def listening(link: Link, path: Path, table: str, ports: Container[str]) -> Iterator[Check]:
+    """Can others connect where this table, [link] or [log], says? `ports`: where a node that runs listens."""
+    from rtmw.net.settings import place_of
+
+    for place in link.listen:
+        advice = "" if place in ports else why_not(place)
+        how = "the kernel says which user connects" if unix_path(place) else _how(link)
+        if advice:
+            advice = f"{place_of(path, 'listen', table)}: {advice}"
+        yield Check(f"{table}s are accepted at", f"{place}, {how}", advice)
+
+
+def connecting(link: Link, path: Path, table: str) -> Iterator[Check]:
+    """Can the hosts be found to which this table says that the node connects?"""
+    from rtmw.net.settings import place_of
+
+    said_at, unknown = place_of(path, "connect", table), 0  # once: to find it, the file is read
     for number, place in enumerate(link.connect):
         if unknown >= UNKNOWN_MOST:
-            yield not_looked_up("further link", len(link.connect) - number, said_at)
+            yield not_looked_up(f"further {table}", len(link.connect) - number, said_at)
             return
         if unix_path(place):
-            yield Check(f"link with {place}", "the kernel says which user listens there")
+            yield Check(f"{table} with {place}", "the kernel says which user listens there")
             continue
         host, port = place_to_reach(place)
         try:
@@ -189,9 +205,9 @@ def checked(settings: Settings, path: Path, ports: dict[str, int]) -> Iterator[C
         except (OSError, UnicodeError) as error:
             unknown += 1
             advice = f"{said_at}: the host {host!r} cannot be found: {error}"
-            yield Check(f"link with {place}", "not found", advice)
+            yield Check(f"{table} with {place}", "not found", advice)
         else:
-            yield Check(f"link with {place}", tcp)
+            yield Check(f"{table} with {place}", _how(link))
 
 
 def _openssl(library: str, path: Path) -> Check:
@@ -205,7 +221,7 @@ def _openssl(library: str, path: Path) -> Check:
         return Check(_OPENSSL, "there is none", f"{place_of(path, 'openssl', 'link')}: {error}")
 
 
-def _why_not(place: str) -> str:
+def why_not(place: str) -> str:
     """Why nothing can listen there; empty: it can."""
     path = unix_path(place)
     if path is not None:

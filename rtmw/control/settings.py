@@ -18,6 +18,8 @@ key = "node.key"
 
 from __future__ import annotations
 
+import asyncio
+import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +53,20 @@ class Control:
         if isinstance(self.store, Path):
             return SqliteStore(self.store)
         return EtcdStore(self.store, self._tls())
+
+    def tried(self) -> tuple[str, str]:
+        """What the store is, and why it does not answer; a file that the first log makes is not made. Raises OSError as
+        `open`."""
+        if isinstance(self.store, Path) and not self.store.exists():
+            folder = self.store.parent
+            fault = "" if os.access(folder, os.W_OK | os.X_OK) else f"this user cannot make a file in {folder}"
+            return f"{self.store}, made with the first log", fault
+        store = self.open()
+        try:
+            asyncio.run(store.read("tried"))
+            return store.where, store.fault.removeprefix(f"{store.where}: ")
+        finally:
+            store.close()
 
     def _tls(self) -> ssl.SSLContext:
         made = ssl.create_default_context(cafile=self.ca)

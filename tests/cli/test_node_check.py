@@ -15,6 +15,8 @@ from rtmw.net.dds.wire import udp_ports
 from tests.cli.command import Run
 from tests.conftest import free_number
 from tests.net.hosts import Host
+from tests.ports import free_ports
+from tests.replica.nodes import Here
 
 Found = dict[str, tuple[str, str]]
 
@@ -249,3 +251,36 @@ def test_what_it_says_is_what_the_node_does_and_a_node_that_runs_is_not_in_its_o
         assert len(bound.intersection(ports)) >= 2
     finally:
         host.end()
+
+
+def test_a_node_of_logs_alone_is_checked_for_what_it_serves_and_not_for_a_domain(
+    run: Run, file: Path, tmp_path: Path
+) -> None:
+    port, other = free_ports(2)
+    head = 'name = "a"\nserve = ["log"]\ndata = "a"\n[log]\n'
+    places = f'listen = "127.0.0.1:{port}"\nconnect = ["127.0.0.1:{other}"]\n'
+    status, found, topics = checked(run, file, f'{head}{places}[control]\nstore = "sqlite:control.db"\n')
+    assert (status, topics) == (0, [])
+    own = {"node", "services", "data", "logs are accepted at", f"log with 127.0.0.1:{other}", "control store"}
+    assert {*found} == own
+    assert found["control store"] == (f"{tmp_path / 'control.db'}, made with the first log", "")
+    assert not (tmp_path / "control.db").exists()
+    (tmp_path / "control.db").write_bytes(b"no database" * 100)
+    bad = f'{head}listen = "127.0.0.1:{port}"\nconnect = ["nowhere.invalid:1"]\ninsecure = true\n'
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        status, found, _ = checked(run, file, f'{bad}[control]\nstore = "sqlite:control.db"\n')
+    assert status == 1
+    assert "line 5: 127.0.0.1:" in found["logs are accepted at"][1]
+    assert "Address already in use" in found["logs are accepted at"][1]
+    assert "the host 'nowhere.invalid' cannot be found" in found["log with nowhere.invalid:1"][1]
+    assert "line 9: it is damaged, or no database" in found["control store"][1]
+    status, found, _ = checked(run, file, f'{head}[control]\nstore = "sqlite:/proc/none/control.db"\n')
+    assert (status, found["control store"][1]) == (1, f"{file}, line 6: this user cannot make a file in /proc/none")
+
+
+def test_a_node_of_logs_that_runs_is_not_in_its_own_way(run: Run, file: Path, tmp_path: Path) -> None:
+    with Here(tmp_path, "a") as nodes:
+        nodes.create("orders")
+        status, found, _ = checked(run, file, nodes.file("a").read_text())
+    assert (status, found["logs are accepted at"][1]) == (0, "")
