@@ -71,7 +71,7 @@ class RunColumns:
 
     @cached_property
     def epoch(self) -> NDArray[np.int32]:
-        """1, in a log that one host writes."""
+        """1 in a log that one host writes; in a replicated log that of the master which appended it."""
         return np.frombuffer(self._epoch, np.int32)
 
     @property

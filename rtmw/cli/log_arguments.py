@@ -15,7 +15,7 @@ from rtmw.cli.subcommands import add_subcommand
 from rtmw.cli.values import load_type
 from rtmw.log_options import check_segment
 from rtmw.publisher import check_count
-from rtmw.units import seconds_of, size_of
+from rtmw.units import some_bytes, some_seconds
 
 Add = Callable[..., argparse.ArgumentParser]
 """Adds a command that has a domain: `add(name, run, help)`."""
@@ -117,9 +117,9 @@ def add_node_commands(kinds: Any) -> None:
     ):
         parser.add_argument(option, type=seconds, metavar="SECONDS", help=f"{what} (default: [log] of the node)")
     help = "full segments go when they were full so long ago: 7d (default: no limit)"
-    parser.add_argument("--age", type=argument(seconds_of), metavar="TIME", help=help)
+    parser.add_argument("--age", type=argument(some_seconds), metavar="TIME", help=help)
     help = "the oldest segments go until no more is left: 10G (default: no limit)"
-    parser.add_argument("--bytes", type=argument(size_of), metavar="SIZE", help=help)
+    parser.add_argument("--bytes", type=argument(some_bytes), metavar="SIZE", help=help)
     _of_nodes(kinds, "status", "show the master of a log that nodes keep, who is in sync, and what is at risk")
     parser = _of_nodes(kinds, "members", "add, remove or replace a node that keeps a log")
     parser.add_argument("change", choices=("add", "remove", "replace"), metavar="add|remove|replace")

@@ -84,9 +84,10 @@ def info_of(path: Path) -> LogInfo:
         cursors = [_cursor(folder, name, end) for name in cursor_names(folder)]
         name = shown_name(from_description(folder.description).name)
         known = [cursor for cursor in cursors if cursor is not None]
-        return LogInfo(
-            folder.path, name, start, end, folder.segments()[1], holder_of(folder.descriptor), segments, known
-        )
+        writer = holder_of(folder.descriptor)
+        if folder.is_replicated:
+            writer = f"the nodes of a replicated log, of which it is a copy; {writer or 'its node does not run'}"
+        return LogInfo(folder.path, name, start, end, folder.segments()[1], writer, segments, known)
 
 
 def remote_info(log: rtmw.Log[Any]) -> LogInfo:

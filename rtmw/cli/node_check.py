@@ -254,9 +254,10 @@ def _is_at(node: str, place: str, folder: Path | None) -> bool:
     from rtmw.replica.operating import ask_node
 
     try:
-        return ask_node(place, Identity.load(folder) if folder else None, ask="logs")["node"] == node
+        told = ask_node(place, Identity.load(folder) if folder else None, ask="logs")
     except RtmwError:
         return False
+    return bool(told["node"] == node)
 
 
 def _data(folder: Path, path: Path) -> Check:

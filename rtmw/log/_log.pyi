@@ -230,7 +230,7 @@ class Record:
 
     @property
     def epoch(self) -> int:
-        """1, in a log that one host writes."""
+        """1 in a log that one host writes; in a replicated log that of the master which appended it."""
 
     @property
     def _kind(self) -> int: ...

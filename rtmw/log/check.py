@@ -138,10 +138,10 @@ def _each(folder: Folder, checked: Checked, progress: Progress) -> Iterator[tupl
                     break
                 _count_gap(checked, reader, position, record[0])
                 position = record[1]
-                checked.records += 1
-                if checked.records % _TURN == 0:
-                    progress(position - checked.start, max(checked.end, last) - checked.start)
                 if record[4] != core.FENCE:
+                    checked.records += 1
+                    if checked.records % _TURN == 0:
+                        progress(position - checked.start, max(checked.end, last) - checked.start)
                     yield record[0], record[2], record[5], record[6]
             _count_gap(checked, reader, position, end)
         if following is None:

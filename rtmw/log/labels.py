@@ -37,7 +37,10 @@ def _pack(what: str, label: Label | None) -> tuple[int, bytes]:
         case bytes():
             kind, packed = _BYTES, label
         case str():
-            kind, packed = _TEXT, label.encode()
+            try:
+                kind, packed = _TEXT, label.encode()
+            except UnicodeEncodeError:
+                raise ValueError(f"{what}={label!r} is not possible: it has a surrogate, which is no text") from None
         case bool():
             raise TypeError(f"{what}={label!r} is not possible; it is text, bytes or a whole number")
         case int():

@@ -419,6 +419,8 @@ def _places(nodes: Sequence[str] | None, keys: Path | None, insecure: bool) -> t
     """Raises TypeError, ValueError."""
     if isinstance(nodes, str):
         raise TypeError(f"nodes={nodes!r} is not possible; it is a list, such as [{nodes!r}]")
+    if not all(isinstance(one, str) for one in nodes or ()):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"nodes={nodes!r} is not possible; each is a text, such as '127.0.0.1:7501'")
     given = [one.strip() for one in os.environ.get(NODES, "").split(",")] if nodes is None else list(nodes)
     found = [one if one == UNIX or not one.startswith(UNIX) else _absolute(one) for one in given if one]
     if not found:
@@ -444,7 +446,7 @@ def connect(name: str, type: Any, options: dict[str, Any]) -> RemoteLog[Any]:
     try:
         values.name(name)
     except ValueError as error:
-        raise ValueError(f"name={name!r} cannot be used: {error}") from None
+        raise ValueError(f"the name of the log: {error}") from None
     known: dict[str, Any] = {"nodes": None, "keys": None, "insecure": False, "timeout": 30.0}
     for option in options.keys() - known.keys():
         raise ValueError(

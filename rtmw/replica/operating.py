@@ -182,8 +182,8 @@ class Operating:
         self, name: str, members: list[str], description: str, settings: dict[str, Any], wait: float = 0.0
     ) -> dict[str, Any]:
         """`wait`: seconds for all members to be there, and then for a first master."""
-        values.name(name)
-        nodes = [*map(values.name, members)]
+        _name("the name of the log", name)
+        nodes = [_name("a member", node) for node in members]
         given = replace(self._desk.settings, **settings)
         if len({*nodes}) != len(nodes) or not nodes:
             raise ValueError(f"members are {', '.join(nodes)}; name each node once")
@@ -604,6 +604,14 @@ async def _within(seconds: float) -> AsyncGenerator[None]:
     with suppress(TimeoutError):
         async with asyncio.timeout(min(seconds, _ANSWER_S)):
             yield
+
+
+def _name(what: str, told: Any) -> str:
+    """ValueError says what it was meant to be."""
+    try:
+        return values.name(told)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
 
 
 def _check_times(settings: w.Settings) -> None:

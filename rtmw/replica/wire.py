@@ -182,7 +182,8 @@ def check_settings(settings: w.Settings, members: int) -> None:
     """Raises ValueError, which says what a log of so many members can have."""
     least = _number(settings.min_insync)
     if not 1 <= least <= members:
-        raise ValueError(f"min_insync is {least}, and the log has {members} members; give 1 to {members}")
+        what, give = ("1 member", "1") if members == 1 else (f"{members} members", f"1 to {members}")
+        raise ValueError(f"min_insync is {least}, and the log has {what}; give {give}, as --min-insync {members}")
     for name in ("sync_timeout", "lag", "suspect"):
         seconds = getattr(settings, name)
         if type(seconds) not in (int, float) or not 0.01 <= seconds <= 3600:

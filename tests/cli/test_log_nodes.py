@@ -101,7 +101,7 @@ def test_a_log_or_node_that_is_not_there_is_said_in_a_sentence(
 ) -> None:
     status, _, err = run(capsys, nodes, "tail", "nothing")
     assert (status, "has no log 'nothing'" in err) == (1, True)
-    assert run(capsys, nodes, "tail", "a/logs/orders")[2].startswith("rtmw: name='a/logs/orders' cannot be used")
+    assert run(capsys, nodes, "tail", "a/logs/orders")[2].startswith("rtmw: the name of the log: it is 'a/logs")
     monkeypatch.setattr(log_command, "PATIENCE_S", 0.3)
     place = f"127.0.0.1:{free_ports(1)[0]}"
     for command in (["tail", "orders"], ["append", "orders", "x"], ["info", "orders"]):
@@ -168,3 +168,31 @@ def test_topics_are_stored_at_nodes_once_over_a_switch_and_replayed_from_there(
     with rtmw.Subscriber("again", depth=4000, **reliable) as again:
         status = main(["log", "replay", "stored", "--node", place, "--topic", "again", "--rate", "max"])
         assert (status, [again.receive(timeout=1).data.tobytes() for _ in sent]) == (0, sent)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["o/b", "--members", "a"], "rtmw: the name of the log: it is 'o/b'; it must have"),
+        (["o", "--members", "a,,b"], "rtmw: a member: it is ''; it must be a text"),
+        (["o", "--members", "a"], "min_insync is 2, and the log has 1 member; give 1, as --min-insync 1"),
+        (["o", "--members", "a,b,c", "--lag", "0.1"], "give at least"),
+    ],
+)
+def test_what_a_log_cannot_be_made_of_is_said_of_its_option(
+    nodes: Here, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert main(["log", "create", *arguments, "--node", nodes.places[0]]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_a_limit_of_nothing_is_no_limit_and_refused(nodes: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--age", "--bytes"):
+        with pytest.raises(SystemExit):
+            main(["log", "create", "o", "--members", "a", option, "0", "--node", nodes.places[0]])
+        assert "above 0" in capsys.readouterr().err
+
+
+def test_the_folder_of_a_node_is_said_to_be_a_copy(nodes: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["log", "info", str(nodes.folder / "a" / "logs" / "orders")]) == 0
+    assert "written by the nodes of a replicated log, of which it is a copy" in capsys.readouterr().out

@@ -10,6 +10,7 @@ import pytest
 
 import rtmw
 from rtmw.log import Checked, check, salvage
+from tests.log.replica import write_golden
 
 RECORDS = 12
 LENGTH = 20_000
@@ -161,3 +162,8 @@ def test_nothing_is_saved_over_what_is_there(folder: Path, tmp_path: Path) -> No
         salvage(folder, tmp_path / "new", nobody)
     with pytest.raises(FileNotFoundError, match="there is no log"):
         check(tmp_path / "other", nobody)
+
+
+def test_marks_of_a_replicated_log_are_no_records(tmp_path: Path) -> None:
+    positions = write_golden(tmp_path / "replica")
+    assert salvage(tmp_path / "replica", tmp_path / "saved", nobody).records == len(positions) - 1

@@ -279,6 +279,8 @@ def test_names_and_single_places_are_checked() -> None:
         rtmw.Log.connect("or/ders", nodes=["127.0.0.1:1"])
     with pytest.raises(TypeError, match="it is a list"):
         rtmw.Log.connect("orders", nodes="127.0.0.1:1")
+    with pytest.raises(TypeError, match="each is a text"):
+        rtmw.Log.connect("orders", nodes=[8501])  # type: ignore[list-item]
 
 
 def test_nodes_that_are_down_or_none_are_named_with_the_time_waited(tmp_path: Path) -> None:
