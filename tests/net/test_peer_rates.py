@@ -11,9 +11,9 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
+from rtmw.net.dds.bridge import PLACES, PeerRates, address_of
 from rtmw.net.dds.discovery import Program
 from rtmw.net.dds.library import Engine
-from rtmw.net.dds.peer_rates import PLACES, PeerRates, address_of
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.namespaces import Network, obstacle
 from tests.net.test_namespaces import build  # noqa: F401  # a fixture

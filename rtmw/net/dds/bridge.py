@@ -1,23 +1,29 @@
-"""Decides which topics cross, from what both sides show, and keeps the routes in step with it."""
+"""Decides which topics cross, from what both sides show, and keeps the routes in step with it.
+
+Programs that are no nodes describe their types; they are asked in a thread, for it may take seconds (`Lookup`).
+`PeerRates` knows how much may leave towards single hosts: which of them the settings limit, and by how much
+(peer_rates.h). A host has a name, as its programs say it, and an address. All participants of one address share one
+limit.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final
 
+from rtmw.clock import CLOCK, Clock
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
-from rtmw.net.dds.cyclone import DDSException, DomainParticipant
+from rtmw.net.dds.cyclone import DDSException, DomainParticipant, TypeIdentifier, get_types_for_typeid
 from rtmw.net.dds.discovery import Discovery, Endpoint, Program
-from rtmw.net.dds.idl_class import OCTETS_NAME
+from rtmw.net.dds.idl_class import OCTETS_NAME, idl_class
 from rtmw.net.dds.lanes import Lane, lane_of
 from rtmw.net.dds.library import Engine
-from rtmw.net.dds.lookup import Lookup
 from rtmw.net.dds.names import Names
 from rtmw.net.dds.partitions import DEFAULT, NODES, meet
-from rtmw.net.dds.peer_rates import PeerRates
 from rtmw.net.dds.routes import Incoming, Outgoing
 from rtmw.net.dds.user_data import type_in
 from rtmw.net.dds.wire import Endpoints, Offer, Request
@@ -27,8 +33,119 @@ from rtmw.net.route.by_topic import ByTopic
 from rtmw.net.route.ended import Ended
 from rtmw.net.route.undelivered import Undelivered
 from rtmw.net.settings import Settings
+from rtmw.patterns import is_meant
 from rtmw.qos import Reliability
 from rtmw.types import AnyType, MessageType, resolve
+
+_WAIT_NS = 1_000_000_000
+"""Nanoseconds that one answer is waited for."""
+_RETRY_S = 5.0
+"""A type that was not told is asked for again after so long."""
+_MOST = 1000
+"""Types that are known at a time."""
+
+
+class Lookup:
+    """Types by their identifiers. Not for several threads."""
+
+    def __init__(self, participant: DomainParticipant, names: Names, clock: Clock = CLOCK) -> None:
+        self._participant, self._names, self._clock = participant, names, clock
+        self._thread = ThreadPoolExecutor(1, "rtmw type lookup")
+        self._asked: dict[bytes, Future[MessageType]] = {}
+        self._failed: dict[bytes, float] = {}
+        """When, by CLOCK_MONOTONIC."""
+
+    def find(self, writer: Endpoint) -> MessageType | None:
+        """The type of a writer; None: it is being asked for. Raises RtmwError or DDSException: it cannot be had."""
+        if writer.type_id is None:
+            raise RtmwError("the program does not describe its types; subscribe with the type's class")
+        key = writer.type_id
+        asked = self._asked.get(key)
+        if asked is None or self._is_due(key):
+            if len(self._asked) >= _MOST:
+                self._forget()
+            self._failed.pop(key, None)
+            self._asked[key] = self._thread.submit(self._ask, key)
+            return None
+        if not asked.done():
+            return None
+        if asked.exception() is not None:
+            self._failed.setdefault(key, self._clock.monotonic())
+        return asked.result()
+
+    def _is_due(self, key: bytes) -> bool:
+        return key in self._failed and self._clock.monotonic() - self._failed[key] > _RETRY_S
+
+    def _forget(self) -> None:
+        """The oldest answer; of those who have not been answered, the one who asked first."""
+        key = next((key for key, asked in self._asked.items() if asked.done()), next(iter(self._asked)))
+        self._asked.pop(key).cancel()
+        self._failed.pop(key, None)
+
+    def _ask(self, key: bytes) -> MessageType:
+        try:
+            type_id: Any = TypeIdentifier.deserialize(key, has_header=False, use_version_2=True)
+            kind = resolve(get_types_for_typeid(self._participant, type_id, _WAIT_NS)[0])
+            return resolve(idl_class(kind, self._names.local_type)) if self._names.ros2 else kind
+        except (RtmwError, DDSException):
+            raise
+        except Exception as error:  # any that cyclonedds raises for a description that is none
+            raise RtmwError(f"its description cannot be read: {error}") from error
+
+    def close(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+
+PLACES: Final = 64
+"""Hosts with a limit of their own: those that come later share the last place, and the lowest of their limits."""
+
+
+class PeerRates:
+    """Limits in bytes a second for the messages to each host. Not for several threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._rates: tuple[tuple[str, int], ...] = ()
+        self._places: dict[str, int] = {}
+        """By address."""
+        self._limits: dict[int, int] = {}
+        """Bytes a second, by place."""
+
+    def set(self, rates: tuple[tuple[str, int], ...]) -> None:
+        """Patterns of hosts and addresses, and bytes a second; the first pattern that fits counts."""
+        if rates != self._rates:
+            self._rates, self._places = rates, {}
+            for place in self._limits:
+                self._engine.peer_rate(place, 0)
+            self._limits = {}
+
+    def rate(self, program: Program) -> int:
+        """Bytes a second that may leave towards the host of a program; 0: no limit."""
+        names = (program.host, address_of(program))
+        return next((rate for pattern, rate in self._rates if any(is_meant(name, pattern) for name in names)), 0)
+
+    def places(self, programs: Iterable[Program]) -> int:
+        """A bit for each place whose limit holds for a route that these programs read; for Route.limit."""
+        found = 0
+        for program in programs if self._rates else ():
+            limit = self.rate(program)
+            if limit:
+                found |= 1 << self._place(address_of(program) or program.host, limit)
+        return found
+
+    def _place(self, address: str, limit: int) -> int:
+        place = self._places.setdefault(address, min(len(self._places), PLACES - 1))
+        lowest = min(limit, self._limits.get(place, limit))
+        if self._limits.get(place) != lowest:
+            self._limits[place] = lowest
+            self._engine.peer_rate(place, lowest)
+        return place
+
+
+def address_of(program: Program) -> str:
+    """The address of a program as `peers` has it: without the port and without brackets."""
+    return program.address.rpartition(":")[0].removeprefix("[").removesuffix("]").partition("%")[0]
+
 
 log = logging.getLogger("rtmw.node")
 

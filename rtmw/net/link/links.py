@@ -1,6 +1,9 @@
 """The links of a node: it listens and dials, asks who a peer is and if a rule is for it; each peer has one line.
 
 Connections that came here and to no link are counted by address and cause (`TurnedAway`), for `rtmw node doctor`.
+
+Publishers of a peer are told apart by what it calls the region of its domain, and DDS samples of a node that is linked
+are passed over (`Regions`).
 """
 
 from __future__ import annotations
@@ -31,8 +34,7 @@ from rtmw.net.link.library import Bus, Context, Line, openssl
 from rtmw.net.link.linked import Linked
 from rtmw.net.link.messages import VERSION, Hello, Using
 from rtmw.net.link.places import Listening
-from rtmw.net.link.regions import Regions
-from rtmw.net.link.register import PeerKey, Register
+from rtmw.net.link.register import PEERS_MOST, PeerKey, Register
 from rtmw.net.link.side import Account, Budget
 from rtmw.net.link.talk import Talk
 from rtmw.net.link.twin import Twins
@@ -50,6 +52,53 @@ from rtmw.net.settings import Settings
 from rtmw.shm import beside
 from rtmw.units import duration
 from rtmw.visible import visible
+
+
+class Regions:
+    """A region is the peer's if and only if: (1) it is not that of this node; (2) no peer with another name has said it
+    before; (3) no DDS participant that has it is another one. Not for several threads."""
+
+    def __init__(self, own: str) -> None:
+        """`own`: the region of this node (neighbours.origin)."""
+        self._own = own
+        self._met: dict[str, tuple[str, UUID]] = {}
+        """By region: the name of the peer that said it first since this node runs, and its UUID."""
+        self._elsewhere: dict[str, set[tuple[str, str, str]]] = {}
+        """Regions of DDS participants: UUID of the links, name and user that each says, empty without links."""
+
+    def meet(self, region: str, name: str, node: UUID) -> str:
+        """A peer has said that its region is this one. How its publishers are told apart from others."""
+        owner = self._met.get(region, (name, node))
+        if region == self._own or owner[0] != name or not self._fits(region, (name, node)):
+            return f"{region} of {name}"
+        self._met.pop(region, None)
+        self._met[region] = (name, node)
+        while len(self._met) > PEERS_MOST:
+            del self._met[next(iter(self._met))]
+        return region
+
+    def hear(self, programs: Iterable[Program]) -> bool:
+        """DDS participants, as they are now. Has something changed for `linked`?"""
+        before = self.linked()
+        self._elsewhere = {}
+        for one in programs:
+            if one.region:
+                self._elsewhere.setdefault(one.region, set()).add((one.link or "", one.link_name, one.link_user))
+        return self.linked() != before
+
+    def forget(self, is_over: Callable[[str], bool]) -> None:
+        """Peers whose names mean nothing any more."""
+        self._met = {region: owner for region, owner in self._met.items() if not is_over(owner[0])}
+
+    def linked(self) -> list[str]:
+        """The regions of peers: what comes from there over DDS is not for this node."""
+        return [region for region, owner in self._met.items() if self._fits(region, owner)]
+
+    def _fits(self, region: str, owner: tuple[str, UUID]) -> bool:
+        name, node = owner
+        said = self._elsewhere.get(region, ())
+        return all(link == node.hex and name in (named, user or named) for link, named, user in said)
+
 
 ADDRESSES_MOST: Final = 100
 """Addresses that are remembered; beyond them, the one that came longest ago is forgotten."""

@@ -11,7 +11,7 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.link.metrics import of_links
+from rtmw.net.metrics import of_links
 from tests.net.hosts import PATIENCE, wait_until
 from tests.net.link.nodes import LinkedPair
 from tests.net.test_metrics import port_of, scrape
