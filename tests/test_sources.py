@@ -23,6 +23,7 @@ DURABLE = re.compile(r"\bos\.(?:fsync|fdatasync|sync|rename|renames|replace|f?tr
 CLOCK = re.compile(r"\b(?:clock_gettime|gettimeofday)\s*\(|\btime\s*\(\s*(?:NULL|0)\s*\)")
 PYTHON_CLOCK = re.compile(r"\btime\.(?:monotonic|time|perf_counter|clock_gettime)(?:_ns)?\(")
 LOCK = re.compile(r"\bfcntl\.(?:flock|lockf)\b|\bos\.lockf\b")
+WAITS = re.compile(r"\bwait_for\(")
 PRINTS = re.compile(r"\bprint\(|\bsys\.std(?:out|err)\.write\(|\b[Cc]onsole\(\)?.*\.print\(")
 ESCAPES = re.compile(r"\bhtml(?:\.| import )escape\b|\.isprintable\(\)")
 ATOMIC = re.compile(r"__(?:atomic|sync)_\w+\s*\(|<stdatomic\.h>|\b_Atomic\b")
@@ -67,6 +68,11 @@ def test_c_reads_clocks_in_one_header() -> None:
 
 def test_python_reads_clocks_in_one_module() -> None:
     assert {path for path in files_with(PYTHON_CLOCK, {".py"}) if path.startswith("rtmw/")} == {"rtmw/clock.py"}
+
+
+def test_no_cancellation_is_lost_that_comes_as_a_wait_ends() -> None:
+    """asyncio.wait_for of Python 3.11 loses it; asyncio.timeout does not."""
+    assert not {path for path in files_with(WAITS, {".py"}) if path.startswith("rtmw/")}
 
 
 def test_locks_of_files_are_taken_in_one_module() -> None:

@@ -464,8 +464,9 @@ class Node:
         """Is the node told to end within so many seconds? Raises NetworkChanged where it is to begin anew."""
         assert self._stopping is not None
         self._see_settings()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
+        with suppress(TimeoutError):  # asyncio.wait_for would lose a cancellation that comes as the wait ends
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
         return self._stopping.is_set()
 
     def _see_network(self, network: Network) -> None:
@@ -543,7 +544,8 @@ class Node:
                 notify("WATCHDOG=1" if is_ready else "READY=1")
                 is_ready = True
             try:
-                await asyncio.wait_for(self._stopping.wait(), STEP_S)
+                async with asyncio.timeout(STEP_S):
+                    await self._stopping.wait()
             except TimeoutError:
                 continue
 

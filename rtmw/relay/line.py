@@ -114,7 +114,8 @@ class Line:
             self._listening.close()
         if writer is not None:
             with suppress(OSError):  # also TimeoutError
-                await asyncio.wait_for(writer.wait_closed(), LINGER_S)
+                async with asyncio.timeout(LINGER_S):
+                    await writer.wait_closed()
 
     def leave(self) -> None:
         """Closes the sockets in a child of fork(), which would hold them open longer than its parent."""

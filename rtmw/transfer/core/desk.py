@@ -244,7 +244,8 @@ class CoreDesk:
     async def folder(self, to: Address) -> Path | None:
         while (found := self.host.folder(to)) is None and (left := self._all_back - CLOCK.monotonic()) > 0:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._joined.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._joined.wait()
         return found
 
     def receiver_came(self) -> None:
