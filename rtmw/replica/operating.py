@@ -488,6 +488,11 @@ class Operating:
             master = node_of(control.master) if control else ""
             told = await self._status_at(master, name) if master != self.node else {}
             told = told or self.status_of(member, control)
+        if told["node"] == self.node and told["master"] not in ("", self.node):
+            words = f"node {self.node} does not reach {told['master']}, which it takes for the master"
+            told["own"].append(
+                Risk(words, "see that it runs; without it another one is made, if the control store answers")
+            )
         behind = sorted({*told["members"], self.node} - {*told["in_sync"], told["node"]})
         for own in await asyncio.gather(*(self._own_at(node, name) for node in behind)):
             told["own"] += own

@@ -148,14 +148,13 @@ class Server:
         """Its `fault` says within some seconds that the store is away, also where nothing is asked of it."""
         said = ""
         while True:
-            await asyncio.sleep(_ASK_STORE_S)
-            if self.members:
-                await self.store.read(next(iter(self.members)))
+            await self.store.read(next(iter(self.members), self.node))  # of no log, if there is none yet
             if self.store.fault and not said:
                 log.warning("the control store: %s", self.store.fault)
             elif said and not self.store.fault:
                 log.info("the control store answers again")
             said = self.store.fault
+            await asyncio.sleep(_ASK_STORE_S)
 
     def _failure(self) -> BaseException | None:
         return self.peers.failure or next((one.failed for one in self.members.values() if one.failed), None)

@@ -61,6 +61,12 @@ class Inside:
             self.servers.pop(name).stopping.set()
             await self._running.pop(name)
 
+    async def kill(self, name: str) -> None:
+        """At once: it hands nothing over."""
+        del self.servers[name]
+        self._running[name].cancel()
+        await asyncio.wait([self._running.pop(name)])
+
     async def obey(self, at: str, **question: Any) -> dict[str, Any]:
         return await self.servers[at].operating.obey(question, is_node=False)
 

@@ -114,6 +114,21 @@ async def test_a_log_without_appends_says_that_the_control_store_is_away_and_is_
 
 
 @in_loop
+async def test_a_master_that_is_gone_while_the_store_is_away_is_said_not_to_be_reached(tmp_path: Path) -> None:
+    async with Inside(tmp_path) as nodes:
+        await nodes.start(*"abc")
+        await nodes.create()
+        await nodes.in_sync()
+        master = (await nodes.master()).node
+        asked, _ = sorted({*"abc"} - {master})
+        for server in nodes.servers.values():
+            server.store.timeout = 0.0
+        await nodes.kill(master)
+        told = await nodes.obey(asked, ask="status", name="orders")
+        assert told["words"][0] == f"node {asked} does not reach {master}, which it takes for the master"
+
+
+@in_loop
 async def test_only_the_master_trims_and_never_what_a_cursor_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

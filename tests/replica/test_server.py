@@ -148,3 +148,15 @@ async def test_who_reads_at_a_node_whose_copy_goes_is_woken(tmp_path: Path) -> N
         slave.on_commit(woken.set)
         await nodes.obey("a", ask="members", name="orders", remove=slave.node)
         assert woken.is_set()
+
+
+@in_loop
+async def test_a_node_whose_control_store_cannot_be_says_so_when_it_begins(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("this is no folder")
+    async with Inside(tmp_path, "a", store='"sqlite:file/control.db"') as nodes:
+        await nodes.start("a")
+        await until(
+            lambda: any("the control store: " in said and "file/control.db" in said for said in caplog.messages)
+        )

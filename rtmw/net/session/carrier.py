@@ -421,10 +421,24 @@ class Carrier:
     def lost(self, pipe: Pipe, error: Exception | None) -> None:
         if self._pipes.pop(pipe.number, None) is not None:
             self._peers.pop(pipe.number, None)
-            words = in_words(error, "")[1] if error else "the peer closed the connection before the session began"
-            pipe.fail(pipe.error or SessionError(words, Code.REFUSED))
+            pipe.fail(pipe.error or SessionError(self._why_closed(error), Code.REFUSED))
             self.tell(m.Lost(pipe.number))
             self._show_connected()
+
+    def _why_closed(self, error: Exception | None) -> str:
+        """In TLS 1.3 a dialler's handshake is over before the other end looks at its certificate, and hangs up."""
+        words = in_words(error, "")[1] if error else "the peer closed the connection before the session began"
+        if self.identity is None:
+            return (
+                f"{words}; a node with keys takes TLS only: give keys"
+                if isinstance(error, ConnectionResetError)
+                else words
+            )
+        try:
+            self.identity.load(self.identity.folder)
+        except SecurityError as fault:
+            return f"{words}: {fault}"
+        return words
 
     def abort(self, pipe: Pipe) -> None:
         if pipe.number in self._pipes:

@@ -18,7 +18,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from rtmw.clock import CLOCK
 from rtmw.errors import SessionError, StreamError
+from rtmw.net.security import certificates as c
 from rtmw.net.security.identity import Identity
 from rtmw.net.session import Carrier, Code, Hello, Session, Stream, Terms
 from rtmw.net.session.sockets import UNSENT
@@ -309,6 +311,16 @@ def test_a_certificate_that_expires_ends_a_live_connection(site: Site) -> None:
         ):
             session = await carrier.connect("127.0.0.1", port)
             assert (await session.closed()).code == Code.LEASE
+
+    asyncio.run(run())
+
+
+def test_who_dials_with_a_certificate_that_has_expired_meanwhile_is_told(site: Site) -> None:
+    async def run() -> None:
+        expired = site.node("rtmw://plant/old", now=CLOCK.wall() - 20 * c.DAY_S, days=10)
+        async with serving(site.node("rtmw://plant/open")) as (_, port), Carrier(uuid4(), identity=expired) as carrier:
+            with pytest.raises(SessionError, match=r"certificate .* expired.*rtmw node keys renew"):
+                await carrier.connect("127.0.0.1", port)
 
     asyncio.run(run())
 
