@@ -156,7 +156,7 @@ class FoxgloveServer(Closing):
                 f"{options.address} is reached from other hosts, and whoever reaches it reads all topics: say so with "
                 "--allow-remote, or name --tls-cert and --tls-key, or listen at 127.0.0.1"
             )
-        cert, key = (None, None) if options.tls is None else map(_content, options.tls)
+        cert, key = (None, None) if options.tls is None else map(_pem, options.tls, ("CERTIFICATE", "PRIVATE KEY"))
         try:
             return self._library.start_server(
                 name=f"rtmw domain {options.domain}",
@@ -171,6 +171,7 @@ class FoxgloveServer(Closing):
         except RuntimeError as error:
             why = str(error).removeprefix("FoxgloveError: ")
             place = f"{bracketed(options.address)}:{options.port}"
+            place += f" with {options.tls[0]} and {options.tls[1]}" if options.tls else ""
             raise RtmwError(f"Foxglove cannot be served at {place}: {why}") from error
 
     def run(self, is_over: Callable[[], bool]) -> None:
@@ -341,8 +342,13 @@ def _listed(unshown: dict[str, str]) -> str:
     return "; ".join(f"{some(topics)}: {why}" for why, topics in reasons.items())
 
 
-def _content(path: Path) -> bytes:
+def _pem(path: Path, what: str) -> bytes:
+    """The content of a file that has this. The library names no file."""
     try:
-        return path.read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise RtmwError(f"{path} cannot be read: {error.strerror}") from error
+    if f"-----BEGIN {what}-----".encode() not in content:
+        advice = f"; openssl pkcs8 -topk8 -nocrypt -in {path} makes one of a key" if what == "PRIVATE KEY" else ""
+        raise RtmwError(f"{path} has no {what} in PEM, which begins with -----BEGIN {what}-----{advice}")
+    return content

@@ -50,6 +50,8 @@ def shown(value: Any) -> str:
             return value if len(value) <= 1000 else f"{value[:1000]}…"
         case Latency():
             return f"p50 {_ms(value.percentile(50))}, p99 {_ms(value.percentile(99))}" if value.count else "–"
+        case ShownByFields():
+            return ", ".join(f"{name} {shown(part)}" for name, part in fields(value))
         case Mapping() | tuple() if not value:
             return "–"
         case _:

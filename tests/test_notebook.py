@@ -131,7 +131,10 @@ def test_a_log_is_shown_also_once_it_is_closed(tmp_path: Path) -> None:
         log.append(b"1")
         found = page(log)
         assert found.text.startswith(f"Log {folder}")
-        assert dict(row for row in found.rows)["records"] == "1"
+        rows = dict(row for row in found.rows)
+        assert rows["records"] == "1"
+        assert rows["persist_queue"].startswith("records ")
+        assert "PersistQueue(" not in found.text
     assert "used after close()" in page(log).text
 
 

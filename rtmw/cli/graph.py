@@ -33,7 +33,7 @@ def graph(arguments: argparse.Namespace) -> int:
         status = None
     transfers = transfer_edges(_members(arguments.domain), views) if core is not None else []
     found = observe.graph(views, transfers) if status is None else across(views, status, transfers)
-    if status is not None and status["elsewhere_untold"]:
+    if status is not None and status.get("elsewhere_untold"):
         warn(f"{status['elsewhere_untold']} further endpoints on other hosts are not shown")
     title = f"Domain {arguments.domain}"
     if arguments.svg:
@@ -92,8 +92,8 @@ def across(views: list[TopicView], status: dict[str, Any], transfers: Sequence[E
         if view.name != NODE_TOPIC
     ]
     names = {name.replace(".", "::"): name for view in views for name in view.types}
-    elsewhere = [_elsewhere(member, status["host"], names) for member in status["elsewhere"]]
-    carried = {(row["topic"], way == "in") for way, ends in ENDS.items() for row in status[way] if row[ends]}
+    elsewhere = [_elsewhere(member, status["host"], names) for member in status.get("elsewhere", ())]
+    carried = {(row["topic"], way == "in") for way, ends in ENDS.items() for row in status.get(way, ()) if row[ends]}
     elsewhere = [edge if (edge.topic, edge.publishes) in carried else _kept_apart(edge) for edge in elsewhere]
     return observe.graph(here, [*elsewhere, *transfers])
 

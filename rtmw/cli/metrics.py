@@ -5,13 +5,13 @@ the replicated logs of a node that has no domain, which is asked for them.
 from __future__ import annotations
 
 import argparse
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rtmw.addresses import metrics_url
 from rtmw.cli.common import CommandError, look_at
+from rtmw.cli.endings import until_asked
 from rtmw.cli.show import say
 from rtmw.errors import RtmwError
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from rtmw.net.http_server import HttpServer
-
-ENDS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class OfDomain:
@@ -94,15 +92,14 @@ def _serve(what: str, collector: OfDomain | OfNode, address: str, port: int) -> 
 
 
 def serve(begin: Callable[[], tuple[HttpServer, str]]) -> int:
-    """Serves until SIGINT or SIGTERM. `begin`: returns the server, and the line that says where it is."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # threads of the server inherit it: this one gets them
-    try:
+    """Serves until a signal asks it to end, also while it begins. `begin`: returns the server, and the line that says
+    where it is.
+    """
+    with until_asked() as end:
         server, words = begin()
         try:
             say(words, flush=True)
-            signal.sigwait(ENDS)
+            end.wait()
         finally:
             server.close()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return 0

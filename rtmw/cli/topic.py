@@ -143,9 +143,13 @@ def mismatches(view: observe.TopicView) -> list[str]:
         f"{pair} {reason}"
         for publisher in view.publishers
         for subscriber in view.subscribers
-        for pair in [f"publisher {publisher.pid} and subscriber {subscriber.pid}:"]
+        for pair in [f"publisher {_who(publisher)} and subscriber {_who(subscriber)}:"]
         if (reason := _reason(publisher, subscriber))
     ]
+
+
+def _who(view: observe.PublisherView | observe.SubscriberView) -> str:
+    return f"{observe.program(view.process)} ({view.pid})"
 
 
 def _reason(publisher: observe.PublisherView, subscriber: observe.SubscriberView) -> str:

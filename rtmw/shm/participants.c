@@ -78,9 +78,11 @@ static void write_name(char *name, size_t size)
     ssize_t length = read(fd, text, sizeof text - 1);
     close(fd);
     size_t used = 0;
-    for (ssize_t at = 0; at < length && used + 1 < size;) { /* program and its first arguments, without folders */
+    int names = 0; /* of the interpreter and its program; further words may be topics, whose slashes are no folders */
+    for (ssize_t at = 0; at < length && used + 1 < size;) {
         text[length] = 0;
-        const char *word = text + at, *slash = strrchr(word, '/');
+        const char *word = text + at, *slash = word[0] == '/' || names < 2 ? strrchr(word, '/') : NULL;
+        names += word[0] != '-';
         at += (ssize_t)strlen(word) + 1;
         int written = snprintf(name + used, size - used, "%s%s", used ? " " : "", slash ? slash + 1 : word);
         used += written > 0 ? (size_t)written : 0;

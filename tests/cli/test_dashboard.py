@@ -10,14 +10,16 @@ import socket
 import subprocess
 import sys
 from collections.abc import Generator
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
 import rtmw
-from rtmw import Reliability
-from rtmw.cli.page import Site
+from rtmw import Reliability, observe
+from rtmw.cli.page import Site, State
 from rtmw.clock import CLOCK
 from rtmw.net.http_server import HttpServer
 from rtmw.observe.transfers import NODE_TOPIC
@@ -25,6 +27,8 @@ from rtmw.publisher import OwnPublisher
 from tests.child import Spawn
 from tests.cli.command import Run
 from tests.cli.test_node_doctor import STATUS
+from tests.net.hosts import wait_until
+from tests.net.link.nodes import LinkedPair
 
 SERVER = """
     import sys
@@ -123,6 +127,9 @@ def test_a_name_that_is_not_of_this_host_is_refused(browser: Browser) -> None:
 def test_it_only_shows(browser: Browser) -> None:
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
         assert browser.ask("/state.json", method, cookie=browser.cookie).status == 405
+    answer = browser.ask("/page.js", "HEAD", cookie=browser.cookie)
+    assert (answer.status, answer.read()) == (200, b"")
+    assert answer.getheader("Content-Length") == str(len(browser.ask("/page.js", cookie=browser.cookie).read()))
 
 
 def test_paths_that_leave_the_page_and_headers_without_end_get_no_file(browser: Browser) -> None:
@@ -195,15 +202,17 @@ def test_publishers_that_are_gone_are_a_problem_while_somebody_listens(browser: 
 def test_topics_of_rtmw_itself_and_commands_that_look_on_wait_for_nobody(
     browser: Browser, domain: rtmw.Domain, domain_id: int
 ) -> None:
-    command = (sys.executable, "-um", "rtmw", "topic", "echo", "t", "--wait", "--domain", str(domain_id))
+    command = (sys.executable, "-um", "rtmw", "topic", "echo", "a/t", "--wait", "--domain", str(domain_id))
     echo = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert echo.stdout is not None
     with rtmw.Subscriber("rtmw/own", domain=domain):
-        with OwnPublisher("rtmw/own", domain=domain) as own, rtmw.Publisher("t", domain=domain) as publisher:
+        with OwnPublisher("rtmw/own", domain=domain) as own, rtmw.Publisher("a/t", domain=domain) as publisher:
             own.publish(b"x")
             publisher.publish(b"x")
             assert echo.stdout.readline()
-        assert kinds(browser.state()) == {}
+        state = browser.state()
+        assert kinds(state) == {}
+        assert any("rtmw topic echo a/t --wait" in edge["process"] for edge in state["graph"])
     echo.send_signal(signal.SIGINT)
     echo.communicate(timeout=20)
 
@@ -212,10 +221,11 @@ def test_a_service_without_its_server_is_told_by_its_name_once(browser: Browser,
     with rtmw.Client("add", request=dict, reply=dict, domain=domain) as client:
         with rtmw.Service("add", lambda asked: asked, request=dict, reply=dict, domain=domain):
             assert client.call({"a": 1}, timeout=10) == {"a": 1}
-        (problem,) = [one for one in browser.state()["problems"] if one["kind"] == "silent"]
-    assert problem["about"] == "add/reply/server"
-    assert problem["why"].startswith("nobody serves add any more; ")
-    assert problem["why"].endswith(f" ({os.getpid()}) is still there")
+        state = browser.state()
+    (process,) = {edge["process"] for edge in state["graph"]}
+    who = f"{observe.program(process)} ({os.getpid()})"
+    why = f"nobody serves add any more; {who} is still there"
+    assert state["problems"] == [{"kind": "silent", "about": "add/reply/server", "why": why}]
 
 
 def test_a_drop_is_told_for_a_while_and_not_for_a_moment_alone(browser: Browser, domain: rtmw.Domain) -> None:
@@ -249,6 +259,68 @@ def test_what_the_doctor_of_a_node_finds_is_a_problem_and_its_remarks_are_none(
         node.publish(json.dumps(told).encode())
         problems = browser.state()["problems"]
     assert problems == [{"kind": "node", "about": "odd name", "why": "refused; DDS takes no such name"}]
+
+
+def test_a_node_that_says_less_than_this_version_knows_is_shown_with_what_it_says(
+    browser: Browser, domain: rtmw.Domain
+) -> None:
+    told = STATUS | {"pid": os.getpid(), "told_ns": CLOCK.monotonic_ns(), "host": "h", "domain": domain.id}
+    with OwnPublisher(NODE_TOPIC, domain=domain, history=1) as node:
+        node.publish(json.dumps(told).encode())
+        assert browser.state()["node"]["host"] == "h"
+        node.publish(json.dumps({name: told[name] for name in told if name != "peers"}).encode())
+        site_is_asked_again(browser)
+        assert "another version" in kinds(browser.state())["node"]
+
+
+def test_a_table_that_is_nearly_full_is_a_problem(browser: Browser, domain: rtmw.Domain) -> None:
+    with ExitStack() as stack:
+        with suppress(rtmw.LimitReached):
+            while True:
+                stack.enter_context(rtmw.Publisher("a", domain=domain))
+        assert kinds(browser.state()) == {"full": "100 % of what all may use; rtmw doctor says by whom"}
+
+
+def test_a_deadline_that_was_missed_is_a_problem_of_its_topic(browser: Browser, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("t", domain=domain), rtmw.Subscriber("t", domain=domain, deadline=0.02) as subscriber:
+        with pytest.raises(rtmw.DeadlineMissed):
+            subscriber.receive(timeout=20)
+        problems = browser.state()["problems"]
+    assert problems == [{"kind": "deadline", "about": "t", "why": "1 deadline missed by its subscribers of now"}]
+
+
+def test_links_have_the_last_day_of_their_certificates_and_one_that_is_down_is_a_problem(tmp_path: Path) -> None:
+    linked = LinkedPair(tmp_path).with_keys()
+    try:
+        assert linked.site
+        made = linked.site.keys("rtmw://plant/brief", now=CLOCK.wall() - 6000, days=8000 / 86400)
+        linked.link["press"] = f'keys = "{made}"\n'
+        linked.start().wait_up()
+        hub, press = (State(linked.hosts[name].number) for name in ("hub", "press"))
+        (peer,) = json.loads(hub.told())["node"]["links"]["peers"]
+        assert (peer["peer"], peer["up"]) == ("rtmw://plant/brief", True)
+        assert 0 < peer["expires"] - CLOCK.wall() <= 2000
+        (keys,) = [one for one in json.loads(press.told())["problems"] if one["about"] == "keys"]
+        assert "rtmw://plant/brief" in keys["why"]
+        assert "rtmw node keys renew" in keys["why"]
+        linked.press.node.kill()
+        wait_until(lambda: [peer["up"] for peer in linked.peers("hub")] == [False], "the link is down")
+        wait_until(lambda: "link" in told_of(hub).get("node", ""), "the page says so")
+    finally:
+        linked.end()
+
+
+def told_of(state: State) -> dict[str, str]:
+    return kinds(json.loads(state.told()))
+
+
+def test_metrics_are_those_of_the_command(browser: Browser, domain: rtmw.Domain, domain_id: int, run: Run) -> None:
+    with rtmw.Publisher("t", domain=domain) as publisher:
+        publisher.publish(b"x")
+        answer = browser.ask("/metrics", cookie=browser.cookie)
+        assert (answer.status, str(answer.getheader("Content-Type")).partition(";")[0]) == (200, "text/plain")
+        names = {line.partition(" ")[0] for line in answer.read().decode().splitlines()}
+        assert names == {line.partition(" ")[0] for line in run("metrics", "--domain", str(domain_id))[1].splitlines()}
 
 
 def site_is_asked_again(browser: Browser) -> None:
@@ -286,8 +358,12 @@ def test_a_value_is_that_of_the_last_message_and_says_why_where_there_is_none(
     def value(topic: str) -> Any:
         return browser.document(f"/value.json?topic={topic}")
 
-    assert value("t")["words"] == value("")["words"] == "no message lies in its queues"
+    for name in ("t", ""):
+        answer = browser.ask(f"/value.json?topic={name}", cookie=browser.cookie)
+        assert answer.status == 503
+        assert answer.read().startswith(f"There is no topic {name} in domain {domain.id}".encode())
     with rtmw.Publisher("t", domain=domain) as publisher:
+        assert value("t")["words"] == "no message lies in its queues"
         for data in (b"one", b"two"):
             publisher.publish(data)
         assert value("t")["value"] == "two"

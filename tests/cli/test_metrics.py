@@ -187,6 +187,29 @@ def test_a_server_of_metrics_that_is_asked_to_end_ends_with_0(
     assert child.wait() == 0
 
 
+ASKED_EARLY = """
+    import os, signal, sys, threading
+    from rtmw.cli.endings import ends_in_order
+    from rtmw.cli.metrics import serve
+    from rtmw.net.http_server import HttpServer
+
+    def begin():
+        server = HttpServer("127.0.0.1", 0, lambda request, start: [], "nothing")
+        os.kill(os.getpid(), signal.SIGTERM)
+        return server, "begun"
+
+    threading.Thread(target=threading.Event().wait, daemon=True).start()  # as libraries have: it would take the signal
+    with ends_in_order():
+        sys.exit(serve(begin))
+"""
+
+
+def test_a_server_that_is_asked_to_end_while_it_begins_ends_with_0(spawn: Spawn) -> None:
+    child = spawn(ASKED_EARLY)
+    assert child.line() == "begun"
+    assert child.wait() == 0
+
+
 def test_a_port_that_is_taken_is_named_with_what_to_do(run: Run, domain_id: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

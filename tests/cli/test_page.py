@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from collections.abc import Generator
 from dataclasses import dataclass, field
@@ -14,9 +16,10 @@ from rtmw import Reliability
 from rtmw.cli.page import Site
 from rtmw.clock import CLOCK
 from rtmw.net.http_server import HttpServer
-from rtmw.observe.transfers import COUNTERS_TOPIC, TransferCounters, TransferQueue, pack_activity
+from rtmw.observe.transfers import COUNTERS_TOPIC, NODE_TOPIC, TransferCounters, TransferQueue, pack_activity
 from rtmw.publisher import OwnPublisher
 from tests.child import Spawn
+from tests.cli.test_node_doctor import STATUS
 
 pytest.importorskip("playwright", reason="playwright is not installed: no page is looked at")
 from playwright.sync_api import Page, sync_playwright
@@ -144,6 +147,96 @@ def test_what_waits_for_inboxes_is_a_row_each_and_names_are_visible_text(page: P
         name = row(page, "topics", "rtl/\\u202eabc")
         name.get_by_role("button").click()
         page.locator("tr.open pre", has_text="\\u202eexe").wait_for()
+
+
+def first_cells(page: Page, table: str) -> list[str]:
+    return page.locator(f"#{table} tbody tr td:first-child").all_text_contents()
+
+
+def test_a_table_is_sorted_by_a_click_on_a_head_and_with_the_keyboard_alone(page: Page, domain: rtmw.Domain) -> None:
+    with (
+        rtmw.Publisher("a", domain=domain),
+        rtmw.Publisher("b", domain=domain),
+        rtmw.Publisher("c", domain=domain),
+        rtmw.Subscriber("b", domain=domain),
+    ):
+        row(page, "topics", "c").wait_for()
+        assert first_cells(page, "topics") == ["a", "b", "c"]
+        page.locator("#topics thead button", has_text="topic").click()
+        assert first_cells(page, "topics") == ["c", "b", "a"]
+        assert page.locator("#topics th").first.get_attribute("aria-sort") == "descending"
+
+        page.locator("#filter").focus()
+        page.keyboard.press("Tab")  # to the first head
+        page.keyboard.press("Enter")
+        assert first_cells(page, "topics") == ["a", "b", "c"]
+        page.locator("#topics thead button", has_text="drops").focus()
+        for _ in range(3):  # past the last head, to the third row
+            page.keyboard.press("Tab")
+        page.keyboard.press("Space")
+        page.locator("tr.open", has_text="publishes").wait_for()
+        assert page.evaluate("document.activeElement.textContent") == "c"
+        page.keyboard.press("Space")
+        page.locator("tr.open").wait_for(state="detached")
+
+
+def test_a_row_keeps_five_minutes_of_rates_as_a_line(page: Page, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("t", domain=domain):
+        row(page, "topics", "t").wait_for()
+        ages = page.evaluate(
+            """() => {
+                const begin = last.time + 1000;
+                for (let at = 0; at <= 400; at += 10)
+                    take({ ...last, time: begin + at, top: [{ ...last.top[0], messages_per_s: at }] });
+                show();
+                return rates.get("t").map(([at]) => last.time - at);
+            }"""
+        )
+        assert (max(ages), min(ages), len(ages)) == (300, 0, 31)
+        points = page.evaluate(
+            "() => sparks.get('t')[1].getAttribute('points').split(' ').map((p) => p.split(',').map(Number))"
+        )
+    assert points[0] == [0, 20]
+    assert points[-1] == [300, 20]
+    assert [x for x, _ in points[1:-1]] == [*range(0, 301, 10)]
+    heights = [y for _, y in points[1:-1]]
+    assert heights == sorted(heights, reverse=True)
+    assert heights[-1] == 4
+
+
+def test_nothing_moves_for_who_wants_no_motion(page: Page) -> None:
+    moving = "() => getComputedStyle(document.querySelector('#problems li')).transitionDuration"
+    page.locator("#now.bad").wait_for()
+    page.evaluate("() => document.getElementById('problems').append(document.createElement('li'))")
+    page.emulate_media(reduced_motion="no-preference")
+    assert page.evaluate(moving) == "0.3s"
+    page.emulate_media(reduced_motion="reduce")
+    assert page.evaluate(moving) == "0s"
+    assert page.evaluate("() => document.getAnimations().length") == 0
+
+
+def test_a_node_is_a_program_and_its_links_have_the_last_day_of_their_certificates(
+    page: Page, domain: rtmw.Domain
+) -> None:
+    link = {
+        "peer": "rtmw://plant/press",
+        "host": "press",
+        "address": "x",
+        "up": True,
+        "cipher": "TLS",
+        "user": None,
+        "pid": 7,
+        "domain": 3,
+    }
+    link |= {"expires": 1_800_000_000.5, "round_trip_ns": 2_500_000, "routes_out": 1, "routes_in": 2}
+    down = link | {"peer": "cellar", "up": False, "down_s": 3.0, "why_down": "<b>it ended</b>", "expires": None}
+    told = STATUS | {"pid": os.getpid(), "told_ns": CLOCK.monotonic_ns(), "host": "h", "domain": domain.id}
+    told |= {"links": {"peers": [link, down], "failing": {}, "refused": {}, "denials": []}}
+    with OwnPublisher(NODE_TOPIC, domain=domain, history=1) as node:
+        node.publish(json.dumps(told).encode())
+        assert "2027-01-15" in (row(page, "links", "rtmw://plant/press").text_content() or "")
+        assert "cut for 3.00 s: <b>it ended</b>" in (page.locator("#links tr.bad").text_content() or "")
+        row(page, "programs", "rtmw node").wait_for()
 
 
 def test_a_filter_that_fits_nothing_says_so_of_what_is_wrong_too(page: Page, domain: rtmw.Domain) -> None:

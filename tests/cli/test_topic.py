@@ -26,7 +26,7 @@ def test_a_subscriber_of_any_type_matches_every_publisher() -> None:
 
 def test_different_types_do_not_match_and_both_are_named() -> None:
     (line,) = mismatches(topic(subscribers=(replace(SUBSCRIBER, type_name="telemetry::Cpu"),)))
-    assert "publisher 11 and subscriber 22" in line
+    assert "publisher pump (11) and subscriber panel (22)" in line
     assert "bytes is published" in line
     assert "telemetry::Cpu is wanted" in line
 
@@ -36,7 +36,9 @@ def test_a_reliable_subscriber_does_not_match_a_publisher_that_offers_less() -> 
         publishers=(PUBLISHER, replace(PUBLISHER, pid=12, reliability=Reliability.RELIABLE)),
         subscribers=(replace(SUBSCRIBER, reliability=Reliability.RELIABLE),),
     )
-    assert mismatches(view) == ["publisher 11 and subscriber 22: RELIABLE is wanted and only ADAPTIVE is offered."]
+    assert mismatches(view) == [
+        "publisher pump (11) and subscriber panel (22): RELIABLE is wanted and only ADAPTIVE is offered."
+    ]
 
 
 def test_drops_are_the_sum_of_all_causes_but_for_what_the_subscriber_asked_to_be_spared() -> None:

@@ -16,6 +16,7 @@ from rtmw.errors import RecordingDamaged, RecordingError, RemoteFailed
 from rtmw.recording import Recording
 from rtmw.recording.paths import find_recordings
 from rtmw.recording.places import RemotePath, is_remote, place, send
+from rtmw.recording.recordings import Recordings
 from rtmw.recording.remote_file import BLOCK, RemoteFile
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.info import info
@@ -191,3 +192,20 @@ def test_a_folder_is_no_recording(server: Server, local: Path) -> None:
     put(local, "monday/run_0.mcap")
     with pytest.raises(RecordingError, match="it is a folder"):
         Recording(f"s3://{BUCKET}/monday")
+
+
+def test_recordings_there_are_one_table_by_folder_and_by_pattern(server: Server, tmp_path: Path) -> None:
+    for name, numbers in (("a", range(5)), ("b", range(5, 9))):
+        plant = Plant(tmp_path / f"{name}.mcap")
+        plant.put("pump/1", numbers)
+        put(plant.close(), f"monday/{name}.mcap")
+    for source in (
+        f"s3://{BUCKET}/monday",
+        f"s3://{BUCKET}/monday/*.mcap",
+        [f"s3://{BUCKET}/monday/{n}.mcap" for n in "ab"],
+    ):
+        with Recordings(source) as monday:
+            assert monday.message_count == 9
+            assert monday.to_arrow("pump/1", columns=["pump"]).num_rows == 9
+    with pytest.raises(FileNotFoundError, match=f"s3://{BUCKET}/tuesday"):
+        Recordings(f"s3://{BUCKET}/tuesday")

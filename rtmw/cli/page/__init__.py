@@ -4,6 +4,7 @@
     /state.json     what is wrong, and what `top`, `graph`, `doctor`, `node info` and `transfers` say for programs
     /value.json     the last message of one topic, as a row that is open asks for it
     /graph.svg      the picture of `rtmw graph`
+    /metrics        what `rtmw metrics` says
 
 Whoever has the URL with its token reads all this; the token becomes a cookie with the first answer.
 """
@@ -25,9 +26,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from rtmw import observe
 from rtmw.cli import graph, node_doctor, top
-from rtmw.cli.common import look_at
+from rtmw.cli.common import find_topic, look_at
 from rtmw.cli.doctor import MOST_HOLDINGS, NEARLY_FULL, Examination
 from rtmw.cli.environment import Check
+from rtmw.cli.metrics import OfDomain
 from rtmw.cli.node_status import status_seen
 from rtmw.cli.show import counted
 from rtmw.cli.topic import mismatches
@@ -83,7 +85,7 @@ class State:
     """The documents about a domain, gathered when somebody asks. For the threads of a server."""
 
     def __init__(self, number: int) -> None:
-        self._number, self._lock = number, threading.Lock()
+        self.number, self._lock = number, threading.Lock()
         self._meter, self._measured = observe.Meter(), float("-inf")
         self._told, self._until = b"", float("-inf")
         self._drops: list[tuple[float, str, Counter[str]]] = []
@@ -100,9 +102,9 @@ class State:
             return self._told
 
     def _document(self) -> dict[str, Any]:
-        head = {"domain": self._number, "host": socket.gethostname(), "time": CLOCK.wall()}
+        head = {"domain": self.number, "host": socket.gethostname(), "time": CLOCK.wall()}
         try:
-            with look_at(self._number) as domain:
+            with look_at(self.number) as domain:
                 return head | {"absent": ""} | self._of_domain(domain)
         except RtmwError as error:
             self._measured = self._examined_at = float("-inf")
@@ -112,11 +114,16 @@ class State:
     def _of_domain(self, domain: Domain) -> dict[str, Any]:
         views, activity = self._activity(domain)
         status, core = status_seen(domain), observe.transfers(domain)
-        whole = graph.across(views, status) if status else observe.graph(views)
-        doctor = self._doctor()
+        whole, doctor = observe.graph(views), self._doctor()
         found = [*_of_topics(views), *self._of_drops(activity), *_of_doctor(doctor), *_of_transfers(core)]
         if status is not None:
-            found += _of_node(node_doctor.checks(self._number, status, logs(domain)))
+            try:
+                found += _of_node(node_doctor.checks(self.number, status, logs(domain)))
+                whole = graph.across(views, status)
+            except (LookupError, TypeError, ValueError):
+                found.append(
+                    ("node", "node", "it says what another version of rtmw says: start it again with this one")
+                )
         return {
             "problems": [{"kind": kind, "about": about, "why": why} for kind, about, why in found],
             "top": [top.record(topic) for topic in activity],
@@ -150,21 +157,22 @@ class State:
 
     def _doctor(self) -> dict[str, Any]:
         if CLOCK.monotonic() - self._examined_at > DOCTOR_S:
-            found = Examination.of(self._number).document()
+            found = Examination.of(self.number).document()
             self._examined = found | {"holdings": found["holdings"][:MOST_HOLDINGS]}
             self._examined_at = CLOCK.monotonic()
         return self._examined
 
     def picture(self) -> bytes:
         """Who talks to whom. RtmwError: there is no domain."""
-        with self._lock, look_at(self._number) as domain:
+        with self._lock, look_at(self.number) as domain:
             views, status = observe.topics(domain), status_seen(domain)
         whole = graph.across(views, status) if status else observe.graph(views)
-        return picture(whole, f"Domain {self._number}").encode()
+        return picture(whole, f"Domain {self.number}").encode()
 
     def value(self, topic: str) -> dict[str, Any]:
-        """The last message in the queues of a topic, decoded. RtmwError: there is no domain."""
-        with self._lock, look_at(self._number) as domain:
+        """The last message in the queues of a topic, decoded. RtmwError: there is no domain, or topic."""
+        with self._lock, look_at(self.number) as domain:
+            find_topic(domain, self.number, topic)
             found = max(observe.queue(domain, topic, VALUE_MOST), key=lambda one: one.source_time_ns, default=None)
             types = dict(observe.types_in_use(domain, topic))
         if found is None:
@@ -269,9 +277,10 @@ class Site:
             start("303 See Other", [("Location", "/"), ("Set-Cookie", cookie), *_HEADERS])
             return []
         try:
-            return self._page(request, query, start)
+            answer = self._page(request, query, start)
         except RtmwError as error:
-            return _say(start, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            answer = _say(start, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        return answer if request["REQUEST_METHOD"] == "GET" else []
 
     def _page(self, request: dict[str, Any], query: dict[str, list[str]], start: Start) -> Iterable[bytes]:
         path = request["PATH_INFO"]
@@ -286,6 +295,11 @@ class Site:
             return _give(request, start, as_bytes(value), "application/json")
         if path == "/graph.svg":
             return _give(request, start, self._state.picture(), "image/svg+xml", _PICTURE)
+        if path == "/metrics":
+            from rtmw.net.http_server import as_text
+
+            text = as_text(OfDomain(self._state.number)).encode()
+            return _give(request, start, text, "text/plain; version=0.0.4; charset=utf-8")
         if path == "/favicon.ico":
             start("204 No Content", [*_HEADERS])
             return []
@@ -294,8 +308,8 @@ class Site:
     def _refusal(self, request: dict[str, Any], query: dict[str, list[str]]) -> tuple[HTTPStatus, str] | None:
         if not self._is_ours(request.get("HTTP_HOST", "")):
             return HTTPStatus.MISDIRECTED_REQUEST, "ask by an address of this host, or its name"
-        if request["REQUEST_METHOD"] != "GET":
-            return HTTPStatus.METHOD_NOT_ALLOWED, "the dashboard only shows: GET"
+        if request["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            return HTTPStatus.METHOD_NOT_ALLOWED, "the dashboard only shows: GET, HEAD"
         cookies = dict(part.strip().partition("=")[::2] for part in request.get("HTTP_COOKIE", "").split(";"))
         said = query["token"][0] if "token" in query else cookies.get(self._cookie, "")
         if not secrets.compare_digest(said.encode(), self.token.encode()):

@@ -215,8 +215,12 @@ async function askValues() {
 
 // ---- what was told ----
 
-function programs(edges) {
+function programs(edges, node) {
   const found = new Map();
+  if (node) {
+    const key = ` ${node.pid}`;
+    found.set(key, { key, pid: node.pid, process: "rtmw node", host: "", publishes: [], subscribes: [], alone: 0 });
+  }
   for (const edge of edges) {
     const key = `${edge.host || ""} ${edge.pid}`;
     const row = found.get(key) ?? { key, pid: edge.pid, process: edge.process, host: edge.host, publishes: [], subscribes: [], alone: 0 };
@@ -252,7 +256,7 @@ function take(told) {
     for (const kept of [rates, openers, sparks, values]) kept.delete(topic);
     open.delete(topic);
   }
-  last.programs = programs(last.graph);
+  last.programs = programs(last.graph, last.node);
 }
 
 function show() {

@@ -403,15 +403,18 @@ def test_the_command_says_where_it_is_and_ends_in_order(domain_id: int, number: 
 def test_what_is_not_possible_is_said_in_one_sentence(domain_id: int, tmp_path: Path) -> None:
     (tmp_path / "none.pem").write_text("none")
     files = ["--tls-cert", str(tmp_path / "none.pem"), "--tls-key", str(tmp_path / "none.pem")]
+    write_certificates(tmp_path)
+    wrong = ["--tls-cert", str(tmp_path / "node.pem"), "--tls-key", str(tmp_path / "none.pem")]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for arguments, words in (
             (["--listen", f"127.0.0.1:{port}"], f"Foxglove cannot be served at 127.0.0.1:{port}: .*in use"),
             (["--listen", "192.0.2.1:0", "--allow-remote"], "at 192.0.2.1:0: .*Cannot assign"),
             (["--listen", "0.0.0.0:0"], "0.0.0.0 is reached from other hosts, .*--allow-remote"),
-            (["--listen", "127.0.0.1:0", *files], "TLS"),
+            (["--listen", "127.0.0.1:0", *files], "none.pem has no CERTIFICATE in PEM"),
+            (["--listen", "127.0.0.1:0", *wrong], "none.pem has no PRIVATE KEY in PEM.*; openssl pkcs8 -topk8"),
             (["--listen", "127.0.0.1:0", *files[:2]], "--tls-cert and --tls-key belong together"),
-            (["--listen", "127.0.0.1:0", *files[:2], "--tls-key", "/none"], "/none cannot be read: No such file"),
+            (["--listen", "127.0.0.1:0", *wrong[:2], "--tls-key", "/none"], "/none cannot be read: No such file"),
             (["a/#/b"], "'a/#/b' is no pattern"),
         ):
             process = start(domain_id, *arguments)
