@@ -63,6 +63,12 @@ static PyObject *Collector_new(PyTypeObject *type, PyObject *args, PyObject *key
 /* A recorder that is stopped makes its publishers wait for so long. */
 static const uint64_t LEASE_NS = 5000000000;
 
+static rtmw_subscriber_qos qos_of(int reliability, uint32_t depth, uint32_t history)
+{
+    return (rtmw_subscriber_qos){
+        (rtmw_reliability)reliability, depth, history, 0, 0, reliability == RTMW_RELIABLE ? LEASE_NS : 0};
+}
+
 static PyObject *Collector_add(PyObject *self, PyObject *args)
 {
     const char *topic;
@@ -70,10 +76,19 @@ static PyObject *Collector_add(PyObject *self, PyObject *args)
     unsigned int depth, history;
     struct collector *core = open_core(self);
     if (!core || !PyArg_ParseTuple(args, "siIIp", &topic, &reliability, &depth, &history, &is_new)) return NULL;
-    uint64_t lease_ns = reliability == RTMW_RELIABLE ? LEASE_NS : 0;
-    rtmw_subscriber_qos qos = {(rtmw_reliability)reliability, depth, history, 0, 0, lease_ns};
+    rtmw_subscriber_qos qos = qos_of(reliability, depth, history);
     int64_t number = source_add(core, topic, &qos, is_new, &code);
     return number < 0 ? fail(self, topic, code) : PyLong_FromLongLong(number);
+}
+
+/* NULL: a Python error. It stays until the collector is closed. */
+static struct source *source_at(struct collector *core, unsigned int number)
+{
+    pthread_mutex_lock(&core->lock);
+    struct source *s = number < core->source_count ? core->sources[number] : NULL;
+    pthread_mutex_unlock(&core->lock);
+    if (!s) PyErr_Format(PyExc_KeyError, "there is no source %u", number);
+    return s;
 }
 
 static PyObject *Collector_adapt(PyObject *self, PyObject *args)
@@ -81,11 +96,33 @@ static PyObject *Collector_adapt(PyObject *self, PyObject *args)
     unsigned int number, depth;
     struct collector *core = open_core(self);
     if (!core || !PyArg_ParseTuple(args, "II", &number, &depth)) return NULL;
-    pthread_mutex_lock(&core->lock);
-    bool exists = number < core->source_count;
-    if (exists) store_relaxed(&core->sources[number]->new_depth, depth);
-    pthread_mutex_unlock(&core->lock);
-    if (!exists) return PyErr_Format(PyExc_KeyError, "there is no source %u", number);
+    struct source *s = source_at(core, number);
+    if (!s) return NULL;
+    store_relaxed(&s->new_depth, depth);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Collector_leave(PyObject *self, PyObject *given)
+{
+    struct collector *core = open_core(self);
+    unsigned long number = core ? PyLong_AsUnsignedLong(given) : 0;
+    struct source *s = core && !PyErr_Occurred() ? source_at(core, (unsigned int)number) : NULL;
+    if (!s) return NULL;
+    store_release(&s->leaving, 1u);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Collector_resume(PyObject *self, PyObject *args)
+{
+    int reliability, is_other;
+    unsigned int number, depth;
+    struct collector *core = open_core(self);
+    if (!core || !PyArg_ParseTuple(args, "IiIp", &number, &reliability, &depth, &is_other)) return NULL;
+    struct source *s = source_at(core, number);
+    if (!s) return NULL;
+    rtmw_subscriber_qos qos = qos_of(reliability, depth, UINT32_MAX);
+    int code = source_resume(core, s, &qos, is_other);
+    if (code != RTMW_OK) return fail(self, s->topic, code);
     Py_RETURN_NONE;
 }
 
@@ -253,6 +290,8 @@ static void Collector_dealloc(PyObject *self)
 
 static PyMethodDef collector_methods[] = {{"add", Collector_add, METH_VARARGS, NULL},
                                           {"adapt", Collector_adapt, METH_VARARGS, NULL},
+                                          {"leave", Collector_leave, METH_O, NULL},
+                                          {"resume", Collector_resume, METH_VARARGS, NULL},
                                           {"lend", Collector_lend, METH_O, NULL},
                                           {"give", Collector_give, METH_O, NULL},
                                           {"next", Collector_next, METH_O, NULL},

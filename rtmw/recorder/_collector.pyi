@@ -13,6 +13,13 @@ class Collector:
     def adapt(self, source: int, depth: int, /) -> None:
         """A source goes on as ADAPTIVE with this depth, without a gap, for other publishers have come."""
 
+    def leave(self, source: int, /) -> None:
+        """A source gives its subscriber back once all that is there was taken; its counters and channels stay."""
+
+    def resume(self, source: int, reliability: int, depth: int, is_other: bool, /) -> None:
+        """A source that was left goes on behind its last message, with all that the topic has kept since. `is_other`:
+        the topic was given up meanwhile and made again, so that all of it is new."""
+
     def lend(self, chunk: int, /) -> None:
         """One more chunk to fill, which has to exist until the collector is closed."""
 

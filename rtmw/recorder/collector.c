@@ -104,10 +104,12 @@ static bool take_held(struct collector *c, struct source *s)
 static uint32_t take_from(struct collector *c, struct source *s)
 {
     uint32_t taken = 0, depth = load_relaxed(&s->new_depth);
+    s->is_empty = false;
     if (s->has_held && !take_held(c, s)) return rtmw_subscriber_alive(s->subscriber), 0;
     for (rtmw_message m; taken < BURST; taken++) {
         int code = rtmw_take(s->subscriber, &m);
         if (code == RTMW_AGAIN) continue;
+        s->is_empty = code == RTMW_EMPTY;
         if (code != RTMW_OK) break;
         if (source_see(s, &m) && !keep_or_count(c, s, &m)) {
             s->held = m;
@@ -123,8 +125,16 @@ static uint32_t take_from(struct collector *c, struct source *s)
 
 static uint32_t take_round(struct collector *c)
 {
-    uint32_t taken = 0;
-    for (uint32_t i = 0; i < c->taken_from_count; i++) taken += take_from(c, c->taken_from[i]);
+    uint32_t taken = 0, stay = 0;
+    for (uint32_t i = 0; i < c->taken_from_count; i++) {
+        struct source *s = c->taken_from[i];
+        bool leaves = load_acquire(&s->leaving); /* before the take: who asked had seen what that takes */
+        taken += take_from(c, s);
+        if (leaves && s->is_empty && source_leave(c, s)) continue;
+        c->taken_from[stay] = s;
+        c->waited_for[stay++] = s->subscriber;
+    }
+    c->taken_from_count = stay;
     return taken;
 }
 

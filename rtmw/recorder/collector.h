@@ -28,9 +28,12 @@ struct kind {
     uint16_t channel;
 };
 
-/* A topic that is recorded. The collector thread writes; counters may be read by anyone. */
+/* A topic that is recorded. The collector thread writes; counters may be read by anyone. Once its subscriber is closed, the
+ * thread does not touch it until source_resume has opened another one. */
 struct source {
-    rtmw_subscriber *subscriber;
+    rtmw_subscriber *subscriber; /* NULL: it was left. Changed under the lock */
+    uint32_t leaving;            /* anyone: close the subscriber when there is nothing left to take */
+    bool is_empty;               /* the last take found nothing more */
     char *topic;
     uint32_t number;
     uint32_t new_depth; /* anyone: it is to be ADAPTIVE with this depth, for other publishers have come. 0: as it is */
@@ -77,8 +80,8 @@ struct collector {
     uint32_t stopping, paused, cuts; /* anyone; cuts counts the demands to close a chunk */
 
     /* The thread's own. */
-    struct source **taken_from; /* those of `sources` that it has seen */
-    uint32_t taken_from_count;
+    struct source **taken_from; /* those of `sources` that it has seen and not left */
+    uint32_t taken_from_count, changes_seen;
     rtmw_subscriber **waited_for; /* theirs */
     bool *ready;
     struct chunk *open;
@@ -90,7 +93,8 @@ struct collector {
     /* Under the lock. */
     struct source **sources;
     uint32_t source_count, sources_room;
-    uint32_t *news; /* numbers of sources with something to tell; as much room as sources */
+    uint32_t changes; /* times that a source was added or resumed */
+    uint32_t *news;   /* numbers of sources with something to tell; as much room as sources */
     uint32_t news_count;
     struct channel *channels; /* by number; 0 is none. Only the thread adds */
     uint32_t channel_count;
@@ -105,6 +109,11 @@ struct collector {
 /* sources.c */
 /* A topic to record from now on; its number, or -1 with a code. */
 int64_t source_add(struct collector *, const char *topic, const rtmw_subscriber_qos *, bool is_new, int *code);
+/* A source that was left, or is to leave, goes on: behind the last message that it took or, where the topic was given up and
+ * made again (`is_other`), as one that is new. */
+int source_resume(struct collector *, struct source *, const rtmw_subscriber_qos *, bool is_other);
+/* The thread has found nothing more to take: close the subscriber. false: it is to go on after all. */
+bool source_leave(struct collector *, struct source *);
 void source_close(struct source *);
 /* The thread sees what was added; false: no memory. */
 bool sources_adopt(struct collector *);

@@ -9,6 +9,14 @@ void source_count_missing(struct source *s, enum cause cause, uint64_t count)
     if (count) count_up(&s->missing[cause], count);
 }
 
+/* From the first message that this subscriber gets. */
+static void begin_with(struct source *s, rtmw_subscriber *subscriber)
+{
+    for (uint8_t band = 0; band < BANDS; band++) s->last[band] = rtmw_subscriber_start(subscriber, band);
+    s->early = rtmw_subscriber_early(subscriber);
+    if (s->is_new) source_count_missing(s, EARLY, s->early);
+}
+
 static struct source *source_open(struct collector *c, const char *topic, const rtmw_subscriber_qos *qos, bool is_new,
                                   int *code)
 {
@@ -19,9 +27,7 @@ static struct source *source_open(struct collector *c, const char *topic, const 
     s->is_reliable = qos->reliability == RTMW_RELIABLE;
     *code = rtmw_subscriber_open(c->region, topic, RTMW_ANY, qos, &s->subscriber);
     if (*code != RTMW_OK) return free(s->topic), free(s), NULL;
-    for (uint8_t band = 0; band < BANDS; band++) s->last[band] = rtmw_subscriber_start(s->subscriber, band);
-    s->early = rtmw_subscriber_early(s->subscriber);
-    if (is_new) source_count_missing(s, EARLY, s->early);
+    begin_with(s, s->subscriber);
     return s;
 }
 
@@ -48,6 +54,7 @@ int64_t source_add(struct collector *c, const char *topic, const rtmw_subscriber
         s->number = c->source_count;
         c->sources[s->number] = s;
         store_release(&c->source_count, s->number + 1);
+        store_release(&c->changes, c->changes + 1);
     }
     pthread_mutex_unlock(&c->lock);
     if (done) return s->number;
@@ -66,17 +73,16 @@ static bool adopt_locked(struct collector *c)
     bool *ready = realloc(c->ready, count * sizeof *ready);
     if (ready) c->ready = ready;
     if (!sources || !waited_for || !ready) return false;
-    for (uint32_t i = c->taken_from_count; i < count; i++) {
-        sources[i] = c->sources[i];
-        waited_for[i] = c->sources[i]->subscriber;
-    }
-    c->taken_from_count = count;
+    c->taken_from_count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (c->sources[i]->subscriber) sources[c->taken_from_count++] = c->sources[i];
+    c->changes_seen = c->changes;
     return true;
 }
 
 bool sources_adopt(struct collector *c)
 {
-    if (load_acquire(&c->source_count) == c->taken_from_count) return true;
+    if (load_acquire(&c->changes) == c->changes_seen) return true;
     pthread_mutex_lock(&c->lock);
     bool done = adopt_locked(c);
     pthread_mutex_unlock(&c->lock);
@@ -85,7 +91,7 @@ bool sources_adopt(struct collector *c)
 
 void source_close(struct source *s)
 {
-    rtmw_subscriber_close(s->subscriber);
+    if (s->subscriber) rtmw_subscriber_close(s->subscriber);
     free(s->kinds);
     free(s->topic);
     free(s);
@@ -155,17 +161,17 @@ bool source_see(struct source *s, const rtmw_message *message)
 
 /* What the subscriber before it has counted behind the last message taken, this one meets anew, unless it is gone: then it
  * leaves a gap, as what nobody has counted does. */
-static void go_on_behind_last(struct source *s)
+static void go_on_behind_last(struct source *s, rtmw_subscriber *subscriber)
 {
     uint64_t counted = s->filled - s->gaps, gone = 0;
     for (uint8_t band = 0; band < BANDS; band++) {
-        uint64_t begins = rtmw_subscriber_skip(s->subscriber, band, s->last[band]);
-        if (begins <= s->last[band]) continue;
-        gone += begins - s->last[band];
-        s->last[band] = begins;
+        uint64_t begins = rtmw_subscriber_skip(subscriber, band, s->last[band]);
+        if (begins > s->last[band]) gone += begins - s->last[band];
+        s->last[band] = begins; /* an earlier one: nobody was there, and the topic has just been made again */
     }
     s->gaps += gone;
     s->again = counted > gone ? counted - gone : 0;
+    s->is_second = true;
 }
 
 /* Instead of a subscriber that weaker publishers are not matched with: from the message behind the last one it took. */
@@ -176,12 +182,51 @@ static bool replace_reliable(struct collector *c, struct source *s, uint32_t dep
     if (rtmw_subscriber_open(c->region, s->topic, RTMW_ANY, &qos, &other) != RTMW_OK) return false;
     source_count_bus(c, s);
     rtmw_subscriber_close(s->subscriber);
-    s->subscriber = c->waited_for[s->number] = other;
+    s->subscriber = other;
     s->bus = (rtmw_subscriber_counters){0};
     s->is_reliable = false;
-    s->is_second = true;
-    go_on_behind_last(s);
+    go_on_behind_last(s, other);
     return true;
+}
+
+bool source_leave(struct collector *c, struct source *s)
+{
+    pthread_mutex_lock(&c->lock);
+    rtmw_subscriber *closed = load_relaxed(&s->leaving) ? s->subscriber : NULL;
+    if (closed) s->subscriber = NULL;
+    store_relaxed(&s->leaving, 0u);
+    pthread_mutex_unlock(&c->lock);
+    if (closed) rtmw_subscriber_close(closed);
+    return closed != NULL;
+}
+
+/* Of a topic that was made again none of the messages is known. */
+static void begin_anew(struct source *s, rtmw_subscriber *subscriber)
+{
+    s->gaps = s->filled = s->again = 0;
+    s->is_second = false;
+    s->is_new = true;
+    begin_with(s, subscriber);
+}
+
+int source_resume(struct collector *c, struct source *s, const rtmw_subscriber_qos *qos, bool is_other)
+{
+    pthread_mutex_lock(&c->lock);
+    bool has_left = !s->subscriber;
+    store_relaxed(&s->leaving, 0u);
+    pthread_mutex_unlock(&c->lock);
+    if (!has_left) return RTMW_OK;
+    rtmw_subscriber *opened;
+    int code = rtmw_subscriber_open(c->region, s->topic, RTMW_ANY, qos, &opened);
+    if (code != RTMW_OK) return code;
+    s->bus = (rtmw_subscriber_counters){0};
+    s->is_reliable = qos->reliability == RTMW_RELIABLE;
+    (is_other ? begin_anew : go_on_behind_last)(s, opened);
+    pthread_mutex_lock(&c->lock);
+    s->subscriber = opened;
+    store_release(&c->changes, c->changes + 1);
+    pthread_mutex_unlock(&c->lock);
+    return RTMW_OK;
 }
 
 void source_adapt(struct collector *c, struct source *s, uint32_t depth)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rtmw import shm
 from rtmw.clock import CLOCK
@@ -25,8 +25,13 @@ more are while memory is plenty; when it is not, few: or a RELIABLE publisher wo
 that is late. Where RELIABLE is asked for it is how many a publisher may be ahead."""
 ALL_KEPT = 1 << 16
 """Of a new topic, all that was kept since it came."""
+LEAVE_AFTER_S: Final = 10.0
+"""Seconds without a publisher after which a topic is left: one that is started again finds its subscriber."""
+ENDED_MOST: Final = 64
+"""Topics without a publisher that are heard all the same; of more, the first ones are left at once."""
 LOOK_S, LOOK_AGAIN_S, MOST_IDLE = 0.005, 0.05, 50
-"""New topics are looked for so often; publishers, too, while looking takes less than a fiftieth of the time."""
+"""Topics are looked for so often once endpoints have come or gone; anyway, while that takes less than a fiftieth of the
+time."""
 
 
 class Publishing(NamedTuple):
@@ -40,8 +45,24 @@ class Publishing(NamedTuple):
     lifetime_ns: int
 
 
+class Left(NamedTuple):
+    """A topic that was left, since it had no publisher."""
+
+    source: int
+    asked: Reliability
+    row: shm.TopicRow
+    """As it was before the last take."""
+
+    def comes_again(self, row: shm.TopicRow) -> bool:
+        """Has it messages that were not taken?"""
+        is_other = row.life != self.row.life
+        rows = zip(row.bands, self.row.bands, strict=True)
+        return any(kept and (is_other or last > before) for (last, kept), (before, _) in rows)
+
+
 class Sources:
-    """Finds topics, hands them to the collector, and says what its channels are."""
+    """Finds topics, hands them to the collector, and says what its channels are. A topic on which nobody publishes any
+    more is left after a while, for else the memory of its queue would never be free for another topic."""
 
     def __init__(self, domain: Domain, collector: Collector, topics: Topics, reliable: bool) -> None:
         self._domain, self._collector, self._topics, self._reliable = domain, collector, topics, reliable
@@ -58,6 +79,11 @@ class Sources:
         self._skipped: dict[str, str] = {}
         self._asked: dict[str, tuple[int, Reliability]] = {}
         """Number of each topic's source, and what it was adapted to."""
+        self._lock = threading.Lock()
+        """Held by `look` and `define`, which two threads call: both read and write what was found."""
+        self._ended: dict[str, float] = {}
+        """Topics without a publisher, and since when; the first ones first."""
+        self._left: dict[str, Left] = {}
         self._adapted_to = 0
         """Publishers that there were then."""
         self._publishers: dict[int, str] = {}
@@ -87,22 +113,29 @@ class Sources:
         self._remember_publishers()
 
     def watch(self, stopping: threading.Event) -> None:
-        """Looks for new topics and publishers until it is to stop."""
+        """Looks for new topics and publishers until it is to stop, and then once more."""
         region = self._domain.region
         seen, next_s = -1, 0.0
         while not stopping.wait(LOOK_S):
-            if region.topic_count == seen and CLOCK.monotonic() < next_s:
+            if region.endpoints_fingerprint() == seen and CLOCK.monotonic() < next_s:
                 continue
-            seen, began_s = region.topic_count, CLOCK.monotonic()
+            seen, began_s = region.endpoints_fingerprint(), CLOCK.monotonic()
             self.look()
             next_s = CLOCK.monotonic() + max(LOOK_AGAIN_S, MOST_IDLE * (CLOCK.monotonic() - began_s))
+        self.look()
 
     def look(self) -> None:
         """Topics that are new are recorded with all that is kept of them, and publishers remembered."""
-        if self._topics.are_open and self._has_new_topics():
-            for name, publishers in self._publishers_by_topic().items():
-                if self._topics.take(name):
-                    self._add(name, publishers, is_new=True)
+        with self._lock:
+            self._look()
+
+    def _look(self) -> None:
+        if self._topics.are_open:
+            region = self._domain.region
+            rows = shm.topics(region)
+            publishing = {row.topic for row in shm.living(shm.publishers(region))}
+            self._hear(rows, publishing)
+            self._leave_ended(rows, publishing)
         self._remember_publishers()
         if len(self._publishers) > self._adapted_to:
             self._adapted_to = len(self._publishers)
@@ -111,8 +144,11 @@ class Sources:
     def define(self, channels: Iterable[int], definitions: Definitions) -> None:
         """Makes the definitions of channels that have none yet."""
         new = [number for number in channels if number not in definitions.channels]
-        if not new:
-            return
+        if new:
+            with self._lock:
+                self._define(new, definitions)
+
+    def _define(self, new: list[int], definitions: Definitions) -> None:
         self._remember_publishers()
         by_topic = self._publishers_by_topic()
         for number in new:
@@ -124,10 +160,41 @@ class Sources:
             define(definitions, topic, kind, _qos(publishers), number)
         self._latch()
 
-    def _has_new_topics(self) -> bool:
-        return any(
-            row.name not in self._known and self._topics.take(row.name) for row in shm.topics(self._domain.region)
-        )
+    def _hear(self, rows: list[shm.TopicRow], publishing: set[int]) -> None:
+        """Topics that are new, and those that were left and have something again."""
+        new = [row.name for row in rows if row.name not in self._known and self._topics.take(row.name)]
+        left = [(self._left[row.name], row) for row in rows if row.name in self._left]
+        again = [(one, row) for one, row in left if row.life in publishing or one.comes_again(row)]
+        by_topic = self._publishers_by_topic() if new or again else {}
+        for name in new:
+            self._add(name, by_topic.get(name, []), is_new=True)
+        for one, row in again:
+            self._resume(one, row, by_topic.get(row.name, []))
+
+    def _resume(self, left: Left, row: shm.TopicRow, publishers: list[Publishing]) -> None:
+        wish = self._wish(publishers) if publishers else left.asked
+        try:
+            self._collector.resume(left.source, int(_reliability(wish)), DEPTHS[wish], row.life != left.row.life)
+        except RtmwError as error:
+            self._skipped[row.name] = str(error)
+            return
+        self._skipped.pop(row.name, None)
+        self._left.pop(row.name, None)
+        self._asked[row.name] = left.source, wish
+
+    def _leave_ended(self, rows: list[shm.TopicRow], publishing: set[int]) -> None:
+        """What is named is not left, so that no message of it is early."""
+        now = CLOCK.monotonic()
+        ended = {row.name: row for row in rows if row.life not in publishing and row.name in self._asked}
+        for name in self._topics.names:
+            ended.pop(name, None)
+        since = {name: at for name, at in self._ended.items() if name in ended}
+        self._ended = since | {name: now for name in ended if name not in since}
+        for name in [*self._ended]:
+            if len(self._ended) > ENDED_MOST or now - self._ended[name] >= LEAVE_AFTER_S:
+                del self._ended[name]
+                self._left[name] = left = Left(*self._asked.pop(name), ended[name])
+                self._collector.leave(left.source)
 
     def _add(self, name: str, publishers: list[Publishing], is_new: bool) -> None:
         """The name is there before a chunk can have messages of it."""
@@ -137,9 +204,8 @@ class Sources:
         self._names.append(name)
         history = ALL_KEPT if is_new else min(ALL_KEPT, sum(p.history for p in publishers))
         wish = self._wish(publishers)
-        reliability = Reliability.RELIABLE if wish == Reliability.RELIABLE else Reliability.ADAPTIVE
         try:
-            number = self._collector.add(name, int(reliability), DEPTHS[wish], history, is_new)
+            number = self._collector.add(name, int(_reliability(wish)), DEPTHS[wish], history, is_new)
         except RtmwError as error:
             self._names.pop()
             self._skipped[name] = str(error)
@@ -188,6 +254,11 @@ class Sources:
         names = region.names() if new else {}
         for identity in new:
             self._publishers[identity] = f"{names.get(pids[identity], '?')} ({pids[identity]})"
+
+
+def _reliability(wish: Reliability) -> Reliability:
+    """What is asked for: TIMELY publishers are matched with ADAPTIVE, too."""
+    return Reliability.RELIABLE if wish == Reliability.RELIABLE else Reliability.ADAPTIVE
 
 
 def _qos(publishers: list[Publishing]) -> dict[str, str]:

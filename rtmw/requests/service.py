@@ -95,6 +95,8 @@ class _Client:
         self.has_met = False
         self.has_met = self.is_there()
         """Its reader has been there."""
+        self.is_left = False
+        """It was not there at the last tick."""
         self.is_full = False
         """It had no room the last time: the next reply only tries."""
         self.owed: deque[tuple[Any, float]] = deque(maxlen=wire.UNREAD_MOST)
@@ -441,7 +443,8 @@ class Service(Closing, Generic[Q, R]):
         for number, client in list(self._clients.items()):
             while client.owed and self._pay(client):
                 client.owed.popleft()
-            if number not in busy and not client.is_there():
+            was_left, client.is_left = client.is_left, number not in busy and not client.is_there()
+            if was_left and client.is_left:  # for a tick, so that who looks on finds its topic
                 self._clients.pop(number).publisher.close()
         sample = self._others.take()
         if sample is not None and sample.publisher not in self._told and (who := self._another(sample)) is not None:

@@ -315,6 +315,13 @@ def test_misuse_of_the_collector_is_said_in_words(domain: rtmw.Domain, collector
         collector.add("")
     with pytest.raises(KeyError, match="no channel 7"):
         collector.core.channel(7)
+    for misused in (
+        lambda: collector.core.adapt(7, 1),
+        lambda: collector.core.leave(7),
+        lambda: collector.core.resume(7, 1, 1, False),
+    ):
+        with pytest.raises(KeyError, match="no source 7"):
+            misused()
     collector.core.close()
     with pytest.raises(rtmw.RtmwError, match="is closed"):
         collector.core.state()

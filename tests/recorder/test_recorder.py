@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +17,10 @@ import pytest
 from cyclonedds.idl import IdlStruct, types
 
 import rtmw
+from rtmw import shm
 from rtmw.publisher import OwnPublisher
 from rtmw.recorder.library import Collector
+from rtmw.recorder.sources import ENDED_MOST
 from tests.books import assert_usable, examine
 from tests.child import Spawn
 from tests.recorder.files import LONG_S, messages_of, payloads_of, table_of, taken, until
@@ -242,6 +246,81 @@ def test_a_thousand_topics_are_recorded(domain_id: int, tmp_path: Path) -> None:
     assert {(m.channel.topic, m.payload) for m in messages_of(recorder.paths)} == {
         (f"topic/{i}", b"%d" % i) for i in range(1000)
     }
+
+
+def heard(domain: rtmw.Domain) -> set[str]:
+    """Topics that have a subscriber."""
+    lives = {row.topic for row in shm.subscribers(domain.region)}
+    return {row.name for row in shm.topics(domain.region) if row.life in lives}
+
+
+def test_topics_that_ended_are_left_and_heard_again_with_all_that_they_have_kept(
+    domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    def publish(first: int, last: int, *messages: bytes) -> None:
+        for i in range(first, last):
+            with rtmw.Publisher(f"t/{i}", domain=domain, history=9) as publisher:
+                for message in messages:
+                    publisher.publish(message)
+
+    large = bytes(1000)
+    with rtmw.Recorder(["t/*", "named"], tmp_path / "run", domain=domain) as recorder:
+        publish(0, ENDED_MOST + 3, b"1", large)
+        until(lambda: "named" in heard(domain) and not heard(domain) & {"t/0", "t/1", "t/2"})
+        publish(0, 2, b"2", large, b"3")
+        taken(recorder, 2 * (ENDED_MOST + 3) + 6)
+        publish(2, 3, b"4")  # it is closed meanwhile: it looks once more
+    assert payloads_of(recorder.paths, "t/0") == payloads_of(recorder.paths, "t/1") == [b"1", large, b"2", large, b"3"]
+    assert payloads_of(recorder.paths, "t/2") == [b"1", large, b"4"]
+    assert not recorder.stats().missing
+    with rtmw.Recording(recorder.paths[0]) as recording:
+        assert len(recording.channels) == ENDED_MOST + 3
+    assert {t.name: t.messages for t in recorder.topics()}["t/0"] == 5
+
+
+def test_a_topic_that_was_left_and_is_made_anew_is_recorded_from_its_first_message(
+    domain_id: int, tmp_path: Path
+) -> None:
+    """Its queue has other sequences then."""
+    with rtmw.Domain(domain_id, pool="8M") as domain, rtmw.Recorder("t/*", tmp_path / "run", domain=domain) as recorder:
+        count, first = 0, 0
+        for _ in range(2):
+            with rtmw.Publisher("t/first", domain=domain) as publisher:
+                for _ in range(20):
+                    publisher.publish(b"%d" % first)
+                    first += 1
+            while count == 0 or any(row.name == "t/first" for row in shm.topics(domain.region)):
+                for _ in range(32):
+                    count += 1
+                    with rtmw.Publisher(f"t/{count}", domain=domain) as publisher:
+                        publisher.publish(b"")
+                taken(recorder, first + count)
+    assert payloads_of(recorder.paths, "t/first") == [b"%d" % number for number in range(40)]
+    assert not recorder.stats().missing
+
+
+def test_of_a_thousand_clients_that_come_in_turn_each_message_is_recorded(domain_id: int, tmp_path: Path) -> None:
+    """In a pool that has no room for a topic of each."""
+    with (
+        rtmw.Domain(domain_id, pool="8M") as domain,
+        rtmw.Recorder("double/#", tmp_path / "run", domain=domain) as recorder,
+        rtmw.Service("double", lambda value: 2 * value, domain=domain),
+    ):
+
+        def is_heard(topic: str) -> bool:
+            return len(shm.subscribers(domain.region, domain.region.topic_life(topic))) == 2
+
+        for number in range(1000):
+            if number % 50 == 0:
+                until(lambda: len(heard(domain)) < 2 * ENDED_MOST)  # it has left those that ended meanwhile
+            with rtmw.Client("double", domain=domain) as client:
+                assert client.call(b"%d" % number, timeout=LONG_S) == 2 * (b"%d" % number)
+                until(partial(is_heard, f"double/reply/{client._line.id:x}"))
+    found = messages_of(recorder.paths)
+    assert sum(message.channel.topic == "double/request" for message in found) == 1000
+    replies = Counter(message.channel.topic for message in found if message.channel.topic != "double/reply/server")
+    assert Counter(replies.values()) == {1: 1000, 1000: 1}
+    assert not recorder.stats().missing
 
 
 def test_after_the_end_the_last_numbers_stay(domain: rtmw.Domain, tmp_path: Path) -> None:
