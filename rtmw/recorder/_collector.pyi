@@ -36,7 +36,7 @@ class Collector:
         """The messages not recorded since the last call: source, its last channel or 0, cause, count."""
 
     def counters(self) -> list[tuple[int, int, int, int, int, int, int, int]]:
-        """Of each source: messages and bytes taken, and those missing by cause from 1 on."""
+        """Returns for each source: messages and bytes taken, and those missing by cause from 1 on."""
 
     def state(self) -> tuple[int, int, int, int, bool]:
         """Full chunks, free ones, demands seen to, times that the wall clock went back, and whether all is over."""

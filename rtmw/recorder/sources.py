@@ -20,11 +20,11 @@ from rtmw.types import resolve
 __all__ = ["Sources"]
 
 DEPTHS = {Reliability.TIMELY: 256, Reliability.ADAPTIVE: 4, Reliability.RELIABLE: 1024}
-"""Unread messages that are kept for the recorder, whatever happens. Of TIMELY publishers no more are kept. Of others
-more are while memory is plenty; when it is not, few: or a RELIABLE publisher would be refused because of a recorder
-that is late. Where RELIABLE is asked for it is how many a publisher may be ahead."""
+"""Unread messages that are kept for the recorder in any case. Of TIMELY publishers no more are kept. Of others more
+are kept while memory is plenty, and few when it is not: a recorder that is late must not have RELIABLE publishers
+refused. For a recorder that asks for RELIABLE, it is how many messages a publisher may be ahead."""
 ALL_KEPT = 1 << 16
-"""Of a new topic, all that was kept since it came."""
+"""History asked for of a new topic: all that was kept since it came."""
 LEAVE_AFTER_S: Final = 10.0
 """Seconds without a publisher after which a topic is left: one that is started again finds its subscriber."""
 ENDED_MOST: Final = 64
@@ -51,7 +51,7 @@ class Left(NamedTuple):
     source: int
     asked: Reliability
     row: shm.TopicRow
-    """As it was before the last take."""
+    """The topic's row before the last take."""
 
     def comes_again(self, row: shm.TopicRow) -> bool:
         """Has it messages that were not taken?"""
@@ -262,7 +262,7 @@ def _reliability(wish: Reliability) -> Reliability:
 
 
 def _qos(publishers: list[Publishing]) -> dict[str, str]:
-    """Of the strongest publisher."""
+    """Returns the QoS of the strongest publisher, as metadata of a channel; none without publishers."""
     if not publishers:
         return {}
     strongest = max(publishers, key=lambda p: (p.reliability, p.history, p.depth))
