@@ -115,9 +115,17 @@ class Topics:
         return not is_own(topic) and is_among(topic, self.wanted) and not is_among(topic, self.unwanted)
 
 
+def _each(given: str | Iterable[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise TypeError(f"{given!r} is no pattern of topics; give a text such as 'pump/*', or a list of such texts")
+    return tuple(given)
+
+
 def topics_of(given: str | Iterable[str], unwanted: str | Iterable[str] = ()) -> Topics:
     """Raises TopicNameError where a pattern is none, and ValueError when nothing is wanted."""
-    wanted, excluded = ((one,) if isinstance(one, str) else tuple(one) for one in (given, unwanted))
+    wanted, excluded = _each(given), _each(unwanted)
     if not wanted:
         raise ValueError("no topic is wanted; give names or patterns, or '*' for all")
     return Topics(tuple(map(check_pattern, wanted)), tuple(map(check_pattern, excluded)))

@@ -82,7 +82,8 @@ class PatternSubscriber(Merge[T], Closing):
       name only.
     - `type`: that of the messages, as of Publisher, or `rtmw.ANY`. Messages of other types are counted.
     - `exclude`: patterns of topics that are not meant. A name in `patterns` is meant all the same.
-    - `on_topic`: called with the name of each topic before its first message, by the thread that takes.
+    - `on_topic`: called with the name of each topic before its first message, by the thread that takes; for topics that
+      are there by now, before the PatternSubscriber is.
     - all else as of Subscriber, for each topic by itself: `min_interval`, `deadline` (DeadlineMissed names the topic),
       `reliability`, `depth`, `lease`, and `history`, of topics that are there by now. Of topics that come later it gets
       all that they have kept. `spin` is not used.
@@ -90,7 +91,7 @@ class PatternSubscriber(Merge[T], Closing):
     One message of each topic is taken ahead, and lost with the process. With more than 8 topics, looking at them takes
     a third of the time at most, so that a message that comes may be given some microseconds late.
 
-    Errors: TopicNameError, UnsupportedType, ValueError, LimitReached for names, and those of Domain.
+    Errors: TopicNameError, TypeError, UnsupportedType, ValueError, LimitReached for names, and those of Domain.
     """
 
     @overload
@@ -136,6 +137,8 @@ class PatternSubscriber(Merge[T], Closing):
         spin: float | None = None,
     ) -> None:
         self._wanted = topics_of(patterns, exclude)
+        if on_topic is not None and not callable(on_topic):
+            raise TypeError(f"on_topic={on_topic!r} is not possible; give a function of a topic's name, or None")
         self.type: MessageType | AnyType = type if isinstance(type, AnyType) else resolve(type)
         self.reliability = check_reliability(reliability)
         check_times(min_interval, deadline, lease, self.reliability)

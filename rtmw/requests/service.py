@@ -72,7 +72,8 @@ class ServiceStats:
     cancelled: int
     """Calls that their client gave up before or while they were served, or that `close` ended."""
     expired: int
-    """Calls whose timeout was over before they were served, or before they had ended."""
+    """Calls whose timeout was over before they were served, between two of their replies, or in a task. Where their
+    client gives up first, they are `cancelled`."""
     unread: int
     """Calls whose answer nobody was there to read, or whose client left too many replies unread."""
     refused: int

@@ -734,3 +734,14 @@ def test_at_rest_publishers_wake_nobody_for_a_pattern_that_is_polled() -> None:
         publisher.publish(b"x")
         assert pattern.take() is not None
     assert not select.select([rtmw.Domain().region.fileno()], [], [], 0)[0]
+
+
+def test_what_is_no_pattern_and_no_function_is_refused_in_words(domain: rtmw.Domain) -> None:
+    for wrong in cast("tuple[Any, ...]", (None, 5)):
+        with pytest.raises(TypeError, match="is no pattern of topics"):
+            rtmw.PatternSubscriber(wrong, domain=domain)
+        with pytest.raises(TypeError, match="is no pattern of topics"):
+            rtmw.PatternSubscriber("a/*", exclude=wrong, domain=domain)
+    not_callable: Any = 5
+    with pytest.raises(TypeError, match="on_topic=5 is not possible"):
+        rtmw.PatternSubscriber("a/*", on_topic=not_callable, domain=domain)
