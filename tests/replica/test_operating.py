@@ -135,7 +135,7 @@ async def test_only_the_master_trims_and_never_what_a_cursor_needs(
     monkeypatch.setattr(wal, "SEGMENT", 64 << 10)
     monkeypatch.setattr(member, "_LOOK_S", 0.1)
     monkeypatch.setattr(member, "_RETAIN", 1)
-    async with Inside(tmp_path, lag="0.4s") as nodes:
+    async with Inside(tmp_path, lag="6s", suspect="20s") as nodes:  # the master holds the cursor to the end
         await nodes.start(*"abc")
         await nodes.create(bytes=200_000)
         master = await nodes.master()
