@@ -305,13 +305,14 @@ def test_links_have_the_last_day_of_their_certificates_and_one_that_is_down_is_a
         assert "rtmw node keys renew" in keys["why"]
         linked.press.node.kill()
         wait_until(lambda: [peer["up"] for peer in linked.peers("hub")] == [False], "the link is down")
-        wait_until(lambda: "link" in told_of(hub).get("node", ""), "the page says so")
+        wait_until(lambda: "link with rtmw://plant/brief" in abouts(hub), "the page says so")
     finally:
         linked.end()
 
 
-def told_of(state: State) -> dict[str, str]:
-    return kinds(json.loads(state.told()))
+def abouts(state: State) -> set[str]:
+    """What problems are about."""
+    return {problem["about"] for problem in json.loads(state.told())["problems"]}
 
 
 def test_metrics_are_those_of_the_command(browser: Browser, domain: rtmw.Domain, domain_id: int, run: Run) -> None:
