@@ -1,6 +1,6 @@
 """An HTTP server for what only shows something: WSGI, in threads. Slow clients cost it a bounded number of them.
 
-`serve_metrics` shows metrics as text, and whether they are well.
+`MetricsServer` shows metrics as text, and whether the node is well.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ A stream has two halves, as positions and bytes: what is sent and kept, and what
     start <= acknowledged <= sent <= written          of a sending half; sent <= limit
     start <= durable <= received <= limit             of a receiving half; consumed <= received
 
-A position is a 64-bit offset in the stream and may begin anywhere. `Streams` knows what is open, and whose turn it is
+A position is a 64-bit offset in the stream and may begin anywhere. `Turns` knows what is open, and whose turn it is
 to send. Control frames are counted, kept until the peer has them, and sent again after a cut; each takes effect once.
 """
 
