@@ -108,14 +108,14 @@ class _Channel:
     def subscribe(self, domain: Domain) -> Subscriber[Any]:
         """Opens a subscriber to messages of its type, with all that publishers keep for late subscribers. Raises
         RtmwError."""
-        kind: Any = Json if _is_json(self.description) else carried_type(self.description)
+        kind: Any = Json if self.description == resolve(Json).description else carried_type(self.description)
         how: Any = {"domain": domain, "reliability": Reliability.TIMELY, "depth": 1024, "history": _HISTORY}
         return Subscriber(self.topic, kind, **how)
 
     def send(self, sample: shm.Sample[Any], client: int | None = None) -> None:
         """Sends a message to this client, or to all that show the channel. A client is one sink of the library, with
         its number."""
-        payload = sample.value.text.encode() if _is_json(self.description) else bytes(sample)
+        payload = sample.value.text.encode() if self.description == resolve(Json).description else bytes(sample)
         self.opened.log(payload, log_time=sample.source_time_ns, sink_id=client)
 
 
@@ -134,8 +134,7 @@ class FoxgloveServer(Closing):
         self._viewers = _Viewers()
         self._context = self._library.Context()
         self._server = self._started()
-        place = f"{bracketed(options.address)}:{self._server.port}"
-        self.url = f"{'ws' if options.tls is None else 'wss'}://{place}"
+        self.url = f"ws{'s' if options.tls else ''}://{bracketed(options.address)}:{self._server.port}"
         self._looking: Domain | None = None
         self._bus: Domain | None = None
         self._region: int | None = None
@@ -237,7 +236,7 @@ class FoxgloveServer(Closing):
         description = described[life][1] if life in described else resolve(bytes).description
         how: Any = {"ros2": self._options.ros2, "optional": False}  # which Foxglove's reader of IDL passes over
         text = schema_of(description, **how)
-        if _is_json(description):
+        if description == resolve(Json).description:
             text = SchemaText(text.name, "jsonschema", b'{"type": "object"}', "json")
         elif text.encoding not in _SCHEMAS:
             why = remark_of(description, **how)
@@ -308,10 +307,6 @@ class FoxgloveServer(Closing):
             for sample in subscriber.take_many(_TURN):
                 self._viewers.sent_ns[channel.opened.id()] = sample.source_time_ns
                 channel.send(sample)
-
-
-def _is_json(description: bytes) -> bool:
-    return description == resolve(Json).description
 
 
 def _types(region: shm.Region, means: Callable[[str], bool]) -> dict[str, set[int]]:
