@@ -50,7 +50,7 @@ def send_command(arguments: argparse.Namespace) -> int:
             with Viewer(domain) as viewer:
                 failed = _follow(sent, level, arguments, viewer)
         except KeyboardInterrupt:
-            _say_what_goes_on(sent)
+            _say_what_goes_on(sent, paths)
             raise
     if arguments.json:
         rows = [(str(path), str(one.id), one.state.name, failed.get(path, "")) for path, one in sent.items()]
@@ -64,10 +64,11 @@ def send_command(arguments: argparse.Namespace) -> int:
     return int(bool(failed))
 
 
-def _say_what_goes_on(sent: dict[Path, rtmw.Transfer]) -> None:
-    """The command has ended, and what it has sent has not."""
-    left = {path: one.id for path, one in sent.items() if one.id is not None and not one.has_ended}
-    warn("", *(f"rtmw: {path} goes on; to end it: rtmw transfers cancel {id}" for path, id in left.items()))
+def _say_what_goes_on(sent: dict[Path, rtmw.Transfer], paths: list[Path]) -> None:
+    """The command has ended, and what it has sent has not. Whether the core has what was being sent, nobody knows."""
+    left = {path: one.id for path, one in sent.items() if not one.has_ended} | dict.fromkeys(paths[len(sent) :][:1])
+    known = [f"rtmw: {path} goes on; to end it: rtmw transfers cancel {id}" for path, id in left.items() if id]
+    warn("", *known, *(f"rtmw: {path} may go on: see rtmw transfers" for path, id in left.items() if not id))
 
 
 def _file(name: str) -> Path:
