@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 import subprocess
@@ -33,13 +34,17 @@ def node_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
             pytest.skip(f"{tool} is not installed: apt-get install nodejs npm")
     cache = getattr(request.config, "cache", None)  # None if the run is to leave nothing behind
     folder = Path(cache.mkdir("readers")) if cache is not None else tmp_path_factory.mktemp("readers")
-    wanted = (HERE / "package.json").read_text()
-    if not (folder / "installed").exists() or (folder / "installed").read_text() != wanted:
-        (folder / "package.json").write_text(wanted)
-        _install(folder)
-        (folder / "installed").write_text(wanted)
-    for script in HERE.glob("*.js"):
-        shutil.copy(script, folder)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the tests of other processes want the same folder
+        wanted = (HERE / "package.json").read_text()
+        if not (folder / "installed").exists() or (folder / "installed").read_text() != wanted:
+            (folder / "package.json").write_text(wanted)
+            _install(folder)
+            (folder / "installed").write_text(wanted)
+        for script in HERE.glob("*.js"):
+            copy = folder / script.name
+            if not copy.exists() or copy.read_bytes() != script.read_bytes():
+                shutil.copy(script, copy)
     return folder
 
 
