@@ -268,7 +268,7 @@ async def test_a_cursor_that_another_program_takes_while_it_is_to_be_deleted_sta
 
 @in_loop
 async def test_a_node_that_is_not_the_master_any_more_and_does_not_know_it_removes_no_cursor(tmp_path: Path) -> None:
-    async with Inside(tmp_path) as nodes:
+    async with Inside(tmp_path, lag="6s", suspect="20s") as nodes:
         await nodes.start(*"abc")
         await nodes.create()
         await nodes.in_sync()
