@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
 
@@ -27,13 +27,23 @@ class Proxy:
         self.endpoint = ""
         self.answered = asyncio.Event()
         """etcd has answered since the way was opened."""
+        self._serving = set[asyncio.Task[None]]()
 
     def open(self) -> None:
         self.way = Way.OPEN
         self.answered.clear()
         self._opened.set()
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._serving.add(asyncio.create_task(self._serve(reader, writer)))
+
+    async def end(self) -> None:
+        """No connection outlives the loop."""
+        for one in self._serving:
+            one.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection(self._to.hostname, self._to.port)
         halves = [asyncio.create_task(half) for half in (self._requests(reader, back), self._answers(there, writer))]
         try:
@@ -42,8 +52,10 @@ class Proxy:
             for half in halves:
                 half.cancel()
             await asyncio.gather(*halves, return_exceptions=True)
-            writer.close()
-            back.close()
+            for one in (writer, back):
+                one.close()
+                with suppress(OSError):
+                    await one.wait_closed()
 
     async def _requests(self, reader: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         was_late = False
@@ -68,9 +80,10 @@ class Proxy:
 @asynccontextmanager
 async def proxy(endpoint: str) -> AsyncGenerator[Proxy]:
     made = Proxy(endpoint)
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(made.begin, "127.0.0.1", 0)
     made.endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield made
     finally:
         server.close()
+        await made.end()
