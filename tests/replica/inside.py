@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -125,6 +126,16 @@ class Inside:
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(self.stop(name) for name in list(self.servers)))
+
+
+@asynccontextmanager
+async def alone(path: Path) -> AsyncGenerator[Inside]:
+    """Node "a" keeps a log by itself, which has one record."""
+    async with Inside(path, "a", min_insync=1) as nodes:
+        await nodes.start("a")
+        await nodes.create(members="a")
+        await nodes.append(0, 1)
+        yield nodes
 
 
 def appended(number: int, size: int) -> Callable[[int], w.Append]:

@@ -23,7 +23,7 @@ from rtmw.log import Folder, HeldCursor
 from rtmw.net.session import Carrier, Hello, Terms
 from rtmw.replica import guests
 from rtmw.replica import requests as r
-from tests.replica.inside import Inside, in_loop, until
+from tests.replica.inside import Inside, alone, in_loop, until
 
 
 def places(nodes: Inside) -> list[str]:
@@ -147,10 +147,7 @@ async def test_answers_that_a_program_does_not_take_are_not_made(
         await run(self)
 
     monkeypatch.setattr(guests._Desk, "run", keep)
-    async with Inside(tmp_path, "a", min_insync=1) as nodes:
-        await nodes.start("a")
-        await nodes.create(members="a")
-        await nodes.append(0, 1)
+    async with alone(tmp_path) as nodes:
         await asyncio.to_thread(make_cursors, nodes.member("a").folder, 40)
         hello = Hello(uuid4(), CLOCK.wall_ns(), capabilities=frozenset({r.CAPABILITY}))
         terms = Terms(stream_credit=1 << 16)
@@ -240,10 +237,7 @@ async def test_a_cursor_that_is_damaged_or_a_log_that_is_cut_while_cursors_are_l
 async def test_a_cursor_that_another_program_takes_while_it_is_to_be_deleted_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Inside(tmp_path, "a", min_insync=1) as nodes:
-        await nodes.start("a")
-        await nodes.create(members="a")
-        await nodes.append(0, 1)
+    async with alone(tmp_path) as nodes:
         await asyncio.to_thread(make_cursors, nodes.member("a").folder, 1)
         looks, goes_on, names = threading.Event(), threading.Event(), guests.cursor_names
 

@@ -19,7 +19,7 @@ from rtmw.replica.member import Identity, Member
 from rtmw.replica.wal import LogWal, MarksFile
 from rtmw.replica.words import Kind, Reply, Role
 from rtmw.types import resolve
-from tests.replica.inside import Inside, appended, in_loop, until
+from tests.replica.inside import Inside, alone, appended, in_loop, until
 
 IDENTITY = Identity("orders", b"u" * 16, b"c" * 16, resolve(bytes).description)
 
@@ -71,10 +71,7 @@ async def test_who_waits_for_room_while_the_log_is_closed_is_told_to_ask_again_a
     def waits(*_: object) -> None:
         raise TimeoutError
 
-    async with Inside(tmp_path, "a", min_insync=1) as nodes:
-        await nodes.start("a")
-        await nodes.create(members="a")
-        await nodes.append(0, 1)
+    async with alone(tmp_path) as nodes:
         master, woken = await nodes.master(), list[int]()
         with monkeypatch.context() as full:
             full.setattr(master.wal, "append", waits)
@@ -124,10 +121,7 @@ async def test_effects_behind_one_that_fails_are_carried_out(tmp_path: Path, mon
 
 @in_loop
 async def test_a_ring_while_the_log_is_closed_does_not_keep_the_loop_busy(tmp_path: Path) -> None:
-    async with Inside(tmp_path, "a", min_insync=1) as nodes:
-        await nodes.start("a")
-        await nodes.create(members="a")
-        await nodes.append(0, 1)
+    async with alone(tmp_path) as nodes:
         master = await nodes.master()
         assert master.replica.role is Role.MASTER
         master.is_open = False
@@ -152,10 +146,7 @@ async def test_a_ring_while_the_log_is_closed_does_not_keep_the_loop_busy(tmp_pa
 async def test_a_fast_disk_is_synced_by_the_loop_and_a_slow_one_by_the_thread_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Inside(tmp_path, "a", min_insync=1) as nodes:
-        await nodes.start("a")
-        await nodes.create(members="a")
-        await nodes.append(0, 1)
+    async with alone(tmp_path) as nodes:
         master, here = await nodes.master(), list[bool]()
         try_sync = master.wal.try_sync
 
@@ -208,10 +199,7 @@ async def test_a_member_that_refuses_its_master_again_and_again_does_not_fill_th
 async def test_a_slow_sync_of_the_thread_is_known_for_slow_whatever_comes_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Inside(tmp_path, "a", min_insync=1) as nodes:
-        await nodes.start("a")
-        await nodes.create(members="a")
-        await nodes.append(0, 1)
+    async with alone(tmp_path) as nodes:
         master, here, most = await nodes.master(), list[int](), [0]
 
         def tried() -> bool:
