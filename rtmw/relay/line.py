@@ -20,7 +20,7 @@ from rtmw.errors import RtmwError
 from rtmw.net.link.places import Listening
 from rtmw.net.session.backoff import LONGEST, Backoff
 from rtmw.net.session.errors import in_words
-from rtmw.net.session.sockets import reach, tune
+from rtmw.net.session.sockets import carry, reach, tune
 from rtmw.relay.frame import (
     LEASE_S,
     LINGER_S,
@@ -234,12 +234,10 @@ async def _streams(
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
-    if is_dialler:
-        context, name = (identity.client_context(), "") if identity else (None, None)
-        transport, _ = await loop.create_connection(lambda: protocol, sock=sock, ssl=context, server_hostname=name)
-    else:
-        context = identity.server_context() if identity else None
-        transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock, ssl=context)
+    context = None
+    if identity:
+        context = identity.client_context() if is_dialler else identity.server_context()
+    transport, _ = await carry(lambda: protocol, sock, context, is_dialler=is_dialler)
     return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 

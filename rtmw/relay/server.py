@@ -34,7 +34,7 @@ from rtmw.net.security.names import is_user
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import PENDING, Door, Guest
 from rtmw.net.session.errors import in_words
-from rtmw.net.session.sockets import reach, ready, tune, user_of
+from rtmw.net.session.sockets import carry, reach, ready, tune, user_of
 from rtmw.relay.frame import (
     ANSWERED,
     HEAD_ROW,
@@ -487,10 +487,8 @@ class Server:
         if self.tls is None:
             raise OSError("this relay has no keys")
         tune(sock, LEASE_S, is_asked=True)
-        made, loop = partial(Connection, self, place, dialled=agent.name), asyncio.get_running_loop()
-        await loop.create_connection(
-            made, sock=sock, ssl=self.tls[1], server_hostname="", ssl_handshake_timeout=HANDSHAKE_S
-        )
+        made = partial(Connection, self, place, dialled=agent.name)
+        await carry(made, sock, self.tls[1], is_dialler=True, patience=HANDSHAKE_S)
 
 
 class Connection(asyncio.Protocol):
@@ -737,10 +735,9 @@ class RelayGuest:
             server.turn_away(self._address, "from beyond this host TLS alone is taken, or insecure = true")
             return None
         made = partial(Connection, server, self._address, dialled=self._dialled, first=None if tls else first)
-        loop, patience = asyncio.get_running_loop(), HANDSHAKE_S if tls else None
+        patience = HANDSHAKE_S if tls else None
         self._is_taken = True
-        found = await loop.connect_accepted_socket(made, self._socket, ssl=tls, ssl_handshake_timeout=patience)
-        return found[1]
+        return (await carry(made, self._socket, tls, is_dialler=False, patience=patience))[1]
 
     def over(self) -> None:
         """Closes the connection, unless it was handed on: then the task that has it closes it."""

@@ -29,7 +29,7 @@ from rtmw.net.session.frames import bye
 from rtmw.net.session.hello import Hello
 from rtmw.net.session.meetings import PATIENCE, Meetings, Overdue
 from rtmw.net.session.session import Session
-from rtmw.net.session.sockets import look, reach, tune, user_of
+from rtmw.net.session.sockets import carry, look, reach, tune, user_of
 from rtmw.net.session.terms import Terms
 
 if TYPE_CHECKING:
@@ -122,9 +122,8 @@ class SessionGuest(NodeGuest):
         identity = None if self.socket.family == socket.AF_UNIX else carrier.identity
         await look(self.socket, tls=identity is not None)
         context = identity.server_context() if identity else None
-        await carrier.loop.connect_accepted_socket(
-            lambda: pipe, self.socket, ssl=context, ssl_handshake_timeout=PATIENCE if context else None
-        )
+        patience = PATIENCE if context else None
+        await carry(lambda: pipe, self.socket, context, is_dialler=False, patience=patience)
         await asyncio.wait([pipe.joined])
 
     async def refuse(self, cause: str, error: Exception) -> None:
@@ -175,12 +174,9 @@ class Dialling:
                 self._carrier.abort(pipe)
 
     async def _connect(self, pipe: Pipe) -> None:
-        loop, identity, sock = self._carrier.loop, self._carrier.identity, await reach(self._place)
-        if sock.family == socket.AF_UNIX:
-            await loop.create_unix_connection(lambda: pipe, sock=sock)
-        else:
-            context = identity.client_context() if identity else None
-            await loop.create_connection(lambda: pipe, sock=sock, ssl=context, server_hostname="" if context else None)
+        identity, sock = self._carrier.identity, await reach(self._place)
+        context = identity.client_context() if identity and sock.family != socket.AF_UNIX else None
+        await carry(lambda: pipe, sock, context, is_dialler=True)
 
     async def _keep(self, session: Session) -> None:
         """Whichever connection carries the session: that of the other side, too."""

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 from asyncio.staggered import staggered_race
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
+
+import uvloop
 
 from rtmw.addresses import place_to_reach, unix_path
 from rtmw.net.security.names import user_name
 from rtmw.net.session.errors import NotGreeted
 from rtmw.net.session.hello import MAGIC
 
+P = TypeVar("P", bound=asyncio.BaseProtocol)
 NEXT_ADDRESS_S: Final = 0.25
 """Seconds after which the next address of a name is tried, too, while the one before has not answered (RFC 8305)."""
 UNSENT: Final = 16384
@@ -57,6 +62,36 @@ async def _connect(made: list[socket.socket], family: socket.AddressFamily, addr
         sock.close()
         raise
     return sock
+
+
+async def carry(
+    made: Callable[[], P],
+    sock: socket.socket,
+    tls: ssl.SSLContext | None = None,
+    *,
+    is_dialler: bool,
+    patience: float | None = None,
+) -> tuple[asyncio.Transport, P]:
+    """A transport takes a connected socket over, whatever comes; nobody else closes it from then on.
+
+    `patience`: seconds for the handshake of `tls`; None: a minute. Raises OSError, also SSLError.
+    """
+    loop = asyncio.get_running_loop()
+    if not is_dialler:
+        making = loop.connect_accepted_socket(made, sock, ssl=tls, ssl_handshake_timeout=patience)
+    elif sock.family == socket.AF_UNIX:
+        making = loop.create_unix_connection(made, sock=sock)
+    else:
+        name = None if tls is None else ""
+        making = loop.create_connection(made, sock=sock, ssl=tls, server_hostname=name, ssl_handshake_timeout=patience)
+    try:
+        transport, protocol = await making
+    finally:
+        if isinstance(loop, uvloop.Loop):
+            # A transport that closed while it was being made has closed the descriptor and left its number here
+            # (uvloop 0.23): the socket would close it once more when it is collected, and it is another's by then.
+            sock.detach()
+    return transport, protocol
 
 
 def tune(sock: socket.socket, lease: float, *, is_asked: bool = False) -> None:

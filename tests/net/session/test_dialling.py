@@ -6,16 +6,18 @@ import asyncio
 import os
 import socket
 import time
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
+import uvloop
 
 from rtmw.errors import SessionError
 from rtmw.net.session import Carrier, Terms
 from rtmw.net.session.backoff import Backoff
-from rtmw.net.session.sockets import reach
+from rtmw.net.session.sockets import carry, reach
 from tests.net.security.site import Site
 from tests.net.session.relay import Relay
 from tests.net.session.skipping import ended, run_skipping, skip
@@ -37,6 +39,30 @@ def test_a_dial_that_is_called_off_at_any_moment_leaves_no_socket() -> None:
             assert len(os.listdir("/proc/self/fd")) == before
 
     asyncio.run(run())
+
+
+class Closing(asyncio.Protocol):
+    """It closes its connection before whoever made it knows of it."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.abort()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("is_dialler", [True, False], ids=["dialled", "accepted"])
+def test_a_connection_that_closes_while_it_is_made_leaves_no_number_of_a_descriptor(
+    run: Callable[[Coroutine[None, None, None]], None], is_dialler: bool
+) -> None:
+    async def closes() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            by_tcp = (socket.create_connection(server.getsockname()), server.accept()[0])
+        for ours, theirs in (socket.socketpair(), by_tcp):
+            with theirs:
+                await carry(Closing, ours, is_dialler=is_dialler)
+                assert await asyncio.to_thread(theirs.recv, 1) == b""
+                assert ours.fileno() == -1, "collected, it would close a number that is another's by then"
+
+    run(closes())
 
 
 def test_the_first_try_comes_at_once_and_each_later_one_after_its_wait() -> None:
