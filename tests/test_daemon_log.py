@@ -43,6 +43,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Logged]:
     made.handler.close()
 
 
+# Proves G290.
 def test_a_kind_has_sixty_lines_a_minute_of_which_the_last_says_how_many_more_there_were(logged: Logged) -> None:
     logged.flood(49_000)
     logged.log.warning("another kind")
@@ -88,6 +89,7 @@ def test_lines_that_another_daemon_has_bounded_all_pass(logged: Logged) -> None:
     assert len(logged.lines()) == LINES_MOST * 2
 
 
+# Proves G290.
 def test_a_message_is_one_line_in_which_nothing_acts(logged: Logged) -> None:
     logged.log.warning("host %s", "a\x1b[31m\u202e\nrtmw node: stopped")
     assert logged.lines() == [r"host a\x1b[31m\u202e\nrtmw node: stopped"]

@@ -67,6 +67,7 @@ def test_parts_are_written_one_behind_the_other_however_short_the_writes_are(mos
 
 
 @WAYS
+# Proves G151.
 def test_a_disk_that_is_full_at_any_call_leaves_what_was_there_and_nothing_else(write: Written, tmp_path: Path) -> None:
     last = calls(tmp_path, write) - 1
     for call in range(last + 1):
@@ -82,6 +83,7 @@ def test_a_disk_that_is_full_at_any_call_leaves_what_was_there_and_nothing_else(
 
 
 @pytest.mark.parametrize(("lost_content", "lost_names"), [*product([False, True], repeat=2)])
+# Proves G151.
 def test_a_power_cut_at_any_call_leaves_the_old_content_or_the_new_one(
     lost_content: bool, lost_names: bool, tmp_path: Path
 ) -> None:

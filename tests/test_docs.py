@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import PAGES, PROVING, ROW, proving, written
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/results/*.md")])
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+TABLE = re.compile(r"^\| id \|.*\n\|[-|]+\n((?:\|.*\n)+)", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 
 
@@ -21,11 +24,26 @@ def named_tests() -> list[tuple[str, str]]:
     return sorted({named for path in DOCUMENTS for named in NAMED.findall(path.read_text())})
 
 
-def test_the_guarantees_name_their_tests() -> None:
-    lines = (ROOT / "docs" / "guarantees.md").read_text().splitlines()
-    rows = [line for line in lines if line.startswith("| ") and not line.startswith("| what holds ")]
-    assert len(rows) > 10
-    assert [row for row in rows if not NAMED.search(row)] == []
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_columns_of_a_page_are_those_that_the_marks_of_tests_make(page: Path) -> None:
+    assert page.read_text() == written(page), "`python -m tests.marks` writes them; see that no row loses a test"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_each_row_of_guarantees_and_requirements_has_an_id_of_its_own_and_a_test(page: Path) -> None:
+    lines = [line for table in TABLE.findall(page.read_text()) for line in table.splitlines()]
+    assert [line for line in lines if not ROW.match(line)] == []
+    rows = [line.strip("|").split("|") for line in lines]
+    assert len(rows) == len({row[0] for row in rows}) > 40
+    assert [row[0] for row in rows if "tests/" not in row[-1]] == []
+
+
+def test_each_mark_is_above_a_test_and_has_its_row() -> None:
+    rows = {key for page in PAGES for key in ROW.findall(page.read_text())}
+    assert set(proving()) - rows == set()
+    texts = {name(path): path.read_text() for path in (ROOT / "tests").rglob("*.py")}
+    astray = [path for path, text in texts.items() if text.count("\n# Proves ") != len(PROVING.findall(text))]
+    assert astray == []
 
 
 def test_each_sentence_of_the_paper_of_the_relay_has_its_test() -> None:

@@ -231,6 +231,7 @@ def test_a_program_that_ends_with_an_open_log_ends_without_a_word(tmp_path: Path
 # ---- the lock ----
 
 
+# Proves G132.
 def test_a_second_writer_is_told_who_writes(tmp_path: Path, spawn: Spawn) -> None:
     child = spawn(f"""
         import rtmw
@@ -260,6 +261,7 @@ def test_a_log_that_only_reads_holds_no_lock(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+# Proves G132.
 def test_a_child_of_fork_neither_appends_nor_keeps_the_lock(tmp_path: Path) -> None:
     log = rtmw.Log(tmp_path / "log")
     log.append(b"parent")

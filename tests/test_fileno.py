@@ -145,6 +145,7 @@ def test_a_deadline_that_passes_makes_it_readable() -> None:
         assert readable(subscriber, timeout=LONG) == [subscriber]
 
 
+# Proves G19.
 def test_now_and_then_it_is_readable_for_a_look_though_nobody_said_anything() -> None:
     subscriber = rtmw.Subscriber("t")
     for _ in range(2):

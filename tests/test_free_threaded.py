@@ -47,6 +47,7 @@ def outcome(python: str, path: Path, domain: int, rounds: int, **environment: st
     return json.loads(done.stdout)
 
 
+# Proves G32.
 def test_threads_that_use_and_close_the_same_objects_at_once_harm_nothing(domain_id: int) -> None:
     assert outcome(sys.executable, ROOT, domain_id, 1) == {"gil": True, "problems": []}
 
@@ -86,6 +87,7 @@ def built(free_python: str, tmp_path: Path) -> Path:
     return tmp_path
 
 
+# Proves G32.
 def test_a_python_without_the_gil_needs_none_for_raw_messages(free_python: str, built: Path, domain_id: int) -> None:
     ask = ["gcc", "-print-file-name=libasan.so"]
     library = subprocess.run(ask, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
@@ -94,6 +96,7 @@ def test_a_python_without_the_gil_needs_none_for_raw_messages(free_python: str, 
 
 
 @pytest.mark.parametrize("name", GLUE)
+# Proves G32.
 def test_each_method_that_reads_or_changes_what_threads_share_is_guarded(name: str) -> None:
     source = (ROOT / "rtmw/shm" / name).read_text()
     tables = "".join(re.findall(r"static (?:PyMethodDef|PyGetSetDef) \w+\[\] = \{.*?\};", source, re.DOTALL))

@@ -53,6 +53,7 @@ def test_two_subscribers_together_are_as_if_all_were_one() -> None:
     assert (one + other).buckets == ((1, 1, 1), (2, 2, 1), (3, 3, 2), (4, 4, 1))
 
 
+# Proves G38.
 def test_every_message_that_is_taken_is_counted_once(domain: rtmw.Domain) -> None:
     publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", depth=2000)
     publisher.publish_many([b"x"] * 500)

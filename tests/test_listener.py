@@ -204,6 +204,7 @@ ASYNC: list[Callable[..., Any]] = [
 
 
 @pytest.mark.parametrize("callback", ASYNC)
+# Proves G42.
 def test_a_coroutine_function_is_refused_as_callback_and_the_error_says_what_to_use(
     callback: Callable[..., Any],
 ) -> None:

@@ -83,6 +83,7 @@ def test_after_its_reader_is_closed_nothing_is_committed(log: rtmw.Log[bytes]) -
         record.commit()
 
 
+# Proves G124.
 def test_one_reader_at_a_time_has_a_cursor_and_the_other_one_is_told_which(log: rtmw.Log[bytes], spawn: Spawn) -> None:
     child = spawn(f"""
         import rtmw
@@ -177,6 +178,7 @@ def test_a_task_reads_with_a_cursor(log: rtmw.Log[bytes]) -> None:
 # ---- retention ----
 
 
+# Proves G125.
 def test_a_segment_stays_until_each_cursor_has_passed_it(tmp_path: Path) -> None:
     retention = rtmw.Retention(bytes="128K")
     with rtmw.Log(tmp_path / "log", segment="64K", retention=retention) as log:
@@ -199,6 +201,7 @@ def test_a_segment_stays_until_each_cursor_has_passed_it(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("cursors", [False, 0.001])
+# Proves G125.
 def test_a_cursor_that_is_abandoned_or_does_not_count_keeps_nothing_and_is_told(
     cursors: bool | float, tmp_path: Path
 ) -> None:
@@ -229,6 +232,7 @@ READER = """
 """
 
 
+# Proves G123.
 def test_a_reader_that_is_killed_misses_nothing_and_gets_again_at_most_what_it_had_not_committed(
     tmp_path: Path, spawn: Spawn
 ) -> None:

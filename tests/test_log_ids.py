@@ -131,6 +131,7 @@ def test_a_window_that_is_not_possible_is_refused(dedupe: int, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("harm", ["none", "removed", "spoiled", "cut short", "of another log"])
+# Proves G119.
 def test_ids_are_known_in_the_next_life_whatever_became_of_their_snapshot(harm: str, tmp_path: Path) -> None:
     path, snapshot = tmp_path / "log", tmp_path / "log" / "ids"
     with rtmw.Log(path, segment="64K") as log:
@@ -167,6 +168,7 @@ WRITER = """
 """
 
 
+# Proves G119.
 def test_a_program_that_is_killed_and_appends_all_again_appends_each_id_once(tmp_path: Path, spawn: Spawn) -> None:
     chance, path, answered = random.Random(5), tmp_path / "log", dict[int, int]()
     for _ in range(6):

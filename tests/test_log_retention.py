@@ -100,6 +100,7 @@ def test_what_is_no_position_of_the_log_is_refused(before: int, log: rtmw.Log[by
         log.trim(before)
 
 
+# Proves G122.
 def test_a_reader_that_stands_in_what_was_trimmed_is_told_from_where_to_where(log: rtmw.Log[bytes]) -> None:
     records = log.read()
     next(records)
@@ -137,6 +138,7 @@ def test_segments_that_a_trim_had_not_removed_yet_are_no_part_of_the_log(log: rt
     assert segments(log.path)[0] == start
 
 
+# Proves G122.
 def test_a_segment_that_is_missing_behind_the_start_is_damage(log: rtmw.Log[bytes]) -> None:
     start = log.trim(6 * SIZE)
     log.close()
@@ -238,6 +240,7 @@ WRITER = """
 """
 
 
+# Proves G121.
 def test_a_writer_that_is_killed_while_segments_go_leaves_the_newest_records_whole(
     tmp_path: Path, spawn: Spawn
 ) -> None:

@@ -48,6 +48,7 @@ def test_idl_dataclasses_travel_as_cdr_that_cyclonedds_reads() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 10, 100_000])
+# Proves C1, P11.
 def test_numpy_arrays_travel_without_a_copy_on_the_reading_side(size: int) -> None:
     publisher, subscriber = rtmw.Publisher("t", np.float32), rtmw.Subscriber("t", np.float32)
     publisher.publish(np.arange(size, dtype=np.float32))
@@ -244,6 +245,7 @@ def test_topics_of_other_names_are_no_reason() -> None:
     assert publisher.stats().refused == ()
 
 
+# Proves G25.
 def test_a_publisher_counts_the_subscribers_that_live_also_before_anybody_cleaned_up(spawn: Spawn) -> None:
     publisher = rtmw.Publisher("t")
     source = "import rtmw; s = rtmw.Subscriber('t'), rtmw.Subscriber('t'); print(); input()"
@@ -260,6 +262,7 @@ def test_a_publisher_counts_the_subscribers_that_live_also_before_anybody_cleane
     mine.close()
 
 
+# Proves G25.
 def test_who_died_is_no_reason_for_a_refusal(spawn: Spawn) -> None:
     publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t", Reading)
     child = spawn(

@@ -77,6 +77,7 @@ def test_a_wheel_of_the_source_distribution_has_what_programs_need_and_no_packag
     assert [name for name in names if name.endswith((".c", ".o"))] == []
 
 
+# Proves G251.
 def test_the_wheel_runs_with_each_glibc_from_its_tag_on(wheel: Path) -> None:
     tag = f"manylinux_2_28_{PROCESSOR}"
     assert wheel.name.endswith(f"-{tag}.whl")
@@ -149,6 +150,7 @@ def test_the_root_has_no_compiler_and_nothing_of_this_environment(root: Root) ->
     assert "No module named 'pytest'" in root.program("import pytest", status=1)
 
 
+# Proves C5, G251.
 def test_the_wheel_works_where_there_is_no_compiler_and_a_typed_message_crosses_two_processes(
     wheel: Path, tmp_path: Path
 ) -> None:
@@ -280,6 +282,7 @@ WITHOUT_DDS = {
 
 
 @pytest.mark.parametrize("program", WITHOUT_DDS.values(), ids=WITHOUT_DDS)
+# Proves G251.
 def test_where_cyclonedds_is_missing_all_but_dds_works(root: Root, program: str) -> None:
     root.program(program)
 
@@ -292,6 +295,7 @@ def test_where_cyclonedds_is_missing_all_but_dds_works(root: Root, program: str)
         ("topic pub a {} --type rtmw.demo.topics.telemetry:Cpu", 2),
     ],
 )
+# Proves G251.
 def test_where_cyclonedds_is_missing_what_needs_it_says_what_to_type(root: Root, command: str, status: int) -> None:
     said = root.run("-m", "rtmw", *command.split(), status=status)
     assert "cyclonedds is not installed, which " in said

@@ -26,6 +26,7 @@ NAMES = ("a#b", "a+b/c", "#1/speed", "c++", "++", "a/##")
 
 @pytest.mark.parametrize("opened", [rtmw.Publisher, rtmw.Subscriber])
 @pytest.mark.parametrize("topic", WILD)
+# Proves G42.
 def test_a_whole_level_that_is_a_wildcard_of_mqtt_is_no_name_and_the_error_says_what_to_use(
     opened: Callable[[str], object], topic: str
 ) -> None:
@@ -49,6 +50,7 @@ TOPIC = some.lists(LEVEL, min_size=1, max_size=5).map("/".join).filter(bool)
 @example("a", ["a"], True)
 @example("$a/b", ["+", "b"], False)
 @example("a//b", ["a", "+", "b"], False)
+# Proves G43.
 def test_whole_levels_of_mqtt_mean_what_paho_says(topic: str, levels: list[str], is_open: bool) -> None:
     wanted = "/".join([*levels, "#"] if is_open else levels)
     if wanted:
@@ -112,6 +114,7 @@ def test_a_node_takes_levels_of_mqtt_and_refuses_what_is_no_pattern(setting: str
     assert [topic for topic in ("dev", "dev/1/2", "device") if may(settings, topic)] == ["dev", "dev/1/2"]
 
 
+# Proves G43.
 def test_rights_take_levels_of_mqtt_and_refuse_what_is_no_pattern() -> None:
     rule = make_rule({"peer": "rtmw://plant/a", "publish": ["dev/+/{node}"], "deny": ["dev/7/#"]}, str, "here")
     assert rule.allows_to("publish", "dev/1/a", "a")

@@ -65,6 +65,7 @@ def test_where_there_is_room_no_thread_is_created_and_nobody_else_runs(run: Run)
     assert run(main()) == numbered(10)
 
 
+# Proves G20.
 def test_the_loop_goes_on_while_a_queue_is_full_and_the_order_is_that_of_the_calls(run: Run) -> None:
     async def main() -> None:
         publisher, subscriber = full()
@@ -95,6 +96,7 @@ def test_a_message_without_room_within_max_blocking_is_refused_and_counted_once(
     run(main())
 
 
+# Proves G20.
 def test_where_other_work_has_all_threads_of_the_loop_it_publishes_and_is_refused_all_the_same(run: Run) -> None:
     """Each of these threads waits for something that the loop does afterwards."""
 
@@ -197,6 +199,7 @@ def test_cancelled_while_it_waits_it_has_published_nothing_and_the_next_one_goes
     run(main())
 
 
+# Proves G20.
 def test_cancelled_at_any_moment_it_is_published_once_or_not(run: Run) -> None:
     chance = random.Random(6)
 

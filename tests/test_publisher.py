@@ -16,6 +16,7 @@ from topics import river
 pytestmark = pytest.mark.usefixtures("domain")
 
 
+# Proves P13, P14.
 def test_what_is_published_arrives_in_order() -> None:
     publisher, subscriber = rtmw.Publisher("t"), rtmw.Subscriber("t")
     for number in range(10):
@@ -81,6 +82,7 @@ def test_a_value_that_does_not_fit_its_type_is_refused() -> None:
     assert publisher.stats().published == 0
 
 
+# Proves P13.
 def test_a_message_larger_than_the_pool_is_refused(domain: rtmw.Domain) -> None:
     publisher = rtmw.Publisher("t")
     with pytest.raises(rtmw.MessageTooLarge, match=str(domain.pool + 1)):

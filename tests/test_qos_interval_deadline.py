@@ -243,6 +243,7 @@ def test_threads_that_wait_on_one_subscriber_are_told_of_a_deadline_once() -> No
     assert ends.count(rtmw.DeadlineMissed) == subscriber.stats().deadlines_missed >= 1
 
 
+# Proves G19.
 def test_in_asyncio_it_looks_by_itself_after_a_quarter_of_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     delays: list[float] = []
 

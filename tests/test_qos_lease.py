@@ -118,6 +118,7 @@ def test_a_lease_longer_than_max_blocking_runs_over_several_publishes() -> None:
         subscriber.take()
 
 
+# Proves G23.
 def test_a_lease_does_not_run_from_one_wait_of_a_publisher_to_the_next() -> None:
     publisher = rtmw.Publisher("t", reliability=RELIABLE, max_blocking=0.02)
     subscriber = rtmw.Subscriber("t", reliability=RELIABLE, depth=1, lease=1.0)

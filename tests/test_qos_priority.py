@@ -197,6 +197,7 @@ def test_priorities_hold_while_publishers_and_the_subscriber_run_at_once() -> No
 
 
 @pytest.mark.parametrize("way", WAYS)
+# Proves G60.
 def test_the_highest_comes_first_though_the_oldest_of_a_lower_priority_gave_way(way: str, flood: Flood) -> None:
     flood.timely.publish(bytes(BLOCK))
     for number in range(5):
@@ -213,6 +214,7 @@ def test_the_highest_comes_first_though_the_oldest_of_a_lower_priority_gave_way(
 
 
 @pytest.mark.parametrize("reliability", [Reliability.TIMELY, Reliability.ADAPTIVE])
+# Proves G61.
 def test_what_is_within_depth_comes_though_what_lay_before_it_gave_way(reliability: Reliability, flood: Flood) -> None:
     with rtmw.Subscriber("t", depth=1, reliability=reliability) as subscriber:
         for _ in range(40):
@@ -224,6 +226,7 @@ def test_what_is_within_depth_comes_though_what_lay_before_it_gave_way(reliabili
         assert subscriber.stats().missed == 40
 
 
+# Proves G61.
 def test_what_is_beyond_depth_is_dropped_though_what_lay_before_it_gave_way(flood: Flood) -> None:
     flood.adaptive.publish(bytes(BLOCK))
     for number in range(3):
@@ -234,6 +237,7 @@ def test_what_is_beyond_depth_is_dropped_though_what_lay_before_it_gave_way(floo
     assert flood.subscriber.stats().missed == 3
 
 
+# Proves G60.
 def test_of_what_lies_there_no_take_gives_a_lower_priority_first_while_memory_is_short(domain: rtmw.Domain) -> None:
     order = random.Random(7)
     publishers = [rtmw.Publisher("t", reliability=reliability, max_blocking=0) for reliability in Reliability]

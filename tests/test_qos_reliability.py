@@ -120,6 +120,7 @@ def test_a_reliable_publisher_waits_for_max_blocking_and_then_says_so() -> None:
     assert subscriber.stats().missed == 0
 
 
+# Proves G21.
 def test_the_stats_of_a_publisher_name_the_program_that_is_in_its_way() -> None:
     publisher = rtmw.Publisher("t", reliability=RELIABLE, max_blocking=0)
     assert publisher.publish(b"for nobody")
@@ -176,6 +177,7 @@ def test_the_weaker_of_offer_and_request_governs_a_pair() -> None:
     assert numbers(weaker) == list(range(100))
 
 
+# Proves G59.
 def test_depth_counts_in_each_priority_so_that_what_is_urgent_never_waits_for_what_is_not() -> None:
     publisher = rtmw.Publisher("t", reliability=RELIABLE, max_blocking=0)
     subscriber = rtmw.Subscriber("t", reliability=RELIABLE, depth=2)

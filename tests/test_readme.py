@@ -36,6 +36,7 @@ def test_the_subscriber_of_the_readme_prints_what_its_publisher_publishes(spawn:
         assert child.wait() == 0, child.stderr
 
 
+# Proves C4.
 def test_every_other_program_of_the_readme_runs(
     spawn: Spawn, domain_id: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

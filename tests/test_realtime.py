@@ -164,6 +164,7 @@ def end_of(spawn: Spawn, window: str) -> int:
     return child.wait(60)
 
 
+# Proves G109.
 def test_publishing_and_taking_from_python_make_no_system_call(spawn: Spawn) -> None:
     assert end_of(spawn, "work(1000)") == 0
 

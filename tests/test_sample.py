@@ -219,6 +219,7 @@ def endpoints(kind: str) -> tuple[rtmw.Publisher[Any], rtmw.Subscriber[Any], Any
 
 
 @pytest.mark.parametrize("kind", ["bytes", "numpy", "any", "typed"])
+# Proves G16.
 def test_a_sample_keeps_its_memory_and_not_its_subscriber(domain: rtmw.Domain, kind: str) -> None:
     publisher, subscriber, message = endpoints(kind)
     publisher.publish(message)
@@ -239,6 +240,7 @@ def test_a_sample_keeps_its_memory_and_not_its_subscriber(domain: rtmw.Domain, k
     assert held(domain) == 0
 
 
+# Proves G16.
 def test_a_subscriber_in_a_cycle_is_collected_though_a_sample_of_it_lives(domain: rtmw.Domain) -> None:
     publisher, subscriber = rtmw.Publisher("k", Reading), rtmw.Subscriber("k", Reading)
     publisher.publish(Reading("A1", 7.5))

@@ -85,6 +85,7 @@ def test_a_receive_that_times_out_ends_with_nobody_publishes(domain: rtmw.Domain
 
 
 @pytest.mark.usefixtures("domain")
+# Proves G41.
 def test_a_receive_that_times_out_ends_with_what_stats_say_of_publishers_that_do_not_match() -> None:
     _other_type, _weaker = rtmw.Publisher("t", Order), rtmw.Publisher("t", Reading)
     waiting = rtmw.Subscriber("t", Reading, reliability=Reliability.RELIABLE)
@@ -116,6 +117,7 @@ def test_the_reason_of_a_receive_follows_publishers_that_come_and_go(domain: rtm
     assert [text.partition(" of")[0] for text in reasons] == [nobody, "publisher", nobody, ""]
 
 
+# Proves G41.
 def test_the_reason_of_a_receive_follows_the_death_of_a_publisher(spawn: Spawn) -> None:
     waiting = rtmw.Subscriber("t")
     child = spawn("import rtmw; publisher = rtmw.Publisher('t'); print(); input()")
@@ -147,6 +149,7 @@ def test_a_timeout_error_of_a_signal_handler_passes_a_receive_as_it_is(timeout: 
 
 
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+# Proves G41.
 def test_a_wait_without_limit_logs_once_after_2_s_that_nobody_publishes(
     wait: Wait, said: Callable[[], list[str]], domain: rtmw.Domain
 ) -> None:
@@ -187,6 +190,7 @@ def test_a_wait_for_a_publisher_that_is_matched_and_silent_logs_nothing(
 
 @pytest.mark.usefixtures("domain")
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+# Proves G41.
 def test_a_wait_without_limit_logs_another_reason_when_it_comes(
     wait: Wait, said: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +220,7 @@ class ByHand(Clock):
         return self.now
 
 
+# Proves G41.
 def test_a_reason_that_changes_again_and_again_is_logged_in_ever_longer_times(said: Callable[[], list[str]]) -> None:
     clock = ByHand()
     told = matching.WaitLog("t", "a message", clock)

@@ -50,6 +50,7 @@ def test_a_c_file_includes_the_python_api_exactly_if_its_name_begins_with_an_und
     assert files_with(PYTHON_API, C_FAMILY) == glue
 
 
+# Proves G37.
 def test_every_atomic_operation_goes_through_one_header() -> None:
     assert files_with(ATOMIC, C_FAMILY) == {"rtmw/shm/atomics.h"}
 
@@ -77,6 +78,7 @@ def test_locks_of_files_are_taken_in_one_module() -> None:
     assert {path for path in files_with(LOCK, {".py"}) if path.startswith("rtmw/")} == {"rtmw/locks.py"}
 
 
+# Proves G107.
 def test_commands_print_through_the_module_that_makes_text_visible() -> None:
     found = {path for path in files_with(PRINTS, {".py"}) if path.startswith(("rtmw/cli/", "rtmw/demo/"))}
     change_in_place, speaks_json = ("rtmw/cli/line.py", "rtmw/cli/progress.py"), "rtmw/demo/child.py"

@@ -59,6 +59,7 @@ def test_a_subscriber_gets_what_is_published_after_it_came() -> None:
     assert taken(subscriber) == [b"after"]
 
 
+# Proves P9.
 def test_every_subscriber_gets_every_message() -> None:
     publisher = rtmw.Publisher("t")
     subscribers = [rtmw.Subscriber("t") for _ in range(5)]

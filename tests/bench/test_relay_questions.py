@@ -33,6 +33,7 @@ def test_a_verdict_is_beside_a_lookup_in_one_process() -> None:
     assert found[RTMW].value > found[relay_verdict.LOOKUP].value > 0
 
 
+# Proves R2.
 def test_an_urgent_order_is_slower_in_a_flood_without_control_than_with_it() -> None:
     short = SECONDS | {"warm": 0.3, "rest": 0.3}
     cases = {case.name: case for case in relay_urgent.cases(quick=True)}

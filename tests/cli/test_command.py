@@ -230,6 +230,7 @@ def test_clean_removes_a_domain_that_nobody_uses(run: Run, domain_id: int) -> No
 
 
 @pytest.mark.parametrize("exists", [False, True])
+# Proves G101.
 def test_clean_removes_what_a_creator_left_that_was_killed_before_its_domain_had_a_name(
     exists: bool, run: Run, domain_id: int
 ) -> None:

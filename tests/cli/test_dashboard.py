@@ -103,6 +103,7 @@ def test_another_address_than_loopback_has_to_be_meant(place: str, run: Run, dom
     assert "--allow-remote" in err
 
 
+# Proves G114.
 def test_nobody_is_answered_without_the_token(browser: Browser) -> None:
     for path in ("/", "/state.json", "/value.json?topic=t", "/graph.svg", "/page.js", "/?token=", "/?token=wrong"):
         answer = browser.ask(path)
@@ -117,6 +118,7 @@ def test_the_token_becomes_a_cookie_that_no_other_site_sends(browser: Browser, s
     assert {"HttpOnly", "SameSite=Strict"} <= set(str(answer.getheader("Set-Cookie")).split("; "))
 
 
+# Proves G114.
 def test_a_name_that_is_not_of_this_host_is_refused(browser: Browser) -> None:
     for host in ("evil.example", f"evil.example:{browser.port}", "", "[", "localhost.evil.example"):
         assert browser.ask("/", host=host, cookie=browser.cookie).status == 421, host
@@ -152,6 +154,7 @@ def test_every_answer_forbids_what_comes_from_elsewhere(browser: Browser) -> Non
         assert answer.getheader("Cache-Control") == "no-store"
 
 
+# Proves G114.
 def test_twenty_clients_of_which_half_say_nothing_do_not_keep_it_busy(browser: Browser) -> None:
     silent = [socket.create_connection(("127.0.0.1", browser.port)) for _ in range(10)]
     try:
@@ -344,6 +347,7 @@ def test_a_domain_that_is_not_there_yet_or_was_removed_is_said(browser: Browser,
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+# Proves G114.
 def test_names_and_values_are_data_whatever_they_say(name: str, browser: Browser, domain: rtmw.Domain) -> None:
     with rtmw.Publisher(name, dict, domain=domain) as publisher:
         publisher.publish({"text": name})
@@ -372,6 +376,7 @@ def test_a_value_is_that_of_the_last_message_and_says_why_where_there_is_none(
         assert "too many to show" in value("t")["words"]
 
 
+# Proves G114.
 def test_looking_on_takes_no_place_of_a_program_and_subscribes_to_nothing(
     browser: Browser, domain: rtmw.Domain
 ) -> None:

@@ -131,6 +131,7 @@ WELL = Check("kernel", "Linux")
         ([WELL, REMARK], 2, 1, 1),
     ],
 )
+# Proves G116.
 def test_the_status_tells_a_fault_from_a_remark(found: list[Check], problems: int, status: int, strict: int) -> None:
     told = verdict(found, problems)
     assert (status_of(told, strict=False), status_of(told, strict=True)) == (status, strict)

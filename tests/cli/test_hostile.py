@@ -135,6 +135,7 @@ def commands(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> It
 COMMANDS = dict(commands(build_parser()))
 
 
+# Proves G107.
 def test_this_file_runs_every_command_there_is() -> None:
     assert COMMANDS.keys() == RUNS.keys() | NOT_RUN.keys()
 
@@ -146,6 +147,7 @@ def is_harmless(text: str) -> bool:
 @pytest.mark.parametrize(
     ("command", "turn"), [(command, turn) for command, runs in RUNS.items() for turn in range(len(runs))]
 )
+# Proves G107.
 def test_a_command_shows_what_others_chose_as_visible_text(
     command: str,
     turn: int,
@@ -184,6 +186,7 @@ def test_a_picture_is_valid_xml(world: World, tmp_path: Path, monkeypatch: pytes
         assert is_harmless((tmp_path / "a.svg").read_text())
 
 
+# Proves G107.
 def test_strings_of_graphviz_end_where_they_should(
     world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +200,7 @@ def test_strings_of_graphviz_end_where_they_should(
 
 
 @pytest.mark.parametrize("words", [("topic", "list"), ("recording", "info", "{recording}"), ("top", "--once")])
+# Proves G107.
 def test_on_a_terminal_it_is_the_same(words: tuple[str, ...], world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RTMW_DOMAIN", str(world.number))
     for columns in (40, 200):  # a paragraph a row, and a table

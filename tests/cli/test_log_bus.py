@@ -55,6 +55,7 @@ def numbered(publisher: rtmw.Publisher[bytes], count: int, begin: int = 0) -> li
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+# Proves G133.
 def test_a_signal_ends_it_when_all_that_was_published_is_in_the_log(
     number: signal.Signals, start: Start, pumps: rtmw.Publisher[bytes], tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def test_what_was_published_before_is_counted_and_said(
     assert (status, facts["messages"], facts["earlier"], facts["missing"]) == (0, 2, {"pumps": 3}, {})
 
 
+# Proves G133.
 def test_what_a_publisher_without_reliable_sends_is_counted_and_the_status_says_so(
     start: Start, domain: rtmw.Domain
 ) -> None:
@@ -94,6 +96,7 @@ def test_what_a_publisher_without_reliable_sends_is_counted_and_the_status_says_
     assert "not heard: " in out
 
 
+# Proves G133.
 def test_a_storer_that_is_killed_leaves_a_log_without_gaps_and_the_next_one_goes_on(
     start: Start, pumps: rtmw.Publisher[bytes], tmp_path: Path
 ) -> None:
@@ -147,6 +150,7 @@ def test_numpy_messages_come_back_with_their_type(start: Start, run: Run, domain
     assert record.value.tolist() == list(range(10))
 
 
+# Proves G133.
 def test_where_the_disk_is_full_nothing_more_is_taken_and_reliable_publishers_wait(
     domain: rtmw.Domain, domain_id: int, tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ def values(nodes: Here, name: str) -> list[bytes]:
         return [record.data for record in log.read()]
 
 
+# Proves G376.
 def test_records_are_printed_exported_and_appended_as_in_a_folder(
     nodes: Here, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,6 +97,7 @@ def test_what_only_files_can_tell_is_said_in_a_sentence(
     assert "reads the files of one copy: run it on the host of a node, for its folder data/logs/orders" in err
 
 
+# Proves G376.
 def test_a_log_or_node_that_is_not_there_is_said_in_a_sentence(
     nodes: Here, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +122,7 @@ def test_a_program_without_the_right_is_told_which_rule_it_needs(
         assert (status, 'a rule that allows it has append = ["orders"]' in err) == (1, True)
 
 
+# Proves G376.
 def test_tail_follows_over_a_switch_until_ctrl_c(nodes: Here, spawn: Spawn) -> None:
     place = ",".join(nodes.places)
     child = spawn(f"""
@@ -142,6 +145,7 @@ def test_tail_follows_over_a_switch_until_ctrl_c(nodes: Here, spawn: Spawn) -> N
     assert child.wait(20) == 130
 
 
+# Proves G376.
 def test_topics_are_stored_at_nodes_once_over_a_switch_and_replayed_from_there(
     nodes: Here, domain: rtmw.Domain, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -245,6 +245,7 @@ def serving_logs(domain_id: int, folder: Path) -> Generator[None]:
             yield
 
 
+# Proves G374.
 def test_every_metric_is_explained(
     core: CoreProcess, domain: rtmw.Domain, domain_id: int, run: Run, tmp_path: Path
 ) -> None:

@@ -36,6 +36,7 @@ def checked(run: Run, file: Path, text: str) -> tuple[int, Found, list[dict[str,
     return status, {one["name"]: (one["found"], one["advice"]) for one in told["checks"]}, told["topics"]
 
 
+# Proves G306.
 def test_a_domain_with_another_pool_than_the_settings_ask_for_is_shown_with_what_to_do(
     run: Run, file: Path, domain_id: int
 ) -> None:
@@ -206,6 +207,7 @@ def test_each_peer_that_cannot_be_found_is_named_with_the_line_and_what_to_do(ru
         ('[link]\nkeys = "keys"\nconnect = {}\n', "4985 further links"),
     ],
 )
+# Proves G106.
 def test_after_sixteen_hosts_that_cannot_be_found_no_more_are_looked_up(
     run: Run, file: Path, table: str, last: str
 ) -> None:

@@ -96,6 +96,7 @@ def test_without_a_node_it_says_how_to_start_one_and_ends_with_1(run: Run, domai
         ({"participants": 0, "peers": [], "refused": {"t": "too many"}}, 1, 1),
     ],
 )
+# Proves G116.
 def test_the_status_tells_a_fault_from_a_remark_and_strict_tells_remarks_from_none(
     run: Run, domain: rtmw.Domain, more: dict[str, Any], status: int, strict: int
 ) -> None:

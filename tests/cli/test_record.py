@@ -160,6 +160,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+# Proves G140.
 def test_a_disk_that_is_full_ends_it_in_words_and_nobody_on_the_bus_notices(
     domain: rtmw.Domain, tmp_path: Path
 ) -> None:

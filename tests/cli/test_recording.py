@@ -70,6 +70,7 @@ def test_info_shows_that_the_disk_of_its_recorder_failed(tmp_path: Path, capsys:
     assert out.splitlines()[-1].split() == ["t", "bytes", "1", "-", "4", "unwritten"]
 
 
+# Proves G146.
 def test_check_has_status_1_for_a_damaged_recording_and_3_for_one_without_its_end(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,6 +246,7 @@ def test_who_reads_only_the_first_lines_of_an_export_gets_no_complaint(tmp_path:
     assert process.wait(60) == 141
 
 
+# Proves G152.
 def test_a_full_disk_leaves_nothing_half_written(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import resource
 

@@ -65,6 +65,7 @@ def commands(folder: Path, domain: int) -> dict[str, tuple[list[str], str]]:
 
 
 @pytest.mark.parametrize("name", ["sql", "jsonl", "parquet", "merge", "replay", "plot", "images"])
+# Proves G147.
 def test_what_cannot_be_read_in_a_folder_is_named_and_the_rest_is_used(
     name: str, folder: Path, domain: rtmw.Domain, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,6 +78,7 @@ def test_what_cannot_be_read_in_a_folder_is_named_and_the_rest_is_used(
 
 
 @pytest.mark.parametrize("name", ["sql", "jsonl", "parquet", "merge", "replay", "plot", "images"])
+# Proves G147.
 def test_strict_refuses_a_folder_with_what_cannot_be_read(
     name: str, folder: Path, domain: rtmw.Domain, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -88,6 +90,7 @@ def test_strict_refuses_a_folder_with_what_cannot_be_read(
 
 
 @pytest.mark.parametrize("name", EACH)
+# Proves G147.
 def test_a_command_that_reads_each_by_itself_names_what_it_cannot_read_and_ends_with_the_same_status(
     name: str, folder: Path, domain: rtmw.Domain, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,6 +118,7 @@ def test_a_file_that_is_named_alone_is_refused(folder: Path, capsys: pytest.Capt
         assert f"{bad}.mcap" in capsys.readouterr().err
 
 
+# Proves G147.
 def test_recover_recovers_each_of_a_folder_and_leaves_whole_ones_alone(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

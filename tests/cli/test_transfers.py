@@ -86,6 +86,7 @@ def test_t10_t11_open_transactions_are_shown_under_the_papers_names_with_their_a
     assert document(run, "transfers", *here(core))["transactions"] == []
 
 
+# Proves T6.
 def test_t6_an_item_of_a_queue_has_the_papers_eleven_fields(core: CoreProcess, sender: rtmw.Sender, run: Run) -> None:
     big = sender.send("ingest", bytes(600_000), delivery=Delivery.LOG)
     with rtmw.Inbox("ingest") as inbox, sender.transaction() as txn:
@@ -388,6 +389,7 @@ def test_the_body_of_what_has_ended_is_gone_and_that_is_said(core: CoreProcess, 
 # ---- a core that stands still ----
 
 
+# Proves G190.
 def test_a_core_that_stands_still_is_told_within_five_seconds_also_when_its_queue_is_full(
     core: CoreProcess, domain: rtmw.Domain
 ) -> None:
@@ -415,6 +417,7 @@ def depths(core: CoreProcess, run: Run) -> dict[tuple[str, str], float]:
     return {(one["service"], one["node"]): found[key] for key, one in labels.items()}
 
 
+# Proves G192.
 def test_metrics_have_depth_and_age_of_the_oldest_by_service_and_by_node_of_destination(
     core: CoreProcess, sender: rtmw.Sender, run: Run
 ) -> None:
@@ -434,6 +437,7 @@ def test_metrics_have_depth_and_age_of_the_oldest_by_service_and_by_node_of_dest
     until(lambda: depths(core, run) == {("ingest", "far"): 1, ("bills", "far"): 1})
 
 
+# Proves G192.
 def test_ages_go_on_over_a_kill_of_the_core_and_over_its_end(core: CoreProcess, sender: rtmw.Sender, run: Run) -> None:
     labels = labelled(domain=str(core.domain), service="ingest", node="")
 

@@ -66,6 +66,7 @@ def test_a_change_whose_answer_is_lost_is_unknown_and_the_next_read_shows_it(one
 
 
 @needs_etcd
+# Proves G342.
 def test_a_change_that_comes_late_is_not_made_behind_a_read_that_did_not_show_it(one: Cluster) -> None:
     async def play() -> None:
         async with proxy(one.members[0].endpoint) as way:
@@ -139,6 +140,7 @@ def test_a_store_that_is_almost_full_says_so_and_what_to_do(tmp_path: Path) -> N
 
 @needs_etcd
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+# Proves G343.
 def test_with_one_member_of_three_gone_the_store_goes_on_and_with_two_it_gives_no_answer(
     tmp_path: Path, number: signal.Signals
 ) -> None:

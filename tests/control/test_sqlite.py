@@ -124,6 +124,7 @@ class Looking(Disk):
         super().sync_data(descriptor)
 
 
+# Proves G344.
 def test_a_change_is_synced_and_locks_nobody_out_while_the_disk_is_at_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +141,7 @@ def test_a_change_is_synced_and_locks_nobody_out_while_the_disk_is_at_it(
     run(path, play)
 
 
+# Proves G344.
 def test_what_another_process_has_changed_is_synced_before_it_is_shown_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +198,7 @@ def test_what_a_sync_that_failed_was_to_write_is_written_once_more_before_it_is_
         assert found.execute("SELECT state FROM value").fetchall() == [(b"two",)]
 
 
+# Proves G344.
 def test_a_stopped_process_that_has_the_lock_keeps_changes_out_and_no_reads_until_it_goes_on_or_ends(
     tmp_path: Path,
 ) -> None:
@@ -217,6 +220,7 @@ def test_a_stopped_process_that_has_the_lock_keeps_changes_out_and_no_reads_unti
     run(path, play, FAILS)
 
 
+# Proves G342.
 def test_a_change_that_came_too_late_for_its_caller_is_shown_by_the_next_read(tmp_path: Path) -> None:
     path = tmp_path / "control.db"
     filled(path)
@@ -251,6 +255,7 @@ def test_a_file_that_was_replaced_is_opened_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+# Proves G343.
 def test_a_byte_that_rots_is_an_answer_or_harmless_and_never_another_value(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "control.db"
     value, chosen = filled(path), random.Random(seed)

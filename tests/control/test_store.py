@@ -127,6 +127,7 @@ def writer(spec: str, times: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+# Proves G341.
 def test_of_changes_that_processes_make_at_once_each_that_was_applied_counts_once(spec: str) -> None:
     writers = [writer(spec, ROUNDS) for _ in range(WRITERS)]
     told = [one.communicate(timeout=6 * LONG)[0].splitlines() for one in writers]
@@ -144,6 +145,7 @@ async def ends_with(store: Store, *numbers: int) -> None:
     assert value.slices == {number: value.state}
 
 
+# Proves G341.
 def test_a_process_that_is_killed_in_a_change_leaves_it_whole_or_none_of_it(spec: str) -> None:
     chosen, last = random.Random(43), 0
     for _ in range(KILLS):

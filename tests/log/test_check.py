@@ -94,6 +94,7 @@ def cursor(folder: Path) -> None:
     ],
     ids=["first", "middle", "last", "no first", "no middle", "no last", "start", "head", "marks", "cursor"],
 )
+# Proves G126.
 def test_damage_is_said_by_its_range_and_what_is_whole_is_saved(
     harm: Callable[[Path], None], missing: list[tuple[int, int]], problem: str, folder: Path, tmp_path: Path
 ) -> None:
@@ -114,6 +115,7 @@ def test_damage_is_said_by_its_range_and_what_is_whole_is_saved(
     assert saved.records == len(found) == RECORDS - len(lost)
 
 
+# Proves G126.
 def test_a_torn_tail_is_no_damage(folder: Path) -> None:
     """As if the writer had been killed while it wrote the last two records, of which one is torn."""
     last = segments(folder)[-1]
@@ -128,6 +130,7 @@ def test_a_torn_tail_is_no_damage(folder: Path) -> None:
     assert checked.records * SIZE + checked.tail == checked.end + checked.tail == 11 * SIZE
 
 
+# Proves G126.
 def test_wherever_bytes_rot_all_other_records_are_saved(folder: Path, tmp_path: Path) -> None:
     chance = random.Random(6)
     clean = {path.name: path.read_bytes() for path in segments(folder)}

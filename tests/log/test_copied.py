@@ -109,6 +109,7 @@ def test_only_what_is_final_is_copied(tmp_path: Path) -> None:
         assert copy_files(source, 0)[:2] == (BASE, BASE)
 
 
+# Proves G350.
 def test_a_copy_that_is_spoiled_is_no_log_and_the_next_try_begins_anew(tmp_path: Path) -> None:
     with master(tmp_path / "a") as source:
         copied = copy_files(source, source.bounds()[1])
@@ -158,6 +159,7 @@ def test_a_copy_that_was_broken_off_goes_on_where_it_was(tmp_path: Path) -> None
         assert (again.has(first), again.has(second)) == (first.size, 100)
 
 
+# Proves G350.
 def test_killed_at_any_call_leaves_the_old_log_or_none_or_the_copy(tmp_path: Path) -> None:
     with master(tmp_path / "a") as source, make_replica(tmp_path / "old") as old:
         end, at = source.bounds()[1], 0
@@ -184,6 +186,7 @@ def test_killed_at_any_call_leaves_the_old_log_or_none_or_the_copy(tmp_path: Pat
         assert at > 20
 
 
+# Proves G358.
 def test_what_was_set_aside_stays_until_a_copy_is_in_place_or_the_log_has_records(tmp_path: Path) -> None:
     path, aside = tmp_path / "b", tmp_path / ".b.aside"
     with master(tmp_path / "a") as source:
@@ -206,6 +209,7 @@ def test_what_was_set_aside_stays_until_a_copy_is_in_place_or_the_log_has_record
             assert not aside.exists()
 
 
+# Proves G358.
 def test_a_copy_that_cannot_be_put_in_place_does_not_replace_what_the_log_has_later(tmp_path: Path) -> None:
     class Failing(Disk):
         def rename(self, old: str, old_folder: int | None, new: str, new_folder: int | None) -> None:
@@ -244,6 +248,7 @@ def test_what_was_set_aside_goes_where_the_disk_is_full(tmp_path: Path) -> None:
         assert not make_room(tmp_path / "b")
 
 
+# Proves G351.
 def test_a_reader_waits_while_what_it_has_not_read_is_truncated_and_comes_again(tmp_path: Path) -> None:
     with master(tmp_path / "a") as source:
         end = source.bounds()[1]
@@ -269,6 +274,7 @@ def test_a_reader_waits_while_what_it_has_not_read_is_truncated_and_comes_again(
             assert [one.position for one in late.take(end, Taken, None, 1)] == [end - STEP]
 
 
+# Proves G351.
 def test_a_reader_of_a_log_that_was_truncated_once_still_finds_damage(tmp_path: Path) -> None:
     with master(tmp_path / "a") as source:
         end = source.bounds()[1]

@@ -88,6 +88,7 @@ def of_another_log(folder: Path) -> None:
     ],
     ids=["first", "middle", "last", "swapped", "short", "foreign", "identity", "head", "record", "last record"],
 )
+# Proves G129.
 def test_a_log_with_damage_is_refused_and_not_changed(harm: Callable[[Path], None], told: str, folder: Path) -> None:
     harm(folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}

@@ -162,6 +162,7 @@ with rtmw.Log(DISK + "/log") as log:
 """
 
 
+# Proves G136.
 def test_a_new_log_and_a_new_cursor_on_a_full_disk_say_what_is_needed_and_leave_nothing_half_made(
     tmp_path: Path,
 ) -> None:

@@ -67,6 +67,7 @@ def test_a_log_that_was_closed_is_read_without_a_byte_of_it_being_changed(golden
         assert (golden / path.name).read_bytes() == path.read_bytes()
 
 
+# Proves G7.
 def test_a_log_that_is_written_today_has_the_bytes_of_the_golden_files(tmp_path: Path) -> None:
     """But for uuid, times and CRCs."""
     write_all(tmp_path / "new")

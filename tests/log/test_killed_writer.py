@@ -32,6 +32,7 @@ WRITER = """
 """
 
 
+# Proves G117.
 def test_a_writer_that_is_killed_loses_nothing_that_was_answered(tmp_path: Path, spawn: Spawn) -> None:
     chance = random.Random(1)
     path, answered = tmp_path / "log", list[str]()

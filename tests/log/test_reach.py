@@ -36,6 +36,7 @@ def kill_a_writer(spawn: Spawn, folder: Path, appends: str) -> None:
     child.wait()
 
 
+# Proves G127.
 def test_recovery_of_a_segment_that_has_just_begun_writes_no_more_than_its_reach(tmp_path: Path, spawn: Spawn) -> None:
     kill_a_writer(spawn, tmp_path / "log", 'log.append(b"the last one")')
     before = written()
@@ -45,6 +46,7 @@ def test_recovery_of_a_segment_that_has_just_begun_writes_no_more_than_its_reach
 
 
 @pytest.mark.parametrize("size", [5 * MIB, 9 * MIB, 20 * MIB])
+# Proves G127.
 def test_what_is_longer_than_the_reach_is_there_after_a_kill(size: int, tmp_path: Path, spawn: Spawn) -> None:
     kill_a_writer(
         spawn, tmp_path / "log", f'log.append(b"small"); log.append(bytes({size})); log.append(b"the last one")'

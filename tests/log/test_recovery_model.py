@@ -99,11 +99,13 @@ def try_batches(batches: tuple[int, ...], without: str, marks_all: bool) -> int:
     return len(seen) + len(final)
 
 
+# Proves G117.
 def test_no_power_cut_and_no_end_of_a_process_loses_or_invents_a_record() -> None:
     assert try_all() > 1000
 
 
 @pytest.mark.parametrize("rule", RULES)
+# Proves G131.
 def test_without_any_one_of_the_rules_a_cut_does_harm(rule: str) -> None:
     with pytest.raises(Wrong):
         try_all(without=rule)
@@ -130,6 +132,7 @@ def try_trim(without: str = "") -> int:
     return seen
 
 
+# Proves G121.
 def test_a_trim_that_is_cut_at_any_step_loses_only_what_was_to_go() -> None:
     assert try_trim() > 100
 

@@ -90,6 +90,7 @@ def test_raw_batches_are_given_whole_also_where_one_is_larger_than_what_was_aske
         ("a key or an id is none", lambda raw: changed(raw, 33, b"\x09"), 5),
     ],
 )
+# Proves G349.
 def test_raw_bytes_that_do_not_follow_or_are_not_whole_are_refused_and_nothing_is_taken(
     why: str, raw_of: object, epoch: int, tmp_path: Path
 ) -> None:
@@ -145,6 +146,7 @@ def test_a_replicated_log_is_not_compacted(tmp_path: Path) -> None:
 # ---- the commit point ----
 
 
+# Proves G348.
 def test_readers_of_a_replica_see_what_is_durable_and_final_and_no_more(tmp_path: Path) -> None:
     with make_replica(tmp_path / "a") as folder, writer_of(folder) as writer:
         ends = [writer.append(b"%d" % number, None, SYNCED, None)[1] for number in range(3)]
@@ -159,6 +161,7 @@ def test_readers_of_a_replica_see_what_is_durable_and_final_and_no_more(tmp_path
         assert folder.bounds()[1] == writer.durable
 
 
+# Proves G348.
 def test_an_opening_shows_no_more_than_was_final_before(tmp_path: Path) -> None:
     with make_replica(tmp_path / "a") as folder:
         with writer_of(folder) as writer:
@@ -176,6 +179,7 @@ def test_an_opening_shows_no_more_than_was_final_before(tmp_path: Path) -> None:
             assert folder.bounds() == (0, writer.next)
 
 
+# Proves G348, G366.
 def test_only_the_service_appends_to_a_replicated_log(tmp_path: Path) -> None:
     with make_replica(tmp_path / "a") as folder, rtmw.Log(tmp_path / "a", create=False) as log:
         for holds in (nullcontext, folder.hold):  # whether the service runs or not
@@ -189,6 +193,7 @@ def test_only_the_service_appends_to_a_replicated_log(tmp_path: Path) -> None:
 # ---- truncation ----
 
 
+# Proves G347.
 def test_a_truncated_log_goes_on_with_other_records_at_the_same_positions(tmp_path: Path) -> None:
     with make_replica(tmp_path / "a") as folder:
         with writer_of(folder) as writer:
@@ -237,6 +242,7 @@ def test_the_index_of_a_segment_that_is_truncated_goes(tmp_path: Path) -> None:
 # ---- ids and fences ----
 
 
+# Proves G352.
 def test_a_batch_with_an_id_is_taken_once_and_as_a_whole(tmp_path: Path) -> None:
     with make_replica(tmp_path / "a") as folder:
         for _ in range(2):  # also by a writer that has read its id from the log
@@ -250,6 +256,7 @@ def test_a_batch_with_an_id_is_taken_once_and_as_a_whole(tmp_path: Path) -> None
                 assert writer.find_id(automatic(1))[0] == (0, 112, 1)
 
 
+# Proves G352.
 def test_a_fence_bars_its_id_for_ever_and_no_reader_sees_it(tmp_path: Path) -> None:
     with make_replica(tmp_path / "a") as folder:
         with writer_of(folder) as writer:
@@ -283,6 +290,7 @@ def test_an_automatic_id_is_shown_to_nobody(tmp_path: Path) -> None:
         assert batch.to_arrow().column("key").to_pylist() == ["key"]
 
 
+# Proves G352.
 def test_the_window_of_ids_says_from_where_on_it_is_complete(tmp_path: Path) -> None:
     with make_replica(tmp_path / "a", BASE) as folder:
         with writer_of(folder, 4) as writer:

@@ -81,6 +81,7 @@ def first_from(log: rtmw.Log[bytes], second: int) -> object:
 
 
 @pytest.mark.parametrize("indexes", ["whole", "none", "spoiled", "some"])
+# Proves G120.
 def test_reading_begins_with_the_first_record_by_position_of_that_time_or_later(
     indexes: str, log_of_times: tuple[Path, list[int]]
 ) -> None:

@@ -123,6 +123,7 @@ def holds_more_than_a_file_may(folder: Path) -> None:
 @pytest.mark.parametrize(
     "harm", [ends_in_front, ends_at_itself, ends_behind_the_next, ends_behind_all, holds_more_than_a_file_may]
 )
+# Proves G130.
 def test_readers_never_step_back_and_leave_nothing_out_when_the_head_of_a_segment_says_otherwise(
     folder: Path, harm: Callable[[Path], None]
 ) -> None:
@@ -130,6 +131,7 @@ def test_readers_never_step_back_and_leave_nothing_out_when_the_head_of_a_segmen
     refused(folder)
 
 
+# Proves G130.
 def test_a_record_that_lies_behind_a_later_one_is_damage(folder: Path) -> None:
     path = next(one for one in segments(folder) if is_compacted(one))
     data = path.read_bytes()
@@ -144,6 +146,7 @@ def test_a_record_that_lies_behind_a_later_one_is_damage(folder: Path) -> None:
 
 @pytest.mark.parametrize("which", ["key", "id"])
 @pytest.mark.parametrize("new", [b"\xff\xfe", b"\xed\xa0", b"\xc0\x80"])
+# Proves G130.
 def test_a_key_or_an_id_that_is_no_text_is_damage_at_its_position(folder: Path, which: str, new: bytes) -> None:
     path = segments(folder)[-1]
     data, place = path.read_bytes(), 0
@@ -159,6 +162,7 @@ def test_a_key_or_an_id_that_is_no_text_is_damage_at_its_position(folder: Path, 
 
 
 @pytest.mark.parametrize("writes", [False, True])
+# Proves G130.
 def test_a_start_inside_of_a_record_is_damage_at_that_position(folder: Path, writes: bool) -> None:
     """Also while a writer lives, which has looked whether the log is whole before the file was changed."""
     with rtmw.Log(folder, segment="64K") as log:
@@ -175,6 +179,7 @@ def test_a_start_inside_of_a_record_is_damage_at_that_position(folder: Path, wri
         assert not check(folder, lambda done, all: None).is_whole
 
 
+# Proves G130.
 def test_a_cursor_inside_of_a_record_is_damage_at_that_position(folder: Path) -> None:
     with rtmw.Log(folder) as log, log.read(cursor="c") as records:
         next(records).commit()

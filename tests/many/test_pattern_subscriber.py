@@ -141,6 +141,7 @@ ACTION = some.one_of(some.just(None), some.tuples(some.integers(0, 4), some.inte
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(some.lists(ACTION, max_size=60))
+# Proves G44.
 def test_each_take_gives_the_most_urgent_of_all_that_is_there(
     domain: rtmw.Domain, actions: list[tuple[int, int] | None]
 ) -> None:
@@ -163,6 +164,7 @@ def test_each_take_gives_the_most_urgent_of_all_that_is_there(
         each.close(forget=True)
 
 
+# Proves G44.
 def test_an_urgent_message_behind_one_that_was_taken_ahead_does_not_wait_for_other_topics() -> None:
     slow, flood = rtmw.Publisher("t/slow"), rtmw.Publisher("t/flood", priority=3, depth=1000)
     others = [rtmw.Publisher(f"t/{number}") for number in range(40)]
@@ -216,6 +218,7 @@ def large() -> Iterator[rtmw.Domain]:
     rtmw.Domain.unlink(number)
 
 
+# Proves G46.
 def test_a_thousand_topics_that_come_and_go_during_takes_give_each_message_once(large: rtmw.Domain) -> None:
     done = threading.Event()
 
@@ -237,6 +240,7 @@ def test_a_thousand_topics_that_come_and_go_during_takes_give_each_message_once(
         eventually(lambda: len(pattern.topics) <= pattern_subscriber.ENDED_MOST)
 
 
+# Proves G46.
 def test_a_topic_that_nobody_publishes_on_is_left_and_gives_nothing_twice_when_it_comes_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -265,6 +269,7 @@ def test_a_topic_with_messages_that_were_not_taken_is_not_left(monkeypatch: pyte
     assert len(everything(pattern)) == 20
 
 
+# Proves G44.
 def test_a_topic_that_comes_again_while_it_is_left_is_heard_further(monkeypatch: pytest.MonkeyPatch) -> None:
     """A handler of a signal may take between the look and the removal, as another thread may."""
     monkeypatch.setattr(pattern_subscriber, "LEAVE_AFTER_S", 0.0)
@@ -290,6 +295,7 @@ def test_a_topic_that_comes_again_while_it_is_left_is_heard_further(monkeypatch:
     assert pattern.topics == ("t/1",)
 
 
+# Proves G44.
 def test_a_topic_is_not_left_by_a_handler_of_a_signal_that_interrupts_a_take_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -329,6 +335,7 @@ def test_a_topic_that_is_retyped_is_heard_with_both_types() -> None:
         assert typed.stats().other_types == 1
 
 
+# Proves G46.
 def test_a_topic_for_which_there_is_no_place_is_named_with_the_reason_and_heard_once_there_is_one() -> None:
     most = rtmw.Domain().region.capacity["subscribers"]
     publisher = rtmw.Publisher("late/1", history=1)
@@ -362,6 +369,7 @@ def test_an_exception_of_on_topic_reaches_who_takes_and_no_topic_is_lost_by_it()
     assert raised == 3
 
 
+# Proves G45.
 def test_any_exception_of_on_topic_reaches_who_takes() -> None:
     def fail(name: str) -> None:
         raise BlockingIOError(name)
@@ -375,6 +383,7 @@ def test_any_exception_of_on_topic_reaches_who_takes() -> None:
     assert pattern.skipped == {}
 
 
+# Proves G45.
 def test_on_topic_may_wait_for_a_thread_that_asks_for_the_topics_and_is_told_before_the_first_message() -> None:
     found: list[str] = []
 
@@ -391,6 +400,7 @@ def test_on_topic_may_wait_for_a_thread_that_asks_for_the_topics_and_is_told_bef
         assert found == ["t/1", "told"]
 
 
+# Proves G45.
 def test_on_topic_may_close_it_and_then_no_topic_more_is_heard() -> None:
     told: list[str] = []
 
@@ -406,6 +416,7 @@ def test_on_topic_may_close_it_and_then_no_topic_more_is_heard() -> None:
     assert [publisher.subscribers for publisher in publishers] == [0, 0, 0]
 
 
+# Proves G45.
 def test_a_thread_that_waits_to_look_for_topics_hears_none_of_a_pattern_that_is_closed_meanwhile() -> None:
     pattern = rtmw.PatternSubscriber("t/+")
     publisher = rtmw.Publisher("t/1")
@@ -484,6 +495,7 @@ def test_a_lease_that_runs_out_is_told_and_nothing_that_was_taken_is_lost() -> N
     assert len(found) + lapses == 5
 
 
+# Proves G44.
 def test_a_lease_that_runs_out_behind_messages_is_told_by_the_next_call() -> None:
     reliable = rtmw.Reliability.RELIABLE
     first = rtmw.Publisher("t/1", reliability=reliable)
@@ -614,6 +626,7 @@ def test_the_sums_are_those_of_the_topics_and_of_topics_that_were_left(monkeypat
     assert stats.latency.count == stats.received
 
 
+# Proves G44.
 def test_a_handler_of_a_signal_that_takes_during_a_take_spoils_nothing(spawn: Spawn) -> None:
     """The core runs handlers while it passes over messages that nobody gets; here a method stands for the handler."""
     child = spawn(
@@ -650,6 +663,7 @@ def test_a_source_without_a_subscriber_is_refused() -> None:
             use(bare.__new__(bare))
 
 
+# Proves G44.
 def test_threads_that_take_at_once_get_each_message_once() -> None:
     publishers = [rtmw.Publisher(f"t/{number}", depth=200) for number in range(20)]
     pattern = rtmw.PatternSubscriber("t/*", depth=200)

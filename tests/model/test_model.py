@@ -19,6 +19,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("size", SMALL)
+# Proves G34, G60.
 def test_no_interleaving_and_no_death_breaks_the_queue(size: str, tmp_path: Path) -> None:
     found = search(tmp_path, SMALL[size], LONG)
     assert found.violation is None
@@ -26,11 +27,13 @@ def test_no_interleaving_and_no_death_breaks_the_queue(size: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("precaution", WITHOUT)
+# Proves G98.
 def test_the_queue_breaks_without_a_precaution(precaution: str, tmp_path: Path) -> None:
     assert search(tmp_path, WITHOUT[precaution], LONG).violation is not None
 
 
 @pytest.mark.parametrize("size", sample(REPLICA_SMALL, 1))
+# Proves G373.
 def test_no_crash_loss_or_delay_makes_replicas_lose_what_was_committed(size: str, tmp_path: Path) -> None:
     found = search(tmp_path, REPLICA_SMALL[size], LONG, REPLICA)
     assert found.violation is None
@@ -38,5 +41,6 @@ def test_no_crash_loss_or_delay_makes_replicas_lose_what_was_committed(size: str
 
 
 @pytest.mark.parametrize("rule", sample(REPLICA_WITHOUT, 2))
+# Proves G346.
 def test_replicas_break_without_a_rule(rule: str, tmp_path: Path) -> None:
     assert search(tmp_path, REPLICA_WITHOUT[rule], LONG, REPLICA).violation is not None

@@ -41,6 +41,7 @@ def node_that_begins_anew(host: Host, spawn: Spawn, folder: Path, where: str, na
 
 
 @pytest.mark.parametrize("where", BEGINS)
+# Proves G268.
 def test_sighup_while_a_node_begins_anew_is_heard_by_the_new_image(
     hosts: tuple[Host, Host], spawn: Spawn, tmp_path: Path, where: str
 ) -> None:
@@ -53,6 +54,7 @@ def test_sighup_while_a_node_begins_anew_is_heard_by_the_new_image(
 
 
 @pytest.mark.parametrize("where", BEGINS)
+# Proves G268.
 def test_sigterm_while_a_node_begins_anew_ends_the_new_image_in_order(
     hosts: tuple[Host, Host], spawn: Spawn, tmp_path: Path, where: str
 ) -> None:
@@ -76,6 +78,7 @@ FORGETS = """
 """A node whose settings file is emptied just before it replaces itself."""
 
 
+# Proves G231.
 def test_a_node_that_begins_anew_goes_on_with_the_settings_that_it_took_in_whatever_became_of_the_file(
     hosts: tuple[Host, Host], spawn: Spawn, tmp_path: Path
 ) -> None:

@@ -75,6 +75,7 @@ def streams(hosts: tuple[Host, Host]) -> Iterator[list[Stream]]:
 
 
 @BOTH_WAYS
+# Proves G270.
 def test_what_was_published_is_received_or_counted_though_nodes_die(
     hosts: tuple[Host, Host], streams: list[Stream]
 ) -> None:
@@ -100,6 +101,7 @@ def test_what_was_published_is_received_or_counted_though_nodes_die(
 
 
 @BOTH_WAYS
+# Proves G271.
 def test_what_expires_before_it_leaves_is_counted_so(hosts: tuple[Host, Host], streams: list[Stream]) -> None:
     before = [(stream.sent, len(stream.got), stream.told()) for stream in streams]
     halt(hosts[0])
@@ -121,6 +123,7 @@ def _balance(stream: Stream, before: int) -> int:
 
 
 @BOTH_WAYS
+# Proves G271.
 def test_what_is_thinned_before_it_leaves_is_counted_so(pair: tuple[Host, Host]) -> None:
     stream = Stream(*pair, Reliability.ADAPTIVE, Reliability.ADAPTIVE)
     stream.subscriber.close()
@@ -139,6 +142,7 @@ def test_what_is_thinned_before_it_leaves_is_counted_so(pair: tuple[Host, Host])
 
 @BOTH_WAYS
 @pytest.mark.parametrize("history", [0, 8])
+# Proves G272.
 def test_the_first_messages_of_a_restarted_publisher_come_or_are_counted(
     hosts: tuple[Host, Host], history: int
 ) -> None:
@@ -160,6 +164,7 @@ def test_the_first_messages_of_a_restarted_publisher_come_or_are_counted(
 
 
 @pytest.mark.parametrize("hosts", [LINK], indirect=True)
+# Proves G275.
 def test_a_topic_of_which_some_publishers_keep_messages_and_others_do_not_comes_once(pair: tuple[Host, Host]) -> None:
     stream = Stream(*pair, Reliability.RELIABLE, Reliability.RELIABLE)
     wait_until(stream.reaches, "no stream")

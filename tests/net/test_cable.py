@@ -52,6 +52,7 @@ def connect(dds_domain: int, tmp_path: Path) -> Iterator[Connect]:
 
 
 @pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS.keys())
+# Proves G252.
 def test_reliable_messages_arrive_once_and_in_order(faults: Faults, connect: Connect) -> None:
     here, there = connect(faults)
     reliable = Reliability.RELIABLE
@@ -97,6 +98,7 @@ def send_until(
     return sent, got
 
 
+# Proves G255.
 def test_timely_messages_never_arrive_twice_or_after_newer_ones(connect: Connect) -> None:
     here, there = connect(FAULTS["all at once"])
     timely = Reliability.TIMELY

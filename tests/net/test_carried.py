@@ -67,6 +67,7 @@ def counted(pair: tuple[Host, Host]) -> Counted:
     return stream
 
 
+# Proves G276.
 def test_what_is_published_while_the_node_of_the_publisher_is_dead_is_told(counted: Counted) -> None:
     counted.here.kill()
     counted.send(100)
@@ -91,6 +92,7 @@ def over_a_death_of_its_subscribers_node(hosts: tuple[Host, Host], count: int, h
     return stream
 
 
+# Proves G276.
 def test_what_is_published_while_the_node_of_the_subscriber_is_dead_is_told(hosts: tuple[Host, Host]) -> None:
     stream = over_a_death_of_its_subscribers_node(hosts, 100)
     assert stream.lost() >= 100
@@ -135,6 +137,7 @@ def test_what_is_published_while_nobody_elsewhere_reads_is_not_lost(counted: Cou
     assert counted.there.crossed("in", TOPIC)["lost"] == 0
 
 
+# Proves G279.
 def test_what_a_node_that_stood_still_has_missed_is_counted_once(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     for host in hosts:

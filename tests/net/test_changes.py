@@ -113,6 +113,7 @@ def takes(subscriber: rtmw.Subscriber[bytes]) -> Any:
     ],
     ids=lambda wishes: ", ".join(wishes),
 )
+# Proves G283.
 def test_another_subscriber_comes_and_goes(pair: Pair, reliability: Reliability, wishes: dict[str, Any]) -> None:
     stream = Stream(pair, reliability, history=5)
     stream.flow_for(0.2)

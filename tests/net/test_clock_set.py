@@ -56,6 +56,7 @@ def is_measured(host: Host) -> bool:
 
 
 @BOTH_WAYS
+# Proves G48.
 def test_a_wall_clock_that_is_set_expires_nothing_that_waits_in_a_node(
     hosts: tuple[Host, Host], clocks: Clocks
 ) -> None:

@@ -78,6 +78,7 @@ HELD_S = 0.005
 ROUNDS = 20
 
 
+# Proves G269.
 def test_a_node_that_is_held_up_while_it_reads_beacons_measures_no_way_below_0(
     participant: DomainParticipant, dds_domain: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +128,7 @@ S = 1_000_000_000
         (-S, 1000 * S, None),  # however long it says that it was there
     ],
 )
+# Proves G269.
 def test_a_way_below_0_is_taken_as_long_as_clocks_may_drift_meanwhile_or_refused(
     away_ns: int, there_ns: int, way_ns: int | None
 ) -> None:

@@ -41,6 +41,7 @@ def code_point_of(line: socket.socket, mark: bytes) -> int:
     raise AssertionError(f"no frame has {mark!r}")
 
 
+# Proves G258.
 def test_each_priority_has_its_code_point_on_the_line(pair: tuple[Host, Host], line: socket.socket) -> None:
     here, there = pair
     with rtmw.Subscriber("urgent", domain=there.domain) as subscriber:

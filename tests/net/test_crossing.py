@@ -115,6 +115,7 @@ def test_reliable_messages_all_arrive_in_order(pair: Pair) -> None:
     assert got == list(range(20_000))
 
 
+# Proves G316.
 def test_no_message_comes_back_to_where_it_was_published(pair: Pair) -> None:
     both = [(rtmw.Publisher("talk", domain=host.domain), rtmw.Subscriber("talk", domain=host.domain)) for host in pair]
     for publisher, _ in both:

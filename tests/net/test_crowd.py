@@ -43,6 +43,7 @@ def test_a_crowd_of_endpoints_is_cheap_while_it_is_there_and_its_memory_is_retur
     assert not host.info()["refusals"]
 
 
+# Proves G294.
 def test_the_memory_of_a_crowd_of_connections_that_come_to_no_link_is_returned(tmp_path: Path) -> None:
     """From one address each, since few of one address are let in at a time; what they say fills buffers."""
     hub, peer = linked_hosts(tmp_path)

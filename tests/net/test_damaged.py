@@ -70,6 +70,7 @@ def deliver(hosts: Pair, participant: DomainParticipant) -> Callable[..., Sent]:
     return send
 
 
+# Proves G309.
 def test_no_bit_of_a_sample_can_change_unseen(deliver: Callable[..., Sent]) -> None:
     damaged = [flipped(GOOD, at) for at in (4, *range(8, len(GOOD)))]  # DDS takes no greater length
     counted, published = deliver([*damaged, GOOD], last=2)
@@ -121,6 +122,7 @@ def test_octets_are_exactly_as_many_as_there_are(deliver: Callable[..., Sent]) -
     ],
     ids=["no header", "cut short", "no encoding", "the first is cut", "a time that cannot be", "of a later version"],
 )
+# Proves G310.
 def test_nothing_of_a_pack_is_published_unless_all_of_it_is_of_its_type(
     body: bytes, deliver: Callable[..., Sent]
 ) -> None:
@@ -144,6 +146,7 @@ def at(sequence: int, payload: bytes = b"") -> bytes:
     return checked(octets(payload or str(sequence).encode()), sequence=sequence)
 
 
+# Proves G311.
 def test_a_number_that_cannot_be_is_refused_and_mutes_nobody(deliver: Callable[..., Sent]) -> None:
     refused = [2**63 - 1, 2**40, 2**64 - 1, 0, 2**63]
     samples = [at(1), at(2), *(at(number, b"evil") for number in refused), at(3), at(4)]

@@ -133,6 +133,7 @@ def _send_large(hosts: list[Host]) -> None:
 
 @in_namespaces
 @pytest.mark.parametrize("two", [1500, 1280], indirect=True)
+# Proves G254.
 def test_ip_divides_no_datagram_of_a_node(two: tuple[Network, list[Host]]) -> None:
     _, hosts = two
     for host in hosts:
@@ -143,6 +144,7 @@ def test_ip_divides_no_datagram_of_a_node(two: tuple[Network, list[Host]]) -> No
 
 @in_namespaces
 @pytest.mark.parametrize("two", [9000], indirect=True)
+# Proves G254.
 def test_of_several_interfaces_the_one_with_the_smallest_frames_counts(two: tuple[Network, list[Host]]) -> None:
     network, hosts = two
     for at, host in enumerate(hosts):
@@ -179,6 +181,7 @@ while True:
 
 
 @at_a_cable
+# Proves G254.
 def test_a_flood_of_large_messages_reaches_a_dds_program_over_a_line_that_loses_one_frame_in_a_hundred(
     dds_domain: int, tmp_path: Path
 ) -> None:

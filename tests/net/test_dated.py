@@ -40,6 +40,7 @@ def narrow(dds_domain: int, tmp_path: Path) -> Iterator[tuple[Host, Host]]:
         network.close()
 
 
+# Proves G259.
 def test_what_is_too_old_when_it_arrives_is_dropped_and_counted(narrow: tuple[Host, Host]) -> None:
     here, there = narrow
     publisher = rtmw.Publisher(

@@ -69,6 +69,7 @@ def close_with_open_routes(number: int, participant: DomainParticipant) -> None:
         assert route.counters() == {}
 
 
+# Proves G315.
 def test_an_engine_ends_though_routes_are_open_and_they_close_later(
     domain_id: int, dds_domain: int, spawn: Spawn
 ) -> None:

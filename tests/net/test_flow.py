@@ -47,6 +47,7 @@ def fill_one_and_cross_on_another(here: Host, there: Host) -> None:
     assert full.stats().received == 0
 
 
+# Proves G261.
 def test_a_full_reliable_subscriber_delays_no_other_topic(pair: tuple[Host, Host]) -> None:
     fill_one_and_cross_on_another(*pair)
 
@@ -81,6 +82,7 @@ def topic_hash(topic: str) -> int:
     return found
 
 
+# Proves G314.
 def test_who_does_not_read_a_topic_does_not_pause_it(participant: DomainParticipant, pair: tuple[Host, Host]) -> None:
     here, there = pair
     subscriber = rtmw.Subscriber("open", domain=there.domain, reliability=Reliability.RELIABLE, lease=PATIENCE)
@@ -96,6 +98,7 @@ def test_who_does_not_read_a_topic_does_not_pause_it(participant: DomainParticip
         wait_until(lambda: here.info()["refusals"].get("rtmw/flow, unmatched", 0) > 0, "it is not counted")
 
 
+# Proves G314.
 def test_who_reads_a_topic_pauses_it_for_all(participant: DomainParticipant, pair: tuple[Host, Host]) -> None:
     here, there = pair
     subscriber = rtmw.Subscriber("open", domain=there.domain, reliability=Reliability.RELIABLE, lease=PATIENCE)

@@ -57,6 +57,7 @@ def test_a_stream_goes_on_whole_when_another_publisher_offers_more(hosts: tuple[
             hears_all(subscriber)
 
 
+# Proves G280.
 def test_a_node_that_ends_in_order_hands_over_what_it_has(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     here.start("--max-rate", "1M")

@@ -41,6 +41,7 @@ def test_nodes_that_hear_each_other_are_well(pair: tuple[Host, Host]) -> None:
     assert advised(here, of(there)) == ""
 
 
+# Proves G307.
 def test_a_node_that_is_stopped_is_named_at_once_on_its_own_host(pair: tuple[Host, Host]) -> None:
     host = pair[0]
     assert "is stopped" not in found(host)["node"]
@@ -51,6 +52,7 @@ def test_a_node_that_is_stopped_is_named_at_once_on_its_own_host(pair: tuple[Hos
     wait_until(lambda: "is stopped" not in found(host)["node"], "it is still called stopped")
 
 
+# Proves G307.
 def test_a_node_that_stands_still_is_named_by_the_others_until_it_is_heard_again(pair: tuple[Host, Host]) -> None:
     here, there = pair
     name = of(there)
@@ -91,6 +93,7 @@ def apart(dds_domain: int, tmp_path: Path) -> Iterator[tuple[Network, list[Host]
 
 
 @pytest.mark.parametrize("mute", [0, 1])
+# Proves G307.
 def test_a_line_that_carries_one_way_only_is_named_by_the_side_that_hears(
     apart: tuple[Network, list[Host]], mute: int
 ) -> None:

@@ -128,6 +128,7 @@ BEACONS: dict[str, Any] = {
 }
 
 
+# Proves G289.
 def test_a_roster_that_is_none_is_refused_and_counted(pair: Pair, stranger: Stranger) -> None:
     before = [refused(host, "rtmw/members") for host in pair]
     for what in ROSTERS.values():
@@ -183,6 +184,7 @@ def test_names_from_elsewhere_do_not_steer_a_terminal(pair: Pair, stranger: Stra
     )
 
 
+# Proves G293.
 def test_of_very_many_endpoints_elsewhere_the_status_names_a_bounded_number(pair: Pair, stranger: Stranger) -> None:
     rows = [[1, "p", f"many/{number}", True, "bytes", "RELIABLE"] for number in range(3000)]
     again = stranger.tell("rtmw/members", Roster, roster(json.dumps(rows)))
@@ -196,6 +198,7 @@ def test_of_very_many_endpoints_elsewhere_the_status_names_a_bounded_number(pair
 
 
 @pytest.mark.parametrize("what", BEACONS)
+# Proves G289.
 def test_a_beacon_that_is_none_is_refused_and_counted(pair: Pair, stranger: Stranger, what: str) -> None:
     refused_by_both(pair, "rtmw/node", lambda: stranger.tell("rtmw/node", Beacon, BEACONS[what]))
     carries_on(pair)
@@ -208,6 +211,7 @@ def test_times_that_cannot_be_are_no_measurement(pair: Pair, stranger: Stranger)
     assert all(peer["round_trip_ns"] is None or peer["round_trip_ns"] >= 0 for peer in pair[0].info()["peers"])
 
 
+# Proves G292.
 def test_a_beacon_in_the_name_of_another_node_is_refused_and_takes_nothing_from_it(
     pair: Pair, stranger: Stranger
 ) -> None:
@@ -226,6 +230,7 @@ def test_a_beacon_in_the_name_of_another_node_is_refused_and_takes_nothing_from_
     assert f"({there.node.pid}) has left" not in here.said.removeprefix(mark)
 
 
+# Proves G290.
 def test_a_flood_of_datagrams_that_are_no_dds_is_sixty_lines_in_the_log(tmp_path: Path) -> None:
     host = Host(free_number(), free_number(), tmp_path)
     try:
@@ -249,6 +254,7 @@ def said_by_dds(host: Host) -> int:
     return host.said.count("the DDS library says")
 
 
+# Proves G293.
 def test_invented_nodes_are_bounded_and_the_real_ones_stay(pair: Pair, stranger: Stranger) -> None:
     here, there = pair
     before = psutil.Process(here.node.pid).memory_info().rss
@@ -288,6 +294,7 @@ NOTES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("what", NOTES)
+# Proves G289.
 def test_a_type_that_cannot_be_is_named_and_costs_no_other_writer(pair: Pair, stranger: Stranger, what: str) -> None:
     there, topic = pair[1], f"type/{next(_streams)}"
     with rtmw.Subscriber(topic, rtmw.ANY, domain=there.domain):
@@ -317,6 +324,7 @@ ANNOUNCED: dict[str, Announce] = {
 
 
 @pytest.mark.parametrize("what", ANNOUNCED)
+# Proves G289.
 def test_whatever_a_program_says_of_itself_does_no_harm(pair: Pair, stranger: Stranger, what: str) -> None:
     ANNOUNCED[what](stranger)
     carries_on(pair)

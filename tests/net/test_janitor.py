@@ -24,6 +24,7 @@ def janitor(domain: rtmw.Domain) -> Iterator[Janitor]:
     made.close()
 
 
+# Proves G284.
 def test_what_the_dead_held_is_free_again_whatever_else_the_node_does(
     janitor: Janitor, domain: rtmw.Domain, spawn: Spawn, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -45,6 +46,7 @@ def test_what_the_dead_held_is_free_again_whatever_else_the_node_does(
 
 
 @pytest.mark.usefixtures("janitor")
+# Proves G26.
 def test_who_looks_on_is_told_of_each_death_though_the_janitor_cleans_up(domain: rtmw.Domain, spawn: Spawn) -> None:
     def gone(pid: int) -> bool:
         return pid not in domain.region.names()
@@ -80,6 +82,7 @@ def test_who_ends_in_order_is_no_death(janitor: Janitor, domain: rtmw.Domain, sp
     assert janitor.swept == 0
 
 
+# Proves G29.
 def test_what_a_node_has_parked_ends_when_its_time_is_over_and_no_node_has_come_for_it(
     hosts: tuple[Host, Host],
 ) -> None:

@@ -59,6 +59,7 @@ def test_many_topics_at_once_each_bring_what_they_keep(hosts: Pair, reliability:
 
 
 @ALL
+# Proves G287.
 def test_a_stream_that_begins_while_nodes_find_each_other_arrives_without_a_gap(
     hosts: Pair, reliability: Reliability
 ) -> None:
@@ -142,6 +143,7 @@ def test_who_comes_after_another_gets_them_once_and_then_what_was_published_sinc
 
 @pytest.mark.parametrize("whose", ["the publisher's", "the subscriber's"])
 @ALL
+# Proves G288.
 def test_a_node_that_is_killed_and_started_again_brings_nothing_twice(
     pair: Pair, reliability: Reliability, whose: str
 ) -> None:

@@ -73,6 +73,7 @@ def listeners(pair: Pair) -> Iterator[list[Listener]]:
         one.subscriber.close()
 
 
+# Proves G282.
 def test_everybody_hears_each_publisher_that_he_is_matched_with_once_and_in_order(
     publishers: list[rtmw.Publisher[bytes]], listeners: list[Listener]
 ) -> None:

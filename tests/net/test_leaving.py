@@ -25,6 +25,7 @@ NOT_IN_TIME = "messages that are not delivered"
 
 
 @BOTH_WAYS
+# Proves G240, G302.
 def test_both_nodes_restarted_at_once_under_load_lose_nothing(hosts: tuple[Host, Host]) -> None:
     for host in hosts:
         host.start(*LONG)
@@ -38,6 +39,7 @@ def test_both_nodes_restarted_at_once_under_load_lose_nothing(hosts: tuple[Host,
 
 
 @BOTH_WAYS
+# Proves G302.
 def test_what_a_node_had_taken_for_one_that_ends_is_delivered_before_both_have_ended(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     for host in hosts:
@@ -53,6 +55,7 @@ def test_what_a_node_had_taken_for_one_that_ends_is_delivered_before_both_have_e
 
 
 @pytest.mark.parametrize("limit", sample(["--max-rate", "--topic-rates", "--peer-rates"], 1))
+# Proves G298.
 def test_of_a_slow_line_a_node_takes_no_more_than_it_can_send_before_both_have_ended(
     hosts: tuple[Host, Host], limit: str
 ) -> None:
@@ -70,6 +73,7 @@ def test_of_a_slow_line_a_node_takes_no_more_than_it_can_send_before_both_have_e
 
 
 @BOTH_WAYS
+# Proves G302.
 def test_what_came_before_its_sender_left_is_on_the_bus_before_the_node_ends(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     for host in hosts:
@@ -149,6 +153,7 @@ def test_what_is_published_for_a_node_that_has_ended_outlives_the_end_of_the_oth
     load.all_came_once()
 
 
+# Proves G299.
 def test_a_node_that_ends_names_what_it_takes_with_it_and_waits_once_for_all_topics(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     here.begins_warm = False  # how long its start takes is a measure below
@@ -179,6 +184,7 @@ def test_a_node_that_ends_names_what_it_takes_with_it_and_waits_once_for_all_top
     assert max(took) < END_S + 3 * max(started)  # and what a process and its topics take here to come or go
 
 
+# Proves G300.
 def test_what_a_node_took_with_it_is_shown_by_the_nodes_that_follow(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     here.start("--max-rate", "1K", "--handover", "0")  # of which it sends a few before it ends
@@ -204,6 +210,7 @@ def test_what_a_node_took_with_it_is_shown_by_the_nodes_that_follow(hosts: tuple
         assert here.stop() == 0
 
 
+# Proves G300.
 def test_what_any_program_says_that_nodes_took_with_them_is_read_with_care() -> None:
     row: dict[str, Any] = {"topic": "t", "direction": "out", "messages": 2, "unacknowledged_by": ["far"]}
     bad: list[Any] = [None, 7, {}, {**row, "messages": -1}, {**row, "messages": "2"}, {**row, "direction": "up"}]

@@ -32,6 +32,7 @@ def test_a_hundred_topics_of_one_type_cross_in_both_directions(pair: tuple[Host,
 WRITERS = 80
 
 
+# Proves G283.
 def test_eighty_writers_of_one_topic_are_heard_once_each_though_the_reader_is_replaced(
     hosts: tuple[Host, Host], participant: DomainParticipant
 ) -> None:

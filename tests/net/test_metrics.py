@@ -122,6 +122,7 @@ def test_health_is_good_while_the_node_says_how_it_is(metrics: Metrics) -> None:
     assert health(metrics) == 200
 
 
+# Proves G113.
 def test_clients_that_dawdle_cost_a_bounded_number_of_threads_and_keep_nobody_out(metrics: Metrics) -> None:
     before, dawdlers = threading.active_count(), list[socket.socket]()
     for _ in range(200):

@@ -88,6 +88,7 @@ def test_types_that_do_not_fit_are_named_on_both_sides(pair: tuple[Host, Host]) 
         wait_for(there, ("mixed", "in", "type"), "Reading; rtmw::Octets is wanted here")
 
 
+# Proves G285.
 def test_a_type_that_cannot_be_read_is_named_and_stops_no_other_topic(pair: tuple[Host, Host]) -> None:
     """Such as that of a C program, which describes its types as it likes."""
     here, there = pair

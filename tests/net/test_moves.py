@@ -73,6 +73,7 @@ class Steady(threading.Thread):
 
 
 @pytest.mark.parametrize("moves", [0, 1], ids=["the publisher's", "the subscriber's"])
+# Proves G273.
 def test_a_topic_that_moves_from_a_link_to_dds_and_back_loses_nothing_untold(
     movers: tuple[Mover, Mover], moves: int
 ) -> None:
@@ -96,6 +97,7 @@ def test_a_topic_that_moves_from_a_link_to_dds_and_back_loses_nothing_untold(
 
 @pytest.mark.parametrize("movers", [2 * PATIENCE], indirect=True, ids=["long"])
 @pytest.mark.parametrize("is_steady", [True, False], ids=["in a stream", "in silence"])
+# Proves G274.
 def test_a_publisher_waits_no_more_for_a_node_that_has_moved_from_its_link_to_dds(
     movers: tuple[Mover, Mover], is_steady: bool
 ) -> None:

@@ -113,6 +113,7 @@ LASTING = ("--lease", "30")
 """Longer than any of the faults that are to be outlived."""
 
 
+# Proves G252.
 def test_reliable_messages_reach_two_hosts_whole_though_their_cables_are_pulled_for_a_moment(build: Build) -> None:
     network, hosts = build(3)
     start(hosts, *LASTING)
@@ -150,6 +151,7 @@ def test_reliable_messages_arrive_whole_though_one_direction_was_cut(build: Buil
         (0, 1280, 900_000),
     ],
 )
+# Proves G252.
 def test_reliable_messages_arrive_whole_though_datagrams_are_lost(
     build: Build, percent: int, mtu: int, size: int
 ) -> None:
@@ -210,6 +212,7 @@ def test_a_node_that_is_gone_frees_its_publishers_elsewhere_and_is_heard_again(b
         examine(host.domain)
 
 
+# Proves G264.
 def test_a_node_that_stands_still_is_passed_over_and_says_what_it_missed(build: Build) -> None:
     _, hosts = build(2)
     start(hosts, "--lease", "3")
@@ -230,6 +233,7 @@ def test_a_node_that_stands_still_is_passed_over_and_says_what_it_missed(build: 
     wait_until(lambda: "messages were missed" in hosts[0].said, "the log does not say it")
 
 
+# Proves G252.
 def test_a_reliable_topic_arrives_whole_on_a_host_with_little_memory(build: Build) -> None:
     _, hosts = build(2, pool="2M")
     start(hosts, *LASTING)

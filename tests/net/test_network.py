@@ -70,6 +70,7 @@ def two(dds_domain: int, tmp_path: Path) -> Iterator[Two]:
 
 
 @pytest.mark.parametrize("moves", [0, 1])
+# Proves G265.
 def test_a_node_follows_to_a_new_address_and_what_is_lost_is_told(two: Two, moves: int) -> None:
     two.start("--lease", "2")
     two.stream()
@@ -96,6 +97,7 @@ def test_a_node_follows_when_the_same_address_comes_back(two: Two) -> None:
 
 
 @pytest.mark.parametrize("why", ["down", "without an address"])
+# Proves G265.
 def test_an_interface_that_cannot_be_used_yet_is_waited_for(two: Two, why: str) -> None:
     if why == "down":
         two.ip(0, "link", "set", INTERFACE, "down")
@@ -169,6 +171,7 @@ def no_interface(two: Two, host: int, peer: str) -> None:
     two.hosts[host].place = Place(two.network.place(host).enter, ("--peers", peer, "--lease", "2"))
 
 
+# Proves G266.
 def test_without_an_interface_a_node_uses_the_one_that_leads_to_its_peers_and_moves_to_no_other(two: Two) -> None:
     two.ip(0, "link", "add", "docker0", "type", "bridge")  # with a lower number it would be the first of all
     two.ip(0, "addr", "add", "172.17.0.1/16", "dev", "docker0")
@@ -188,6 +191,7 @@ def test_without_an_interface_a_node_uses_the_one_that_leads_to_its_peers_and_mo
     assert (first.said.count("is carried on"), first.info()["interface"]) == (2, INTERFACE)
 
 
+# Proves G267.
 def test_a_peer_whose_name_is_not_known_after_the_network_has_changed_is_waited_for(two: Two) -> None:
     name = "far.example"
     two.network.name_hosts(0, {name: Network.address(1)})

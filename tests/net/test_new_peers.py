@@ -88,6 +88,7 @@ class Stream:
         return got[-1] - got[0] + 1 - len(got)
 
 
+# Proves G303.
 def test_a_peer_that_sighup_adds_gets_messages_and_the_stream_to_another_one_stays_whole(three: Three) -> None:
     three.name(1)
     three.start()
@@ -105,6 +106,7 @@ def test_a_peer_that_sighup_adds_gets_messages_and_the_stream_to_another_one_sta
     assert stream.missed(1) == stream.subscribers[1].stats().missed == 0
 
 
+# Proves G303.
 def test_what_was_queued_for_a_peer_when_sighup_added_another_one_arrives(three: Three) -> None:
     three.name(1)
     three.start("--max-rate", "100K")
@@ -136,6 +138,7 @@ def test_a_peer_that_sighup_takes_away_gets_nothing_more_and_is_waited_for_no_lo
     assert stream.got[2][-1] < mark
 
 
+# Proves G303.
 def test_peers_that_cannot_be_found_change_nothing(three: Three) -> None:
     three.name(1)
     three.start()
@@ -151,6 +154,7 @@ def test_peers_that_cannot_be_found_change_nothing(three: Three) -> None:
     assert stream.missed(1) == 0
 
 
+# Proves G305.
 def test_a_peer_that_comes_later_and_names_nobody_is_found(three: Three) -> None:
     three.name(1)
     first, second, _ = three.hosts
@@ -162,6 +166,7 @@ def test_a_peer_that_comes_later_and_names_nobody_is_found(three: Three) -> None
 
 
 @LONG
+# Proves G305.
 def test_a_peer_that_comes_long_after_the_node_is_found(three: Three) -> None:
     three.name(1)
     first, second, _ = three.hosts

@@ -36,6 +36,7 @@ def test_a_second_node_of_the_same_domains_is_refused(hosts: tuple[Host, Host]) 
     assert first.wait(PATIENCE) == 0
 
 
+# Proves G262.
 def test_programs_go_on_when_it_dies_and_are_bridged_again_when_it_is_back(pair: tuple[Host, Host]) -> None:
     here, there = pair
     subscriber = rtmw.Subscriber("go/on", domain=there.domain)
@@ -116,6 +117,7 @@ def test_without_a_node_info_says_how_to_start_one(hosts: tuple[Host, Host]) -> 
     assert f"No node runs for domain {hosts[0].number}; start one with: rtmw node" in done.stderr
 
 
+# Proves G286.
 def test_it_ends_when_its_domain_is_removed_and_carries_the_next_one_when_it_is_back(pair: tuple[Host, Host]) -> None:
     here, there = pair
     rtmw.Domain.unlink(here.number)
@@ -140,6 +142,7 @@ def test_it_makes_the_domain_of_the_size_asked_for_if_it_is_the_first_there(host
     assert host.domain.pool == 3 << 20
 
 
+# Proves G306.
 def test_a_pool_of_another_size_than_asked_for_is_said_once_and_shown(hosts: tuple[Host, Host]) -> None:
     host, words = hosts[0], "it has 8.0 MiB, and 3.0 MiB is asked for"
     host.start("--pool", "3M")
@@ -161,6 +164,7 @@ def test_a_pool_of_another_size_than_asked_for_is_said_once_and_shown(hosts: tup
     assert host.said.count("is asked for") == 1
 
 
+# Proves G317.
 def test_a_node_cleans_up_after_a_program_that_dies(hosts: tuple[Host, Host], domain_id: int, spawn: Spawn) -> None:
     host = hosts[0]
     host.start()

@@ -26,6 +26,7 @@ def total(subscribers: list[rtmw.Subscriber[bytes]]) -> int:
 
 
 @pytest.mark.parametrize(("rate", "ahead"), [((), 40), (("--max-rate", "200K"), 3)])
+# Proves G256.
 def test_urgent_messages_leave_before_all_that_waits(
     hosts: tuple[Host, Host], rate: tuple[str, ...], ahead: int
 ) -> None:
@@ -72,6 +73,7 @@ def test_an_urgent_message_overtakes_what_is_already_leaving(hosts: tuple[Host, 
     assert total([far_bulk]) < 250
 
 
+# Proves G260.
 def test_expired_messages_never_leave(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     here.start("--max-rate", "10K")
@@ -144,6 +146,7 @@ def test_a_topic_that_nobody_far_away_reads_has_no_route(pair: tuple[Host, Host]
 
 @BOTH_WAYS
 @pytest.mark.parametrize("silence", ["publisher", "node"])
+# Proves G281.
 def test_deadline_events_come_when_the_publisher_or_its_node_is_silent(pair: tuple[Host, Host], silence: str) -> None:
     here, there = pair
     publisher = rtmw.Publisher("beat", domain=here.domain)
@@ -177,6 +180,7 @@ BURSTS = {
 """Of each topic the depth, the bytes of a message, and how many of a burst wait."""
 
 
+# Proves G308.
 def test_of_a_timely_burst_as_much_waits_for_the_node_as_is_documented(hosts: tuple[Host, Host]) -> None:
     """More than the depth of small messages, where that is the usual one; and what waits is the newest."""
     here, there = hosts

@@ -92,6 +92,7 @@ class Alarms:
 @pytest.mark.parametrize(
     "narrow", [1_000_000, pytest.param(8_000_000, marks=LONG), pytest.param(100_000_000, marks=LONG)], indirect=True
 )
+# Proves G257.
 def test_an_alarm_behind_a_flood_waits_for_five_datagrams_at_most(
     narrow: tuple[Host, Host], request: pytest.FixtureRequest
 ) -> None:

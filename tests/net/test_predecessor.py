@@ -18,6 +18,7 @@ LASTING = ("--lease", str(20 * PATIENCE))
 """A lease that outlasts every test."""
 
 
+# Proves G263.
 def test_reliable_publishers_elsewhere_go_on_when_a_killed_node_is_back_and_wait_for_no_lease(
     hosts: tuple[Host, Host],
 ) -> None:

@@ -52,6 +52,7 @@ def both_ways(pair: Pair) -> tuple[Pair, Pair]:
 
 
 @pytest.mark.parametrize("reliability", list(Reliability))
+# Proves G304.
 def test_all_that_a_message_is_crosses_in_both_directions(mixed: Pair, reliability: Reliability) -> None:
     for here, there in both_ways(mixed):
         topic = f"river/{here.number}"
@@ -66,6 +67,7 @@ def test_all_that_a_message_is_crosses_in_both_directions(mixed: Pair, reliabili
         assert came.publisher == sent.publisher
 
 
+# Proves G304.
 def test_messages_of_all_sizes_cross_whole_and_each_is_copied(mixed: Pair) -> None:
     for here, there in both_ways(mixed):
         topic = f"raw/{here.number}"
@@ -81,6 +83,7 @@ def test_messages_of_all_sizes_cross_whole_and_each_is_copied(mixed: Pair) -> No
         assert mixed[0].crossed("out" if here is mixed[0] else "in", topic)["uncopied"] == 0
 
 
+# Proves G304.
 def test_of_a_reliable_topic_nothing_is_lost_though_its_reader_is_slow_and_packs_are_sent(
     mixed: Pair,
 ) -> None:
@@ -121,6 +124,7 @@ def test_plain_programs_read_and_write_with_it_and_what_they_dispose_is_counted(
     wait_until(lambda: reader.read() == [READING], "it does not arrive")
 
 
+# Proves G304.
 def test_it_is_said_once_in_the_log_and_in_what_the_node_shows(hosts: Pair, another: Path) -> None:
     host = hosts[0]
     host.code = another

@@ -38,6 +38,7 @@ class File:
 
 
 @pytest.mark.parametrize("setting", ["max_rate = '{}'", "topic_rates = ['*={}']", "peer_rates = ['127.0.0.1={}']"])
+# Proves G297.
 def test_a_higher_limit_holds_at_once_whatever_was_sent_at_the_lower_one(
     hosts: tuple[Host, Host], setting: str
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_higher_limit_holds_at_once_whatever_was_sent_at_the_lower_one(
 
 
 @pytest.mark.parametrize("setting", ["max_rate = '{}'", "topic_rates = ['*={}']"])
+# Proves G297.
 def test_a_limit_that_stays_is_not_lifted_by_sighup(hosts: tuple[Host, Host], setting: str) -> None:
     here, there = hosts
     file, rate, count, size = File(here), 50 << 10, 40, 5_000
@@ -80,6 +82,7 @@ def test_a_limit_that_stays_is_not_lifted_by_sighup(hosts: tuple[Host, Host], se
         assert time.monotonic() - begun > 0.8 * count * size / rate
 
 
+# Proves G297.
 def test_what_is_kept_for_a_node_that_has_ended_stays_kept_when_limits_change(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     file = File(here)

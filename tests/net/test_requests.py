@@ -90,6 +90,7 @@ def in_a_call(caller: rtmw.Client[Goal, Step], kill: Any) -> BaseException:
 
 
 @pytest.mark.parametrize("hosts", sample([DDS, LINK], 1), indirect=True)
+# Proves G89.
 def test_a_server_on_another_host_that_is_killed_is_noserver(pair: Pair, spawn: Spawn) -> None:
     here, there = pair
     child = spawn(SERVER.format(number=there.number))
@@ -111,6 +112,7 @@ FAULTS = [(way, whose, how) for way in (DDS, LINK) for whose, how in ((0, "kill"
 
 
 @pytest.mark.parametrize(("hosts", "whose", "how"), sample(FAULTS, 2), indirect=["hosts"])
+# Proves G89.
 def test_when_a_node_is_killed_or_stopped_a_call_ends_with_noserver_and_calls_go_on_behind_it(
     hosts: Pair, spawn: Spawn, whose: int, how: str
 ) -> None:
@@ -150,6 +152,7 @@ def test_while_the_node_of_the_caller_is_stopped_a_call_is_a_timeouterror(pair: 
 
 
 @pytest.mark.parametrize("hosts", sample([LINK, DDS], 1), indirect=True)
+# Proves G89.
 def test_a_client_on_another_host_that_is_killed_has_its_generator_closed(pair: Pair, spawn: Spawn) -> None:
     here, there = pair
     closed = threading.Event()

@@ -81,6 +81,7 @@ def restart(host: Host) -> None:
 
 
 @BOTH_WAYS
+# Proves G277.
 def test_a_node_stopped_and_started_again_twice_under_load_loses_nothing(hosts: tuple[Host, Host], load: Load) -> None:
     load.come(2000)
     restart(hosts[0])  # meanwhile nobody takes anything there, so that the node is told to pause
@@ -105,6 +106,7 @@ def restart_while_taking(load: Load, *hosts: Host) -> None:
 
 
 @BOTH_WAYS
+# Proves G240.
 def test_the_node_of_the_subscriber_restarted_again_and_again_under_load_loses_nothing(
     hosts: tuple[Host, Host], load: Load
 ) -> None:
@@ -117,6 +119,7 @@ def test_the_node_of_the_subscriber_restarted_again_and_again_under_load_loses_n
 
 
 @BOTH_WAYS
+# Proves G277.
 def test_what_a_program_published_and_left_while_no_node_ran_is_carried_by_the_next(pair: tuple[Host, Host]) -> None:
     here, there = pair
     load = Load(here, there)
@@ -131,6 +134,7 @@ def test_what_a_program_published_and_left_while_no_node_ran_is_carried_by_the_n
     load.all_came_once()
 
 
+# Proves G278.
 def test_publishers_go_on_after_the_handover_when_no_node_comes_and_the_next_one_tells_how_many_are_lost(
     hosts: tuple[Host, Host],
 ) -> None:
@@ -175,6 +179,7 @@ def test_a_publisher_that_does_not_wait_is_told_while_no_node_runs(pair: tuple[H
         assert publisher.stats().timed_out == 1
 
 
+# Proves G267.
 def test_a_node_that_is_told_to_end_while_it_begins_anew_ends(hosts: tuple[Host, Host], tmp_path: Path) -> None:
     here, there = hosts
     file = tmp_path / "node.toml"

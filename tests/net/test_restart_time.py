@@ -72,6 +72,7 @@ def seconds_to_start_bare(dds_domain: int) -> float:
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["of the publisher", "of the subscriber"])
+# Proves G301.
 def test_a_stream_stands_for_a_few_starts_of_a_bare_program_while_a_node_is_restarted(
     hosts: tuple[Host, Host],
     load: Load,  # noqa: F811

@@ -37,6 +37,7 @@ def observed(host: Host) -> observe.Graph:
     return across(observe.topics(host.domain), node_status(host.number))
 
 
+# Proves P12.
 def test_programs_on_another_host_are_in_the_graph_while_they_publish_or_subscribe(pair: tuple[Host, Host]) -> None:
     here, there = pair
     pid, elsewhere = os.getpid(), f"domain {there.number}"
@@ -68,6 +69,7 @@ def test_what_a_program_was_told_does_not_leave_its_host(pair: tuple[Host, Host]
         pump.communicate(b"\n")
 
 
+# Proves P12.
 def test_programs_of_a_node_that_dies_are_gone_from_the_graph(hosts: tuple[Host, Host]) -> None:
     here, there = hosts
     here.start("--lease", "2")

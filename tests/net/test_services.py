@@ -47,6 +47,7 @@ def is_alive(pid: int) -> bool:
     return False
 
 
+# Proves G177.
 def test_a_node_hosts_the_core_which_ends_alone_and_is_started_again(hosts: tuple[Host, Host], tmp_path: Path) -> None:
     host = hosts[0]
     host.start("--serve", "transfer", "--data", str(tmp_path / "data"), "--name", "plant")
@@ -64,6 +65,7 @@ def test_a_node_hosts_the_core_which_ends_alone_and_is_started_again(hosts: tupl
     assert not is_alive(last)
 
 
+# Proves G115.
 def test_programs_that_wait_begin_when_a_node_that_is_started_late_serves_them(
     hosts: tuple[Host, Host], tmp_path: Path
 ) -> None:
@@ -81,6 +83,7 @@ def test_programs_that_wait_begin_when_a_node_that_is_started_late_serves_them(
             assert letter.body == b"level"
 
 
+# Proves G177.
 def test_a_core_reads_limits_again_with_its_node_and_ends_with_one_that_is_killed(
     hosts: tuple[Host, Host], tmp_path: Path
 ) -> None:
@@ -145,6 +148,7 @@ def said_by(call: Callable[[], object]) -> str:
     return str(error.value)
 
 
+# Proves G191.
 def test_a_damaged_store_is_said_by_every_call_that_touches_it_and_by_each_look_as_long_as_it_lasts(
     hosts: tuple[Host, Host], tmp_path: Path
 ) -> None:
@@ -268,6 +272,7 @@ def test_a_service_says_of_its_disk_what_its_process_says_until_there_is_another
 
 
 @pytest.mark.parametrize(("silent", "is_named"), [(STILL_S - 0.5, False), (STILL_S + 0.5, True)])
+# Proves G190.
 def test_node_and_tools_have_one_notion_of_a_core_that_stands_still(silent: float, is_named: bool) -> None:
     said = TransferActivity(7, silent, TransferCounters(*[0] * 8))
     service = Service("transfer")
@@ -276,6 +281,7 @@ def test_node_and_tools_have_one_notion_of_a_core_that_stands_still(silent: floa
     assert (said.stands_still, service.silent is not None) == (is_named, is_named)
 
 
+# Proves G190.
 def test_a_core_that_stands_still_is_named_by_doctor_log_and_transfers_and_so_is_that_it_goes_on(
     hosts: tuple[Host, Host], tmp_path: Path
 ) -> None:

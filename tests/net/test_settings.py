@@ -197,6 +197,7 @@ SERVED = 'serve = ["transfer"]\ndata = "d"\n'
         ),
     ],
 )
+# Proves G231.
 def test_a_reload_does_not_take_protection_away_unless_the_file_says_that_this_is_meant(
     tmp_path: Path, before: str, after: str, lost: str
 ) -> None:

@@ -12,6 +12,7 @@ from tests.net.hosts import PATIENCE, wait_until
 from tests.net.raw import OCTETS
 
 
+# Proves G296.
 def test_who_is_matched_can_be_asked_while_readers_come_and_go(participant: DomainParticipant, dds_domain: int) -> None:
     """As when eight nodes and thirty topics appear at once: between two questions there may be more of them."""
     writer: Any = DataWriter(participant, Topic(participant, "crowd", OCTETS))

@@ -31,6 +31,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     made.close()
 
 
+# Proves G295.
 def test_silent_topics_cost_no_more_than_none_in_work_and_traffic(pair: Pair) -> None:
     with pair.topics(TOPICS):
         wait_until(lambda: is_quiet(pair), "the nodes go on working though nothing changes")
@@ -41,6 +42,7 @@ def is_quiet(pair: Pair) -> bool:
     return max(cost.cpu) < CPU_MOST and cost.bytes_per_second < BYTES_MOST
 
 
+# Proves G295.
 def test_the_memory_of_silent_topics_is_returned_when_they_end_and_does_not_grow_with_their_number(pair: Pair) -> None:
     before = pair.memory()
     with pair.topics(TOPICS):

@@ -65,6 +65,7 @@ def tells_of(host: Host, way: str, topic: str) -> bool:
 
 
 @pytest.mark.parametrize("reliability", [R, A, T], ids=lambda one: one.name)
+# Proves G253.
 def test_a_lane_that_a_forged_datagram_has_silenced_is_made_anew_and_its_gap_is_told(
     pair: tuple[Host, Host], forger: Forger, reliability: Reliability
 ) -> None:
@@ -90,6 +91,7 @@ TALK = {beacon.TOPIC: beacon.Beacon(7, "nobody", 1, 1, 0, []), standstill.TOPIC:
 
 
 @pytest.mark.parametrize("topic", TALK)
+# Proves G253.
 def test_a_node_that_hears_no_more_of_one_that_dds_takes_to_be_alive_begins_anew(
     hosts: tuple[Host, Host], participant: DomainParticipant, topic: str
 ) -> None:

@@ -79,6 +79,7 @@ def test_two_nodes_with_keys_carry_letters_and_files_one_way_and_refuse_the_othe
         assert "no rule is for this peer" in back.cause
 
 
+# Proves G290.
 def test_a_flood_of_peers_that_are_refused_is_sixty_lines_in_the_log(hosts: tuple[Host, Host], tmp_path: Path) -> None:
     host, port = hosts[0], free_port()
     config = tmp_path / "node.toml"

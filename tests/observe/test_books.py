@@ -88,6 +88,7 @@ def test_what_publishing_leaves_behind_is_given_back_and_called_no_repair(domain
     assert observe.examine(domain, fix=True).reclaimed == 0
 
 
+# Proves G51.
 def test_blocks_that_nobody_needs_any_more_are_kept_and_not_used(domain: rtmw.Domain) -> None:
     image = bytes(1 << 20)
     with rtmw.Publisher("t", depth=1) as publisher, rtmw.Subscriber("t", depth=4) as subscriber:

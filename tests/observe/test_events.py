@@ -84,6 +84,7 @@ def test_a_pair_that_does_not_match_is_told_in_the_words_of_stats(domain: rtmw.D
     publisher.close()
 
 
+# Proves G26.
 def test_a_process_that_is_killed_is_told_and_only_once(domain: rtmw.Domain, found: Events, spawn: Spawn) -> None:
     child = spawn(
         """
@@ -105,6 +106,7 @@ time.sleep(1000)
     assert silent(found)
 
 
+# Proves G26.
 def test_a_process_that_dies_while_the_tables_are_read_is_told_once(
     domain: rtmw.Domain, found: Events, spawn: Spawn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +152,7 @@ def holder(of: Callable[[], object] = lambda: None) -> Generator[None]:
         os.waitpid(child, 0)
 
 
+# Proves G26.
 def test_a_death_is_told_once_and_no_other_by_it_though_a_child_of_fork_has_copies(found: Events, spawn: Spawn) -> None:
     program = "import rtmw; publisher = rtmw.Publisher('t'); print('ready'); input()"
     first = spawn(program)
@@ -166,6 +169,7 @@ def test_a_death_is_told_once_and_no_other_by_it_though_a_child_of_fork_has_copi
         assert found._epoll.poll(0) == []
 
 
+# Proves G26.
 def test_close_in_a_child_of_fork_leaves_the_parent_in_peace(domain: rtmw.Domain, found: Events) -> None:
     with holder(found.close):
         assert found._epoll.poll(0) == []
@@ -215,6 +219,7 @@ def _crowd(number: int, count: int) -> list[int]:
     return pids
 
 
+# Proves G26.
 def test_of_two_hundred_processes_that_are_killed_at_once_each_is_told_once() -> None:
     domains = [rtmw.Domain(free_number(with_dds=False), pool="8M") for _ in range(2)]
     watches = [events(domain) for domain in domains]
@@ -263,6 +268,7 @@ def test_close_ends_a_wait_of_another_thread_and_gives_the_descriptors_back(doma
     found.close()
 
 
+# Proves G26.
 def test_it_takes_no_place_and_subscribes_to_nothing(domain: rtmw.Domain, found: Events) -> None:
     rows = domain.region.participants()
     with events(domain) as second:
@@ -295,6 +301,7 @@ def test_endpoints_on_other_hosts_come_and_leave_as_the_node_tells(domain: rtmw.
     assert silent(found)
 
 
+# Proves G26.
 def test_at_rest_with_a_thousand_topics_it_takes_less_than_half_a_percent_of_a_core() -> None:
     number = free_number(with_dds=False)
     with rtmw.Domain(number, pool="64M") as domain:

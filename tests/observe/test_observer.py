@@ -48,6 +48,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+# Proves G111.
 def test_commands_that_look_on_work_in_a_domain_without_a_free_place(
     command: tuple[str, ...], full: rtmw.Domain
 ) -> None:
@@ -70,6 +71,7 @@ def test_commands_that_look_on_work_in_a_domain_without_a_free_place(
     ],
     ids=" ".join,
 )
+# Proves G110.
 def test_commands_for_which_looking_is_not_enough_work_without_a_free_place_too(
     command: tuple[str, ...], full: rtmw.Domain
 ) -> None:
@@ -79,6 +81,7 @@ def test_commands_for_which_looking_is_not_enough_work_without_a_free_place_too(
     assert len(observe.examine(full).participants) == PLACES
 
 
+# Proves G110.
 def test_a_tool_in_the_last_place_lets_nobody_else_in_and_cleans_up_for_those_who_come_later(
     domain: rtmw.Domain, spawn: Spawn
 ) -> None:
@@ -156,6 +159,7 @@ ALL_VIEWS = """
 """
 
 
+# Proves G111.
 def test_who_looks_on_sees_all_and_is_told_that_it_may_not_change_anything(domain: rtmw.Domain, spawn: Spawn) -> None:
     with (
         rtmw.Publisher("pump/speed", domain=domain) as publisher,

@@ -147,6 +147,7 @@ def test_a_topic_that_does_not_exist_cannot_be_traced(domain: rtmw.Domain) -> No
     assert not is_traced(domain)
 
 
+# Proves G40.
 def test_tracing_ends_when_who_traced_has_died(domain: rtmw.Domain, spawn: Spawn) -> None:
     publisher = rtmw.Publisher("t")
     child = spawn(
@@ -162,6 +163,7 @@ def test_tracing_ends_when_who_traced_has_died(domain: rtmw.Domain, spawn: Spawn
     assert publisher.publish(b"x")
 
 
+# Proves G39.
 def test_who_reads_too_slowly_is_told_how_many_events_are_lost(domain: rtmw.Domain) -> None:
     publisher = rtmw.Publisher("t")
     with observe.Trace(domain, ["t"]) as trace:
@@ -175,6 +177,7 @@ def test_who_reads_too_slowly_is_told_how_many_events_are_lost(domain: rtmw.Doma
         assert told(trace) == [("published", 10_001, 1)]
 
 
+# Proves G39.
 def test_processes_that_die_while_they_are_traced_stop_nobody_and_spoil_no_event(
     domain: rtmw.Domain, spawn: Spawn
 ) -> None:

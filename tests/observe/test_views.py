@@ -148,6 +148,7 @@ def test_a_topic_has_the_types_of_its_messages_also_when_their_publishers_are_go
     assert topic_named(domain, "t").types == ("Reading", "bytes")
 
 
+# Proves G25.
 def test_endpoints_of_the_dead_are_not_shown_and_what_they_counted_stays(domain: rtmw.Domain, spawn: Spawn) -> None:
     child = spawn(
         """

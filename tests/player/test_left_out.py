@@ -24,6 +24,7 @@ def test_without_strict_a_damaged_chunk_is_left_out_and_named(domain: rtmw.Domai
         assert all("a.mcap" in left for left in replay.left_out)
 
 
+# Proves G166.
 def test_it_says_which_subscribers_are_of_another_type_and_how_much_nobody_could_take(
     domain: rtmw.Domain, tmp_path: Path
 ) -> None:

@@ -192,6 +192,7 @@ def test_a_full_reliable_subscriber_is_waited_for(player: Player) -> None:
         drain(player)
 
 
+# Proves G169.
 def test_a_pause_is_heeded_while_a_reliable_subscriber_is_full_and_nothing_is_lost(player: Player) -> None:
     track(player)
     with subscriber(depth=4) as taker:

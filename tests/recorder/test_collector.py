@@ -146,6 +146,7 @@ def test_each_type_of_a_topic_has_a_channel(domain: rtmw.Domain, collector: Fixt
     assert len({collector.core.channel(number) for number in channels}) == 3
 
 
+# Proves G79.
 def test_a_type_that_is_gone_before_its_chunk_is_written_is_described(domain: rtmw.Domain) -> None:
     """One that comes again, in another slot, has the channel that it had."""
     import numpy as np
@@ -210,6 +211,7 @@ def test_of_a_new_topic_what_came_before_is_early(domain: rtmw.Domain, collector
     assert collector.seen()["EARLY"] > 0
 
 
+# Proves G162.
 def test_what_expired_or_was_dropped_before_the_first_message_of_a_new_topic_is_not_early(
     domain: rtmw.Domain, collector: Fixture
 ) -> None:
@@ -223,6 +225,7 @@ def test_what_expired_or_was_dropped_before_the_first_message_of_a_new_topic_is_
     assert collector.seen() == {"taken": 4, "EXPIRED": 400}
 
 
+# Proves G162.
 def test_what_is_missed_hides_nothing_that_is_early(domain: rtmw.Domain, collector: Fixture) -> None:
     with rtmw.Publisher("a", domain=domain, reliability=rtmw.Reliability.TIMELY, depth=3) as publisher:
         with rtmw.Subscriber("a", domain=domain):
@@ -237,6 +240,7 @@ def test_what_is_missed_hides_nothing_that_is_early(domain: rtmw.Domain, collect
     assert seen["MISSED"] > 0
 
 
+# Proves G162.
 def test_messages_of_an_earlier_life_of_its_slot_are_not_early(domain: rtmw.Domain, collector: Fixture) -> None:
     limit = len(rtmw.shm.topics(domain.region)) + 1
     for number in range(5000):
@@ -369,6 +373,7 @@ FINALIZERS = """
 """
 
 
+# Proves G168.
 def test_finalizers_that_run_while_missing_messages_are_told_stop_nobody(domain_id: int, spawn: Spawn) -> None:
     child = spawn(FINALIZERS.format(domain=domain_id, patience=LONG_S / 2))
     assert child.line(LONG_S) == "40"

@@ -68,6 +68,7 @@ RECORDS = """
 """
 
 
+# Proves G162.
 def test_what_expired_while_the_recorder_was_stopped_is_counted_once(
     domain: rtmw.Domain, tmp_path: Path, spawn: Spawn
 ) -> None:
@@ -143,6 +144,7 @@ GIVES_WAY = """
 
 
 @pytest.mark.parametrize("expired", [0, 60])
+# Proves G163.
 def test_a_reliable_recorder_that_gives_way_counts_nothing_that_it_has_recorded_or_counted(
     domain: rtmw.Domain, tmp_path: Path, spawn: Spawn, expired: int
 ) -> None:

@@ -254,6 +254,7 @@ def heard(domain: rtmw.Domain) -> set[str]:
     return {row.name for row in shm.topics(domain.region) if row.life in lives}
 
 
+# Proves G138.
 def test_topics_that_ended_are_left_and_heard_again_with_all_that_they_have_kept(
     domain: rtmw.Domain, tmp_path: Path
 ) -> None:
@@ -278,6 +279,7 @@ def test_topics_that_ended_are_left_and_heard_again_with_all_that_they_have_kept
     assert {t.name: t.messages for t in recorder.topics()}["t/0"] == 5
 
 
+# Proves G138.
 def test_a_topic_that_was_left_and_is_made_anew_is_recorded_from_its_first_message(
     domain_id: int, tmp_path: Path
 ) -> None:
@@ -299,6 +301,7 @@ def test_a_topic_that_was_left_and_is_made_anew_is_recorded_from_its_first_messa
     assert not recorder.stats().missing
 
 
+# Proves G138.
 def test_of_a_thousand_clients_that_come_in_turn_each_message_is_recorded(domain_id: int, tmp_path: Path) -> None:
     """In a pool that has no room for a topic of each."""
     with (
@@ -412,6 +415,7 @@ def test_a_child_of_the_process_that_records_ends_as_it_would_otherwise(tmp_path
     assert payloads_of([tmp_path / "run" / "run_0.mcap"]) == [b"1", b"2"]
 
 
+# Proves G165.
 def test_a_recorder_that_cannot_begin_leaves_no_file(domain: rtmw.Domain, tmp_path: Path) -> None:
     with ExitStack() as places:
         with suppress(rtmw.RtmwError):  # until no process more can take part
@@ -424,6 +428,7 @@ def test_a_recorder_that_cannot_begin_leaves_no_file(domain: rtmw.Domain, tmp_pa
         assert [path.name for path in recorder.paths] == ["run_0.mcap"]
 
 
+# Proves G115.
 def test_a_recorder_waits_for_a_domain_that_comes_later_and_makes_none(domain_id: int, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as threads:
         late = threads.submit(rtmw.Recorder, "a", tmp_path / "run", domain=domain_id, wait=LONG_S)

@@ -59,6 +59,7 @@ def test_each_file_of_a_split_recording_is_there_as_it_is_here(
     assert [int(message.payload) for message in found if not message.flags] == [*range(30)]
 
 
+# Proves G157.
 def test_a_file_that_could_not_be_sent_is_tried_again(server: Server, tmp_path: Path) -> None:
     server.failing_writes = 1 << 30
     sent = list[Path]()
@@ -79,6 +80,7 @@ def test_a_file_that_could_not_be_sent_is_tried_again(server: Server, tmp_path: 
     assert all(path.exists() for path in files)
 
 
+# Proves G157.
 def test_what_could_not_be_sent_until_the_end_stays_here(server: Server, tmp_path: Path) -> None:
     server.failing_writes = 1 << 30
     sent = list[Path]()
@@ -91,6 +93,7 @@ def test_what_could_not_be_sent_until_the_end_stays_here(server: Server, tmp_pat
     assert (uploads.stats().waiting, sent, path.exists()) == (1, [], True)
 
 
+# Proves G157.
 def test_what_is_there_under_that_name_is_not_replaced(server: Server, tmp_path: Path) -> None:
     first, second = tmp_path / "a" / "run_0.mcap", tmp_path / "b" / "run_0.mcap"
     for path in (first, second):
@@ -108,6 +111,7 @@ def test_what_is_there_under_that_name_is_not_replaced(server: Server, tmp_path:
     assert sent == []
 
 
+# Proves G157.
 def test_an_answer_that_was_lost_is_no_other_recording(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "run_0.mcap"
     path.write_bytes(b"whole")
@@ -119,6 +123,7 @@ def test_an_answer_that_was_lost_is_no_other_recording(server: Server, tmp_path:
     assert (sent, there()) == ([path], ["run_0.mcap"])
 
 
+# Proves G157.
 def test_keep_removes_no_file_that_waits_to_be_sent(server: Server, domain: rtmw.Domain, tmp_path: Path) -> None:
     server.failing_writes = 1 << 30
     options = {"upload": ROOT, "keep": 1, "upload_patience": 0.0}
@@ -152,6 +157,7 @@ recorder = rtmw.Recorder("a", sys.argv[2], domain=int(sys.argv[1]), upload=sys.a
 """
 
 
+# Proves G157.
 def test_a_program_that_ends_without_closing_its_recorder_sends_the_file(
     server: Server, domain: rtmw.Domain, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ from tests.recording.bags import NAMES, START, ZSTD, write_bag
 from tests.recording.ros2_values import STORE, plain, sample
 
 
+# Proves G159.
 def test_a_bag_of_ros_2_is_decoded_by_the_types_that_lie_in_it(tmp_path: Path) -> None:
     with Recording(write_bag(tmp_path / "bag")) as recording:
         found: dict[str, list[Any]] = {}

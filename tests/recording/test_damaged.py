@@ -94,6 +94,7 @@ def flipped(data: bytes, every: int) -> Iterator[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("write", [write_ours, write_foreign])
+# Proves G142.
 def test_a_bit_that_turned_in_a_complete_file_is_harmless_or_seen(tmp_path: Path, write: Any) -> None:
     path = write(tmp_path / "good.mcap", MESSAGES)
     data, good = path.read_bytes(), content_of(path)
@@ -130,6 +131,7 @@ def test_a_bit_that_turned_in_a_cut_file_costs_at_most_the_last_chunk(tmp_path: 
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+# Proves G142.
 def test_a_file_made_to_harm_is_refused_with_file_and_position(tmp_path: Path, name: str) -> None:
     path = write_hostile(tmp_path / "hostile.mcap", *HOSTILE[name])
     with pytest.raises(

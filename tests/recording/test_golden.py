@@ -48,6 +48,7 @@ def write(path: Path) -> None:
         file.metadata("rtmw.recorder", {"host": "åre"})
 
 
+# Proves G7.
 def test_a_file_that_is_written_today_has_the_bytes_of_the_golden_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ WRITERS = {"ours": (write_ours, 1 << 40), "foreign": (write_foreign, 0)}
 
 
 @pytest.mark.parametrize("who", WRITERS)
+# Proves G143.
 def test_a_recording_cut_anywhere_in_its_last_chunk_keeps_all_chunks_before(tmp_path: Path, who: str) -> None:
     write, sequence = WRITERS[who]
     data = write(tmp_path / "whole.mcap", 56).read_bytes()

@@ -21,6 +21,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(folder.iterdir())
 
 
+# Proves G144.
 def test_an_exception_in_the_middle_of_writing_leaves_each_message_once(files: list[Path]) -> None:
     for path in files:
         with Recording(path) as recording:

@@ -34,6 +34,7 @@ def writing(path: Path, messages: int) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+# Proves G143.
 def test_who_follows_a_recording_gets_every_message_once_and_sees_its_end(tmp_path: Path) -> None:
     path, found, chunks = tmp_path / "live.mcap", [], 0
     deadline = time.monotonic() + LIMIT_S

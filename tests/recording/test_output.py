@@ -15,6 +15,7 @@ ALL = b"".join(GROUP)
 
 
 @pytest.mark.parametrize("most", [1, 3, 699])
+# Proves G151.
 def test_groups_come_whole_to_a_disk_that_writes_short(most: int, tmp_path: Path) -> None:
     output = Output(tmp_path / "file", Short(most))
     output.append(*GROUP)

@@ -52,6 +52,7 @@ def test_a_folder_is_one_table_in_the_order_of_the_times(tmp_path: Path) -> None
         assert repr(folder) == "<rtmw.Recordings 2 files, 300 messages>"
 
 
+# Proves G148.
 def test_files_that_overlap_are_merged_as_the_tool_merges_them(tmp_path: Path) -> None:
     """Also where rows of one file are not in order, have no time, or have that of another file."""
     chance = random.Random(46)
@@ -99,6 +100,7 @@ def test_pandas_and_polars_have_the_rows_of_all_files(tmp_path: Path) -> None:
         assert both.to_polars("pump")["rpm"].to_list() == rpm
 
 
+# Proves G148.
 def test_each_recording_is_read_once_by_whatever_names_it_is_meant(tmp_path: Path) -> None:
     path = plant(tmp_path / "a.mcap", range(10))
     (tmp_path / "link.mcap").symlink_to(path)
@@ -127,6 +129,7 @@ def test_a_type_that_grew_is_one_table_and_two_types_of_a_topic_are_an_error_tha
         assert {one.type: one.messages for one in three.topics()["level"]} == {"plant::Level": 20, "plant::Report": 5}
 
 
+# Proves G148.
 def test_a_file_that_is_being_written_is_read_as_far_as_it_is_whole(tmp_path: Path) -> None:
     plant(tmp_path / "a.mcap", range(100))
     data = plant(tmp_path / "whole", range(100, 300)).read_bytes()
@@ -145,6 +148,7 @@ def test_a_file_that_is_being_written_is_read_as_far_as_it_is_whole(tmp_path: Pa
         assert folder.topics()["pump"][0].messages == 310
 
 
+# Proves G148.
 def test_a_damaged_file_is_an_error_and_without_strict_the_rest_is_read_and_it_is_told(tmp_path: Path) -> None:
     plant(tmp_path / "a.mcap", range(100))
     broken = plant(tmp_path / "b.mcap", range(100, 200))

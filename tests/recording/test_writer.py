@@ -358,6 +358,7 @@ def run_full_disk(path: Path, then: str) -> list[str]:
     return done.stdout.split("\n")
 
 
+# Proves G140.
 def test_after_a_full_disk_what_was_written_before_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.mcap"
     first, second, _ = run_full_disk(path, "full")

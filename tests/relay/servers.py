@@ -1,4 +1,4 @@
-"""Relays in processes of their own, and agents that are sockets of the test."""
+"""Relays in processes of their own, agents that are sockets of the test, and a way between that is cut."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -289,4 +291,40 @@ class Silent:
             yield from splitter.feed(data)
 
     def close(self) -> None:
+        self._socket.close()
+
+
+class Cut:
+    """Between agents and a relay: the first connection is cut when so many bytes have gone through it."""
+
+    def __init__(self, relay: Relay, bytes: int) -> None:
+        self._relay, self._left = relay, bytes
+        self.was_cut = False
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.place = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._socket.accept()
+                far = self._relay.unix()
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=(one, other), daemon=True).start()
+
+    def _carry(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(65536):
+                if not self.was_cut:
+                    data, self._left = data[: max(0, self._left)], self._left - len(data)
+                other.sendall(data)
+                if self._left <= 0 and not self.was_cut:
+                    self.was_cut = True
+                    break
+            for sock in (one, other):
+                sock.shutdown(socket.SHUT_RDWR)
+        one.close()
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

@@ -29,7 +29,7 @@ from tests.net.hosts import wait_until
 from tests.net.security.site import Site
 from tests.page import programs
 from tests.ports import free_port
-from tests.relay.servers import PATIENCE, SETTINGS, Peer, Relay, Silent
+from tests.relay.servers import PATIENCE, SETTINGS, Cut, Peer, Relay, Silent
 from tests.whole import IS_WHOLE
 
 AT_ONE_SOCKET = SETTINGS.replace('from = "127.0.0.1"', f"uid = {os.getuid()}")
@@ -80,12 +80,7 @@ Make = Callable[..., rtmw.Agent]
 
 def take(agent: rtmw.Agent, count: int) -> list[rtmw.Order]:
     """The next ones; each is over when this returns."""
-    found = list[rtmw.Order]()
-    for order in agent:
-        found.append(order)
-        if len(found) == count:
-            break
-    return found
+    return list(itertools.islice(agent, count))
 
 
 @pytest.fixture
@@ -95,6 +90,7 @@ def silent(tmp_path: Path) -> Iterator[Silent]:
     made.close()
 
 
+# Proves R1, R3.
 def test_an_order_is_given_taken_confirmed_and_answered(relay: Relay, agent: Make) -> None:
     source, gate = agent(relay, "AODB"), agent(relay, "GATE")
     sent = source.send("GATE", b"CA981\ngate 12\0", command="U")
@@ -138,6 +134,7 @@ def test_an_order_for_who_is_away_is_stored_and_delivered_when_he_comes(relay: R
     assert source.stats()["frames"] == 1
 
 
+# Proves G325.
 def test_a_late_receipt_corrects_what_was_told(relay: Relay, agent: Make) -> None:
     source, gate = agent(relay, "AODB"), agent(relay, "GATE")
     sent = source.send("GATE", b"x")
@@ -149,6 +146,7 @@ def test_a_late_receipt_corrects_what_was_told(relay: Relay, agent: Make) -> Non
     assert gate.stats()["duplicates"] == 2, "that came again, and were not handed out again"
 
 
+# Proves G325, R3, R7.
 def test_what_is_not_answered_is_sent_again_n1_times_and_then_unanswered(silent: Silent) -> None:
     with rtmw.Agent("AODB", server=silent.place, t1=0.1, n1=2) as source:
         sent = source.send("GATE", b"x")
@@ -189,6 +187,7 @@ def test_a_body_that_the_relay_does_not_take_is_refused_by_the_agent(silent: Sil
         assert sent.cause == "its relay takes 10 bytes at most"
 
 
+# Proves R3.
 def test_a_thousand_orders_are_in_flight_and_come_once_and_in_their_order(patient: Relay, agent: Make) -> None:
     source, takers = agent(patient, "AODB"), [agent(patient, name) for name in ("GATE", "KEEP")]
     began = time.monotonic()
@@ -224,6 +223,7 @@ def test_tasks_send_await_and_iterate(relay: Relay) -> None:
     asyncio.run(main())
 
 
+# Proves G325.
 def test_a_relay_that_is_killed_costs_no_order_and_doubles_none(mortal: Relay, agent: Make) -> None:
     mortal.start()
     source, gate = agent(mortal, "AODB", t1=60.0), agent(mortal, "GATE")
@@ -242,43 +242,8 @@ def test_a_relay_that_is_killed_costs_no_order_and_doubles_none(mortal: Relay, a
     wait_until(lambda: source.stats()["connected"] == 3, "it is there again")
 
 
-class Cut:
-    """Between agents and a relay: the first connection is cut when so many bytes have gone through it."""
-
-    def __init__(self, relay: Relay, bytes: int) -> None:
-        self._relay, self._left = relay, bytes
-        self.was_cut = False
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.place = f"127.0.0.1:{self._socket.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._socket.accept()
-                far = self._relay.unix()
-                for one, other in ((near, far), (far, near)):
-                    threading.Thread(target=self._carry, args=(one, other), daemon=True).start()
-
-    def _carry(self, one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError):
-            while data := one.recv(65536):
-                if not self.was_cut:
-                    data, self._left = data[: max(0, self._left)], self._left - len(data)
-                other.sendall(data)
-                if self._left <= 0 and not self.was_cut:
-                    self.was_cut = True
-                    break
-            for sock in (one, other):
-                sock.shutdown(socket.SHUT_RDWR)
-        one.close()
-
-    def close(self) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-
-
 @pytest.mark.parametrize("whose", ["source", "recipient"])
+# Proves G325, R9.
 def test_a_connection_cut_at_any_byte_costs_nothing_and_doubles_nothing(
     patient: Relay, agent: Make, whose: str
 ) -> None:
@@ -345,6 +310,7 @@ class Program:
         self._process.communicate()
 
 
+# Proves G326.
 def test_orders_of_an_agent_that_was_killed_are_sent_by_the_next_one_once(mortal: Relay, agent: Make) -> None:
     place, folder = f"unix:{mortal.folder}/relay.sock", mortal.folder / "AODB"
     with Program(SENDING, place, folder, 30, 0) as killed:  # before there is a relay
@@ -365,6 +331,7 @@ def test_orders_of_an_agent_that_was_killed_are_sent_by_the_next_one_once(mortal
     assert bodies[:-1] == [b"%d" % number for number in range(len(bodies) - 1)]
 
 
+# Proves G326, R3.
 def test_orders_that_an_agent_has_not_handled_come_again_behind_a_kill_and_say_so(patient: Relay, agent: Make) -> None:
     place, folder = f"unix:{patient.folder}/relay.sock", patient.folder / "GATE"
     source = agent(patient, "AODB")
@@ -510,6 +477,7 @@ def test_a_folder_is_of_one_agent_and_of_one_process(tmp_path: Path) -> None:
         rtmw.Agent("GATE", server="127.0.0.1:1", folder=tmp_path / "a")
 
 
+# Proves R6.
 def test_stamps_increase_though_the_clock_of_an_earlier_process_was_ahead() -> None:
     stamps = Stamps()
     assert stamps() < stamps()
@@ -519,6 +487,7 @@ def test_stamps_increase_though_the_clock_of_an_earlier_process_was_ahead() -> N
     assert stamps() == b"21000101000000.0000002"
 
 
+# Proves R10.
 def test_a_relay_connects_to_an_agent_that_listens(tmp_path: Path) -> None:
     port = free_port()
     dialled = AT_ONE_SOCKET.replace(f'name = "GATE"\nuid = {os.getuid()}', f'name = "GATE"\ndial = "127.0.0.1:{port}"')
@@ -770,6 +739,7 @@ def test_the_program_of_the_page_runs(relay: Relay) -> None:
     assert ran.stdout == "AODB b'CA981 to gate 12' DispatchState.DELIVERED b'done'\n"
 
 
+# Proves G326.
 def test_kills_of_both_agents_lose_nothing_and_double_nothing_unsaid(mortal: Relay) -> None:
     """Whatever was sent is handled; what is handled twice says the second time that it comes again."""
     mortal.start()

@@ -110,6 +110,7 @@ def test_agents_of_both_frames_give_each_other_orders_on_the_same_port(relay: Re
     assert paper.take().answers == (order.stamp, order.checksum)
 
 
+# Proves R6.
 def test_data_of_any_bytes_up_to_a_mebibyte_goes_between_agents_of_this_package(relay: Relay) -> None:
     own, keep = OwnPeer(relay, "AODB"), OwnPeer(relay, "KEEP")
     for data in (bytes(range(256)) * 4096, b"", b"\n"):
@@ -133,6 +134,7 @@ def test_many_large_orders_wait_for_room_and_none_is_lost(tmp_path: Path) -> Non
     assert seen == {one.frame.stamp: LONGEST_DATA for one in sent}
 
 
+# Proves R6.
 def test_a_line_feed_for_an_agent_with_frames_of_the_paper_is_refused_in_words(relay: Relay) -> None:
     own = OwnPeer(relay, "AODB")
     known(Peer(relay, "GATE"))
@@ -159,6 +161,7 @@ def test_an_order_that_fits_no_frame_of_a_recipient_that_comes_later_is_undelive
     assert own.said()[0] is Kind.RECEIPT
 
 
+# Proves R5.
 def test_priority_and_lifetime_of_a_frame_hold_within_the_ceilings_of_its_rule(relay: Relay) -> None:
     own, keep = OwnPeer(relay, "RULE"), OwnPeer(relay, "KEEP")
     for asked, given in ((None, 2), (5, 5), (0, 0)):
@@ -318,6 +321,7 @@ def asked(peer: Peer, body: bytes) -> bytes:
     return peer.take().body
 
 
+# Proves G337, R5.
 def test_an_agent_has_what_comes_to_a_subject_from_its_subscription_to_its_end_over_a_kill(relay: Relay) -> None:
     keep = OwnPeer(relay, "KEEP")
     keep.send(keep.made(Kind.FOLLOW, "FLTS", Filter("AODB", "I").encode()))
@@ -341,6 +345,7 @@ def test_an_agent_has_what_comes_to_a_subject_from_its_subscription_to_its_end_o
     assert stored[-3:] == [[], ["KEEP"], []]
 
 
+# Proves R5.
 def test_agents_with_frames_of_the_paper_subscribe_by_kqml_and_are_told_sorry_or_error(relay: Relay) -> None:
     gate, source = Peer(relay, "GATE"), Peer(relay, "AODB")
     assert asked(gate, b"(subscribe :from AODB :about tell)") == b""
@@ -407,6 +412,7 @@ def test_an_order_whose_lifetime_is_all_but_over_is_not_sent(relay: Relay) -> No
     assert not [row for row in rows if row.kind == "SENT" and row.order in orders]
 
 
+# Proves R5.
 def test_an_agent_follows_what_its_settings_say_while_a_rule_lets_it(tmp_path: Path) -> None:
     text = SHARED.replace('name = "GATE"', 'name = "GATE"\nfollows = ["FLTS"]')
     text = text.replace('absent = "keep"', 'absent = "keep"\nfollows = ["FLTS"]')
@@ -431,6 +437,7 @@ def machine_of(state: State) -> tuple[Machine, Callable[..., tuple[list[Row], li
     return machine, happens
 
 
+# Proves G338.
 def test_a_stamp_older_than_what_is_known_is_unconfirmed_and_never_stored_again() -> None:
     state = State(known=1)
     machine, happens = machine_of(state)
@@ -448,6 +455,7 @@ def test_a_stamp_older_than_what_is_known_is_unconfirmed_and_never_stored_again(
     assert happens(9, machine.arrived, 1, Packet(None, sent[3])) == ([], [b""])
 
 
+# Proves G338.
 def test_an_order_that_waited_in_its_agent_while_others_went_elsewhere_is_stored_however_old_its_stamp_is() -> None:
     machine, happens = machine_of(State(known=1))
     happens(0, machine.connected, 1, "A3", Hello(b"A3  ", 10.0, 3))
@@ -510,6 +518,7 @@ def test_agents_with_certificates_are_who_these_say_with_either_frame(keyed: Rel
     assert OwnPeer(secured(keyed, of_gate), "AODB").refused == "its hello is of AODB, who is not there"
 
 
+# Proves G339.
 def test_who_has_no_certificate_of_the_settings_gets_no_order(keyed: Relay, site: Site) -> None:
     assert Peer(keyed, "GATE").is_closed()
     keyed.until("no agent of the settings connects from there")
@@ -517,6 +526,7 @@ def test_who_has_no_certificate_of_the_settings_gets_no_order(keyed: Relay, site
     keyed.until("rtmw://plant/other is closed: no agent of the settings")
 
 
+# Proves G339.
 def test_a_certificate_that_is_revoked_while_it_is_used_ends_its_connection(keyed: Relay, site: Site) -> None:
     gate = site.node("rtmw://plant/gate")
     peer = Peer(secured(keyed, gate), "GATE")
@@ -530,6 +540,7 @@ def test_a_certificate_that_is_revoked_while_it_is_used_ends_its_connection(keye
     assert "is revoked by the settings" in keyed.until("is revoked")
 
 
+# Proves G339.
 def test_a_relay_speaks_tls_to_an_agent_with_a_certificate_that_it_dials(tmp_path: Path, site: Site) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(PATIENCE)
@@ -593,6 +604,7 @@ def test_a_hello_with_times_that_are_none_is_refused_in_words(relay: Relay) -> N
         assert OwnPeer(relay, "AODB", hello=Hello(b"AODB", t1, 3)).refused.startswith(f"a hello with T1 = {t1:g} s")
 
 
+# Proves G327.
 def test_an_agent_that_connects_and_goes_in_a_loop_has_few_rows_that_count_the_rest(tmp_path: Path) -> None:
     def all_are_told() -> bool:
         rows = [row for row in relay.rows() if row.source == "GATE" and row.kind in ("CONNECTED", "GONE", "DROPPED")]
@@ -629,6 +641,7 @@ def test_a_socket_whose_folder_is_away_is_missed_and_comes_back_with_it(tmp_path
         relay.until("relay.sock was removed, and is there again")
 
 
+# Proves G327.
 def test_refusals_of_one_user_do_not_fill_the_log_and_hide_none_of_another_place(tmp_path: Path) -> None:
     with started(tmp_path, ALONE) as relay:
         for _ in range(5 * LINES_MOST):  # everybody who reaches the file of the socket may connect
@@ -639,6 +652,7 @@ def test_refusals_of_one_user_do_not_fill_the_log_and_hide_none_of_another_place
         assert sum("uid:" in line for line in relay.lines) <= LINES_MOST
 
 
+# Proves G328.
 def test_a_subscriber_with_no_room_loses_its_own_copy_alone_which_is_told(tmp_path: Path) -> None:
     with started(tmp_path, SHARED.replace("[relay]", "[relay]\nmax_waiting = 2", 1)) as relay:
         source, gate, keep = OwnPeer(relay, "AODB"), OwnPeer(relay, "GATE"), OwnPeer(relay, "KEEP")
@@ -657,6 +671,7 @@ def test_a_subscriber_with_no_room_loses_its_own_copy_alone_which_is_told(tmp_pa
     assert [row.source for row in rows if row.kind == "ALARM" and "max_waiting" in row.cause] == ["KEEP"]
 
 
+# Proves G328.
 def test_what_waits_for_a_recipient_is_bounded_in_bytes_too(tmp_path: Path) -> None:
     with started(tmp_path, SHARED.replace("[relay]", "[relay]\nmax_waiting_bytes = 1000", 1)) as relay:
         source = OwnPeer(relay, "AODB")

@@ -46,6 +46,7 @@ def exchange(relay: Relay, orders: dict[bytes, Frame], got: Counter[bytes], told
 
 
 @pytest.mark.parametrize(("call", "error"), sample(CASES, 5))
+# Proves G321.
 def test_no_order_that_was_answered_is_lost_and_each_outcome_holds_whatever_call_dies_or_fails(
     call: int, error: int, tmp_path: Path
 ) -> None:
@@ -92,6 +93,7 @@ print("all are delivered")
 """
 
 
+# Proves G330.
 def test_an_agent_whose_own_log_has_filled_its_disk_removes_what_nobody_needs_and_goes_on(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -27,6 +27,7 @@ def sum_by_hand(raw: bytes) -> int:
 
 
 @pytest.mark.parametrize("kind", ["A", "B"])
+# Proves R6.
 def test_a_frame_is_as_table_1_has_it(kind: str) -> None:
     raw = ORDER.encode(kind)
     assert raw == GOLDEN[kind]
@@ -40,6 +41,7 @@ def test_a_frame_is_as_table_1_has_it(kind: str) -> None:
     assert found.checksum == raw[31:34]
 
 
+# Proves R6.
 def test_a_receipt_swaps_the_addresses_and_has_stamp_and_checksum_of_the_order() -> None:
     raw = ORDER.encode()
     receipt = Frame.decode(raw).receipt(LATER)
@@ -56,6 +58,7 @@ def test_an_alert_is_an_answer_with_a_command_of_its_own_and_the_cause_in_words(
     assert Frame.decode(alert.encode()).body == b"EWR has not answered within 20 s"
 
 
+# Proves R6.
 def test_the_first_frame_fixes_which_sum_a_connection_has() -> None:
     splitter = Splitter()
     assert splitter.feed(GOLDEN["B"]) == [ORDER]
@@ -71,6 +74,7 @@ def test_a_return_before_the_line_feed_goes_only_if_the_sum_is_right_without_it(
     assert Frame.decode(ends.encode()) == ends
 
 
+# Proves R6.
 def test_values_that_the_paper_leaves_open_are_settings() -> None:
     form = Form(header=0x7E, order=b"0", answer=b"1", alert=b"F", longest=100)
     order = Frame("AODB", "EWR", STAMP, "0", "U", b"x")
@@ -111,6 +115,7 @@ def test_frames_behind_one_another_come_as_they_were_sent(sent: list[Frame]) -> 
 
 
 @given(st.lists(pieces, max_size=8), st.integers(0, 1 << 32), st.sampled_from([90, LONGEST]))
+# Proves G340.
 def test_however_a_connection_is_cut_the_frames_and_the_faults_are_the_same(
     parts: list[bytes], seed: int, longest: int
 ) -> None:
@@ -130,6 +135,7 @@ def test_behind_garbage_a_frame_is_found_from_the_next_line_feed_on(garbage: byt
 
 
 @given(frames, st.data())
+# Proves R6.
 def test_a_frame_of_which_a_byte_was_changed_never_passes_for_another_one(sent: Frame, data: st.DataObject) -> None:
     raw = bytearray(sent.encode())
     at = data.draw(st.integers(0, len(raw) - 1))
@@ -170,6 +176,7 @@ def test_fields_that_make_no_frame_are_refused_by_name(fields: tuple[object, ...
         Frame(*fields)  # type: ignore[arg-type]
 
 
+# Proves R6.
 def test_data_with_a_line_feed_is_refused() -> None:
     with pytest.raises(FrameError, match="at byte 3, which would end the frame there"):
         Frame("AODB", "EWR", STAMP, "O", "I", b"one\ntwo").encode()
@@ -194,6 +201,7 @@ def test_bytes_that_are_no_frame_are_refused_with_the_reason(data: bytes, words:
         Frame.decode(data)
 
 
+# Proves R6.
 def test_an_address_is_four_letters_or_any_bytes() -> None:
     for text in ("A", "EWR", "AODB", "hex:00ff0a20"):
         assert readable(address_of(text)) == text

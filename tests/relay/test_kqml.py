@@ -19,6 +19,7 @@ OF_THE_DRAFT = """
 """
 
 
+# Proves R12.
 def test_the_example_of_the_draft_is_read() -> None:
     found = parse(OF_THE_DRAFT)
     assert found.name == "ask-one"

@@ -81,6 +81,7 @@ def test_agents_and_queue_say_who_is_there_and_what_waits_by_priority(relay: Rel
     assert "no" in run("relay", "agents", "--data", str(relay.folder))[1]
 
 
+# Proves G324, R11.
 def test_what_is_held_is_not_sent_until_it_is_released_also_over_a_kill(relay: Relay, operate: Operate) -> None:
     assert operate("hold", "GATE")["said"]["done"]
     source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
@@ -191,6 +192,7 @@ def test_an_order_that_failed_goes_once_more_under_another_number_and_corrects_w
         relay.kill()
 
 
+# Proves R4.
 def test_show_has_every_row_of_an_order_its_times_and_its_text_also_without_a_server(
     relay: Relay, operate: Operate, run: Run
 ) -> None:
@@ -232,6 +234,7 @@ def test_without_a_server_the_error_says_what_to_do(run: Run, tmp_path: Path) ->
     assert "has no record" in run("relay", "show", "1", "--data", str(tmp_path))[2]
 
 
+# Proves G324.
 def test_only_the_owner_of_the_folder_and_root_may_ask(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.getuid() != 0:
         pytest.skip("needs root, to be another user")
@@ -310,6 +313,7 @@ def test_check_lists_the_orders_of_a_record_that_other_rules_would_judge_otherwi
     assert "has no record" in run("relay", "check", str(relay.file), "--on", str(tmp_path / "none"))[2]
 
 
+# Proves G331.
 def test_a_relay_says_what_waits_and_its_alarms_on_the_bus_in_metrics_and_to_the_doctor(
     domain_id: int, run: Run, tmp_path: Path
 ) -> None:
@@ -370,6 +374,7 @@ def observed(number: int) -> RelayActivity | None:
         return observe_relay(domain)
 
 
+# Proves G329.
 def test_an_act_that_nobody_answered_may_be_done_and_is_done_once_when_it_is_asked_again(
     relay: Relay, run: Run, operate: Operate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,6 +123,7 @@ def test_a_priority_or_lifetime_that_does_not_fit_is_refused(priority: int, life
         encode(ORDER._replace(priority=priority, lifetime=lifetime))
 
 
+# Proves R5.
 def test_a_filter_has_a_source_a_command_and_a_performative() -> None:
     assert Filter.decode(b"") == Filter("*", "*", "*")
     assert Filter.decode(b"AODB\0U") == Filter("AODB", "U", "*")

@@ -100,6 +100,7 @@ def test_the_settings_are_read_as_the_file_has_them(relay: Relay, tmp_path: Path
     assert relay.rules.rules[0].of_orders == (4, 60.0, 100)
 
 
+# Proves R5.
 def test_the_rule_that_allows_an_order_gives_it_priority_and_lifetime(policy: Policy) -> None:
     found = judged(policy, "AODB", "GATE", "I")
     assert (found.why, found.priority, found.lifetime) == ("", 4, 60.0)
@@ -129,6 +130,7 @@ def test_the_rule_that_allows_an_order_gives_it_priority_and_lifetime(policy: Po
         ("/", b"text", False),
     ],
 )
+# Proves R12.
 def test_a_right_is_to_a_command_or_to_one_performative_of_it(
     policy: Policy, command: str, data: bytes, may: bool
 ) -> None:
@@ -154,6 +156,7 @@ def test_no_list_that_is_no_kqml_evades_the_denial_of_a_performative(path: Path,
     assert judged(policy, "GATE", "AODB", "U", data).why.startswith("a rule denies it")
 
 
+# Proves R6.
 def test_an_agent_is_who_its_connection_says_and_not_who_its_frames_say(policy: Policy) -> None:
     found = judged(policy, "AODB", "GATE", "I", connection="baggage")
     assert found.why == "its source is AODB, and the connection is of baggage"

@@ -74,6 +74,7 @@ def test_a_record_as_it_was_sealed_is_whole_up_to_its_last_seal(signs: bool, key
     assert found.signers == (["rtmw://plant/hub"] if signs else [])
 
 
+# Proves G323, R11.
 def test_a_row_that_is_changed_taken_out_or_put_in_is_found_with_its_place(keys: Path, tmp_path: Path) -> None:
     sealed(tmp_path / "made", keys)
     rows = rows_of(tmp_path / "made")
@@ -99,6 +100,7 @@ def test_a_bit_that_turned_is_damage_at_a_position(keys: Path, tmp_path: Path) -
     assert 0 <= position <= 20_000
 
 
+# Proves G323.
 def test_a_tail_that_is_cut_shows_by_a_head_that_somebody_has(keys: Path, tmp_path: Path) -> None:
     heads = sealed(tmp_path / "made", keys)
     rows = rows_of(tmp_path / "made")
@@ -134,6 +136,7 @@ def sealed_anew(folder: Path, rows: list[Row], keys: Path | None) -> Path:
     return folder / "record"
 
 
+# Proves G323.
 def test_a_chain_that_is_made_anew_shows_by_the_key_and_with_the_key_by_a_head_alone(
     keys: Path, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def kinds(relay: Relay) -> list[str]:
     return [row.kind for row in relay.rows() if row.kind not in beside]
 
 
+# Proves R1, R3, R4, R5.
 def test_an_order_is_stored_sent_confirmed_and_on_record(relay: Relay) -> None:
     source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
     sent = source.order("GATE", b"CA981 gate 12")
@@ -62,6 +63,7 @@ def test_an_order_is_stored_sent_confirmed_and_on_record(relay: Relay) -> None:
     assert stored.at <= rows["SENT"].at <= rows["DELIVERED"].at
 
 
+# Proves R8.
 def test_who_does_not_confirm_is_told_to_the_source_after_t2_and_n2(relay: Relay) -> None:
     source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
     sent = source.order("GATE", b"gate 12")
@@ -75,12 +77,14 @@ def test_who_does_not_confirm_is_told_to_the_source_after_t2_and_n2(relay: Relay
     assert kinds(relay) == ["STORED", "SENT", "SENT", "SENT", "UNCONFIRMED", "LATE"]
 
 
+# Proves R8.
 def test_an_order_for_an_agent_that_was_never_there_is_safe_to_replace(relay: Relay) -> None:
     source = Peer(relay, "AODB")
     source.order("GATE", b"gate 12")
     assert source.take().body.startswith(b"GATE: UNDELIVERED")
 
 
+# Proves G319, R8.
 def test_an_order_that_comes_again_has_one_effect_and_its_last_answer_again(relay: Relay) -> None:
     source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
     sent = source.order("GATE", b"gate 12")
@@ -93,6 +97,7 @@ def test_an_order_that_comes_again_has_one_effect_and_its_last_answer_again(rela
     assert gate.take().data == b"gate 13"
 
 
+# Proves R2.
 def test_what_the_rules_forbid_is_refused_in_words_and_on_record(relay: Relay) -> None:
     source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
     source.order("GATE", b"x", "D")
@@ -108,6 +113,7 @@ def test_what_the_rules_forbid_is_refused_in_words_and_on_record(relay: Relay) -
 
 
 @pytest.mark.parametrize("answered", [False, True])
+# Proves G319, R9.
 def test_a_relay_that_is_killed_goes_on_from_its_record(relay: Relay, answered: bool) -> None:
     source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
     sent = source.order("GATE", b"gate 12")
@@ -139,6 +145,7 @@ def test_orders_for_an_agent_that_keeps_them_wait_for_it_over_a_kill(relay: Rela
         keep.confirm(one)
 
 
+# Proves R3, R5.
 def test_a_group_has_one_receipt_when_all_have_confirmed(relay: Relay) -> None:
     source, gate, keep = Peer(relay, "AODB"), Peer(relay, "GATE"), Peer(relay, "KEEP")
     source.order("ALL", b"evacuate")
@@ -151,6 +158,7 @@ def test_a_group_has_one_receipt_when_all_have_confirmed(relay: Relay) -> None:
     assert source.take().source == b"ALL "
 
 
+# Proves R6.
 def test_an_answer_with_content_needs_no_rule_and_counts_as_the_receipt(relay: Relay) -> None:
     source, keep = Peer(relay, "AODB"), Peer(relay, "KEEP")
     sent = source.order("KEEP", b"where?")
@@ -164,6 +172,7 @@ def test_an_answer_with_content_needs_no_rule_and_counts_as_the_receipt(relay: R
     assert keep.take().body == b""
 
 
+# Proves R2.
 def test_an_agent_above_its_rate_is_not_read_from(tmp_path: Path) -> None:
     relay = Relay(tmp_path, SETTINGS.replace("deny =", "max_orders = 5\ndeny ="))
     relay.start()
@@ -183,6 +192,7 @@ def test_an_agent_above_its_rate_is_not_read_from(tmp_path: Path) -> None:
         relay.kill()
 
 
+# Proves G332.
 def test_an_agent_that_sends_without_end_leaves_others_their_turns(relay: Relay) -> None:
     flooding, source = Peer(relay, "GATE"), Peer(relay, "AODB")
     source.order("NONE", b"x")
@@ -201,6 +211,7 @@ def test_an_agent_that_sends_without_end_leaves_others_their_turns(relay: Relay)
 
 
 @pytest.mark.parametrize("is_order", [True, False])
+# Proves G327.
 def test_what_is_refused_or_dropped_comes_at_the_rate_of_the_agent_too(tmp_path: Path, is_order: bool) -> None:
     relay = Relay(tmp_path, SETTINGS.replace("deny =", "max_orders = 5\ndeny ="))
     relay.start()
@@ -219,6 +230,7 @@ def test_what_is_refused_or_dropped_comes_at_the_rate_of_the_agent_too(tmp_path:
         relay.kill()
 
 
+# Proves G327.
 def test_a_flood_of_refused_frames_has_few_rows_that_count_them_all_and_an_alarm(relay: Relay) -> None:
     source, flood = Peer(relay, "AODB"), 3000
     source.socket.sendall(b"".join(source.made("NONE", b"x").encode() for _ in range(flood)))
@@ -239,6 +251,7 @@ def test_a_flood_of_refused_frames_has_few_rows_that_count_them_all_and_an_alarm
     assert (alarm.source, alarm.cause) == ("AODB", "more than 50 of its frames a second are refused or dropped")
 
 
+# Proves G336.
 def test_a_record_that_is_removed_while_the_relay_runs_ends_it_with_the_reason(relay: Relay) -> None:
     shutil.rmtree(relay.folder / "relay" / "record")
     assert "record was removed or moved while the relay ran" in relay.until("was removed")
@@ -370,6 +383,7 @@ def test_garbage_is_counted_and_ends_the_connection_after_sixteen_places(relay: 
     assert "17 × another header" in relay.until("is closed")
 
 
+# Proves R10.
 def test_a_newer_connection_takes_over_and_two_that_fight_are_an_alarm(relay: Relay) -> None:
     peers = [Peer(relay, "GATE") for _ in range(7)]
     assert all(one.is_closed() for one in (*peers[:5], peers[6]))
@@ -406,6 +420,7 @@ def alone(tmp_path: Path) -> Iterator[Relay]:
     made.kill()
 
 
+# Proves R10.
 def test_the_kernel_says_who_is_at_a_unix_socket(alone: Relay) -> None:
     source, keep = Peer(alone.unix(), "AODB"), Peer(alone, "KEEP", introduced=False)
     source.order("KEEP", b"x")
@@ -428,6 +443,7 @@ def dialling(folder: Path) -> Iterator[tuple[Relay, socket.socket]]:
             relay.kill()
 
 
+# Proves R10.
 def test_the_relay_dials_an_agent_when_something_waits_for_it(tmp_path: Path) -> None:
     with dialling(tmp_path) as (relay, listening):
         source = Peer(relay, "AODB")
@@ -448,6 +464,7 @@ def test_an_agent_that_keeps_its_orders_is_dialled_again_while_one_waits(tmp_pat
         assert Peer(listening.accept()[0], "KEEP", introduced=False).take() == sent
 
 
+# Proves R6.
 def test_values_of_frames_that_the_settings_choose_are_those_of_all_agents(tmp_path: Path) -> None:
     relay = Relay(tmp_path, SETTINGS.replace("[relay]\n", '[relay]\nheader = 126\norder = "0"\nanswer = "1"\n'))
     relay.start()
@@ -503,6 +520,7 @@ def foreign(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     return [str(tmp_path / "agent")]
 
 
+# Proves R1.
 def test_foreign_sources_have_their_receipts_and_alerts(relay: Relay, foreign: list[str]) -> None:
     gate, command = Peer(relay, "GATE"), [*foreign, str(relay.port), "AODB", "GATE"]
     sender = subprocess.Popen([*command, "20"], stdout=subprocess.PIPE, text=True)
@@ -516,6 +534,7 @@ def test_foreign_sources_have_their_receipts_and_alerts(relay: Relay, foreign: l
     assert said.startswith("failed: GATE: UNDELIVERED")
 
 
+# Proves R1.
 def test_foreign_recipients_confirm_what_they_got(alone: Relay, foreign: list[str]) -> None:
     source, command = Peer(alone.unix(), "AODB"), [*foreign, str(alone.port), "KEEP", "AODB"]
     source.order("KEEP", b"first")

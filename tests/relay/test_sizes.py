@@ -61,6 +61,7 @@ def exchange(source: Peer, recipient: Peer) -> None:
     assert source.take().body == b""
 
 
+# Proves R1, R10.
 def test_plain_agents_cost_the_server_at_most_32_kib_each_and_each_is_reached(tmp_path: Path) -> None:
     names = [f"{number:04X}" for number in range(AGENTS)]
     listed = "".join(f'[[agent]]\nname = "{name}"\nfrom = "127.0.0.1"\n' for name in names)
@@ -88,6 +89,7 @@ def open_files(most: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+# Proves R10.
 def test_agents_with_certificates_come_in_from_one_address_at_once(tmp_path: Path) -> None:
     site = Site(tmp_path / "site")
     names = [f"{number:04X}" for number in range(CERTIFIED)]
@@ -139,6 +141,7 @@ async def left(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
+# Proves G333.
 def test_connections_that_say_nothing_keep_nobody_out(tmp_path: Path) -> None:
     with served(tmp_path) as relay, ExitStack() as stack:
         silent = [stack.enter_context(socket.create_connection(("127.0.0.1", relay.port))) for _ in range(SILENT)]
@@ -148,6 +151,7 @@ def test_connections_that_say_nothing_keep_nobody_out(tmp_path: Path) -> None:
             assert one.recv(1) == b""
 
 
+# Proves G333.
 def test_a_program_that_sends_byte_by_byte_keeps_nobody_waiting(tmp_path: Path) -> None:
     frame = Frame("KEEP", "none", stamp(), "A", "I", bytes(25)).encode()
     with served(tmp_path) as relay, ExitStack() as stack:
@@ -165,6 +169,7 @@ def test_a_program_that_sends_byte_by_byte_keeps_nobody_waiting(tmp_path: Path) 
         exchange(source, patient)
 
 
+# Proves G334, R11.
 def test_each_row_names_the_rules_that_judged_it_also_while_they_change_under_load(tmp_path: Path) -> None:
     texts = [SETTINGS.replace('deny = ["GATE/D"]', f"priority = {priority}") for priority in (4, 5)]
     given, sent = dict[str, int](), 0

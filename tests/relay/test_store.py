@@ -67,6 +67,7 @@ def test_a_store_that_starts_from_a_checkpoint_reads_the_rows_behind_it_alone(tm
 
 
 @pytest.mark.parametrize("error", [None, full()])
+# Proves G320.
 def test_a_checkpoint_that_dies_or_has_no_room_at_any_call_leaves_the_one_before(
     error: OSError | None, tmp_path: Path
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_checkpoint_that_dies_or_has_no_room_at_any_call_leaves_the_one_before
 
 
 @pytest.mark.parametrize("at", sample(range(0, 3000, 97), 6))
+# Proves G320.
 def test_a_damaged_checkpoint_is_not_believed_and_the_one_before_or_all_rows_are_read(at: int, tmp_path: Path) -> None:
     make(tmp_path)
     store = opened(tmp_path)

@@ -71,6 +71,7 @@ def is_out(nodes: Harmed) -> bool:
 
 
 @pytest.mark.parametrize("what", sample(["its disk", "its session"], 1))
+# Proves G363.
 def test_where_one_of_three_slaves_crawls_appends_go_on_at_the_speed_of_the_others_and_it_comes_back(
     what: str, tmp_path: Path
 ) -> None:
@@ -116,6 +117,7 @@ def says(nodes: Harmed, words: str) -> bool:
 
 
 @pytest.mark.parametrize("disk", sample([SmallDisk, BadDisk], 1))
+# Proves G362.
 def test_a_master_with_a_full_disk_hands_over_a_full_slave_leaves_and_both_come_back_when_there_is_room(
     disk: type[SmallDisk | BadDisk], tmp_path: Path
 ) -> None:
@@ -133,6 +135,7 @@ def test_a_master_with_a_full_disk_hands_over_a_full_slave_leaves_and_both_come_
 
 
 @pytest.mark.parametrize(("call", "error"), sample([(n, e) for n in range(200, 800, 50) for e in (EIO, 0, ENOSPC)], 1))
+# Proves G370.
 def test_a_node_whose_call_of_the_system_fails_ends_or_goes_on_and_nothing_is_lost(
     call: int, error: int, tmp_path: Path
 ) -> None:

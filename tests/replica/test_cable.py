@@ -49,6 +49,7 @@ class Cabled(Cuttable):
         self._cable.cut = {(self._ends[a], self._ends[b]) for a, b in ways}
 
 
+# Proves G371.
 def test_on_a_cable_that_loses_delays_and_goes_one_way_nothing_is_lost_doubled_or_reordered(tmp_path: Path) -> None:
     with closing(Cable(FAULTS, ends=3)) as cable, Cabled(tmp_path, cable) as nodes:
         programs, done = run(nodes, 1, [*KINDS])

@@ -148,6 +148,7 @@ def test_a_reader_that_follows_waits_in_a_thread_and_in_a_task(log: rtmw.Log[byt
     assert came == [b"%d" % n for n in range(100)]
 
 
+# Proves G383.
 def test_a_cursor_is_kept_by_the_nodes_and_has_one_reader(one: Here, name: str, log: rtmw.Log[bytes]) -> None:
     log.append_many([b"0", b"1", b"2"])
     with log.read(cursor="mine") as records:
@@ -296,6 +297,7 @@ def test_an_unknown_log_is_said_at_once(one: Here, monkeypatch: pytest.MonkeyPat
         rtmw.Log.connect("nolog")
 
 
+# Proves G384.
 def test_a_right_is_for_a_log_and_a_verb(tmp_path: Path) -> None:
     rules = '[[allow]]\npeer = "*"\nread = ["public"]\nappend = ["drop*"]\n'
     with Here(tmp_path, "a", rest=rules) as nodes:
@@ -313,6 +315,7 @@ def test_a_right_is_for_a_log_and_a_verb(tmp_path: Path) -> None:
             rtmw.Log.connect("secret", nodes=nodes.places)
 
 
+# Proves G384.
 def test_programs_have_certificates_or_come_by_a_unix_socket(tmp_path: Path) -> None:
     site, path = Site(tmp_path / "site"), tmp_path / "a.sock"
     keys = {name: site.keys(f"rtmw://plant/{name}") for name in "apq"}
@@ -364,6 +367,7 @@ def test_another_user_of_the_host_has_only_its_rules_at_a_unix_socket_and_is_no_
             assert f"uid:{BOB} may not operate logs" in told(BOB, "status", "x")
 
 
+# Proves G384.
 def test_a_stream_that_says_anything_else_ends_and_the_node_goes_on(one: Here, name: str, log: rtmw.Log[bytes]) -> None:
     from rtmw.net.session import Carrier, Hello
 
@@ -399,6 +403,7 @@ def test_a_stream_that_says_anything_else_ends_and_the_node_goes_on(one: Here, n
     assert log.append(b"x").state is Durability.WRITTEN
 
 
+# Proves G379.
 def test_an_append_whose_outcome_is_unknown_is_sent_again_as_the_first_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -421,6 +426,7 @@ def test_an_append_whose_outcome_is_unknown_is_sent_again_as_the_first_time(
             assert cast("Any", log)._sinces == {}
 
 
+# Proves G382.
 def test_a_commit_that_failed_is_not_taken_for_done_later(
     log: rtmw.Log[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -444,6 +450,7 @@ def _fail(*_: object) -> None:
     raise rtmw.LogFailed("the disk is gone")
 
 
+# Proves G381.
 def test_many_small_records_are_as_large_as_what_the_log_makes_of_them(log: rtmw.Log[bytes]) -> None:
     """Nodes send each other records, and no more of them than fit in a frame."""
     with pytest.raises(rtmw.MessageTooLarge, match="with 40 for each record"):
@@ -464,6 +471,7 @@ def test_full_disks_at_a_later_master_leave_the_outcome_unknown(log: rtmw.Log[by
 # ---- what only several nodes can ----
 
 
+# Proves G381.
 def test_a_master_that_cannot_tell_is_asked_again_and_no_more_waits_than_was_asked(one: Here, name: str) -> None:
     with rtmw.Log.connect(name, nodes=one.places) as log:
         net, replica, asked = cast("Any", log)._net, one.servers["a"].members[name].replica, 1000
@@ -489,6 +497,7 @@ def test_a_master_that_cannot_tell_is_asked_again_and_no_more_waits_than_was_ask
         assert len(list(log.read())) == asked + 1
 
 
+# Proves G378.
 def test_each_state_of_an_append_becomes_true(tmp_path: Path) -> None:
     """CACHED while the other members are away; PENDING where the cache cannot have it; then WRITTEN, or ABSENT when
     the only node that has it is gone and another one is master."""
@@ -521,6 +530,7 @@ def test_each_state_of_an_append_becomes_true(tmp_path: Path) -> None:
             assert [record.data[:5] for record in log.read() if record.data != b"x"] == [b"small", b"large"]
 
 
+# Proves G379.
 def test_what_cannot_be_known_any_more_is_not_appended_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wal, "WINDOW", 64)
     with Here(tmp_path, "a") as nodes:
@@ -540,6 +550,7 @@ async def _many(log: rtmw.Log[bytes], number: int) -> None:
     await asyncio.gather(*(log.append_async(b"x") for _ in range(number)))
 
 
+# Proves G378.
 def test_a_switch_raises_nothing_and_a_full_queue_pushes_back(three: Here) -> None:
     """Without a master appends wait; beyond the bound others wait to be taken. Then all are written, in their order."""
     with rtmw.Log.connect("orders", nodes=three.places) as log:
@@ -565,6 +576,7 @@ def test_a_switch_raises_nothing_and_a_full_queue_pushes_back(three: Here) -> No
         assert len(records) == len(answers)
 
 
+# Proves G383.
 def test_readers_and_cursors_go_on_at_another_node(three: Here) -> None:
     with rtmw.Log.connect("orders", nodes=three.places) as log:
         begin = log.end

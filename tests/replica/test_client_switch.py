@@ -95,6 +95,7 @@ async def _under_load(program: Program, nodes: Processes) -> None:
     await following
 
 
+# Proves G378.
 def test_masters_that_are_killed_and_stopped_lose_double_and_reorder_nothing(tmp_path: Path) -> None:
     with Processes(tmp_path) as nodes:
         nodes.create("orders")
@@ -106,6 +107,7 @@ def test_masters_that_are_killed_and_stopped_lose_double_and_reorder_nothing(tmp
     assert program.answered > 15 * TASKS
 
 
+# Proves G357.
 def test_services_take_as_little_memory_whatever_the_log_and_the_lag(tmp_path: Path) -> None:
     """A slave that stands still lacks 64 MiB of records: no queue has them."""
     with Processes(tmp_path) as nodes:

@@ -55,6 +55,7 @@ def check_copy(nodes: Inside, node: str, appended: int) -> None:
 
 
 @in_loop
+# Proves G353.
 async def test_a_member_that_was_left_behind_gets_sealed_segments_and_then_the_rest(tmp_path: Path) -> None:
     async with Inside(tmp_path, lag="0.3s", sync_timeout="0.2s") as nodes:
         appended = await left_behind(nodes)
@@ -68,6 +69,7 @@ async def test_a_member_that_was_left_behind_gets_sealed_segments_and_then_the_r
 
 
 @in_loop
+# Proves G353.
 async def test_rot_in_what_was_durable_sets_the_log_aside_and_it_is_copied_anew(tmp_path: Path) -> None:
     async with Inside(tmp_path, lag="0.3s") as nodes:
         await nodes.start("a", "b", "c")
@@ -86,6 +88,7 @@ async def test_rot_in_what_was_durable_sets_the_log_aside_and_it_is_copied_anew(
 
 
 @in_loop
+# Proves G353.
 async def test_a_log_that_is_damaged_when_its_node_starts_is_copied_anew(tmp_path: Path) -> None:
     async with Inside(tmp_path, lag="0.3s") as nodes:
         await nodes.start("a", "b", "c")
@@ -127,6 +130,7 @@ class Full(Disk):
 
 
 @in_loop
+# Proves G353.
 async def test_where_the_disk_is_full_the_copy_waits_for_room_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +155,7 @@ async def test_where_the_disk_is_full_the_copy_waits_for_room_and_says_so(
 
 
 @in_loop
+# Proves G353.
 async def test_a_copy_that_is_broken_off_goes_on_with_what_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +187,7 @@ async def test_a_copy_that_is_broken_off_goes_on_with_what_it_has(
 
 
 @in_loop
+# Proves G358.
 async def test_a_node_that_ends_waits_for_the_thread_that_puts_a_copy_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ def fill(monkeypatch: pytest.MonkeyPatch, member: Member) -> None:
 
 
 @in_loop
+# Proves G362.
 async def test_a_slave_with_a_full_disk_leaves_the_set_and_returns_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,6 +53,7 @@ async def test_a_slave_with_a_full_disk_leaves_the_set_and_returns_when_there_is
 
 
 @in_loop
+# Proves G362.
 async def test_a_master_with_a_full_disk_hands_over_and_the_log_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +75,7 @@ async def test_a_master_with_a_full_disk_hands_over_and_the_log_goes_on(
 
 
 @needs_etcd
+# Proves G364.
 def test_while_etcd_is_down_appends_and_following_readers_go_on_and_switches_wait_for_it(tmp_path: Path) -> None:
     etcd = Cluster(tmp_path)
     try:

@@ -72,6 +72,7 @@ async def program(nodes: Inside, names: str = "abc") -> AsyncGenerator[Program]:
 
 
 @in_loop
+# Proves G380.
 async def test_a_program_goes_on_where_a_log_leaves_its_node_and_comes_back(tmp_path: Path) -> None:
     """Its reader leaves the node that has the log no more; its appends go to the new copy, once that is the master."""
     async with Inside(tmp_path) as nodes, program(nodes) as one:
@@ -88,6 +89,7 @@ async def test_a_program_goes_on_where_a_log_leaves_its_node_and_comes_back(tmp_
 
 
 @in_loop
+# Proves G380.
 async def test_a_reader_leaves_a_master_that_is_cut_off_from_the_others(tmp_path: Path) -> None:
     async with Inside(tmp_path, suspect=0.5) as nodes, program(nodes) as one:
         old = await nodes.master()
@@ -101,6 +103,7 @@ async def test_a_reader_leaves_a_master_that_is_cut_off_from_the_others(tmp_path
 
 
 @in_loop
+# Proves G382.
 async def test_cursors_of_many_logs_are_told_each_alone_and_again_where_they_were_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +139,7 @@ async def test_cursors_of_many_logs_are_told_each_alone_and_again_where_they_wer
 
 
 @in_loop
+# Proves G381.
 async def test_answers_that_a_program_does_not_take_are_not_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +170,7 @@ async def test_answers_that_a_program_does_not_take_are_not_made(
 
 
 @in_loop
+# Proves G377.
 async def test_cursors_however_many_are_listed_and_counted_beside_the_loop_of_the_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ def test_a_history_without_an_anomaly_has_none() -> None:
 
 
 @pytest.mark.parametrize("kind", PLANTED)
+# Proves G385, S9.
 def test_an_anomaly_that_is_planted_is_found_and_named(kind: str) -> None:
     history = sound()
     PLANTED[kind](history)

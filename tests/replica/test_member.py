@@ -164,6 +164,7 @@ async def test_a_fast_disk_is_synced_by_the_loop_and_a_slow_one_by_the_thread_of
 
 
 @in_loop
+# Proves G366.
 async def test_a_node_that_begins_without_others_shows_readers_what_was_committed(tmp_path: Path) -> None:
     async with Inside(tmp_path) as nodes:
         await nodes.start(*"abc")

@@ -25,6 +25,7 @@ BYTES = resolve(bytes).description.hex()
 
 
 @in_loop
+# Proves G354.
 async def test_members_come_and_go_and_a_log_is_moved_while_records_are_appended(tmp_path: Path) -> None:
     async with Inside(tmp_path, "abcd", lag="0.4s") as nodes:
         await nodes.start(*"abcd")
@@ -56,6 +57,7 @@ async def test_members_come_and_go_and_a_log_is_moved_while_records_are_appended
 
 
 @in_loop
+# Proves G354.
 async def test_a_disk_that_was_wiped_is_no_member_until_it_is_replaced(tmp_path: Path) -> None:
     async with Inside(tmp_path, lag="0.4s") as nodes:
         await nodes.start(*"abc")
@@ -129,6 +131,7 @@ async def test_a_master_that_is_gone_while_the_store_is_away_is_said_not_to_be_r
 
 
 @in_loop
+# Proves G356.
 async def test_only_the_master_trims_and_never_what_a_cursor_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +169,7 @@ async def test_a_log_that_is_dropped_is_gone_on_all_nodes_and_its_name_is_free(t
 
 
 @in_loop
+# Proves G355.
 async def test_a_rescue_says_what_may_be_missing_and_makes_a_copy_that_was_not_in_sync_the_log(tmp_path: Path) -> None:
     async with Inside(tmp_path, lag="0.3s", sync_timeout="0.2s") as nodes:
         await nodes.start(*"abc")
@@ -229,6 +233,7 @@ async def test_a_rescue_is_refused_also_while_the_connections_to_those_in_sync_a
 
 
 @in_loop
+# Proves G361.
 async def test_a_creation_whose_asker_is_gone_leaves_nothing_half_made(tmp_path: Path) -> None:
     async with Inside(tmp_path, "ab") as nodes:
         await nodes.start("a", "b")
@@ -246,6 +251,7 @@ async def test_a_creation_whose_asker_is_gone_leaves_nothing_half_made(tmp_path:
 
 
 @in_loop
+# Proves G361.
 async def test_of_two_creations_of_one_name_at_once_one_is_made_and_the_other_is_refused(tmp_path: Path) -> None:
     async with Inside(tmp_path) as nodes:
         await nodes.start(*"abc")
@@ -268,6 +274,7 @@ async def test_of_two_creations_of_one_name_at_once_one_is_made_and_the_other_is
 
 
 @in_loop
+# Proves G361.
 async def test_two_who_add_one_member_at_once_add_one(tmp_path: Path) -> None:
     async with Inside(tmp_path) as nodes:
         await nodes.start(*"abc")
@@ -314,6 +321,7 @@ async def test_status_says_for_how_long_the_checkpoint_has_not_risen(
 
 
 @in_loop
+# Proves G375.
 async def test_a_member_that_does_not_follow_says_why_in_the_words_of_status_wherever_it_is_asked(
     tmp_path: Path,
 ) -> None:
@@ -346,6 +354,7 @@ async def test_a_member_that_does_not_follow_says_why_in_the_words_of_status_whe
 
 
 @in_loop
+# Proves G374.
 async def test_what_is_at_risk_of_a_log_has_an_advice(tmp_path: Path) -> None:
     async with Inside(tmp_path, "a", min_insync=1) as nodes:
         await nodes.start("a")

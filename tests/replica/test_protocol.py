@@ -79,6 +79,7 @@ class Stage:
         return self.answers[ticket].reply if ticket in self.answers else None
 
 
+# Proves S4.
 def test_s4_a_request_is_written_when_all_in_sync_have_acknowledged_its_end_and_the_store_is_not_asked() -> None:
     stage = Stage().lead()
     stage.append(1)
@@ -91,6 +92,7 @@ def test_s4_a_request_is_written_when_all_in_sync_have_acknowledged_its_end_and_
     assert stage.store() is None
 
 
+# Proves S5.
 def test_s5_after_the_sync_timeout_what_the_checkpoint_does_not_cover_goes_to_the_cache_and_is_cached() -> None:
     stage = Stage().lead()
     stage.append(1)
@@ -104,6 +106,7 @@ def test_s5_after_the_sync_timeout_what_the_checkpoint_does_not_cover_goes_to_th
     assert stage.reply(1) is Reply.CACHED
 
 
+# Proves G366, S7.
 def test_s7_a_node_that_stood_still_itself_does_not_take_its_master_for_silent() -> None:
     stage = Stage()
     stage.wait(0.0)
@@ -117,6 +120,7 @@ def test_s7_a_node_that_stood_still_itself_does_not_take_its_master_for_silent()
 
 
 @pytest.mark.parametrize("settings", [Settings(slice=10), Settings(cache=10)])
+# Proves S5.
 def test_s5_what_has_no_room_in_the_cache_or_is_larger_than_a_slice_is_pending(settings: Settings) -> None:
     stage = Stage(settings=settings).lead()
     stage.append(1)
@@ -125,6 +129,7 @@ def test_s5_what_has_no_room_in_the_cache_or_is_larger_than_a_slice_is_pending(s
     assert stage.store() is None
 
 
+# Proves S5.
 def test_s5_without_an_answer_of_the_store_a_request_is_pending_after_twice_the_sync_timeout() -> None:
     stage = Stage().lead()
     stage.append(1)
@@ -134,6 +139,7 @@ def test_s5_without_an_answer_of_the_store_a_request_is_pending_after_twice_the_
     assert stage.reply(1) is Reply.PENDING
 
 
+# Proves S5.
 def test_s5_a_slave_behind_for_the_lag_leaves_the_set_and_two_stay() -> None:
     stage = Stage().lead()
     for peer in "bc":
@@ -146,6 +152,7 @@ def test_s5_a_slave_behind_for_the_lag_leaves_the_set_and_two_stay() -> None:
     assert "a" in stage.control.in_sync
 
 
+# Proves G363, S5.
 def test_s5_a_slave_that_was_too_slow_holds_no_appends_up_again_before_it_keeps_up() -> None:
     stage = Stage().lead()
 
@@ -170,6 +177,7 @@ def test_s5_a_slave_that_was_too_slow_holds_no_appends_up_again_before_it_keeps_
     assert "c" in stage.control.pending | {*stage.control.in_sync}
 
 
+# Proves S6.
 def test_s6_resolving_an_id_that_is_not_there_commits_a_fence_and_the_message_is_refused_for_ever() -> None:
     stage = Stage("a", Settings(min_insync=1)).lead()
     stage.step(w.Resolve(1, b"id2", 0))
@@ -180,6 +188,7 @@ def test_s6_resolving_an_id_that_is_not_there_commits_a_fence_and_the_message_is
     assert stage.reply(3) is Reply.ABSENT
 
 
+# Proves S6.
 def test_s6_an_id_sent_again_is_not_appended_again() -> None:
     stage = Stage("a", Settings(min_insync=1)).lead()
     for _ in range(2):
@@ -188,6 +197,7 @@ def test_s6_an_id_sent_again_is_not_appended_again() -> None:
     assert stage.disk.end == SIZE
 
 
+# Proves S6.
 def test_s6_an_id_from_below_the_window_of_ids_cannot_be_known() -> None:
     stage = Stage("a", Settings(min_insync=1)).lead()
     stage.disk.window = 2
@@ -201,6 +211,7 @@ def test_s6_an_id_from_below_the_window_of_ids_cannot_be_known() -> None:
     assert stage.disk.end == end
 
 
+# Proves S7.
 def test_s7_a_larger_promise_makes_a_master_moved_and_a_candidate() -> None:
     stage = Stage().lead()
     stage.append(1)
@@ -209,6 +220,7 @@ def test_s7_a_larger_promise_makes_a_master_moved_and_a_candidate() -> None:
     assert stage.replica.role is Role.CANDIDATE
 
 
+# Proves S7.
 def test_s7_a_move_takes_nothing_more_waits_for_the_commit_and_tells_the_successor() -> None:
     stage = Stage().lead()
     stage.append(1)
@@ -226,6 +238,7 @@ def test_s7_a_move_takes_nothing_more_waits_for_the_commit_and_tells_the_success
     assert stage.reply(2) is Reply.DONE
 
 
+# Proves S7.
 def test_s7_a_move_that_nobody_takes_is_refused_and_the_master_goes_on() -> None:
     stage = Stage().lead()
     stage.ack("b")

@@ -97,6 +97,7 @@ def test_a_request_that_is_none_is_refused(bad: bytes) -> None:
         r.requests_in(r.request_splitter(), bad)
 
 
+# Proves G384.
 def test_whatever_comes_is_read_or_refused_in_words() -> None:
     """Random bytes, and good ones with some bytes changed: nothing but ValueError comes of them."""
     random_ = random.Random(3)

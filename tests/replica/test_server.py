@@ -26,6 +26,7 @@ def framed(words: bytes) -> bytes:
 
 
 @in_loop
+# Proves G359.
 async def test_a_node_that_speaks_wrongly_loses_its_session_and_the_others_go_on(tmp_path: Path) -> None:
     async with Inside(tmp_path, "ab") as nodes:
         await nodes.start(*"ab")
@@ -56,6 +57,7 @@ async def test_a_node_that_speaks_wrongly_loses_its_session_and_the_others_go_on
 
 
 @in_loop
+# Proves G366.
 async def test_of_two_nodes_of_one_name_the_second_is_refused_in_words_and_the_first_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -79,6 +81,7 @@ async def test_of_two_nodes_of_one_name_the_second_is_refused_in_words_and_the_f
 
 
 @in_loop
+# Proves G360.
 async def test_a_slave_whose_disk_stands_still_holds_little_and_the_master_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +117,7 @@ async def test_a_slave_whose_disk_stands_still_holds_little_and_the_master_waits
 
 
 @in_loop
+# Proves G360.
 async def test_a_log_that_is_dropped_while_its_disk_stands_still_holds_up_no_other(tmp_path: Path) -> None:
     def stands_still(data: bytes) -> bool:
         raise TimeoutError

@@ -32,6 +32,7 @@ NUMBER = 20
 
 
 @pytest.mark.parametrize("seed", sample(range(15), 1))
+# Proves G369, S7, S9.
 def test_whatever_befalls_masters_nothing_is_lost_doubled_or_reordered_and_every_pending_becomes_true(
     seed: int, tmp_path: Path
 ) -> None:
@@ -47,6 +48,7 @@ STEPS = [(step, number) for number in (signal.SIGKILL, signal.SIGSTOP) for step 
 
 
 @pytest.mark.parametrize(("step", "number"), sample(STEPS, 2))
+# Proves G370.
 def test_who_is_killed_or_stands_still_at_any_step_of_a_switch_takes_nothing_with_it(
     step: int, number: signal.Signals, tmp_path: Path
 ) -> None:
@@ -60,6 +62,7 @@ def test_who_is_killed_or_stands_still_at_any_step_of_a_switch_takes_nothing_wit
 
 
 @needs_etcd
+# Proves G372.
 def test_members_of_etcd_are_killed_while_masters_are_and_the_log_goes_on_as_with_a_file(tmp_path: Path) -> None:
     kinds = kinds_of(40, "+etcd") if IS_WHOLE else ["kill+etcd", "stop+etcd", "store"]
     with closing(Cluster(tmp_path)) as etcd:

@@ -123,6 +123,7 @@ def test_three_files_make_a_log_and_its_status_has_what_programs_need(cluster: C
         ({"ask": "prepare"}, "node a does not know how to 'prepare'"),
     ],
 )
+# Proves G368.
 def test_what_cannot_be_is_refused_in_words(cluster: Cluster, asked: dict[str, Any], words: str) -> None:
     create: dict[str, Any] = {"ask": "create", "name": "x", "members": [*NAMES], "description": "", "settings": {}}
     given: dict[str, Any] = asked if asked.get("ask") == "status" else create | asked
@@ -138,6 +139,7 @@ def test_a_node_that_is_not_there_is_said() -> None:
     assert "is not reached" in done.stderr
 
 
+# Proves G368.
 def test_a_master_that_is_told_to_end_hands_over_and_comes_back_as_a_slave(cluster: Cluster) -> None:
     before = cluster.until(lambda: (told := cluster.status("a")) and told["master"] and told)
     master = before["master"]
@@ -159,6 +161,7 @@ def figures(text: str) -> dict[str, float]:
     return {" ".join(filter(None, [one.name, one.labels.get("member")])): one.value for one in samples}
 
 
+# Proves G374.
 def test_metrics_and_doctor_of_a_node_without_a_domain_have_its_logs(cluster: Cluster) -> None:
     """What they show of a member that stands still, and of one that has the others again."""
     master = cluster.until(lambda: len((told := cluster.status("a")).get("in_sync", ())) == 3 and told["master"])

@@ -109,6 +109,7 @@ class Twins:
 
 
 @pytest.mark.parametrize("seed", sample(range(200), 6))
+# Proves G365.
 def test_it_is_as_the_log_of_a_simulated_node(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     twins = Twins(tmp_path / "log")
@@ -119,6 +120,7 @@ def test_it_is_as_the_log_of_a_simulated_node(tmp_path: Path, seed: int) -> None
     close(twins.wal)
 
 
+# Proves S1.
 def test_what_is_not_on_the_disk_yet_is_shipped_and_taken_as_it_is(tmp_path: Path) -> None:
     master, slave = new(tmp_path / "a"), new(tmp_path / "b")
     for number in range(20):
@@ -142,6 +144,7 @@ def test_a_batch_that_is_larger_than_a_segment_has_been_so_far_is_taken_once_the
     close(master, slave)
 
 
+# Proves S8.
 def test_batches_that_differ_are_found_and_those_before_them_are_not(tmp_path: Path) -> None:
     mine, theirs = new(tmp_path / "a"), new(tmp_path / "b")
     for number in range(3):
@@ -206,6 +209,7 @@ def test_a_torn_write_leaves_the_marks_before_it(tmp_path: Path, size: int) -> N
     assert MarksFile(path).marks == Marks(2)
 
 
+# Proves G365.
 def test_a_process_that_ends_in_a_write_leaves_one_of_both(tmp_path: Path) -> None:
     for call in range(2):
         path = tmp_path / str(call)

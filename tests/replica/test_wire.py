@@ -72,6 +72,7 @@ def test_a_frame_that_is_too_large_is_refused_by_its_head() -> None:
 
 @given(st.sampled_from(MESSAGES), st.data())
 @settings(max_examples=300, deadline=None)
+# Proves G367.
 def test_bytes_that_were_spoiled_are_an_error_or_another_message_and_nothing_else(
     message: w.Message, data: Any
 ) -> None:
@@ -103,6 +104,7 @@ def test_the_value_in_the_store_comes_as_it_was_written() -> None:
         ("settings", {**vars(CONTROL.settings), "lag": "2s"}), ("checkpoint", None), ("master", 3),
     ],
 )  # fmt: skip
+# Proves G367.
 def test_a_garbled_value_of_the_store_is_an_error(key: str, value: object) -> None:
     told = json.loads(wire.pack_control(LOG, CONTROL)) | {key: value}
     with pytest.raises(ValueError, match="a value that is no state of a log"):

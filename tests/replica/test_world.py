@@ -16,6 +16,7 @@ from tests.whole import IS_WHOLE, sample
 
 
 @pytest.mark.parametrize("hundred", sample(range(100), 3))
+# Proves G345, S9.
 def test_nothing_that_was_answered_is_lost_doubled_reordered_or_untrue_whatever_fails(hundred: int) -> None:
     table, faults = Counter[int](), Counter[str]()
     for seed in range(hundred * 100, hundred * 100 + 100):
@@ -41,6 +42,7 @@ SELDOM = {"8: a new member has acknowledged what a master must have"}
 
 
 @pytest.mark.parametrize("name", MUTANTS if IS_WHOLE else sample([one for one in MUTANTS if one not in SELDOM], 3))
+# Proves G346.
 def test_a_rule_that_is_taken_out_is_found(name: str) -> None:
     command = [sys.executable, "-m", "tests.replica.mutants", name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)

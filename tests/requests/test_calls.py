@@ -218,6 +218,7 @@ def test_a_reply_to_a_call_that_is_over_is_dropped_and_counted() -> None:
         assert caller.stats().late == 1
 
 
+# Proves G87.
 def test_one_program_serves_a_name_and_the_second_is_told_which(spawn: Spawn, caplog: pytest.LogCaptureFixture) -> None:
     child = server(spawn)
     with pytest.raises(rtmw.ServiceTaken, match=rf"served by child_0.py \(pid {child.pid}\)"):
@@ -228,6 +229,7 @@ def test_one_program_serves_a_name_and_the_second_is_told_which(spawn: Spawn, ca
     assert "another server" not in caplog.text
 
 
+# Proves G87.
 def test_of_two_servers_that_start_at_once_one_serves(spawn: Spawn) -> None:
     source = """
         import rtmw
@@ -247,6 +249,7 @@ def test_of_two_servers_that_start_at_once_one_serves(spawn: Spawn) -> None:
     assert sorted(child.line() for child in children) == ["serves", "taken", "taken", "taken"]
 
 
+# Proves G87.
 def test_a_child_of_fork_keeps_neither_the_name_nor_the_calls(spawn: Spawn) -> None:
     source = """
         import os, time
@@ -280,6 +283,7 @@ def test_a_handler_may_call_other_services_and_its_own() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0.2, None])
+# Proves G88.
 def test_with_one_worker_a_handler_that_calls_itself_gets_a_timeouterror_and_not_never(
     timeout: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -354,6 +358,7 @@ def test_workers_are_a_whole_number(workers: Any) -> None:
         service(double, workers=workers)
 
 
+# Proves G81.
 def test_each_of_ten_thousand_calls_has_just_one_outcome() -> None:
     count = 10_000 if IS_WHOLE else 1_000
     chance = random.Random(17)
@@ -478,6 +483,7 @@ def test_a_request_of_nobody_who_listens_is_counted_as_unread(monkeypatch: pytes
             eventually(lambda: serves.stats().clients == 0)
 
 
+# Proves G82.
 def test_closing_a_service_waits_for_its_handler_and_a_client_gets_noserver_at_once() -> None:
     began, go = threading.Event(), threading.Event()
     outcome = list[BaseException]()

@@ -47,6 +47,7 @@ async def begun(caller: rtmw.Client[Goal, Step], child: Any) -> bool:
 
 
 @pytest.mark.parametrize("step", ["before", "handler", "replies"])
+# Proves G82.
 def test_a_server_that_is_killed_at_any_step_is_noserver_at_once(spawn: Spawn, domain: rtmw.Domain, step: str) -> None:
     child = server(spawn)
     with client() as caller:
@@ -67,6 +68,7 @@ def test_a_server_that_is_killed_at_any_step_is_noserver_at_once(spawn: Spawn, d
     balanced(domain)
 
 
+# Proves G82.
 def test_a_server_that_is_killed_and_comes_back_at_once_does_not_leave_old_calls_waiting(spawn: Spawn) -> None:
     child = server(spawn)
 
@@ -85,6 +87,7 @@ def test_a_server_that_is_killed_and_comes_back_at_once_does_not_leave_old_calls
 
 
 @pytest.mark.parametrize("step", ["before", "replies"])
+# Proves G83.
 def test_a_stopped_server_is_a_timeouterror_and_serves_no_call_that_is_over_when_it_goes_on(
     spawn: Spawn, step: str
 ) -> None:
@@ -130,6 +133,7 @@ with client() as caller:
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 @pytest.mark.parametrize("step", ["before", "handler", "replies"])
+# Proves G84.
 def test_a_client_that_is_killed_or_stopped_makes_neither_server_nor_clients_wait(
     spawn: Spawn, domain: rtmw.Domain, how: str, step: str
 ) -> None:
@@ -156,6 +160,7 @@ def test_a_client_that_is_killed_or_stopped_makes_neither_server_nor_clients_wai
     balanced(domain)
 
 
+# Proves G84.
 def test_with_one_worker_a_stopped_client_of_a_quick_stream_is_given_up_and_told_when_it_goes_on(spawn: Spawn) -> None:
     with service(lambda goal: steps(goal) if goal.count > 1 else double(goal)) as serves, client() as caller:
         child = spawn(
@@ -184,6 +189,7 @@ def test_with_one_worker_a_stopped_client_of_a_quick_stream_is_given_up_and_told
 
 
 @pytest.mark.parametrize("is_heard", [False, True], ids=["alone", "heard by others"])
+# Proves G84.
 def test_killed_clients_are_let_go_with_their_topics(spawn: Spawn, domain: rtmw.Domain, is_heard: bool) -> None:
     count = 1 if is_heard else 3
     with service(double) as serves, ExitStack() as others:
@@ -213,6 +219,7 @@ def test_killed_clients_are_let_go_with_their_topics(spawn: Spawn, domain: rtmw.
 
 
 @pytest.mark.parametrize("kind", ["thread", "task"])
+# Proves G84.
 def test_a_stream_whose_client_is_killed_is_closed_though_others_hear_its_replies(spawn: Spawn, kind: str) -> None:
     closed = threading.Event()
 
@@ -248,6 +255,7 @@ def test_a_stream_whose_client_is_killed_is_closed_though_others_hear_its_replie
     asyncio.run(main())
 
 
+# Proves G84.
 def test_the_first_reply_waits_for_the_client_and_not_for_who_hears_what_others_get() -> None:
     request = wire.envelope("Request", bytes)
     answers: Any = wire.envelope("Reply", bytes).kind
@@ -266,6 +274,7 @@ def test_the_first_reply_waits_for_the_client_and_not_for_who_hears_what_others_
         eventually(lambda: serves.stats().served == 1)
 
 
+# Proves G84.
 def test_an_async_service_cancels_the_task_of_a_client_that_is_killed(spawn: Spawn) -> None:
     ended = list[str]()
 

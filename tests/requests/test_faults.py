@@ -44,6 +44,7 @@ ODD = [Mute(), ValueError("\udcff"), ValueError("a\0b")]
 
 
 @pytest.mark.parametrize("error", ODD, ids=["mute", "surrogate", "nul"])
+# Proves G90.
 def test_an_error_whose_text_cannot_be_made_or_sent_is_callfailed_and_the_worker_goes_on(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -116,6 +117,7 @@ def announcement() -> tuple[rtmw.Publisher[Any], Any]:
 
 
 @pytest.mark.parametrize("kind", ["thread", "task"])
+# Proves G90.
 def test_whatever_a_stranger_publishes_where_servers_say_that_they_serve_the_service_goes_on(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -144,6 +146,7 @@ def test_whatever_a_stranger_publishes_where_servers_say_that_they_serve_the_ser
     assert "error of its own" not in caplog.text
 
 
+# Proves G90.
 def test_a_replay_of_what_a_server_said_ends_no_call() -> None:
     go = threading.Event()
     with service(lambda goal: go.wait(LONG) and Step(goal.count)), client() as caller:
@@ -155,6 +158,7 @@ def test_a_replay_of_what_a_server_said_ends_no_call() -> None:
 
 
 @pytest.mark.parametrize("kind", ["thread", "task"])
+# Proves G91.
 def test_a_stream_that_is_left_is_closed_though_more_calls_than_may_wait_have_timed_out(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +293,7 @@ def test_an_async_service_whose_loop_has_ended_is_closed_and_a_call_is_noserver(
 
 @pytest.mark.parametrize(("timeout", "lead"), [(1.0, 60.0), (LONG, 0.1)], ids=["short", "long"])
 @pytest.mark.parametrize("where", ["in the loop", "in a thread", "between two runs"])
+# Proves G92.
 def test_a_call_is_answered_though_who_leads_is_a_task_whose_loop_stands_still(
     where: str, timeout: float, lead: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,6 +336,7 @@ def test_a_call_is_answered_though_who_leads_is_a_task_whose_loop_stands_still(
     assert got == [Step(1)]
 
 
+# Proves G92.
 def test_an_idle_client_does_not_take_the_server_of_before_for_that_of_now() -> None:
     first = service(double)
     with client() as caller:
@@ -408,6 +414,7 @@ def test_a_client_that_is_dropped_gives_its_topics_back_and_its_stream_goes_on(d
         assert [*client().stream(Goal(3), timeout=LONG)] == [Step(0), Step(1), Step(2)]
 
 
+# Proves G85.
 def test_a_handler_of_a_signal_that_raises_in_a_call_slows_down_no_later_call() -> None:
     class Interrupted(Exception):
         pass

@@ -137,6 +137,7 @@ def test_a_stream_that_is_left_closes_the_generator(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["break", "cancel", "call"])
+# Proves G86.
 def test_in_asyncio_what_is_left_or_cancelled_cancels_the_task_and_leaves_none_behind(how: str) -> None:
     watched = Watched()
 
@@ -174,6 +175,7 @@ def test_in_asyncio_what_is_left_or_cancelled_cancels_the_task_and_leaves_none_b
     asyncio.run(main())
 
 
+# Proves G83.
 def test_a_call_that_is_cancelled_while_it_waits_is_never_served() -> None:
     go, seen = threading.Event(), list[int]()
 
@@ -201,6 +203,7 @@ def test_a_call_that_is_cancelled_while_it_waits_is_never_served() -> None:
         assert serves.stats().cancelled == 1
 
 
+# Proves G86.
 def test_cancelled_calls_leave_no_slots_threads_or_tasks_behind(domain: rtmw.Domain) -> None:
     watched = Watched()
     region = domain.region

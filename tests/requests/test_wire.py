@@ -37,6 +37,7 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("name", MESSAGES)
+# Proves G93.
 def test_a_message_has_the_bytes_of_its_golden_file(name: str) -> None:
     envelope, message = MESSAGES[name]
     golden = bytes.fromhex((GOLDEN / f"{name}.hex").read_text())

@@ -26,6 +26,7 @@ from rtmw.net.settings import SettingsError, make_settings
         ("\0", "not TOML"),
     ],
 )
+# Proves G105.
 def test_a_settings_file_is_answered_in_words(
     text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -47,6 +48,7 @@ def test_settings_as_they_are_written_are_read(tmp_path: Path) -> None:
         make_settings(path, {})
 
 
+# Proves G106.
 def test_ten_times_the_rules_take_about_ten_times_as_long(tmp_path: Path) -> None:
     def processor_time(rules: int) -> float:
         path = tmp_path / f"{rules}.toml"

@@ -52,6 +52,7 @@ def still_kept(domain: rtmw.Domain, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("priority", [3, 4, 7])
+# Proves G72.
 def test_what_publishers_kept_that_are_gone_gives_way_to_the_same_or_a_higher_priority_oldest_first(
     domain: rtmw.Domain, priority: int
 ) -> None:
@@ -111,6 +112,7 @@ def test_a_publisher_that_is_killed_keeps_nothing_from_others_either(domain: rtm
     assert 0 < len(kept(domain, "map")) <= published - 8
 
 
+# Proves G72.
 def test_what_a_reliable_subscriber_has_not_read_stays_though_its_publisher_is_gone(domain: rtmw.Domain) -> None:
     with rtmw.Subscriber("orders", domain=domain, reliability=RELIABLE, depth=40) as subscriber:
         with rtmw.Publisher("orders", domain=domain, reliability=RELIABLE, history=40, max_blocking=0) as publisher:
@@ -132,6 +134,7 @@ def test_what_a_subscriber_has_unread_that_is_not_reliable_gives_way_last_and_is
         assert missed > 0
 
 
+# Proves G73.
 def test_a_new_topic_takes_the_slot_of_the_oldest_that_only_history_keeps(domain: rtmw.Domain) -> None:
     keep(domain, TOPICS, size=1)
     with rtmw.Publisher("alarm", domain=domain, priority=7) as publisher:
@@ -192,6 +195,7 @@ def test_close_with_forget_takes_nothing_from_another_publisher_that_keeps_the_t
         assert kept(domain, "map") == [b"1", b"2"]
 
 
+# Proves G74.
 def test_a_topic_that_is_cleared_keeps_what_comes_later_and_takes_nothing_from_who_is_there(
     domain: rtmw.Domain,
 ) -> None:

@@ -51,6 +51,7 @@ def fill(publisher: rtmw.Publisher[bytes], size: int, **qos: Any) -> int:
 # Depth counts what the subscriber will get
 
 
+# Proves G59.
 def test_a_reliable_queue_that_holds_only_expired_messages_is_empty() -> None:
     subscriber = rtmw.Subscriber("t", reliability=RELIABLE, depth=5)
     publisher = rtmw.Publisher("t", reliability=RELIABLE, max_blocking=0)
@@ -69,6 +70,7 @@ def test_expired_messages_do_not_count_among_those_that_have_not() -> None:
     assert len(taken(subscriber)) == 5
 
 
+# Proves G59.
 def test_messages_that_are_not_matched_with_a_reliable_subscriber_do_not_fill_its_depth() -> None:
     subscriber = rtmw.Subscriber("t", reliability=RELIABLE, depth=5)
     unmatched = rtmw.Publisher("t", reliability=ADAPTIVE)
@@ -141,6 +143,7 @@ large = Order("x" * BLOCK)
     ],
     ids=["TIMELY", "ADAPTIVE", "another type", "expired"],
 )
+# Proves G62.
 def test_a_flood_that_a_reliable_subscriber_never_gets_keeps_no_memory_from_others(
     flooding: Floods, value: Any, lifetime: float | None
 ) -> None:
@@ -176,6 +179,7 @@ def viewer(request: pytest.FixtureRequest) -> rtmw.Subscriber[Any]:
 
 @sizes
 @pytest.mark.parametrize("alarm_size", [8, 200])
+# Proves G52.
 def test_a_viewer_that_hangs_keeps_no_alarm_out(viewer: rtmw.Subscriber[Any], size: int, alarm_size: int) -> None:
     camera, alarms = rtmw.Publisher("camera"), rtmw.Publisher("alarm", priority=7)
     publish_all(camera, 3 * room_for(size), size)
@@ -187,6 +191,7 @@ def test_a_viewer_that_hangs_keeps_no_alarm_out(viewer: rtmw.Subscriber[Any], si
 
 
 @sizes
+# Proves G54.
 def test_the_oldest_of_the_lowest_priority_of_any_topic_goes_first(size: int) -> None:
     subscribers = {name: rtmw.Subscriber(name, depth=DEEP) for name in ("low", "middle", "high")}
     room = room_for(size)
@@ -201,6 +206,7 @@ def test_the_oldest_of_the_lowest_priority_of_any_topic_goes_first(size: int) ->
 
 
 @sizes
+# Proves G54.
 def test_no_publisher_is_refused_while_a_lower_priority_holds_what_may_go(size: int) -> None:
     subscribers = [rtmw.Subscriber(f"t/{priority}", depth=DEEP) for priority in range(8)]
     count = room_for(size) - 16
@@ -212,6 +218,7 @@ def test_no_publisher_is_refused_while_a_lower_priority_holds_what_may_go(size: 
         assert subscriber.stats().missed == count - got
 
 
+# Proves G54.
 def test_a_crowd_of_topics_that_all_have_a_right_to_what_they_hold_gives_way_to_what_is_urgent() -> None:
     """A search for what is spare looks at more topics than one call may, and finds nothing."""
     topics = 100
@@ -250,6 +257,7 @@ def test_equals_leave_each_other_alone_and_take_from_themselves(size: int) -> No
 
 
 @sizes
+# Proves G57.
 def test_what_has_expired_goes_before_all_that_has_not_whatever_its_priority(size: int) -> None:
     expired, low, other = (rtmw.Subscriber(name, depth=DEEP) for name in ("expired", "low", "other"))
     room = room_for(size)
@@ -263,6 +271,7 @@ def test_what_has_expired_goes_before_all_that_has_not_whatever_its_priority(siz
 DEPTHS = (("idle", 4), ("low", DEEP), ("other", DEEP))
 
 
+# Proves G57.
 def test_what_is_over_its_own_depth_goes_before_what_is_not_whatever_its_priority() -> None:
     idle, low, other = (rtmw.Subscriber(name, depth=depth) for name, depth in DEPTHS)
     publish_all(rtmw.Publisher("low"), BLOCKS // 2, BLOCK)
@@ -298,6 +307,7 @@ def test_no_urgent_message_evicts_what_a_reliable_subscriber_has_not_read() -> N
 # Each drop is counted for whom it happened to
 
 
+# Proves G69.
 def test_an_evicted_message_is_counted_at_once_and_for_those_alone_who_had_not_read_it() -> None:
     behind, reader = rtmw.Subscriber("t", depth=DEEP), rtmw.Subscriber("t", depth=DEEP)
     other_type, urgent = rtmw.Subscriber("t", Reading), rtmw.Subscriber("urgent", depth=DEEP)
@@ -312,6 +322,7 @@ def test_an_evicted_message_is_counted_at_once_and_for_those_alone_who_had_not_r
     assert behind.stats().missed == missed, "counted once"
 
 
+# Proves G69.
 def test_the_refusals_of_a_publisher_are_counted_by_cause() -> None:
     full = rtmw.Subscriber("t", reliability=RELIABLE, depth=1)
     publisher = rtmw.Publisher("t", reliability=RELIABLE, max_blocking=0)
@@ -327,6 +338,7 @@ def test_the_refusals_of_a_publisher_are_counted_by_cause() -> None:
 # One that idles takes nothing from others
 
 
+# Proves G58.
 def test_an_idle_subscriber_of_one_topic_costs_others_no_message_on_theirs() -> None:
     idle, idle_publisher = rtmw.Subscriber("idle"), rtmw.Publisher("idle")
     reader, publisher = rtmw.Subscriber("busy"), rtmw.Publisher("busy")

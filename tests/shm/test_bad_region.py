@@ -104,6 +104,7 @@ def move_a_table(number: int) -> None:
         move_a_table,
     ],
 )
+# Proves G100.
 def test_a_half_made_or_damaged_region_is_refused_with_what_to_do(
     damage: Callable[[int], None], domain_id: int
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_half_made_or_damaged_region_is_refused_with_what_to_do(
 HEADER_BYTES = 192
 
 
+# Proves G99.
 def test_a_header_with_any_word_of_it_changed_is_refused(domain_id: int) -> None:
     make(domain_id)
     whole = control(domain_id).read_bytes()[:HEADER_BYTES]
@@ -133,6 +135,7 @@ def test_a_header_with_any_word_of_it_changed_is_refused(domain_id: int) -> None
         assert_whole(domain)
 
 
+# Proves G99.
 def test_what_is_written_over_the_header_later_changes_nothing_for_who_is_attached(domain: rtmw.Domain) -> None:
     write(control(domain.id), 0, b"\xff" * HEADER_BYTES)
     assert_whole(domain)
@@ -151,6 +154,7 @@ AS_NOBODY = f"""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+# Proves G100.
 def test_the_region_of_another_user_is_refused_with_what_to_do(domain: rtmw.Domain, spawn: Spawn) -> None:
     stranger = spawn(AS_NOBODY)
     for advice in ("use another number, or run as that user", "only that user can remove it"):
@@ -197,6 +201,7 @@ def may_mount() -> bool:
         return False
 
 
+# Proves G102.
 def test_a_dev_shm_that_is_too_small_is_an_error_at_creation_and_leaves_nothing_behind(
     domain_id: int, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def works(number: int) -> bool:
         return subscriber.receive(10.0).value == b"works"
 
 
+# Proves G101.
 def test_a_creator_killed_before_any_step_leaves_no_half_made_region_and_what_it_leaves_is_found(
     domain_id: int, tmp_path: Path
 ) -> None:
@@ -90,6 +91,7 @@ def test_objects_of_dead_creators_are_left_over_and_those_of_living_ones_are_not
     assert left_over(domain_id) == []
 
 
+# Proves G101.
 def test_what_a_creator_is_making_whose_pid_is_not_of_this_namespace_is_not_left_over(
     domain_id: int, spawn: Spawn
 ) -> None:

@@ -77,6 +77,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("kept", [1, 8, 16])
+# Proves G67.
 def test_small_messages_that_stay_are_no_obstacle(kept: int) -> None:
     """A hundred topics that keep 200 bytes each, now and then a new one, beside a stream of images."""
     random = Random(7)
@@ -99,6 +100,7 @@ def test_small_messages_that_stay_are_no_obstacle(kept: int) -> None:
 
 
 @pytest.mark.parametrize("largest", [POOL // 256, POOL // 64])
+# Proves G67.
 def test_an_eighth_is_had_whenever_three_eighths_are_free(largest: int) -> None:
     crowd, large = Crowd(Random(largest), 5 / 8), rtmw.Publisher("large")
     for _ in range(100):
@@ -160,6 +162,7 @@ def test_loans_of_one_and_of_four_pages_can_be_chosen_so_that_few_pages_divide_t
 
 
 @pytest.mark.parametrize("seed", range(4))
+# Proves G68.
 def test_what_cannot_go_and_lies_in_two_places_leaves_an_eighth_after_any_history(seed: int) -> None:
     """Two blocks leave three gaps, and of three eighths one of these has one; all else may go."""
     random = Random(seed)
@@ -179,6 +182,7 @@ def test_what_cannot_go_and_lies_in_two_places_leaves_an_eighth_after_any_histor
     assert sum(subscriber.stats().missed for subscriber in unread) > 100
 
 
+# Proves G67.
 def test_an_eighth_is_had_whenever_three_eighths_may_go() -> None:
     """Five eighths are lent out, and all else is full of what nobody has read."""
     random = Random(11)
@@ -193,6 +197,7 @@ def test_an_eighth_is_had_whenever_three_eighths_may_go() -> None:
     assert sum(subscriber.stats().missed for subscriber in unread) > 1000
 
 
+# Proves G68.
 def test_an_eighth_is_had_from_any_mixture_of_what_may_go() -> None:
     random = Random(5)
     unread = [rtmw.Subscriber(f"t/{number}", depth=DEEP) for number in range(20)]

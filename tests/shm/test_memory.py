@@ -49,6 +49,7 @@ SHM_OF_A_CONTAINER = """
 """
 
 
+# Proves G103.
 def test_a_small_pool_fits_the_shm_of_a_container_with_room_to_spare_and_the_error_names_it(
     domain_id: int, tmp_path: Path
 ) -> None:

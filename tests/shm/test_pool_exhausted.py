@@ -32,6 +32,7 @@ def domain(domain_id: int) -> Iterator[rtmw.Domain]:
 
 
 @every_reliability
+# Proves G77.
 def test_a_loan_that_lacks_memory_names_the_programs_that_have_not_read(
     reliability: Reliability, domain: rtmw.Domain
 ) -> None:
@@ -108,6 +109,7 @@ def test_unread_messages_give_way_and_each_is_counted_as_missed(reliability: Rel
         assert publisher.stats().exhausted == 0
 
 
+# Proves G49.
 def test_for_a_reliable_subscriber_nothing_unread_gives_way_to_other_messages(domain: rtmw.Domain) -> None:
     with (
         rtmw.Subscriber("a", domain=domain, depth=10 * BLOCKS, reliability=Reliability.RELIABLE) as subscriber,
@@ -147,6 +149,7 @@ def test_what_other_topics_keep_unread_by_nobody_gives_way(domain: rtmw.Domain) 
 
 
 @every_reliability
+# Proves G50.
 def test_what_nobody_needs_on_another_topic_gives_way_however_many_messages_it_is(
     reliability: Reliability, domain: rtmw.Domain
 ) -> None:

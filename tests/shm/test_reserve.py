@@ -70,6 +70,7 @@ def loans_there_are(publisher: rtmw.Publisher[bytes], size: int) -> list[rtmw.Lo
 
 @sizes
 @ladders
+# Proves G66.
 def test_each_priority_may_fill_its_share_with_what_reliable_subscribers_have_not_read(
     domain_id: int, reserve: float | None, shares: tuple[int, ...], size: int, all_in_all: int
 ) -> None:
@@ -86,6 +87,7 @@ def test_each_priority_may_fill_its_share_with_what_reliable_subscribers_have_no
 
 @sizes
 @ladders
+# Proves G66.
 def test_loans_are_within_the_same_bounds(
     domain_id: int, reserve: float | None, shares: tuple[int, ...], size: int, all_in_all: int
 ) -> None:

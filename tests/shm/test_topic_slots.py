@@ -38,6 +38,7 @@ def names(domain: rtmw.Domain) -> set[str]:
     return {topic.name for topic in observe.topics(domain)}
 
 
+# Proves G71.
 def test_five_thousand_names_pass_through_a_thousand_slots_and_what_a_publisher_promised_to_keep_is_there(
     domain_id: int,
 ) -> None:
@@ -52,6 +53,7 @@ def test_five_thousand_names_pass_through_a_thousand_slots_and_what_a_publisher_
         assert examine(domain).descriptors_queued <= 2 * 1024 + 5
 
 
+# Proves G75.
 def test_a_topic_with_a_subscriber_that_stands_still_keeps_its_slot(domain: rtmw.Domain, spawn: Spawn) -> None:
     child = spawn(
         """
@@ -83,6 +85,7 @@ def test_a_topic_with_a_publisher_keeps_its_slot(domain: rtmw.Domain) -> None:
             assert subscriber.receive(10.0).value == b"still mine"
 
 
+# Proves G75.
 def test_a_topic_that_is_traced_keeps_its_slot(domain: rtmw.Domain) -> None:
     come_and_go(domain, 1)
     with observe.Trace(domain, ["passing/0"]) as trace:
@@ -93,6 +96,7 @@ def test_a_topic_that_is_traced_keeps_its_slot(domain: rtmw.Domain) -> None:
     assert "passing/0" not in names(domain)
 
 
+# Proves G76.
 def test_a_topic_in_a_slot_of_another_one_begins_empty(domain: rtmw.Domain) -> None:
     come_and_go(domain, 2 * TOPICS)
     with rtmw.Subscriber("fresh", domain=domain, history=100) as subscriber:
@@ -147,6 +151,7 @@ def test_a_message_that_is_held_outlives_its_topic(domain: rtmw.Domain) -> None:
     assert_whole(domain)
 
 
+# Proves G71.
 def test_slots_of_topics_that_only_the_dead_used_come_back_without_repair(domain: rtmw.Domain, spawn: Spawn) -> None:
     child = spawn(
         f"""

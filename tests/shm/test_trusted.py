@@ -52,6 +52,7 @@ def attach_as(uid: int, number: int, keywords: str = "") -> str:
 
 @pytest.mark.parametrize("kind", ["writable", "pipe", "link", "folder"])
 @pytest.mark.parametrize("keywords", ["", ", observe=True"])
+# Proves G104.
 def test_a_program_does_not_open_what_another_user_has_planted_as_its_domain_and_says_whose_it_is(
     domain_id: int, kind: str, keywords: str
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_program_does_not_open_what_another_user_has_planted_as_its_domain_and
     assert attach_as(ALICE, domain_id) == ""
 
 
+# Proves G104.
 def test_a_domain_of_another_user_is_used_by_nobody_else_not_even_by_programs_of_root(domain_id: int) -> None:
     assert attach_as(BOB, domain_id) == ""
     told = f"domain {domain_id} belongs to another user; use another number, or run as that user."
@@ -75,6 +77,7 @@ def test_a_domain_of_another_user_is_used_by_nobody_else_not_even_by_programs_of
         pass  # root may look on
 
 
+# Proves G104.
 def test_blocks_that_every_user_may_write_to_are_not_mapped(domain_id: int) -> None:
     rtmw.Domain(domain_id, pool="1M").close()
     blocks = next(SHM.glob(f"rtmw.{domain_id}.blocks.*"))
@@ -86,6 +89,7 @@ def test_blocks_that_every_user_may_write_to_are_not_mapped(domain_id: int) -> N
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+# Proves G104.
 def test_cleaning_up_is_not_held_up_by_what_another_user_has_planted_as_half_made(domain_id: int, kind: str) -> None:
     path = planted(SHM / f"rtmw.{domain_id}.new.4194305.0123456789abcdef", kind)  # a pid that no process has
     beside = planted(SHM / f"rtmw.{domain_id}.blocks.0123456789abcdef", "writable")
@@ -98,6 +102,7 @@ def test_cleaning_up_is_not_held_up_by_what_another_user_has_planted_as_half_mad
 
 
 @pytest.mark.parametrize("kind", ["writable", "own", "pipe", "link", "folder"])
+# Proves G104.
 def test_a_node_does_not_map_a_table_that_another_user_has_planted_and_says_whose_it_is(
     tmp_path: Path, kind: str
 ) -> None:

@@ -50,6 +50,7 @@ def topic_of(name: str, domain: rtmw.Domain) -> observe.TopicView:
     return found
 
 
+# Proves G78.
 def test_a_thousand_types_pass_through_the_table(domain: rtmw.Domain) -> None:
     come_and_go(domain, 4 * TYPES)
     assert kept("passing", domain)[-1] == (f"a{4 * TYPES - 1}", 4 * TYPES - 1)
@@ -93,6 +94,7 @@ def test_a_message_that_history_keeps_keeps_its_type(domain: rtmw.Domain) -> Non
     assert observe.types_in_use(domain, "map")[0][0].startswith("numpy")
 
 
+# Proves G79.
 def test_a_sample_that_is_held_keeps_its_type_though_its_topic_is_gone(domain: rtmw.Domain) -> None:
     with rtmw.Publisher("gone", structure(10_000), domain=domain) as publisher:
         subscriber = rtmw.Subscriber("gone", rtmw.ANY, domain=domain)
@@ -106,6 +108,7 @@ def test_a_sample_that_is_held_keeps_its_type_though_its_topic_is_gone(domain: r
     assert sample.value.item()[0] == 7.5
 
 
+# Proves G78.
 def test_types_of_samples_that_were_held_longer_than_their_topics_give_their_slots_back(domain: rtmw.Domain) -> None:
     held: list[rtmw.Sample[Any]] = []
     for number in range(TYPES):
@@ -141,6 +144,7 @@ def test_the_refusal_says_what_gives_types_back_where_messages_have_them_all(dom
     come_and_go(domain, 1, start=TYPES, topic="fresh")
 
 
+# Proves G79.
 def test_a_subscriber_of_any_type_decodes_each_message_by_the_type_that_it_was_published_with(
     domain: rtmw.Domain,
 ) -> None:
@@ -183,6 +187,7 @@ def test_counts_are_right_where_a_new_type_has_the_slot_of_an_old_one(domain: rt
             assert subscriber.stats().other_types == 0
 
 
+# Proves G78.
 def test_types_that_only_the_dead_used_give_their_slots_back(domain: rtmw.Domain, spawn: Spawn) -> None:
     child = spawn(
         f"""

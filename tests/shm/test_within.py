@@ -59,6 +59,7 @@ def publish_to_another_topic(count: int = BLOCKS - 4, **qos: Any) -> None:
 # Thinned
 
 
+# Proves G63.
 def test_what_an_interval_leaves_out_keeps_no_memory_from_others() -> None:
     hung = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP, min_interval=HOUR)
     publisher = reliable()
@@ -69,6 +70,7 @@ def test_what_an_interval_leaves_out_keeps_no_memory_from_others() -> None:
     assert (hung.stats().thinned, hung.stats().missed, hung.stats().expired) == (3 * BLOCKS - 1, 0, 0)
 
 
+# Proves G65.
 def test_a_subscriber_that_hung_gets_what_one_with_its_interval_got_that_did_not() -> None:
     interval = 0.02
     hung, lively = (rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP, min_interval=interval) for _ in range(2))
@@ -92,6 +94,7 @@ def test_what_an_interval_leaves_out_behind_a_message_that_was_taken_goes_too() 
     assert (hung.stats().thinned, hung.stats().missed) == (3 * BLOCKS, 0)
 
 
+# Proves G63.
 def test_what_an_interval_leaves_out_of_several_priorities_goes_too() -> None:
     """Whichever it takes first, the subscriber takes no other one within the hour."""
     subscriber = hung(min_interval=HOUR)
@@ -125,6 +128,7 @@ def assert_let_through(got: list[int], in_order: list[tuple[int, int]], accepted
 
 @pytest.mark.parametrize("before", [0, 1, 3])
 @pytest.mark.parametrize("priorities", [(0, 7), (7, 0), (0, 3, 5), (5, 5, 1, 6)])
+# Proves G65.
 def test_of_several_priorities_a_subscriber_that_hung_gets_what_its_interval_lets_through(
     priorities: tuple[int, ...], before: int
 ) -> None:
@@ -147,6 +151,7 @@ def test_of_several_priorities_a_subscriber_that_hung_gets_what_its_interval_let
 
 
 @pytest.mark.parametrize("readers", [9, 32])
+# Proves G63.
 def test_what_the_intervals_of_many_subscribers_leave_out_keeps_no_memory_from_others(readers: int) -> None:
     seldom = [hung(min_interval=HOUR) for _ in range(readers)]
     publisher = reliable()
@@ -170,6 +175,7 @@ def test_a_subscriber_with_an_interval_beside_one_that_hangs_without_loses_nothi
 
 
 @pytest.mark.parametrize("priority", [0, 5])
+# Proves G63.
 def test_what_has_expired_behind_a_message_that_is_needed_gives_way(priority: int) -> None:
     hung, publisher = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP), reliable()
     assert publisher.publish(b"needed", priority=priority)
@@ -208,6 +214,7 @@ def test_a_flood_behind_a_message_that_is_needed_gives_way() -> None:
     assert viewer.stats().missed == 3 * BLOCKS - got > 0
 
 
+# Proves G63.
 def test_a_flood_gives_way_also_where_a_topic_has_more_offers_than_are_counted_apart() -> None:
     offers = [rtmw.Publisher("t", kind, reliability=TIMELY) for kind in (Reading, Order)]
     hung, publisher = rtmw.Subscriber("t", reliability=RELIABLE, depth=DEEP), reliable()
@@ -252,6 +259,7 @@ floods = pytest.mark.parametrize(
 
 
 @floods
+# Proves G64.
 def test_a_flood_behind_a_message_that_is_needed_leaves_descriptors_to_others(begin: Floods) -> None:
     subscriber, flood, value = begin()
     assert reliable().publish(b"needed")
@@ -287,6 +295,7 @@ def test_what_is_needed_may_have_all_descriptors_behind_as_many_that_are_not() -
     assert taken(subscriber) == [b"needed"] + [b"too"] * (accepted - 1)
 
 
+# Proves G64.
 def test_a_flood_is_not_refused_while_a_lower_priority_holds_what_may_go() -> None:
     idle, low = rtmw.Subscriber("low", depth=DEEP), rtmw.Publisher("low")
     for _ in range(DESCRIPTORS):

@@ -58,6 +58,7 @@ def run(path: Path, domain: int, python: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("java")
+# Proves G174.
 def test_reading_sql_analyses_and_publishing_work_over_spark_connect(tmp_path: Path, domain: rtmw.Domain) -> None:
     record(tmp_path / "a.mcap", 0, 10)
     with rtmw.Subscriber("river", rtmw.ANY, domain=domain, reliability=rtmw.Reliability.RELIABLE) as subscriber:
@@ -76,6 +77,7 @@ def test_reading_sql_analyses_and_publishing_work_over_spark_connect(tmp_path: P
 
 
 @pytest.mark.usefixtures("java")
+# Proves G174.
 def test_a_server_whose_workers_do_not_find_rtmw_is_told_at_the_call(tmp_path: Path, domain: rtmw.Domain) -> None:
     record(tmp_path / "a.mcap", 0, 1)
     (said,) = run(tmp_path, domain.id, str(Path(sys.base_prefix) / "bin" / "python3"))

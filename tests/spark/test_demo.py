@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of PySpark, about the newest pandas
+# Proves C3.
 def test_spark_reads_what_was_recorded_and_replays_a_part_of_it(
     spark: SparkSession, tmp_path: Path, domain: rtmw.Domain, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,6 +28,7 @@ def test_every_example_of_spark_is_tested_here() -> None:
 
 
 @pytest.mark.usefixtures("java")
+# Proves G335, R1, R4.
 def test_the_record_of_an_airport_equals_its_source_whoever_is_killed_floods_or_is_forbidden() -> None:
     flights = len(sample(range(336_776), 300))
     command = [sys.executable, str(EXAMPLES / "airport.py"), "--flights", str(flights)]

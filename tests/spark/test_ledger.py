@@ -50,6 +50,7 @@ def test_what_was_counted_survives_sigkill(spawn: Spawn, temporary: Path) -> Non
         assert ledger.count[0] == 7
 
 
+# Proves G173.
 def test_of_two_attempts_at_once_the_later_one_waits_and_goes_on_behind_the_first() -> None:
     found = Queue[int]()
 

@@ -74,6 +74,7 @@ def test_the_format_gives_the_same_rows(spark: SparkSession, alarms: Path) -> No
     assert sorted(map(tuple, own.collect())) == sorted(map(tuple, by_format.collect()))
 
 
+# Proves G134.
 def test_a_task_reads_a_run_of_segments_and_all_together_read_each_record_once(
     spark: SparkSession, alarms: Path
 ) -> None:
@@ -91,6 +92,7 @@ def compacted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+# Proves G134.
 def test_of_a_compacted_log_each_record_that_stayed_is_a_row(spark: SparkSession, compacted: Path) -> None:
     with rtmw.Log(compacted, Alarm, create=False) as log:
         records = list(log.read())
@@ -116,6 +118,7 @@ def test_a_condition_on_a_compacted_log_leaves_out_no_record_that_meets_it(
     assert sorted(row[column] for row in chosen.collect()) == sorted(n for n in numbers if low <= n < high)
 
 
+# Proves G134.
 def test_a_stream_goes_on_in_a_log_that_was_compacted_meanwhile(spark: SparkSession, tmp_path: Path) -> None:
     log, state = tmp_path / "log", tmp_path / "state"
     append(log, 0, 1000)
@@ -206,6 +209,7 @@ def test_a_damaged_record_is_an_error_that_names_the_file(spark: SparkSession, t
         rtmw.spark.read(tmp_path / "log", spark=spark).collect()
 
 
+# Proves G134.
 def test_a_stream_has_each_record_once_and_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) -> None:
     log, state = tmp_path / "log", tmp_path / "state"
     append(log, 0, 1000)
@@ -219,6 +223,7 @@ def test_a_stream_has_each_record_once_and_goes_on_where_it_stopped(spark: Spark
     assert [row.value for row in found] == [number / 4 for number in range(1700)]
 
 
+# Proves G134.
 def test_a_batch_of_a_stream_may_be_limited(spark: SparkSession, tmp_path: Path) -> None:
     append(tmp_path / "log", 0, 1000)
     rows = spark.readStream.format("rtmw").option("max_rows", 400).load(str(tmp_path / "log")).select("position")

@@ -96,6 +96,7 @@ def test_the_tasks_of_a_condition_have_its_stretches_once(target: int, steady: P
 
 @pytest.mark.parametrize("log", ["steady", "jumping"])
 @pytest.mark.parametrize("column", ["time", "time_ns"])
+# Proves G135.
 def test_a_condition_on_times_reads_stretches_that_have_them(
     column: str, log: str, spark: SparkSession, request: pytest.FixtureRequest
 ) -> None:
@@ -143,6 +144,7 @@ def test_what_the_indexes_do_not_know_is_read(condition: str, steady: Path, spar
     assert rows.count() == {"value > 190": 9, "key = '7'": 1}.get(condition, RECORDS)
 
 
+# Proves G135.
 def test_without_indexes_all_is_read_and_no_row_is_lost(tmp_path: Path, spark: SparkSession) -> None:
     path = made(tmp_path / "log", "set back")
     for index in path.glob("*.idx"):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+# Proves G149.
 def test_a_report_by_spark_has_the_same_figures_as_one_without(spark: SparkSession, tmp_path: Path) -> None:
     from rtmw.spark.report import measure_in
 

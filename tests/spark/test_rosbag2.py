@@ -74,6 +74,7 @@ def unpacked(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("topic", ["/arm/imu,/base/imu", *list(TOPICS)[2:]])
+# Proves G159.
 def test_the_rows_of_a_topic_are_what_rosbags_reads(spark: SparkSession, bag: Path, topic: str) -> None:
     values = expected(bag, {*topic.split(",")})
     assert len(values) == ROUNDS * len(topic.split(","))

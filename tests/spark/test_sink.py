@@ -114,6 +114,7 @@ def test_a_write_that_failed_leaves_nothing_behind(
     assert ledgers() == before
 
 
+# Proves G172.
 def test_a_batch_of_a_stream_that_failed_half_way_goes_on_where_it_was(
     spark: SparkSession, domain: rtmw.Domain, tmp_path: Path
 ) -> None:

@@ -246,6 +246,7 @@ def test_of_a_recording_without_its_end_whole_chunks_are_read_with_a_warning_or_
         assert len(Query(plant.path, topic="speed", incomplete="fail").rows()) == 1010
 
 
+# Proves G171.
 def test_a_query_that_needs_less_than_it_reads_warns_once_a_load(folder: Path) -> None:
     options = read_options({"path": str(folder / "a.mcap"), "topic": "pump/1/speed"})
     schema, early = schema_of(options, survey(options)), LessThan(("log_time_ns",), BEGIN + 100 * MS)

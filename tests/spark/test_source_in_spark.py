@@ -69,6 +69,7 @@ def test_conditions_are_pushed_down_where_that_was_asked_for(spark: SparkSession
     assert "log_time" not in plan
 
 
+# Proves G171.
 def test_a_query_that_needs_less_than_it_reads_is_told_so_where_spark_tells_conditions(
     spark: SparkSession, folder: Path, workers_folder: Path
 ) -> None:

@@ -87,6 +87,7 @@ DRIVER = """
 """
 
 
+# Proves G170.
 def test_a_driver_that_is_killed_leaves_each_row_exactly_once(
     spark: SparkSession, spawn: Spawn, tmp_path: Path
 ) -> None:

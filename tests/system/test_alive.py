@@ -53,6 +53,7 @@ def fill(domain: rtmw.Domain) -> rtmw.Publisher[bytes]:
     return publisher
 
 
+# Proves G27.
 def test_a_process_that_became_another_program_is_dead(domain: rtmw.Domain, spawn: Spawn) -> None:
     child = spawn(SUBSCRIBED + "say('in'); input(); os.execv('/bin/sh', ['sh', '-c', 'echo another program; cat'])")
     assert child.line() == "in"
@@ -64,6 +65,7 @@ def test_a_process_that_became_another_program_is_dead(domain: rtmw.Domain, spaw
     assert pids(domain) == {os.getpid()}
 
 
+# Proves G24.
 def test_a_process_whose_main_thread_has_ended_lives(domain: rtmw.Domain, spawn: Spawn) -> None:
     child = spawn(
         SUBSCRIBED
@@ -98,6 +100,7 @@ CHILDREN = {
 
 
 @pytest.mark.parametrize("made", CHILDREN)
+# Proves G27.
 def test_a_parent_is_dead_though_a_child_of_its_lives(made: str, domain: rtmw.Domain, spawn: Spawn) -> None:
     if "x86_64" in CHILDREN[made] and os.uname().machine != "x86_64":
         pytest.skip("fork is no system call of this machine")
@@ -136,6 +139,7 @@ def test_several_attachments_of_one_process_live_and_leave_each_for_itself(domai
     assert pids(domain) == {os.getpid()}
 
 
+# Proves G24.
 def test_a_process_of_another_pid_namespace_is_judged_as_any_other(domain: rtmw.Domain, tmp_path: Path) -> None:
     namespaces.require(*UNSHARE_PID, "true")
     source = SUBSCRIBED + "say('in'); input(); say(subscriber.receive(10.0).value.decode()); signal.pause()"
@@ -167,6 +171,7 @@ HIDDEN = """
 """
 
 
+# Proves G24.
 def test_a_process_that_proc_hides_is_not_taken_for_dead(domain_id: int, spawn: Spawn, tmp_path: Path) -> None:
     hide = "mount -t proc -o hidepid=2 proc /proc"
     namespaces.require("unshare", "-m", "sh", "-c", hide)
@@ -184,6 +189,7 @@ def test_a_process_that_proc_hides_is_not_taken_for_dead(domain_id: int, spawn: 
         assert publisher.wait(20) == 0
 
 
+# Proves G24.
 def test_a_process_of_another_time_namespace_takes_nobody_for_dead(
     domain: rtmw.Domain, spawn: Spawn, tmp_path: Path
 ) -> None:
@@ -216,6 +222,7 @@ for look_on in (False, True):
 """
 
 
+# Proves G47.
 def test_a_process_whose_monotonic_clock_shows_another_time_is_refused_with_the_reason(
     domain: rtmw.Domain, tmp_path: Path
 ) -> None:
@@ -226,6 +233,7 @@ def test_a_process_whose_monotonic_clock_shows_another_time_is_refused_with_the_
     assert pids(domain) == {os.getpid()}
 
 
+# Proves G47.
 def test_programs_of_one_time_namespace_meet_and_others_stay_out(domain_id: int, tmp_path: Path) -> None:
     namespaces.require(*MONOTONIC, "true")
     meeting = """
@@ -247,6 +255,7 @@ def test_programs_of_one_time_namespace_meet_and_others_stay_out(domain_id: int,
         namespaces.send(inside)
 
 
+# Proves G47.
 def test_a_process_that_cannot_tell_its_own_clock_makes_no_domain_and_attaches_to_none(
     domain_id: int, tmp_path: Path
 ) -> None:
@@ -311,6 +320,7 @@ def lose(spawn: Spawn) -> Child:
     return child
 
 
+# Proves G28.
 def test_a_process_that_lost_its_descriptor_and_was_swept_says_so_and_can_begin_anew(
     domain: rtmw.Domain, spawn: Spawn
 ) -> None:
@@ -331,6 +341,7 @@ def test_a_process_that_lost_its_descriptor_and_was_swept_says_so_and_can_begin_
     assert_usable(domain)
 
 
+# Proves G28.
 def test_a_process_that_lost_its_descriptor_takes_nobody_for_dead(domain: rtmw.Domain, spawn: Spawn) -> None:
     child = spawn(
         """

@@ -142,6 +142,7 @@ def may_choose_pids() -> bool:
         return False
 
 
+# Proves G24.
 def test_a_participant_whose_pid_another_process_has_now_is_swept(domain_id: int, tmp_path: Path) -> None:
     if not may_choose_pids():
         pytest.skip("a pid namespace whose next pid can be chosen is not permitted here")
@@ -153,6 +154,7 @@ def test_a_participant_whose_pid_another_process_has_now_is_swept(domain_id: int
     assert result.returncode == 0, result.stderr
 
 
+# Proves G24.
 def test_a_process_of_another_pid_namespace_is_not_taken_for_dead(domain: rtmw.Domain, tmp_path: Path) -> None:
     if not may_choose_pids():
         pytest.skip("a pid namespace is not permitted here")

@@ -60,6 +60,7 @@ def stepped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 @pytest.mark.parametrize("operation", OPERATIONS)
+# Proves G14.
 def test_a_process_killed_or_stopped_before_any_step_of_an_operation_harms_nobody(
     operation: str, number: signal.Signals, stepped: Path, spawn: Spawn
 ) -> None:

@@ -78,6 +78,7 @@ def start(domain_id: int, tmp_path: Path) -> Iterator[Start]:
         child.end()
 
 
+# Proves G247.
 def test_users_of_the_group_meet_whatever_the_umask_of_its_creator_is(domain_id: int, start: Start) -> None:
     alice = start(CREATE + ECHO, ALICE, PLANT)
     assert alice.line() == "made"
@@ -103,6 +104,7 @@ def test_users_of_the_group_meet_whatever_the_umask_of_its_creator_is(domain_id:
         assert [one.pid for one in observe.examine(domain).participants if one.alive] == [third.pid]
 
 
+# Proves G247.
 def test_a_user_of_another_group_is_told_which_group_it_needs(domain_id: int, start: Start) -> None:
     alice = start(CREATE + "    input()", ALICE, PLANT)
     assert alice.line() == "made"
@@ -171,6 +173,7 @@ def test_a_node_that_is_the_first_opens_the_domain_to_the_group_of_its_settings(
     assert [start(ask, BOB, *groups).line() for groups in ((PLANT,), ())] == ["in", "not in"]
 
 
+# Proves G247.
 def test_the_node_of_another_member_follows_one_that_was_killed(tmp_path: Path) -> None:
     number = free_number()
     with rtmw.Domain(number, pool="8M", group=PLANT):

@@ -63,6 +63,7 @@ def test_loans_of_a_killed_publisher_come_back(domain: rtmw.Domain, spawn: Spawn
     assert [message.preview for message in observe.queue(domain, "a")] == [b"published"]
 
 
+# Proves G17.
 def test_loans_of_a_killed_publisher_come_back_to_who_runs_short_without_repair(
     domain: rtmw.Domain, spawn: Spawn
 ) -> None:
@@ -148,6 +149,7 @@ WAITS = {
 
 
 @pytest.mark.parametrize("wait", WAITS)
+# Proves G18.
 def test_a_process_killed_in_the_middle_of_a_wait_leaves_nothing_and_nobody_hanging(
     wait: str, domain: rtmw.Domain, spawn: Spawn
 ) -> None:
@@ -191,6 +193,7 @@ def test_a_killed_reliable_subscriber_stops_counting_at_once(domain: rtmw.Domain
         assert publisher.stats().timed_out == 0
 
 
+# Proves G20.
 def test_a_publisher_that_waits_for_a_reliable_subscriber_goes_on_when_that_is_killed(
     domain: rtmw.Domain, spawn: Spawn
 ) -> None:
@@ -219,6 +222,7 @@ def publish_copy(publisher: rtmw.Publisher[bytes], priority: int) -> bool:
 
 @pytest.mark.parametrize("publish", [publish_copy, publish_loan])
 @pytest.mark.parametrize("priority", [0, 7])
+# Proves G21.
 def test_a_publisher_that_only_tries_goes_on_when_reliable_subscribers_are_killed(
     publish: Callable[[rtmw.Publisher[bytes], int], bool], priority: int, domain: rtmw.Domain, spawn: Spawn
 ) -> None:

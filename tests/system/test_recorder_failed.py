@@ -88,6 +88,7 @@ def publish_until_it_ends(domain: rtmw.Domain, child: Child, path: Path) -> None
 
 
 @pytest.mark.parametrize(("calls", "sync_every"), [("WRITE", 5.0), ("SYNC", 0.001)])
+# Proves G141.
 def test_after_an_io_error_the_books_are_those_of_the_file_and_publishers_went_on(
     calls: str, sync_every: float, domain: rtmw.Domain, spawn: Spawn, tmp_path: Path
 ) -> None:
@@ -101,6 +102,7 @@ def test_after_an_io_error_the_books_are_those_of_the_file_and_publishers_went_o
     assert missing["UNWRITTEN"] == int(words[1])
 
 
+# Proves G141.
 def test_a_disk_that_takes_no_more_leaves_what_can_be_recovered(
     domain: rtmw.Domain, spawn: Spawn, tmp_path: Path
 ) -> None:

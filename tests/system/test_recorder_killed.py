@@ -26,6 +26,7 @@ def rows_of(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(6))
+# Proves G139.
 def test_a_killed_recorder_loses_at_most_its_last_second(
     seed: int, domain: rtmw.Domain, spawn: Spawn, tmp_path: Path
 ) -> None:

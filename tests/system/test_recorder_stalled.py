@@ -39,6 +39,7 @@ def seconds_a_batch(publisher: rtmw.Publisher[bytes]) -> float:
     return best
 
 
+# Proves G137.
 def test_a_disk_that_stands_still_slows_no_publisher_and_what_it_did_not_take_is_counted(
     domain: rtmw.Domain, spawn: Spawn, tmp_path: Path
 ) -> None:

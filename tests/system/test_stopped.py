@@ -130,6 +130,7 @@ def test_a_stopped_reliable_subscriber_misses_nothing_and_publishers_are_told(
     child.kill()
 
 
+# Proves G22.
 def test_a_reliable_subscriber_that_stands_still_for_its_lease_lets_publishers_go_on_and_is_told(
     domain: rtmw.Domain, spawn: Spawn
 ) -> None:
@@ -154,6 +155,7 @@ def test_a_reliable_subscriber_that_stands_still_for_its_lease_lets_publishers_g
     child.kill()
 
 
+# Proves G23.
 def test_a_lease_does_not_run_while_nobody_waits(domain: rtmw.Domain, spawn: Spawn) -> None:
     child = subscriber(spawn, Reliability.RELIABLE, lease=0.1)
     with rtmw.Publisher("a", domain=domain, reliability=Reliability.RELIABLE) as publisher:
@@ -166,6 +168,7 @@ def test_a_lease_does_not_run_while_nobody_waits(domain: rtmw.Domain, spawn: Spa
     child.kill()
 
 
+# Proves G22.
 def test_a_lease_runs_for_a_publisher_that_only_tries(domain: rtmw.Domain, spawn: Spawn) -> None:
     child, lease = subscriber(spawn, Reliability.RELIABLE, lease=0.1), 0.1
     with rtmw.Publisher("a", domain=domain, reliability=Reliability.RELIABLE, max_blocking=0) as publisher:

@@ -34,6 +34,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return RIG.build(tmp_path_factory.mktemp("fuzz"), "build")
 
 
+# Proves G94.
 def test_no_overwritten_word_makes_the_core_leave_its_mappings_or_go_on_for_ever(built: Path) -> None:
     done = RIG.make(built, "fuzz", "SEED=1", "ROUNDS=100", "SECONDS=8")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -43,6 +44,7 @@ def test_no_overwritten_word_makes_the_core_leave_its_mappings_or_go_on_for_ever
 
 
 @pytest.mark.parametrize("bound", ["a block may lie beyond the pool", "a link may lead anywhere"])
+# Proves G98.
 def test_the_fuzzer_sees_when_a_bound_is_missing(built: Path, bound: str) -> None:
     done = RIG.make(built, "mutants", f"ONLY={bound}")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -119,6 +121,7 @@ def spoil(number: int, places: list[int], chance: random.Random, seconds: float)
     return count
 
 
+# Proves G95.
 def test_python_programs_get_errors_of_rtmw_or_go_on_while_words_are_overwritten(domain_id: int, spawn: Spawn) -> None:
     rtmw.Domain(domain_id, pool="1M").close()
     fresh = Path(f"/dev/shm/rtmw.{domain_id}.control").read_bytes()
@@ -146,6 +149,7 @@ LOOKS: dict[str, Callable[[rtmw.Domain], object]] = {
 
 
 @pytest.mark.parametrize("look", LOOKS)
+# Proves G96.
 def test_who_looks_into_a_damaged_region_is_answered_or_told(look: str, domain_id: int) -> None:
     chance = random.Random(11)
     for turn in range(8):

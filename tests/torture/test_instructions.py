@@ -43,6 +43,7 @@ def test_the_rig_knows_the_calls_that_are_tried(rig: Rig) -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("signal", ["kill", "stop"])
+# Proves G8, G9, G10, G11, G12.
 def test_a_death_or_a_stop_at_any_instruction_of_a_call_harms_nobody(rig: Rig, call: str, signal: str) -> None:
     outcome = tried(rig, call, signal, SAMPLE)
     assert outcome.instructions > SAMPLE
@@ -85,6 +86,7 @@ MUTANTS = {
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
+# Proves G13.
 def test_the_rig_sees_a_precaution_that_is_missing(mutant: str, rig: Rig, tmp_path: Path) -> None:
     change, call, signal = MUTANTS[mutant]
     core = tmp_path / "core"

@@ -27,24 +27,28 @@ def counts(out: Path, *words: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", done.stdout)]
 
 
+# Proves G117, G119, G121, G123, G127.
 def test_whenever_the_power_is_cut_all_that_was_answered_is_there_and_nothing_else(built: Path) -> None:
     cuts, kills, lives, rolls, compacted = counts(built, "PART=cuts", "AMOUNT=1", "SEED=3")
     assert cuts > 1000
     assert min(kills, lives, rolls, compacted) > 0
 
 
+# Proves G128.
 def test_whichever_call_fails_no_call_is_tried_again_and_all_that_was_answered_is_there(built: Path) -> None:
     faults, failed, _, cuts = counts(built, "PART=faults", "AMOUNT=3")  # the rig itself sees that a full disk is told
     assert faults > 50
     assert min(failed, cuts) > 0
 
 
+# Proves G129.
 def test_whichever_bit_is_turned_the_right_records_are_read_or_the_log_is_refused(built: Path) -> None:
     turned, right, refused, by_reader = counts(built, "PART=rot", "AMOUNT=101")
     assert turned == right + refused
     assert min(right, refused, by_reader) > 0
 
 
+# Proves G347, G350.
 def test_whenever_a_replica_is_cut_also_while_it_is_truncated_it_has_what_was_answered_and_shows_what_is_final(
     built: Path,
 ) -> None:
@@ -70,6 +74,7 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize("mutant", sample(MUTANTS, 4))
+# Proves G131.
 def test_the_rig_sees_when_a_precaution_is_missing(mutant: str, built: Path) -> None:
     done = RIG.make(built, "mutants", f"ONLY={mutant}")
     assert done.returncode == 0, done.stdout + done.stderr

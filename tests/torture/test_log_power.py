@@ -49,6 +49,7 @@ def lies_under_a_loop_device(name: str) -> bool:
     return False
 
 
+# Proves G118.
 def test_when_the_power_of_a_disk_is_cut_ext4_has_all_that_was_answered_and_nothing_else(built: Path) -> None:
     done = power(built, seed=5, cuts=250)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -81,6 +82,7 @@ def relay_power(out: Path, cuts: str = "1", **environment: str) -> subprocess.Co
     )  # fmt: skip
 
 
+# Proves G322.
 def test_when_the_power_of_a_disk_is_cut_a_relay_has_each_order_that_it_answered_as_it_was_answered(
     built: Path,
 ) -> None:

@@ -18,6 +18,7 @@ def press(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=110, check=False)
 
 
+# Proves G53.
 def test_each_alarm_is_accepted_and_comes_while_the_pool_is_full_and_readers_hang_and_die() -> None:
     done = press()
     assert done.returncode == 0, done.stdout + done.stderr

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 SECONDS = "5"
 
 
+# Proves G15.
 def test_what_sixteen_processes_publish_comes_or_is_counted_though_some_are_killed_and_stopped() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop("RTMW_DOMAIN", None)  # it takes a free one and creates it at once

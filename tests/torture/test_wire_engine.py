@@ -37,6 +37,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return RIG.build(tmp_path_factory.mktemp("fuzz"), "build")
 
 
+# Proves G312.
 def test_no_sample_of_another_node_is_published_but_as_it_was_sent(built: Path) -> None:
     done = RIG.make(built, "fuzz", "SEED=1", "SECONDS=2")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -45,11 +46,13 @@ def test_no_sample_of_another_node_is_published_but_as_it_was_sent(built: Path) 
     assert int(told[1]) > 0
 
 
+# Proves G313.
 def test_what_waits_and_what_is_paused_is_bounded_for_one_and_for_all(built: Path) -> None:
     done = RIG.make(built, "limits")
     assert (done.returncode, done.stdout) == (0, "limits hold\n"), done.stderr
 
 
+# Proves G279.
 def test_each_gap_of_sequence_numbers_is_told_once_and_none_that_is_not_there(built: Path) -> None:
     done = RIG.make(built, "gaps")
     assert (done.returncode, done.stdout) == (0, "gaps are counted as they are\n"), done.stderr
@@ -119,6 +122,7 @@ def cross_whole(publisher: rtmw.Publisher[bytes], subscriber: rtmw.Subscriber[by
         continue
 
 
+# Proves G309.
 def test_a_link_that_damages_samples_brings_none_that_is_damaged_and_harms_no_other(
     damaged: tuple[Host, Host, Damage],
 ) -> None:

@@ -36,6 +36,7 @@ def counted(done: subprocess.CompletedProcess[str], what: str) -> int:
     return int(told[1])
 
 
+# Proves G221.
 def test_a_peer_that_keeps_no_rule_harms_nothing_and_ends_its_connections(built: Path) -> None:
     assert counted(RIG.make(built, "fuzz", "SEED=1", "SECONDS=2"), "rounds") > 0
 
@@ -46,6 +47,7 @@ def test_what_real_lines_send_is_read_and_what_was_changed_of_it_harms_nothing(b
     assert counted(done, "inputs") == 106
 
 
+# Proves G222, G243.
 def test_handshake_and_hello_harm_nothing_whatever_is_changed_of_them_on_the_way(built: Path, tmp_path: Path) -> None:
     done = RIG.make(built, "greet", "SEED=1", "ROUNDS=800", f"KEYS={keys_to_greet(tmp_path)}")
     assert counted(done, "greetings") > 100
@@ -72,11 +74,13 @@ def test_it_is_seen_when_a_rule_of_greeting_is_missing(built: Path, rule: str, t
     assert f"mutant {rule}: found" in done.stdout
 
 
+# Proves G220, G226.
 def test_a_cut_at_each_frame_loses_doubles_and_reorders_nothing(built: Path) -> None:
     assert counted(RIG.make(built, "cuts", "SEED=1", "ROUNDS=300"), "frames, a cut at each") > 50
 
 
 @pytest.mark.parametrize("has_tls", [False, True])
+# Proves G227.
 def test_no_two_threads_of_a_line_touch_a_word_without_an_order(built: Path, tmp_path: Path, has_tls: bool) -> None:
     done = RIG.make(built, "threads", "SECONDS=1", f"KEYS={keys(tmp_path) if has_tls else ''}")
     assert counted(done, "messages came") > 100
@@ -96,6 +100,7 @@ def test_no_two_threads_of_a_line_touch_a_word_without_an_order(built: Path, tmp
         2,
     ),
 )
+# Proves G220.
 def test_it_is_seen_when_a_rule_is_missing(built: Path, rule: str) -> None:
     done = RIG.make(built, "mutants", f"ONLY={rule}")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -65,6 +65,7 @@ def tells_the_truth(here: Host, there: Host, node: int) -> None:
 
 
 @pytest.mark.timeout(900)
+# Proves G291.
 def test_whatever_is_said_on_the_nodes_own_topics_harms_no_node_no_stream_and_no_truth(
     hosts: tuple[Host, Host], dds_domain: int
 ) -> None:

@@ -28,6 +28,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("part", IN_PYTHON)
+# Proves G4.
 def test_a_reader_answers_or_refuses_whatever_comes(part: str) -> None:
     done = run(sys.executable, "-m", f"tests.torture.wire.{part}", "1", SECONDS)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -37,6 +38,7 @@ def test_a_reader_answers_or_refuses_whatever_comes(part: str) -> None:
 
 
 @pytest.mark.parametrize("part", IN_C)
+# Proves G4.
 def test_a_decoder_in_c_reads_inside_the_payload_only(part: str, tmp_path: Path) -> None:
     done = RIG.make(tmp_path, "run", f"PART={part}", "SEED=1", f"SECONDS={SECONDS}")
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
@@ -57,6 +59,7 @@ def test_a_decoder_in_c_reads_inside_the_payload_only(part: str, tmp_path: Path)
         ("relay_frames", "frames of this package of any length"),
     ],
 )
+# Proves G5.
 def test_an_attack_sees_when_a_bound_is_missing(part: str, mutant: str) -> None:
     done = run(sys.executable, "-m", f"tests.torture.wire.{part}", "1", "200", mutant)
     assert done.returncode == 1, done.stdout
@@ -67,6 +70,7 @@ def test_an_attack_sees_when_a_bound_is_missing(part: str, mutant: str) -> None:
     ("part", "mutant"),
     [("cdr_decode", "values without bytes have no end"), ("columns_decode", "a size may lead behind the payload")],
 )
+# Proves G5.
 def test_a_fuzzer_sees_when_a_bound_is_missing(part: str, mutant: str, tmp_path: Path) -> None:
     done = RIG.make(tmp_path, "mutants", f"PART={part}", f"ONLY={mutant}")
     assert done.returncode == 0, done.stdout + done.stderr

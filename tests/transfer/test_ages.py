@@ -29,6 +29,7 @@ def test_what_is_older_than_all_marks_is_as_old_as_the_first_at_least() -> None:
     assert ages.since(5) == 7 * S
 
 
+# Proves G192.
 def test_an_age_is_right_to_a_second_or_a_hundredth_of_itself_after_a_month_of_marks_that_are_few() -> None:
     day, end = 86400, 30 * 86400
     ages = Ages()

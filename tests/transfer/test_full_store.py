@@ -64,6 +64,7 @@ def replace(store: Store, body: bytes) -> None:
     send(store, body)
 
 
+# Proves G183.
 def test_what_ends_work_has_a_reserve_and_what_begins_is_refused(tmp_path: Path) -> None:
     with Store(tmp_path / "transfers", node="plant") as store:
         store.join("ingest", me())

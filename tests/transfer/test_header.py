@@ -49,6 +49,7 @@ def header_of(content: Content, **more: object) -> Header:
 
 
 @pytest.mark.parametrize("name", WRITTEN)
+# Proves T1.
 def test_t1_our_form_has_the_bytes_of_the_golden_file(name: str) -> None:
     content, more = WRITTEN[name]
     golden = (GOLDEN / f"{name}.transfer").read_bytes()
@@ -78,6 +79,7 @@ def test_headers_that_differ_in_more_than_their_length_are_not_alike(more: dict[
 
 
 @pytest.mark.parametrize("name", WRITTEN)
+# Proves T1.
 def test_t1_the_papers_form_has_the_bytes_of_the_golden_file(name: str) -> None:
     content, more = WRITTEN[name]
     golden = (GOLDEN / f"{name}.paper").read_bytes()

@@ -52,6 +52,7 @@ def test_the_script_has_all_that_is_to_be_killed(whole: Core) -> None:
 
 
 @pytest.mark.parametrize("record", sample(range(2, BATCHES + 1), 4))
+# Proves G175.
 def test_killed_behind_a_record_and_in_the_undo_of_the_restart_a_store_has_what_was_committed(
     record: int, whole: Core, tmp_path: Path
 ) -> None:

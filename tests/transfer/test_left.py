@@ -35,6 +35,7 @@ def test_what_was_left_for_too_long_goes_and_the_cause_says_for_how_long() -> No
     }
 
 
+# Proves G203.
 def test_of_too_many_bytes_those_go_whose_nodes_have_been_gone_for_longest() -> None:
     parts = [left(number, number, 40 * MIB, 40 * MIB) for number in (4, 2, 3, 1)]
     assert set(freed(*parts)) == {3, 4}

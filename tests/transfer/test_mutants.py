@@ -12,6 +12,7 @@ from tests.whole import sample
 
 
 @pytest.mark.parametrize("name", sample(MUTANTS, 6))
+# Proves G193.
 def test_a_rule_that_is_taken_out_is_found(name: str) -> None:
     command = [sys.executable, "-m", "tests.transfer.mutants", name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)

@@ -54,6 +54,7 @@ def test_another_body_or_address_under_an_id_is_refused(core: Core) -> None:
     assert core.step(other) != []
 
 
+# Proves G178.
 def test_an_id_is_known_after_a_crash_and_from_a_checkpoint_with_its_end(core: Core) -> None:
     (id,) = send(core, 1)
     assert recovered(core.log, 16).once.entries[("gauge", once()[16:])].ids == {id: None}
@@ -68,6 +69,7 @@ def test_an_id_is_known_after_a_crash_and_from_a_checkpoint_with_its_end(core: C
     assert not core.state.items
 
 
+# Proves G178.
 def test_an_id_that_was_undone_never_was(core: Core) -> None:
     txn = core.step(BeginTransaction())
     assert isinstance(txn, int)

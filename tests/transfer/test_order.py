@@ -238,6 +238,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", sample(range(60), 12))
+# Proves G196.
 def test_whatever_comes_is_passed_over_or_is_given_back_the_next_one_is_the_first_that_was_sent(seed: int) -> None:
     world = World(seed)
     for _ in range(300):

@@ -45,6 +45,7 @@ def of_an_older_rtmw(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("change", [copied, restored, restored_in_place, of_an_older_rtmw])
+# Proves G204.
 def test_a_copy_of_a_store_begins_a_new_incarnation_once(tmp_path: Path, change: Callable[[Path], Path]) -> None:
     _, before = sent(tmp_path / "data")
     path = change(tmp_path / "data")

@@ -182,6 +182,7 @@ def one_by_one(records: list[tuple[int, bytes]]) -> State:
 @example(
     [("run", "gauge", "ingest", 0, 1, 1), ("run", "gauge", "ingest", 1, 1, 1), ("take run", ME, 40), ("leave", ME)]
 )  # taken in another order than they were sent
+# Proves G188.
 def test_a_run_leaves_the_records_the_state_and_the_order_that_its_letters_leave_one_by_one(
     steps: list[tuple[Any, ...]],
 ) -> None:

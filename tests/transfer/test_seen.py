@@ -36,6 +36,7 @@ def test_a_life_that_ends_leaves_one_gap_however_many_sequences_it_did_not_use()
     assert len(mark.gaps) == 3
 
 
+# Proves G200.
 def test_of_more_gaps_than_are_kept_the_oldest_are_one_and_only_what_lies_between_them_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -51,6 +52,7 @@ def test_of_more_gaps_than_are_kept_the_oldest_are_one_and_only_what_lies_betwee
     assert known.marks["b"][1].gaps == [(0, 1), (3, 4)]
 
 
+# Proves G200.
 def test_what_has_not_ended_or_is_owed_has_come_however_many_gaps_lie_behind_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -41,6 +41,7 @@ def test_a_disk_that_writes_short_gets_the_whole_body(write: Callable[[Spool], S
 
 
 @WAYS
+# Proves G151.
 def test_of_a_body_that_has_no_room_nothing_remains(write: Callable[[Spool], Spooled], tmp_path: Path) -> None:
     with Spool(tmp_path / "spool") as spool:
         spool.disk = notes = Counting()

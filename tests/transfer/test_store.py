@@ -86,6 +86,7 @@ def test_many_transactions_share_a_sync(path: Path, store: Store) -> None:
 
 
 @pytest.mark.parametrize("size", [4095, 4096, 4097, 300_000])
+# Proves T9.
 def test_t9_bodies_on_both_sides_of_4_kib_come_back_after_a_restart(path: Path, store: Store, size: int) -> None:
     body = bytes(range(256)) * (size // 256) + bytes(size % 256)
     send(store, body)

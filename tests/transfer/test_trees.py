@@ -101,6 +101,7 @@ TestTrees.settings = settings(
 
 
 @pytest.mark.parametrize("seed", range(6))
+# Proves G175.
 def test_a_crash_behind_any_record_and_in_any_undo_leaves_what_was_committed(seed: int) -> None:
     world = random_life(random.Random(seed), 80)
     assert world.check_crashes() > 100

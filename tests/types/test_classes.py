@@ -64,6 +64,7 @@ def class_of(hint: Any, name: str = "Odd", **more: Any) -> Any:
 @pytest.mark.parametrize("kind", MAKERS)
 @settings(thorough, max_examples=80)
 @given(st.data())
+# Proves G1.
 def test_a_class_is_the_type_of_the_equal_idlstruct_and_has_its_bytes(kind: str, data: st.DataObject) -> None:
     cls, value, twin, same = data.draw(twins(kind))
     type, other = resolve(cls), resolve(twin)
@@ -422,6 +423,7 @@ def test_a_base_class_is_no_type(base: Any) -> None:
         (list[rtmw.int8], [1, 500], rtmw.ValueMismatch, "500 does not fit an int8"),
     ],
 )
+# Proves G3.
 def test_a_value_that_does_not_fit_is_refused_with_its_member(
     hint: Any, value: Any, error: type[Exception], words: str
 ) -> None:
@@ -472,6 +474,7 @@ def unchecked(cls: Any, **members: Any) -> Any:
     ],
     ids=["a bound of pydantic", "a validator of pydantic", "__post_init__ of an IdlStruct"],
 )
+# Proves G2.
 def test_what_a_class_refuses_is_a_valuemismatch_with_its_text(bad: Any, words: str) -> None:
     type = resolve(bad.__class__)
     payload = encode(type, bad)
@@ -492,6 +495,7 @@ def test_validators_of_pydantic_may_change_what_is_received() -> None:
     assert decode(type, encode(type, Bounded.model_construct(level=1, name="low"))) == Bounded(Level=1, name="LOW")
 
 
+# Proves G2.
 def test_a_damaged_payload_is_not_said_to_be_refused_by_the_class() -> None:
     type = resolve(Bounded)
     with pytest.raises(rtmw.ValueMismatch, match="damaged at or after byte"):

@@ -65,6 +65,7 @@ EVERY = pytest.mark.parametrize(
 
 
 @EVERY
+# Proves G7.
 def test_a_value_has_the_payload_that_it_always_had(value: Any, identity: int, payload: bytes) -> None:
     assert encode(resolve(type(value)), value) == payload
 
@@ -81,6 +82,7 @@ def test_cyclonedds_has_the_same_payload(value: Any, identity: int, payload: byt
 
 
 @EVERY
+# Proves G7.
 def test_a_type_has_the_identity_that_it_always_had(value: Any, identity: int, payload: bytes) -> None:
     kind = resolve(type(value))
     assert hex(kind.identity) == hex(identity)

@@ -19,6 +19,7 @@ class Padded(IdlStruct, typename="test.Padded"):
 
 @pytest.mark.parametrize("head", ["00070000", "00010000"])
 @pytest.mark.parametrize("padding", ["00", "01", "ff"])
+# Proves G6.
 def test_a_payload_whose_padding_is_not_zero_is_valid(head: str, padding: str) -> None:
     payload = bytes.fromhex(f"{head}03000000686800{padding}02000000")
     decode = resolve(Padded).decode

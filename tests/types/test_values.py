@@ -210,6 +210,7 @@ def test_what_is_no_row_of_integers_is_refused(row: Any) -> None:
 
 @pytest.mark.parametrize("element", [str, float, t.int8, bool, Colour])
 @pytest.mark.parametrize("row", ["", "abc", b"", b"abc", bytearray(b"a"), {1.5}, set(), {"a": 1}, {}.keys()])
+# Proves G3.
 def test_text_bytes_sets_and_dicts_are_no_lists(element: Any, row: Any) -> None:
     """Their elements would travel: the characters of a text, the keys of a dict."""
     for hint in (list[element], t.sequence[element], t.array[element, len(row) or 1]):

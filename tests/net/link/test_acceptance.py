@@ -55,6 +55,7 @@ def test_1_a_certificate_that_is_not_yet_valid_is_explained_as_a_fault_of_a_cloc
     assert linked.peers("hub") == []
 
 
+# Proves G246.
 def test_4_a_recorded_link_that_is_replayed_byte_for_byte_publishes_nothing(linked: LinkedPair) -> None:
     cable = Cable(linked.port)
     linked.dial = cable.port
@@ -92,6 +93,7 @@ def test_4_a_recorded_link_that_is_replayed_byte_for_byte_publishes_nothing(link
         assert taker.receive(timeout=PATIENCE).value == b"true"
 
 
+# Proves G246.
 def test_10_garbage_connections_leave_memory_and_descriptors_as_before(linked: LinkedPair) -> None:
     linked.start().wait_up()
     hub, chance = psutil.Process(linked.hub.node.pid), random.Random(10)
@@ -125,6 +127,7 @@ BROKEN_CONTROLS = [
 
 
 @pytest.mark.parametrize("control", BROKEN_CONTROLS)
+# Proves G246.
 def test_12_a_peer_that_breaks_the_protocol_harms_itself_only(
     linked: LinkedPair, third: rtmw.Domain, control: str
 ) -> None:
@@ -201,6 +204,7 @@ def test_15_one_full_reliable_subscriber_delays_no_other_topic(linked: LinkedPai
         assert full.stats().received == 0
 
 
+# Proves G249.
 def test_19_another_authority_takes_over_and_no_reliable_message_is_lost(linked: LinkedPair, tmp_path: Path) -> None:
     """The steps of docs/links.md: all trust both, each node is renewed, the old one goes."""
     assert linked.site

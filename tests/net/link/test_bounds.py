@@ -50,6 +50,7 @@ def bounded(ends: Ends) -> Ends:
     return ends
 
 
+# Proves G80.
 def test_a_peer_gets_half_of_the_types_and_leaves_the_others_to_programs_of_this_host(ends: Ends) -> None:
     there, opened = ends.there, list[Route]()
 
@@ -108,6 +109,7 @@ class Stuck:
         return got
 
 
+# Proves G238.
 def test_many_full_topics_hold_no_more_than_a_few_and_lose_nothing(bounded: Ends) -> None:
     """The room of each shrinks as what is held grows, and another topic flows all the time."""
     with ExitStack() as stack:
@@ -130,6 +132,7 @@ def test_many_full_topics_hold_no_more_than_a_few_and_lose_nothing(bounded: Ends
         assert sum(inbound.counters()["no_memory"] for _, inbound in stuck.routes) == 0
 
 
+# Proves G239.
 def test_a_node_that_ends_delivers_all_that_it_has_taken_of_topics_that_are_all_full(bounded: Ends) -> None:
     """And the other one holds no more for it than for one that stays."""
     with ExitStack() as stack:
@@ -146,6 +149,7 @@ def test_a_node_that_ends_delivers_all_that_it_has_taken_of_topics_that_are_all_
         stuck.drain()
 
 
+# Proves G238.
 def test_a_peer_that_keeps_to_no_room_makes_this_end_hold_four_times_as_much_at_the_utmost(bounded: Ends) -> None:
     """It sends a window on each of its routes, as it was never told it could."""
     there, count = bounded.there, 20
@@ -220,6 +224,7 @@ def test_topics_that_come_and_go_while_a_link_is_cut_are_told_when_it_is_back(li
     wait_until(all_heard)
 
 
+# Proves G238.
 def test_a_peer_that_asks_and_hears_no_answer_loses_its_line(
     linked: Linked, ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +250,7 @@ def test_a_peer_that_asks_and_hears_no_answer_loses_its_line(
     assert linked._mouth._size < 150_000
 
 
+# Proves G236.
 def test_all_that_a_peer_wants_and_opens_has_a_limit_of_bytes() -> None:
     account = Account("", ENDLESS._replace(names=4000))
     control = Control(PEER, allowing(publish=("*",), subscribe=("*",)), All(), account=account)
@@ -369,6 +375,7 @@ def no_type_is_left(domain: rtmw.Domain) -> Generator[None]:
         yield
 
 
+# Proves G234.
 def test_a_route_that_has_no_room_here_is_answered_and_no_other_control_is_lost(
     asking: Asking, linked: Linked, ends: Ends
 ) -> None:
@@ -394,6 +401,7 @@ def test_a_route_that_has_no_room_here_is_answered_and_no_other_control_is_lost(
     assert linked.over is None
 
 
+# Proves G234.
 def test_an_error_that_nobody_foresaw_costs_the_peer_its_route_alone(
     asking: Asking, linked: Linked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,6 +417,7 @@ def test_an_error_that_nobody_foresaw_costs_the_peer_its_route_alone(
     assert linked.over is None
 
 
+# Proves G234.
 def test_what_is_published_here_and_has_no_room_crosses_later_and_the_peer_is_told(
     asking: Asking, linked: Linked, ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -450,6 +459,7 @@ def test_what_is_published_here_and_has_no_room_crosses_later_and_the_peer_is_to
 # ---- what a peer may take of this host ----
 
 
+# Proves G236.
 def test_types_of_which_no_message_comes_take_no_slot(asking: Asking, ends: Ends) -> None:
     routes = [asking.open("any", odd(number), sends=False) for number in range(TYPES + 40)]
     assert {*asking.wait_for(*routes)} == {""}
@@ -457,6 +467,7 @@ def test_types_of_which_no_message_comes_take_no_slot(asking: Asking, ends: Ends
         assert len(ends.here.domain.region.types()) == TYPES
 
 
+# Proves G236.
 def test_a_peer_brings_as_many_types_as_its_budget_has_and_those_that_are_asked_for_here(
     asking: Asking, linked: Linked, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -485,6 +496,7 @@ def test_a_peer_brings_as_many_types_as_its_budget_has_and_those_that_are_asked_
     assert asking.wait_for(asking.open("any", odd(3))) == [""]
 
 
+# Proves G236.
 def test_nodes_with_one_name_share_what_a_peer_may_take_and_a_line_that_is_over_gives_all_back() -> None:
     account = Account("", ENDLESS._replace(publishers=3, types=1))
     controls = [Control(PEER, allowing(publish=("*",)), All(), account=account) for _ in range(2)]
@@ -503,6 +515,7 @@ def test_nodes_with_one_name_share_what_a_peer_may_take_and_a_line_that_is_over_
     assert not any(row["taken"] for row in account.rows())
 
 
+# Proves G236.
 def test_what_a_peer_wants_beyond_its_budget_crosses_when_something_else_is_over() -> None:
     account = Account("", ENDLESS._replace(subscribers=2))
     control = Control(PEER, allowing(subscribe=("*",)), All(), account=account)
@@ -521,6 +534,7 @@ def test_what_a_peer_wants_beyond_its_budget_crosses_when_something_else_is_over
     assert control.outgoing.routes.has("c")
 
 
+# Proves G236.
 def test_a_peer_leaves_an_eighth_of_the_endpoints_to_programs_of_this_host(ends: Ends) -> None:
     there, slots = ends.there, ends.there.domain.region.capacity["publishers"]
     opened = list[Route]()

@@ -41,6 +41,7 @@ def is_told(linked: LinkedPair, topic: str) -> bool:
     return any(row["topic"] == topic and WORDS in row["reason"] for row in linked.press.info()["apart"])
 
 
+# Proves G236.
 def test_what_exceeds_a_budget_is_told_at_both_ends_and_crosses_when_a_reload_raises_it(linked: LinkedPair) -> None:
     keys = linked.link["hub"]
     linked.link["hub"] = f"{keys}max_publishers = 1\n"

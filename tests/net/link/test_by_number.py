@@ -58,6 +58,7 @@ def opened(ends: Ends, way: str, number: int) -> Route:
 
 
 @pytest.mark.parametrize("way", ["inbound", "outbound"])
+# Proves G235.
 def test_a_frame_of_the_oldest_of_many_routes_is_found_as_fast_as_that_of_a_single_one(ends: Ends, way: str) -> None:
     timed, routes = Timed(ends), [opened(ends, way, 1)]
     alone = min(getattr(timed, way)() for _ in range(ROUNDS))

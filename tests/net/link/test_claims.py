@@ -87,6 +87,7 @@ def linked(tmp_path: Path) -> Iterator[LinkedPair]:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
+# Proves G233.
 def test_a_peer_that_says_it_is_another_node_is_told_apart_from_it_and_keeps_nobody_out(
     linked: LinkedPair, is_first: bool
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_peer_that_says_it_is_another_node_is_told_apart_from_it_and_keeps_nob
         wait_until(lambda: len(linked.peers("hub")) == 2, "both are peers")
 
 
+# Proves G233.
 def test_a_peer_that_says_the_region_of_a_dds_node_does_not_silence_that(linked: LinkedPair) -> None:
     assert linked.site
     third = Host(free_number(), linked.hub.dds_domain, linked.folder)

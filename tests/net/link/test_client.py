@@ -78,6 +78,7 @@ def is_read(pair: LinkedPair, topic: str) -> bool:
     return pair.crossed("press", "out", topic)["readers"] > 0
 
 
+# Proves G237.
 def test_a_peer_that_never_reads_is_left_to_itself(pair: LinkedPair) -> None:
     """It asks for what has to be answered, and for a flood, gives room without end, and takes nothing."""
     deaf = Client(pair.port, reads=False)
@@ -94,6 +95,7 @@ def test_a_peer_that_never_reads_is_left_to_itself(pair: LinkedPair) -> None:
     deaf.close()
 
 
+# Proves G237.
 def test_many_small_controls_are_taken_one_by_one(client: Client) -> None:
     """Those of routes that come and go, of topics that come and go, and of kinds that nobody knows."""
     said = 0
@@ -120,6 +122,7 @@ NAMES = {
 }  # fmt: skip
 
 
+# Proves G237.
 def test_a_topic_with_an_odd_name_is_refused_or_unwanted_and_the_line_goes_on(client: Client) -> None:
     for what, name in NAMES.items():
         client.say(
@@ -151,6 +154,7 @@ TYPES = {
 }
 
 
+# Proves G237.
 def test_a_type_that_cannot_be_is_refused_in_words(client: Client) -> None:
     for what, description in TYPES.items():
         assert len(description) < 15_000, what
@@ -162,6 +166,7 @@ def test_a_type_that_cannot_be_is_refused_in_words(client: Client) -> None:
 MOST = {"depth": (1 << 32) - 1, "history": (1 << 32) - 1, "lifetime_ns": (1 << 63) - 1, "begins": (1 << 63) - 1}
 
 
+# Proves G237.
 def test_numbers_at_their_limits_are_taken_as_they_are(client: Client) -> None:
     client.say(
         {"is": "clock", "set_ns": (1 << 63) - 1},
@@ -197,6 +202,7 @@ GOOD: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+# Proves G237.
 def test_a_name_or_number_that_none_has_ends_the_line_of_who_says_it(pair: LinkedPair) -> None:
     for kind, field, value in BAD:
         client = Client(pair.port)
@@ -207,6 +213,7 @@ def test_a_name_or_number_that_none_has_ends_the_line_of_who_says_it(pair: Linke
     carries_on(pair)
 
 
+# Proves G237.
 def test_a_peer_takes_its_budget_of_types_and_leaves_new_types_to_everybody_else(
     pair: LinkedPair, client: Client
 ) -> None:

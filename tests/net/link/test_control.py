@@ -42,6 +42,7 @@ from tests.net.link.chance import run
 from tests.net.link.mutants import MUTANTS, harm
 
 
+# Proves G216, G217.
 def test_just_what_is_published_wanted_and_allowed_crosses_and_each_message_once() -> None:
     seen = sum((run(seed) for seed in range(60)), start=Counter[str]())
     for what in (
@@ -64,6 +65,7 @@ def test_just_what_is_published_wanted_and_allowed_crosses_and_each_message_once
 
 
 @pytest.mark.parametrize("rule", MUTANTS)
+# Proves G216.
 def test_the_world_sees_a_rule_that_is_missing(rule: str) -> None:
     assert harm(rule, range(3000)) is not None
 
@@ -203,6 +205,7 @@ def test_a_publishing_end_is_told_whether_its_peer_lets_a_topic_in_and_when_that
     assert rights.causes() == {"subject": 3}
 
 
+# Proves G217.
 def test_the_answer_to_who_publishes_is_the_same_whether_anybody_subscribes_here_or_not() -> None:
     answers = list[list[Message | None]]()
     for subscribers in ((), (SUBSCRIBER,)):

@@ -10,6 +10,7 @@ from tests.net.hosts import PATIENCE, wait_until
 from tests.net.link.cable import Cabled
 
 
+# Proves G219.
 def test_a_cut_shorter_than_the_lease_loses_nothing_reliable(cabled: Cabled) -> None:
     pair, cable = cabled
     pair.start().wait_up()
@@ -62,6 +63,7 @@ def test_after_a_cut_longer_than_the_lease_the_peer_is_gone_and_another_link_beg
         assert taker.receive(timeout=PATIENCE).value == b"after"
 
 
+# Proves G218.
 def test_both_ends_act_on_the_shorter_lease_of_the_two_also_when_a_reload_makes_it_shorter(cabled: Cabled) -> None:
     pair, cable = cabled
     pair.link["hub"] = pair.link["press"] = "lease = 600.0\n"

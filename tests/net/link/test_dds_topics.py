@@ -99,6 +99,7 @@ def topics_shown(participant: DomainParticipant) -> set[str]:
     return {one.topic for one in every if not one.topic.startswith("rtmw/")}
 
 
+# Proves G229.
 def test_a_dds_program_neither_reads_nor_writes_nor_sees_a_topic_that_crosses_by_link_only(linked: LinkedPair) -> None:
     linked.start().wait_up()
     out, taker = crossing(linked, LINKED)
@@ -158,6 +159,7 @@ def captured(*words: str) -> Generator[set[str]]:
         sniffer.close()
 
 
+# Proves G229.
 def test_names_of_topics_types_and_programs_are_not_on_the_wire_but_for_dds_topics(linked: LinkedPair) -> None:
     told_of_programs = f"[{os.getpid()}, "  # a row of a roster
     hidden = (LINKED, DENIED, Confidential.__name__, "what is said of it", told_of_programs)
@@ -178,6 +180,7 @@ def test_names_of_topics_types_and_programs_are_not_on_the_wire_but_for_dds_topi
     assert seen == {OPEN, "the last"}
 
 
+# Proves G229.
 def test_sighup_takes_a_topic_from_dds_and_gives_it_back(linked: LinkedPair) -> None:
     linked.start().wait_up()
     _pair = crossing(linked, OPEN)
@@ -197,6 +200,7 @@ def programs(host: Host, topic: str) -> set[tuple[str, int, bool]]:
     return {(row["host"], row["pid"], row["publishes"]) for row in host.info()["elsewhere"] if row["topic"] == topic}
 
 
+# Proves G230.
 def test_programs_at_the_other_end_of_a_link_are_known_as_far_as_rules_allow_it(linked: LinkedPair) -> None:
     pairs = [crossing(linked, topic) for topic in (LINKED, OPEN, DENIED)]
     linked.start().wait_up()

@@ -51,6 +51,7 @@ def said(host: Host, *words: str) -> str:
     return warm.run("node", *words, "--domain", str(host.number)).stdout
 
 
+# Proves G217.
 def test_a_publishing_end_says_what_its_peer_denies_and_since_a_reload_there_allows_it_no_more(
     linked: LinkedPair,
 ) -> None:

@@ -73,6 +73,7 @@ def test_a_certificate_that_expires_while_links_begin_ends_them_with_its_reason_
     asyncio.run(asyncio.wait_for(expire(domains, tmp_path), PATIENCE))
 
 
+# Proves G228.
 def test_a_link_ends_with_the_first_step_behind_the_expiry_of_its_certificate_and_ten_steps_are_a_second(
     domains: tuple[rtmw.Domain, rtmw.Domain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

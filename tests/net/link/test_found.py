@@ -44,6 +44,7 @@ HUB, PRESS = "rtmw://plant/hub", "rtmw://plant/press"
 # ---- who is dialled, and by whom ----
 
 
+# Proves G215.
 def test_only_addresses_of_own_networks_and_of_named_hosts_are_dialled() -> None:
     near = Neighbourhood(("127.0.0.1",), ("192.0.2.7:7410", "[2001:db8::7]"))
     for place in ("127.0.0.1:7447", "127.9.9.9:1", "192.0.2.7:9000", "[2001:db8::7]:7447"):
@@ -178,6 +179,7 @@ def test_a_node_for_which_no_rule_is_is_dialled_from_the_reload_on_that_has_one(
     run(test)
 
 
+# Proves G215.
 def test_at_most_64_nodes_are_dialled_at_a_time_and_each_has_its_turn(run: Callable[..., None]) -> None:
     async def test(ends: Ends) -> None:
         tried, open_now, most = set[str](), 0, 0
@@ -239,6 +241,7 @@ def way_of(kinds: tuple[str, str]) -> Way:
 
 
 @pytest.mark.parametrize("kinds", [*product(KINDS, KINDS)])
+# Proves G214.
 def test_both_ends_of_each_pair_judge_alike_whatever_the_rules_are(kinds: tuple[str, str]) -> None:
     links = {kind: Link(keys=Path("k") if kind != "none" else None, insecure=kind == "both") for kind in KINDS}
     programs = {
@@ -299,6 +302,7 @@ SAID = {
 }
 
 
+# Proves G214.
 def test_what_crosses_between_the_nine_pairs_and_what_both_ends_say(six: Kinds) -> None:
     six.start()
     pairs = [*product((f"{kind}0" for kind in KINDS), (f"{kind}1" for kind in KINDS))]
@@ -356,6 +360,7 @@ def link_of(site: Kinds, name: str) -> list[tuple[Any, ...]]:
     return [(row["peer"], row["since"], row["up"]) for row in links["peers"]] if links else []
 
 
+# Proves G215.
 def test_whoever_says_the_uuid_of_a_living_peer_takes_nothing_from_it(two: Kinds) -> None:
     """Also its name, its region and another place, where somebody listens who has no key."""
     two.start()
@@ -388,6 +393,7 @@ def test_whoever_says_the_uuid_of_a_living_peer_takes_nothing_from_it(two: Kinds
 
 
 @pytest.mark.parametrize("two", ["both"], indirect=True)
+# Proves G214.
 def test_a_link_that_fails_does_not_send_topics_in_clear(two: Kinds, tmp_path: Path) -> None:
     """Not even where `insecure = true` stands beside both keys: the authorities do not know each other."""
     two.start("both0")
@@ -452,6 +458,7 @@ needs_namespaces = pytest.mark.skipif(obstacle() is not None, reason=str(obstacl
 
 @needs_namespaces
 @pytest.mark.parametrize("has_keys", [True, False], ids=["keys", "no keys"])
+# Proves G214.
 def test_a_topic_crosses_encrypted_between_two_hosts_with_keys_that_name_an_interface_alone(
     tmp_path: Path, has_keys: bool
 ) -> None:

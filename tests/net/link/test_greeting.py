@@ -67,6 +67,7 @@ def test_no_tls_is_begun_before_six_bytes_that_begin_as_a_client_does(
     asyncio.run(asyncio.wait_for(run(), PATIENCE))
 
 
+# Proves G290.
 def test_a_flood_of_connections_that_are_refused_is_sixty_lines_in_the_log(
     third: rtmw.Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def rest_of(data: bytes, band: int = 0) -> list[bytes]:
 
 
 @pytest.mark.parametrize("where", CUTS)
+# Proves G242.
 def test_a_large_message_arrives_whole_in_whatever_pieces_it_comes(ends: Ends, where: str) -> None:
     landing, data = Landing(ends), message(1)
     landing.bring(begin(IN, 1, FIRST, len(data)))
@@ -102,6 +103,7 @@ def test_a_bit_that_is_turned_in_a_large_message_ends_the_connections(ends: Ends
 
 
 @pytest.mark.parametrize("come", [4, 8, 3000, 8 + BODY + 2])
+# Proves G242.
 def test_a_route_may_be_closed_while_a_frame_of_it_has_come_in_part(ends: Ends, come: int) -> None:
     """Its memory is given back: what comes of the frame yet goes elsewhere, and the line goes on."""
     landing, data = Landing(ends), message(5)

@@ -109,6 +109,7 @@ def open_landing(request: pytest.FixtureRequest, ends: Ends, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("first", [FIRST, b"seven b"], ids=["begun", "hardly begun"])
 @pytest.mark.parametrize("where", CUTS)
+# Proves G242.
 def test_a_large_message_arrives_whole_in_whatever_records_or_pieces_it_comes(
     open_landing: Open, where: str, first: bytes
 ) -> None:

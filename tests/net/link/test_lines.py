@@ -75,6 +75,7 @@ def end(user: User, node: subprocess.Popen[bytes]) -> None:
     sys.stderr.write(user.said)
 
 
+# Proves G250.
 def test_the_lines_of_the_page_take_two_hosts_from_nothing_to_an_encrypted_bus(
     network: Network, tmp_path: Path
 ) -> None:

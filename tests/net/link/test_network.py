@@ -34,6 +34,7 @@ def use_ipv6_only(network: Network, host: int) -> str:
 
 
 @pytest.mark.parametrize("has_ipv4", [True, False], ids=["IPv4", "IPv6"])
+# Proves G245.
 def test_messages_of_all_sizes_cross_where_frames_are_small(network: Network, tmp_path: Path, has_ipv4: bool) -> None:
     at = [Network.address(host) if has_ipv4 else use_ipv6_only(network, host) for host in (0, 1)]
     words = (f'listen = "{at[0]}:7447"\ninsecure = true', f'connect = ["{at[0]}:7447"]\ninsecure = true')

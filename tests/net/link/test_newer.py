@@ -25,6 +25,7 @@ def linked(tmp_path: Path) -> Iterator[LinkedPair]:
     pair.end()
 
 
+# Proves G245.
 def test_a_peer_that_speaks_this_version_too_has_a_link_and_what_is_new_is_passed_over(
     linked: LinkedPair, third: rtmw.Domain
 ) -> None:
@@ -40,6 +41,7 @@ def test_a_peer_that_speaks_this_version_too_has_a_link_and_what_is_new_is_passe
         peer.close()
 
 
+# Proves G245.
 def test_a_peer_without_a_version_in_common_gets_no_link_and_both_ends_say_what_to_do(
     linked: LinkedPair, third: rtmw.Domain
 ) -> None:

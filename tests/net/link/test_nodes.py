@@ -66,6 +66,7 @@ def test_a_reliable_topic_crosses_in_order_and_whole(linked: LinkedPair, with_ke
     wait_until(lambda: any(row["received"] == 300 for row in linked.hub.info()["ended"]["in"]), "its counters")
 
 
+# Proves G213.
 def test_what_crosses_by_link_does_not_cross_by_dds_and_others_still_get_it_there(tmp_path: Path) -> None:
     shared = free_number()
     linked = LinkedPair(tmp_path, dds_domains=(shared, shared))
@@ -96,6 +97,7 @@ def test_what_crosses_by_link_does_not_cross_by_dds_and_others_still_get_it_ther
         assert linked.hub.crossed("in", "a", "nodes")["received"] == 0
 
 
+# Proves G213.
 def test_a_topic_of_a_peer_with_a_rule_does_not_cross_by_dds_while_the_link_is_down(tmp_path: Path) -> None:
     """Else whoever cuts a link would have its topics in clear."""
     shared = free_number()
@@ -195,6 +197,7 @@ def exceeded(host: Host, way: str, topic: str) -> set[str]:
     return {row["reason"] for row in rows if row["cause"] in ("priority", "size", "rate")}
 
 
+# Proves G232.
 def test_what_is_above_a_ceiling_is_not_sent_is_counted_and_named_and_leaves_no_gap(linked: LinkedPair) -> None:
     rule = '[[allow]]\npeer = "rtmw://plant/hub"\nsubscribe = ["*"]\nmax_priority = 4\nmax_size = {}\n'
     linked.with_keys()
@@ -225,6 +228,7 @@ def test_what_is_above_a_ceiling_is_not_sent_is_counted_and_named_and_leaves_no_
         assert taker.stats().missed == 0
 
 
+# Proves G232.
 def test_ceilings_that_a_reload_lowers_hold_at_once_and_are_named_whatever_the_peer_sends(linked: LinkedPair) -> None:
     linked.with_keys()
     linked.start().wait_up()

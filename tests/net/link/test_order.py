@@ -68,6 +68,7 @@ def floods(two: Two, topics: tuple[str, str], sent: Callable[[], int]) -> float:
         return (after - before - AT_ONCE) / (RATE * (time.monotonic() - begun))
 
 
+# Proves G224.
 def test_the_rate_of_an_interface_holds_over_all_lines_that_leave_by_it(two: Two) -> None:
     for ends, topic in zip(two, ("one", "other"), strict=True):
         ends.route(topic)
@@ -75,6 +76,7 @@ def test_the_rate_of_an_interface_holds_over_all_lines_that_leave_by_it(two: Two
     assert floods(two, ("one", "other"), lambda: sum(ends.here.line.info()["sent"] for ends in two)) <= 1.05
 
 
+# Proves G224.
 def test_the_rate_of_a_topic_holds_over_all_lines_that_carry_it(two: Two) -> None:
     routes = [ends.route("shared")[0] for ends in two]
     for route in routes:
@@ -82,6 +84,7 @@ def test_the_rate_of_a_topic_holds_over_all_lines_that_carry_it(two: Two) -> Non
     assert floods(two, ("shared", "shared"), lambda: sum(route.counters()["bytes"] for route in routes)) <= 1.05
 
 
+# Proves G224.
 def test_an_alarm_over_one_line_waits_for_no_flood_over_another_that_has_used_up_the_rate(two: Two) -> None:
     one, other = two
     one.route("image", window=16 << 20)

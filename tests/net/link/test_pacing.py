@@ -42,6 +42,7 @@ def measured(hosts: tuple[Host, Host], rate: int, limits: dict[float, float], sh
 @pytest.mark.parametrize(
     "way", [Way("loss"), *(pytest.param(Way(name, congestion=name), marks=LONG) for name in ("cubic", "bbr"))], ids=str
 )
+# Proves G223.
 def test_an_alarm_behind_a_flood_waits_for_a_chunk_at_most(way: Way) -> None:
     rate = 8_000_000
     with pair(way, rate) as hosts:
@@ -55,6 +56,7 @@ FAR = [FarLine(20_000_000, lost=0.01), pytest.param(FarLine(20_000_000), marks=L
 @pytest.mark.skipif(cable.obstacle() is not None, reason=str(cable.obstacle()))
 @pytest.mark.parametrize("has_rate", [False, pytest.param(True, marks=LONG)])
 @pytest.mark.parametrize("far", FAR, ids=str)
+# Proves G225.
 def test_on_a_far_way_an_alarm_waits_for_a_chunk_and_a_flood_fills_the_way_though_some_packets_are_lost(
     far: FarLine, has_rate: bool
 ) -> None:

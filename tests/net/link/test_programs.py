@@ -34,6 +34,7 @@ def control(account: Account | None = None, **allows: str) -> Control:
     ("allows", "told"),
     [({"subscribe": "a"}, (OUT,)), ({"publish": "a"}, (INTO,)), ({"subscribe": "b", "publish": "b"}, None)],
 )
+# Proves G230.
 def test_a_peer_hears_of_the_programs_that_its_rights_concern_and_of_no_other(
     allows: dict[str, str], told: tuple[Using, ...] | None
 ) -> None:

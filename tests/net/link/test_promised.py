@@ -41,6 +41,7 @@ def numbers(taker: rtmw.Subscriber[bytes]) -> list[int]:
 
 
 @pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
+# Proves G240.
 def test_a_cable_that_loses_and_doubles_frames_loses_nothing_reliable(tmp_path: Path) -> None:
     cable, hosts = BadCable(Faults(delay_s=(0.0, 0.002), lost=0.05, twice=0.05)), list[Host]()
     with ExitStack() as stack:
@@ -95,6 +96,7 @@ def in_a_cut(cut: Cabled, kind: Reliability, depth: int, count: int) -> list[int
         return got
 
 
+# Proves G240.
 def test_of_adaptive_what_was_published_in_a_cut_comes_while_it_is_among_the_last(cut: Cabled) -> None:
     got = in_a_cut(cut, ADAPTIVE, 8, 100)
     assert got[-8:] == [*range(92, 100)]

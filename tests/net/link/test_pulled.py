@@ -57,6 +57,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+# Proves G244.
 def test_a_cable_that_is_pulled_at_each_byte_of_a_hello_costs_that_try_alone(domains: Domains, tmp_path: Path) -> None:
     """In the end there is a link, and of all tries nothing is left behind."""
     hello = 200

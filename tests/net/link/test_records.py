@@ -88,6 +88,7 @@ def test_padding_is_taken_off(peer: Peer, padding: int) -> None:
     assert heard(peer) == [b"words"]
 
 
+# Proves G243.
 def test_the_peer_may_change_its_keys_and_ask_for_others_here(peer: Peer) -> None:
     peer.send(say(b"before"))
     for number in range(3):
@@ -143,6 +144,7 @@ def test_a_peer_that_is_gone_without_a_farewell_is_told(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("at", [5, 20, -17, -1])
+# Proves G243.
 def test_a_bit_that_has_turned_ends_the_connection(peer: Peer, at: int) -> None:
     record = bytearray(peer.out.seal(say(b"words") + bytes([DATA])))
     record[at] ^= 1
@@ -160,6 +162,7 @@ def test_what_came_whole_before_is_heard_and_then_the_connection_fails_for_good(
 
 
 @pytest.mark.parametrize("lost", [0, 1])
+# Proves G243.
 def test_records_come_in_their_order_and_all_of_them(peer: Peer, lost: int) -> None:
     records = [peer.out.seal(say(b"%d" % number) + bytes([DATA])) for number in range(3)]
     del records[lost]
@@ -284,6 +287,7 @@ print(end.cipher()[0], connection.cipher)
 
 
 @pytest.mark.parametrize("suite", ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"])
+# Proves G243.
 def test_each_cipher_is_spoken_as_openssl_speaks_it(tmp_path: Path, suite: str) -> None:
     site = Site(tmp_path)
     folders = [str(site.keys(f"rtmw://plant/{name}")) for name in ("hub", "press")]

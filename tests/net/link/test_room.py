@@ -38,11 +38,13 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[object]]] = {
 }
 
 
+# Proves G239.
 def test_a_sender_that_ends_delivers_all_that_it_has_taken_and_nothing_is_dropped() -> None:
     worlds = [run(seed) for seed in range(20)]
     assert max(world.most for world in worlds) > HELD_MOST, "the limit is reached"
 
 
 @pytest.mark.parametrize("rule", MUTANTS)
+# Proves G239.
 def test_the_world_sees_a_rule_of_room_that_is_missing(rule: str) -> None:
     assert first_harm(MUTANTS[rule](), run, range(200)) is not None

@@ -53,6 +53,7 @@ def test_an_authority_of_the_same_name_with_another_key_is_refused_in_words(link
     assert not linked.peers("hub")
 
 
+# Proves G228.
 def test_a_certificate_that_expires_ends_the_link_then_and_not_before(linked: LinkedPair) -> None:
     assert linked.site
     linked.start("hub")  # so that a slow machine uses up less of the lifetime
@@ -68,6 +69,7 @@ def test_a_certificate_that_expires_ends_the_link_then_and_not_before(linked: Li
     wait_until(lambda: not linked.peers("hub"), "no link")
 
 
+# Proves G228.
 def test_a_serial_that_is_revoked_ends_a_link_that_is_up(linked: LinkedPair) -> None:
     linked.start().wait_up()
     assert linked.site
@@ -83,6 +85,7 @@ def test_a_serial_that_is_revoked_ends_a_link_that_is_up(linked: LinkedPair) -> 
     assert set(linked.hub.info()["links"]["refused"]) == {"revoked"}, "each try is counted once, and as what it is"
 
 
+# Proves G231.
 def test_sighup_with_a_file_that_was_emptied_leaves_the_link_as_it_was(linked: LinkedPair) -> None:
     linked.start().wait_up()
     file = linked.settings("hub")

@@ -59,6 +59,7 @@ def beside_a_twin_that_nobody_reads(ends: Ends) -> Generator[tuple[rtmw.Publishe
         yield out, into
 
 
+# Proves G226.
 def test_an_alarm_that_is_held_up_comes_by_its_copy_and_each_comes_once(ends: Ends) -> None:
     urgent = HeldUp()
     outbound, inbound = ends.route("alarm")
@@ -120,6 +121,7 @@ def test_of_large_messages_and_of_those_that_are_not_urgent_there_are_no_copies(
     assert info(ends, "copies_left_out") == (0, 0)
 
 
+# Proves G226.
 def test_a_twin_that_nobody_reads_holds_nothing_up_and_copies_are_left_out(ends: Ends) -> None:
     with beside_a_twin_that_nobody_reads(ends) as (out, into):
 
@@ -275,6 +277,7 @@ def test_what_the_twin_has_brought_may_come_in_parts_or_be_dropped(
     ],
     ids=["bulk", "a part", "drop", "ack", "damaged"],
 )
+# Proves G226.
 def test_what_no_twin_carries_ends_the_twin_alone(
     ends: Ends, raw: tuple[socket.socket, socket.socket, Route], wrong: bytes
 ) -> None:

@@ -61,6 +61,7 @@ def examined(host: Host) -> dict[str, tuple[str, str]]:
 
 
 @needs_users
+# Proves G248.
 def test_18_another_user_has_only_its_rules(linked: LinkedPair) -> None:
     linked.rules["hub"] = f'[[allow]]\npeer = "uid:{ALICE}"\npublish = ["press/*"]\nsubscribe = ["alarm/*"]\n'
     linked.rules["press"] = '[[allow]]\npeer = "uid:0"\npublish = ["*"]\nsubscribe = ["*"]\n'
@@ -96,6 +97,7 @@ def test_18_another_user_has_only_its_rules(linked: LinkedPair) -> None:
 
 
 @needs_users
+# Proves G248.
 def test_a_user_for_whom_no_rule_is_gets_no_link_and_both_say_why(linked: LinkedPair) -> None:
     linked.rules["hub"] = f'[[allow]]\npeer = "uid:{ALICE}"\npublish = ["*"]\n'
     run_as(linked.press, BOB)
@@ -107,6 +109,7 @@ def test_a_user_for_whom_no_rule_is_gets_no_link_and_both_say_why(linked: Linked
 
 
 @needs_users
+# Proves G248.
 def test_a_user_who_says_that_it_is_another_is_told_by_the_kernel_who_it_is(linked: LinkedPair) -> None:
     """Keys of the press do not help bob: at a Unix socket nobody asks for a certificate."""
     linked.with_keys()
@@ -140,6 +143,7 @@ def test_what_is_published_crosses_once_though_the_nodes_meet_over_dds_too(linke
         assert linked.press.crossed("out", "a", "nodes")["readers"] == 0
 
 
+# Proves G248.
 def test_a_peer_that_stands_still_is_cut_and_goes_on_within_the_lease_without_a_loss(linked: LinkedPair) -> None:
     for name in linked.hosts:
         linked.link[name] = "lease = 8\n"

@@ -50,6 +50,7 @@ def on_another_kernel(host: Host, folder: Path) -> None:
 @pytest.mark.parametrize(
     "has_keys", [True, pytest.param(False, marks=pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)))]
 )
+# Proves G241.
 def test_5_a_bit_turned_on_the_wire_ends_the_connection_and_no_reliable_message_is_lost(
     cabled: Cabled, tmp_path: Path, has_keys: bool
 ) -> None:
@@ -102,6 +103,7 @@ def frames_of(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("directions", [(), (True,), (False,)], ids=["neither way", "not forth", "not back"])
+# Proves G244.
 def test_a_way_that_passes_nothing_on_any_more_and_says_nothing_is_left_and_no_reliable_message_is_lost(
     cabled: Cabled, directions: tuple[bool, ...]
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_way_that_passes_nothing_on_any_more_and_says_nothing_is_left_and_no_r
 
 @pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 @pytest.mark.parametrize("has_keys", [True, False])
+# Proves G241.
 def test_16_no_payload_topic_or_host_name_is_on_the_wire_in_clear(cabled: Cabled, has_keys: bool) -> None:
     """Without keys all of them are: so what this looks for would be found."""
     linked, cable = cabled

@@ -103,6 +103,7 @@ def test_a_stream_brings_all_its_bytes_both_ways_and_says_what_is_durable(
     asyncio.run(run())
 
 
+# Proves G210.
 def test_after_cuts_a_session_goes_on_and_no_byte_is_doubled_or_lost(identities: tuple[Identity, Identity]) -> None:
     async def run() -> None:
         async with (
@@ -161,6 +162,7 @@ def test_a_bit_turned_on_the_wire_ends_the_connection_and_the_session_goes_on(
     asyncio.run(run(False))
 
 
+# Proves G210.
 def test_beyond_the_lease_streams_and_session_end_with_the_reason() -> None:
     async def run() -> None:
         terms = Terms(lease=1.0)

@@ -98,6 +98,7 @@ def test_a_guest_of_sessions_that_says_nothing_is_sent_away_after_three_seconds(
 
 
 @pytest.mark.parametrize(("first", "cause"), [(b"GET / ", "no node"), (b"RTMW", "no node"), (b"", "nothing said")])
+# Proves G212.
 def test_a_guest_of_sessions_that_is_no_node_is_counted_once(first: bytes, cause: str) -> None:
     async def run() -> None:
         async with Carrier(uuid4()) as carrier:
@@ -113,6 +114,7 @@ def test_a_guest_of_sessions_that_is_no_node_is_counted_once(first: bytes, cause
     asyncio.run(run())
 
 
+# Proves G212.
 def test_a_guest_of_sessions_that_goes_no_further_than_its_hello_hears_why_it_is_refused_and_is_counted_once() -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()

@@ -68,6 +68,7 @@ async def hostile(port: int, rng: random.Random) -> None:
 
 
 @pytest.mark.timeout(600)
+# Proves G211.
 def test_ten_thousand_garbage_connections_leave_memory_and_descriptors_as_before(
     identities: tuple[Identity, Identity],
 ) -> None:
@@ -87,6 +88,7 @@ def test_ten_thousand_garbage_connections_leave_memory_and_descriptors_as_before
     asyncio.run(run())
 
 
+# Proves G211.
 def test_a_good_peer_connects_while_slow_ones_say_nothing(identities: tuple[Identity, Identity]) -> None:
     async def run() -> None:
         async with serving(identities[0]) as (host, port):
@@ -104,6 +106,7 @@ def test_a_good_peer_connects_while_slow_ones_say_nothing(identities: tuple[Iden
     asyncio.run(run())
 
 
+# Proves G211.
 def test_a_recorded_session_replayed_does_nothing(identities: tuple[Identity, Identity]) -> None:
     async def run() -> None:
         async with serving(identities[0]) as (host, port), Relay(port) as relay:

@@ -16,6 +16,7 @@ LONGER = ("a reset gives credit back", "credit is said again after a cut")
 RULES = {rule: mutant for rule, mutant in (MUTANTS | OF_ORDER).items() if rule not in LONGER}
 
 
+# Proves G208.
 def test_whatever_programs_and_wire_do_each_byte_goes_when_it_is_due_within_its_credit_the_most_urgent_first() -> None:
     tell(STORIES)
 

@@ -196,6 +196,7 @@ async def race(first: int, second: int, then: int | None) -> Receiver:
     return receiver
 
 
+# Proves G208.
 def test_of_two_streams_the_more_urgent_one_is_done_while_most_of_the_other_waits() -> None:
     receiver = asyncio.run(race(1, 6, None))
     assert receiver.priorities == {"one": 1, "other": 6}

@@ -14,5 +14,6 @@ def test_no_order_of_steps_and_cuts_doubles_loses_or_stops_anything() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
+# Proves G209.
 def test_without_a_rule_something_goes_wrong(rule: str) -> None:
     assert search(frozenset(RULES) - {rule})[1] is not None

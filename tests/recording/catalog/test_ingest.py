@@ -129,6 +129,7 @@ def test_days_are_partitions_and_members_are_columns(tmp_path: Path, form: str) 
 
 
 @FORMS
+# Proves G153.
 def test_what_has_come_to_a_recording_that_grows_is_added(tmp_path: Path, form: str) -> None:
     path = tmp_path / "a.mcap"
     with Maker(path, chunk_bytes=500) as maker:
@@ -216,6 +217,7 @@ def counts(folder: Path, form: str) -> list[int]:
 
 
 @FORMS
+# Proves G154.
 def test_evolving_widens_a_column_in_all_rows_and_nothing_is_lost(tmp_path: Path, form: str, ingest: Run) -> None:
     first, wide = record(tmp_path / "a.mcap", narrow(0, 60)), record(tmp_path / "b.mcap", WIDE)
     to, how = tmp_path / "t", ["--to", tmp_path / "t", "--format", form]
@@ -313,6 +315,7 @@ for calls in range(1, most):
 """
 
 
+# Proves G153.
 def test_a_program_that_is_killed_at_any_file_that_it_touches_leaves_each_row_once(tmp_path: Path) -> None:
     path, folder = record(tmp_path / "a.mcap", levels(0, 30) | levels(DAY, 30)), tmp_path / "tables"
     command = [sys.executable, "-c", KILLED, str(path), str(folder), "parquet", "45"]
@@ -325,6 +328,7 @@ def test_a_program_that_is_killed_at_any_file_that_it_touches_leaves_each_row_on
         assert [*(folder / f"{calls}-").rglob(".part-*")] == []
 
 
+# Proves G154.
 def test_a_program_that_is_killed_while_it_widens_a_column_leaves_each_row_once(tmp_path: Path) -> None:
     first, wide = record(tmp_path / "a.mcap", narrow(0, 30) | narrow(DAY // 2, 30)), record(tmp_path / "b.mcap", WIDE)
     command = [sys.executable, "-c", KILLED, str(wide), str(tmp_path / "t"), "parquet", "60", str(first)]
@@ -351,6 +355,7 @@ def killed_when(is_due: Callable[[], bool], command: list[str]) -> None:
     child.wait()
 
 
+# Proves G153.
 def test_a_program_that_is_killed_between_commits_of_delta_leaves_each_row_once(tmp_path: Path) -> None:
     path, table = record(tmp_path / "a.mcap", levels(0, 3000)), tmp_path / "t" / "level" / "_delta_log"
     for commits in (1, 3, 6):

@@ -80,6 +80,7 @@ def test_each_message_is_a_row_once_however_often_it_is_added(server: Server, tm
     assert values() == sorted(float(n) for n in [*range(50), *range(1000, 1010), *range(DAY, DAY + 50)])
 
 
+# Proves G156.
 def test_of_two_programs_that_add_the_same_at_a_time_one_does(server: Server, tmp_path: Path) -> None:
     first = record(tmp_path / "a.mcap", levels(0, 10), "pump/speed")
     path = record(tmp_path / "b.mcap", levels(100, 50), "pump/speed")
@@ -95,6 +96,7 @@ def test_of_two_programs_that_add_the_same_at_a_time_one_does(server: Server, tm
     assert {*lists} == {"*"}
 
 
+# Proves G156.
 def test_a_server_that_fails_for_a_moment_is_asked_again_and_one_that_is_gone_is_named(
     server: Server, tmp_path: Path
 ) -> None:

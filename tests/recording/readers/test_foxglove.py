@@ -225,6 +225,7 @@ def test_optional_members_have_a_value_or_are_absent(serve: Callable[..., Any], 
             }
 
 
+# Proves G112.
 def test_a_topic_is_subscribed_only_while_a_client_shows_it(serve: Callable[..., Any], domain: rtmw.Domain) -> None:
     places = len(domain.region.participants())
     with serve() as served, rtmw.Publisher("t", str, domain=domain), rtmw.Publisher("u", str, domain=domain):
@@ -312,6 +313,7 @@ def test_what_foxglove_cannot_read_is_told_once_and_shown_as_a_status(
         assert sorted(told) == ["array", "raw"]
 
 
+# Proves G112.
 def test_clients_that_read_nothing_lose_messages_and_nobody_else_does(
     serve: Callable[..., Any], domain: rtmw.Domain
 ) -> None:
@@ -351,6 +353,7 @@ def silent_clients(port: int, count: int, subscribing: bool) -> Iterator[None]:
             one.close()
 
 
+# Proves G112.
 def test_a_domain_that_is_not_there_yet_or_is_made_again_while_it_is_shown_is_shown(
     serve: Callable[..., Any], domain_id: int
 ) -> None:

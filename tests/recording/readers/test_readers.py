@@ -55,6 +55,7 @@ def test_mcap_for_javascript_reads_what_we_wrote(tmp_path: Path, read_by_node: R
     assert found["header"]["library"].startswith("rtmw ")
 
 
+# Proves G158.
 def test_foxglove_decodes_every_message_by_our_idl(tmp_path: Path, read_by_node: Reader) -> None:
     found = read_by_node(made.write(tmp_path / "made.mcap"))
     values = {topic: made.plain(value) for topic, value in made.VALUES}

@@ -23,6 +23,7 @@ from tests.recording.test_bags import NAMES, write_bag
 from topics.river import Quality, Reading
 
 
+# Proves G158.
 def test_rosbags_opens_our_recording_as_a_bag_and_decodes_each_message(tmp_path: Path) -> None:
     path = made.write(tmp_path / "made.mcap", profile="ros2")
     values = dict(made.VALUES)
@@ -101,6 +102,7 @@ def test_what_is_merged_of_a_bag_and_something_else_is_no_bag(tmp_path: Path) ->
         assert recording.header.profile == ""
 
 
+# Proves G167.
 def test_rosbags_opens_the_folder_of_a_recorder_as_one_bag(domain: rtmw.Domain, tmp_path: Path) -> None:
     store, folder = get_typestore(Stores.EMPTY), tmp_path / "run"
     for _ in range(2):  # the second recorder goes on in the folder

@@ -164,6 +164,7 @@ def run(path: Path, begin: int, topics: dict[str, int], known: str = "[]") -> Pa
     return path
 
 
+# Proves G150.
 def test_a_topic_that_no_later_run_knew_is_expected_until_its_own_run_ended(tmp_path: Path) -> None:
     first = run(tmp_path / "a_0.mcap", 0, {"stays": 20, "ended": 20, "died": 12, "paused": 20})
     later = run(tmp_path / "b_0.mcap", 3600, {"stays": 3620, "new": 3620, "paused": 3605}, '["new", "stays"]')
@@ -176,6 +177,7 @@ def test_a_topic_that_no_later_run_knew_is_expected_until_its_own_run_ended(tmp_
     assert topics["paused"].silences == (Silence(BEGIN_NS + 3604900 * MS, BEGIN_NS + 3620 * SECOND, "end"),)
 
 
+# Proves G150.
 def test_files_of_one_run_are_judged_together_also_the_last_one_of_a_recorder_that_was_killed(tmp_path: Path) -> None:
     first = run(tmp_path / "a_0.mcap", 0, {"stays": 20, "died": 20})
     with Maker(tmp_path / "a_1.mcap") as maker:

@@ -76,6 +76,7 @@ def test_sequences_that_are_missing_are_told_as_far_as_no_cause_explains_them(tm
     assert check(facts(made(4)), "sequences").reason.startswith("2 sequence numbers")
 
 
+# Proves G149.
 def test_a_damaged_chunk_fails_and_the_others_are_read(tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mcap", ["t"], 3000, chunk_bytes=8192, compression="none")
     content = bytearray(path.read_bytes())

@@ -34,6 +34,7 @@ def test_every_turned_bit_is_found(whole: Path) -> None:
         assert not check(whole).is_whole, f"bit {place % 8} of byte {place}"
 
 
+# Proves G146.
 def test_a_recording_that_was_cut_anywhere_has_no_end_and_is_not_damaged(whole: Path) -> None:
     data = whole.read_bytes()
     with Recording(whole) as recording:
@@ -45,6 +46,7 @@ def test_a_recording_that_was_cut_anywhere_has_no_end_and_is_not_damaged(whole: 
         assert "is not complete: it has no end" in checked.ending
 
 
+# Proves G146.
 def test_damage_in_a_recording_without_an_end_is_no_lack_of_an_end(whole: Path) -> None:
     with Recording(whole) as recording:
         first, second, *_, last = recording.chunks

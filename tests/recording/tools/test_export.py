@@ -116,6 +116,7 @@ def test_parquet_has_a_column_for_each_member_and_what_the_recording_says(path: 
     assert row["place"] == {"x": 3.5, "y": -1.0}
 
 
+# Proves G164.
 def test_a_last_value_that_was_carried_over_at_a_split_comes_once(tmp_path: Path) -> None:
     for number, flags in enumerate((0, 1)):
         with Maker(tmp_path / f"run_{number}.mcap") as maker:
@@ -196,6 +197,7 @@ def test_several_recordings_come_together_and_a_topic_may_have_changed_its_type(
     assert Counter(len(read(tmp_path / "out", topic)) for topic in counts) == Counter({21: 2, 20: 1})
 
 
+# Proves G155.
 def test_versions_of_a_type_have_folders_of_their_own_and_each_is_read_by_itself(path: Path, tmp_path: Path) -> None:
     with Maker(tmp_path / "b.mcap") as maker:
         later, first = maker.channel("plant/report", Later), maker.channel("plant/report", Report)

@@ -71,6 +71,7 @@ def test_cut_anywhere_in_its_last_part_nothing_but_the_cut_chunk_is_lost(whole: 
         assert rows(tmp_path / "saved.mcap")[: COUNT - 1] == before[: COUNT - 1]
 
 
+# Proves G145.
 def test_bits_turned_anywhere_lose_what_they_are_in_and_make_nothing_wrong(whole: Path, tmp_path: Path) -> None:
     data, before = whole.read_bytes(), rows(whole)
     places = random.Random(5).sample(range(8, len(data) - 8), 100)

@@ -105,6 +105,7 @@ def test_a_topic_that_is_not_there_is_named(tmp_path: Path) -> None:
         cut(path, tmp_path / "b.mcap", Section(("b",)))
 
 
+# Proves G152.
 def test_damage_leaves_no_file_that_looks_complete(tmp_path: Path) -> None:
     path = numbered(tmp_path / "a.mcap", ["a"], 20, chunk_bytes=1)
     with Recording(path) as recording:

@@ -108,6 +108,7 @@ def figures(rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
     return (len(rows), len(rows) - len(delays), late, late / len(delays), mean, *spread)
 
 
+# Proves G160.
 def test_delays_of_each_carrier_and_of_each_hour(spark: SparkSession) -> None:
     from rtmw.spark.analyse import airport
 

@@ -28,6 +28,7 @@ def messages(spark: SparkSession) -> DataFrame:
     return frame(spark, ROWS).cache()
 
 
+# Proves G160.
 def test_rates_and_gaps_of_each_topic(messages: DataFrame) -> None:
     from rtmw.spark import analyse
 
@@ -184,6 +185,7 @@ def test_lifetime_misses(messages: DataFrame) -> None:
     assert collected(analyse.lifetime_misses(messages)) == expected
 
 
+# Proves G161.
 def test_lifetime_misses_count_what_expired_before_the_recorder_came_to_it(spark: SparkSession, tmp_path: Path) -> None:
     from rtmw.spark import analyse
 

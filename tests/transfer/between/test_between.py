@@ -18,6 +18,7 @@ BOTH = pytest.mark.parametrize("delivery", [Delivery.NORMAL, Delivery.LOG])
 
 
 @BOTH
+# Proves T3.
 def test_t3_each_level_is_reached_at_its_moment_at_the_other_node(
     sender: rtmw.Sender, inbox: rtmw.Inbox, delivery: Delivery
 ) -> None:
@@ -62,6 +63,7 @@ def test_t2_of_small_ones_the_order_is_that_of_sending(sender: rtmw.Sender, inbo
             assert letter.body == b"%d" % number
 
 
+# Proves T2.
 def test_t2_a_pid_and_each_at_the_other_node(sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair) -> None:
     sender.send(f"ingest/{os.getpid()}@centre", b"for it", wait=Level.SENT, timeout=PATIENCE)
     take(inbox).consume()
@@ -100,6 +102,7 @@ def test_t4_a_file_comes_whole_below_the_folder_of_the_inbox(
     assert (tmp_path / "run.mcap").exists()
 
 
+# Proves G206.
 def test_t4_the_second_of_two_senders_to_one_destination_is_told_that_it_is_taken(
     sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, tmp_path: Path
 ) -> None:
@@ -116,6 +119,7 @@ def test_t4_the_second_of_two_senders_to_one_destination_is_told_that_it_is_take
     assert inbox.take(0) is None
 
 
+# Proves T4.
 def test_t4_a_composite_of_messages_and_files_is_one_letter(
     sender: rtmw.Sender, inbox: rtmw.Inbox, tmp_path: Path
 ) -> None:
@@ -131,6 +135,7 @@ def test_t4_a_composite_of_messages_and_files_is_one_letter(
     assert sent.wait(Level.CONSUMED, PATIENCE)
 
 
+# Proves T10.
 def test_t10_files_of_a_transaction_come_when_it_is_committed_and_those_undone_never(
     sender: rtmw.Sender, inbox: rtmw.Inbox, tmp_path: Path
 ) -> None:
@@ -215,6 +220,7 @@ def test_a_destination_outside_of_the_folder_is_refused(sender: rtmw.Sender, inb
         sender.send("ingest@centre", rtmw.File(tmp_path / "x"), delivery=Delivery.SMALL_RAW)
 
 
+# Proves T11.
 def test_t11_a_file_has_its_size_while_it_waits_and_its_progress_and_rate_while_it_is_sent(
     sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, tmp_path: Path
 ) -> None:

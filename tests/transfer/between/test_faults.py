@@ -40,6 +40,7 @@ def test_t3_what_is_sent_with_log_is_on_the_disk_of_the_receivers_node(stopped: 
 
 
 @pytest.mark.parametrize("count", [1, 2, 300])
+# Proves G197.
 def test_t8_letters_that_wait_for_a_node_when_their_core_dies_are_sent_by_the_next_one_in_their_order(
     sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, count: int
 ) -> None:
@@ -70,6 +71,7 @@ def test_a_lifetime_is_what_is_left_of_it_where_the_clocks_of_two_nodes_differ(s
 
 
 @pytest.mark.parametrize("seconds", [0, 1.5 * LEASE_S])
+# Proves G197, T7.
 def test_t7_a_file_goes_on_where_it_stood_after_a_cut(
     sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, tmp_path: Path, seconds: float
 ) -> None:
@@ -87,6 +89,7 @@ def test_t7_a_file_goes_on_where_it_stood_after_a_cut(
     assert len(pair.cable.relay.forth) < 42 * MIB
 
 
+# Proves G197.
 def test_a_sender_without_the_right_is_refused_with_the_rule_and_another_rule_lets_it_in(
     sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, tmp_path: Path
 ) -> None:
@@ -117,6 +120,7 @@ def _passes(sender: rtmw.Sender, to: str, body: object) -> bool:
     return True
 
 
+# Proves G197.
 def test_a_source_that_is_written_to_before_it_was_sent_arrives_not_at_all(
     sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, tmp_path: Path
 ) -> None:
@@ -145,6 +149,7 @@ def test_a_lifetime_that_ends_while_the_node_is_away_ends_it(sender: rtmw.Sender
         assert inbox.take(0.1) is None
 
 
+# Proves G201.
 def test_what_is_cancelled_after_its_folder_is_gone_ends_and_the_core_goes_on(
     sender: rtmw.Sender, pair: Pair, tmp_path: Path
 ) -> None:
@@ -176,6 +181,7 @@ def test_a_cancel_ends_with_the_session_and_takes_effect_with_the_next_one(sende
     until(lambda: sent.state is TransferState.CANCELLED, "it is cancelled")
 
 
+# Proves G203.
 def test_the_part_of_a_node_that_does_not_come_back_is_shown_and_freed_with_an_event(
     stopped: Pair, tmp_path: Path
 ) -> None:
@@ -210,6 +216,7 @@ def small_disk(stopped: Pair) -> Pair:
     return stopped
 
 
+# Proves G197.
 def test_what_the_receivers_disk_has_no_room_for_waits_and_says_so(small_disk: Pair, tmp_path: Path) -> None:
     pair = small_disk
     written(tmp_path / "x", 6 * MIB)

@@ -26,6 +26,7 @@ CALLS = {"station": 280, "centre": 240}
 
 @pytest.mark.parametrize("victim", ["station", "centre"])
 @pytest.mark.parametrize("batches", sample(range(2, RECORDS), 2))
+# Proves G197.
 def test_t8_log_either_core_is_killed_behind_a_record_and_each_letter_is_consumed_once(
     stopped: Pair, victim: str, batches: int, tmp_path: Path
 ) -> None:
@@ -35,6 +36,7 @@ def test_t8_log_either_core_is_killed_behind_a_record_and_each_letter_is_consume
 @pytest.mark.parametrize(
     ("victim", "call"), [(victim, call) for victim, calls in CALLS.items() for call in sample(range(1, calls), 3)]
 )
+# Proves G197.
 def test_t8_log_either_core_is_killed_before_a_system_call_and_each_letter_is_consumed_once(
     stopped: Pair, victim: str, call: int, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from tests.transfer.between.pair import MIB, Pair, shown, take, until, written
 from tests.transfer.core_process import PATIENCE
 
 
+# Proves G198, T8.
 def test_t8_normal_what_the_receiving_core_has_when_it_dies_is_sent_again_and_consumed_once(
     sender: rtmw.Sender, pair: Pair
 ) -> None:
@@ -31,6 +32,7 @@ def test_t8_normal_what_the_receiving_core_has_when_it_dies_is_sent_again_and_co
     assert all(one.wait(Level.CONSUMED, PATIENCE) for one in sent)
 
 
+# Proves G198.
 def test_t8_normal_a_letter_in_hand_when_the_receiving_core_dies_comes_again_under_its_id(
     sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair
 ) -> None:
@@ -64,6 +66,7 @@ def test_t8_normal_what_was_consumed_behind_a_cut_comes_again_if_the_receiving_c
 
 
 @pytest.mark.parametrize("kind", ["bytes", "file"])
+# Proves G198.
 def test_t8_normal_a_sender_whose_core_dies_is_told_unknown_and_what_was_sent_comes_once(
     sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, tmp_path: Path, kind: str
 ) -> None:
@@ -90,6 +93,7 @@ def test_t8_normal_a_sender_whose_core_dies_is_told_unknown_and_what_was_sent_co
             assert set(journal.going) == {kept.id}, "of what is not sent any more, no source is remembered"
 
 
+# Proves G201.
 def test_t8_normal_nothing_is_kept_of_a_file_whose_core_has_died_while_it_was_sent(
     sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ def test_letters_and_files_of_a_sender_come_to_another_node_in_the_order_of_send
 
 
 @pytest.mark.parametrize("seed", sample(range(24), 3))
+# Proves G196.
 def test_the_order_outlives_kills_of_both_cores_and_cuts_of_the_cable(pair: Pair, tmp_path: Path, seed: int) -> None:
     dice, count, taken = random.Random(seed), 5 * len(KINDS), list[int]()
     faults = {dice.randrange(count): dice.choice(("station", "centre", "cable")) for _ in range(4)}

@@ -38,6 +38,7 @@ def cut_on_the_way(pair: Pair, sent: rtmw.Transfer) -> list[Progress]:
 
 
 @pytest.mark.parametrize("delivery", [Delivery.NORMAL, Delivery.LOG])
+# Proves T11.
 def test_t11_a_sender_is_told_again_and_again_how_much_of_a_file_the_core_of_its_receiver_has(
     sender: rtmw.Sender, inbox: rtmw.Inbox, pair: Pair, large: Path, delivery: Delivery
 ) -> None:

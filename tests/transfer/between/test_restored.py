@@ -58,6 +58,7 @@ def go_back(pair: Pair, inbox: rtmw.Inbox, way: Callable[[Path, Path], None]) ->
 
 
 @pytest.mark.parametrize("way", [set_back, by_hand])
+# Proves G204.
 def test_t8_letters_that_are_sent_after_a_backup_was_restored_are_no_duplicates(
     pair: Pair, inbox: rtmw.Inbox, way: Callable[[Path, Path], None]
 ) -> None:
@@ -70,6 +71,7 @@ def test_t8_letters_that_are_sent_after_a_backup_was_restored_are_no_duplicates(
 
 
 @pytest.mark.parametrize("up_first", [True, False])
+# Proves G204.
 def test_t8_a_store_that_lies_behind_what_another_node_has_seen_begins_a_new_incarnation(
     pair: Pair, inbox: rtmw.Inbox, up_first: bool
 ) -> None:

@@ -69,6 +69,7 @@ class Failing(Disk):
     [("write_some", 3, 0), ("sync_data", 0, 0), ("sync_data", 1, BLOCK), ("sync", 0, 2 * BLOCK)],
     ids=["write", "sync of the first block", "sync of the second block", "last sync"],
 )
+# Proves G187.
 def test_a_file_on_a_disk_that_fails_is_put_off_in_words_and_goes_on_behind_what_is_durable(
     tmp_path: Path, call: str, passes: int, goes_on: int
 ) -> None:

@@ -121,6 +121,7 @@ def test_what_does_not_end_is_not_written_anew_with_each_record(
         assert journal._log.end - begun < 4096
 
 
+# Proves G201.
 def test_a_node_says_nothing_of_what_is_sent_to_another_one(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         journal.source(ID, (FINGERPRINT,))

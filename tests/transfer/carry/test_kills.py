@@ -28,6 +28,7 @@ def small(tmp_path: Path) -> Iterator[Pair]:
     yield from pair_of(tmp_path, 20 * MIB)
 
 
+# Proves G195.
 def test_t7_a_file_whose_cores_are_killed_again_and_again_comes_whole_and_little_is_sent_again(large: Pair) -> None:
     large.endure(5)
 

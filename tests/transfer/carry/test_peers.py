@@ -122,6 +122,7 @@ def test_t4_a_composite_of_bytes_and_files_is_visible_all_at_once(tmp_path: Path
     run(tmp_path, play)
 
 
+# Proves G195, T7.
 def test_t7_a_file_over_a_cable_that_is_cut_and_goes_deaf_comes_whole_and_little_is_sent_again(tmp_path: Path) -> None:
     data, pulls = written(tmp_path / "x", 64 * MIB), 6
 
@@ -340,6 +341,7 @@ def test_a_file_that_is_withdrawn_on_the_way_leaves_nothing(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("side", ["a", "b"])
 @pytest.mark.parametrize("batches", range(4))
+# Proves G186.
 def test_a_file_comes_whole_and_once_although_a_journal_is_full_behind_any_record(
     tmp_path: Path, side: str, batches: int
 ) -> None:

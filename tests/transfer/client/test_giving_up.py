@@ -49,6 +49,7 @@ def arriving(domain: rtmw.Domain) -> object:
 
 @pytest.mark.parametrize("delivery", [Delivery.NORMAL, Delivery.LOG])
 @pytest.mark.parametrize("send", [by_thread, by_task, by_task_that_is_cancelled])
+# Proves G179.
 def test_the_core_forgets_what_has_come_of_a_body_whose_sender_gave_it_up(
     core: CoreProcess, domain: rtmw.Domain, sender: rtmw.Sender, inbox: rtmw.Inbox, send: Send, delivery: Delivery
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_call_that_waits_for_several_things_has_one_timeout_for_all_of_them(
         core.go_on()
 
 
+# Proves G179.
 def test_a_body_that_was_given_up_while_its_core_ended_is_no_question_to_the_next_one(
     core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox
 ) -> None:

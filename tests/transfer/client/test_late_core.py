@@ -14,6 +14,7 @@ from rtmw.observe.transfers import COUNTERS_TOPIC
 from tests.transfer.core_process import PATIENCE, CoreProcess
 
 
+# Proves G115.
 def test_programs_wait_for_a_domain_and_a_core_that_come_later_and_make_none(domain_id: int, tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as threads:
         sender = threads.submit(rtmw.Sender, "gauge", domain=domain_id, wait=PATIENCE)
@@ -53,6 +54,7 @@ def test_a_core_that_does_not_come_is_an_error_with_the_time_that_was_waited(
     assert float(told[1]) >= max(wait or 0.0, 1.0), "a core that is there is heard within a second"
 
 
+# Proves G115.
 def test_a_core_that_has_gone_is_waited_for_as_long_as_was_asked(domain: rtmw.Domain, tmp_path: Path) -> None:
     core = CoreProcess(domain.id, tmp_path / "data")
     core.start()

@@ -40,6 +40,7 @@ def test_a_body_that_is_given_up_is_dropped_and_its_send_has_failed(bodies: Bodi
     assert not bodies.arriving(str)
 
 
+# Proves G179.
 def test_a_block_that_comes_when_its_body_was_given_up_counts_for_nothing(bodies: Bodies) -> None:
     effects(bodies.give_up(FRAME))
     assert not effects(bodies.take(KEY, bytes(1000)))

@@ -65,6 +65,7 @@ def calls(what: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("what", CONTENTS)
+# Proves G202, T4.
 def test_t4_killed_at_each_call_all_is_visible_or_nothing_and_it_can_be_finished(what: str, tmp_path: Path) -> None:
     whole = calls(what, tmp_path / "whole")
     rename = whole.index("rename")
@@ -134,6 +135,7 @@ def test_what_a_crash_has_left_is_swept_and_what_is_needed_stays(tmp_path: Path)
     assert [path.name for path in (tmp_path / ".rtmw").iterdir()] == ["a.1.3.part"]
 
 
+# Proves G206.
 def test_t4_of_two_senders_to_one_destination_the_second_is_refused_and_the_file_of_the_first_stays(
     tmp_path: Path,
 ) -> None:

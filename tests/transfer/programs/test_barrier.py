@@ -104,6 +104,7 @@ def refused_once(core: CoreProcess, words: str) -> None:
 # ---- at programs ----
 
 
+# Proves G189.
 def test_what_is_no_announcement_of_a_core_ends_the_transfers_of_no_program(
     core: CoreProcess, domain: rtmw.Domain, sender: rtmw.Sender, inbox: rtmw.Inbox, spawn: Spawn
 ) -> None:
@@ -150,6 +151,7 @@ def test_who_said_that_it_is_the_core_and_has_ended_is_in_the_way_of_none(
     letter.consume()
 
 
+# Proves G189.
 def test_what_the_core_has_not_said_to_a_program_is_passed_over(
     core: CoreProcess, domain: rtmw.Domain, sender: rtmw.Sender, inbox: rtmw.Inbox
 ) -> None:
@@ -206,6 +208,7 @@ def test_a_program_whose_hearing_fails_is_told_so_and_waits_no_longer(
     ],
     ids=lambda message: type(message).__name__,
 )
+# Proves G189.
 def test_no_frame_of_a_sender_ends_the_core(core: CoreProcess, stranger: Stranger, message: Message) -> None:
     assert stranger.ask(Join(0, "stranger")) == Done(0)
     stranger.ask(message)
@@ -255,6 +258,7 @@ def test_a_process_joins_with_its_own_slot_alone(core: CoreProcess, stranger: St
     assert made == {queue_of(stranger.slot)}
 
 
+# Proves G189.
 def test_a_process_speaks_for_no_member_of_another(core: CoreProcess, stranger: Stranger, spawn: Spawn) -> None:
     other = spawn("""
         import rtmw
@@ -290,6 +294,7 @@ def test_words_for_people_always_fit_a_frame(text: str) -> None:
 
 
 @pytest.mark.parametrize("topic", [CORE_TOPIC, CORE_QUEUE, queue_of(0), "rtmw/node", "rtmw/"])
+# Proves G189.
 def test_programs_publish_on_no_topic_of_rtmw_itself(domain: rtmw.Domain, topic: str) -> None:
     with pytest.raises(rtmw.TopicNameError, match="choose another name"):
         rtmw.Publisher(topic, domain=domain)

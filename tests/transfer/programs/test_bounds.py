@@ -30,6 +30,7 @@ def take(inbox: rtmw.Inbox) -> rtmw.Letter:
     return letter
 
 
+# Proves T11.
 def test_t11_ten_thousand_parked_transfers_are_listed_kept_and_handed_over_in_order(
     core: CoreProcess, domain: rtmw.Domain
 ) -> None:
@@ -94,6 +95,7 @@ def is_accepted(sender: rtmw.Sender, body: bytes) -> bool:
     return True
 
 
+# Proves T10.
 def test_t10_what_a_transaction_takes_behind_a_savepoint_is_back_in_its_place_after_the_rollback(
     sender: rtmw.Sender, inbox: rtmw.Inbox
 ) -> None:
@@ -163,6 +165,7 @@ def test_t10_a_transaction_that_becomes_too_large_is_undone_with_an_event(
     assert ("UNDONE", "gauge", "SIZE") in events_of(domain)
 
 
+# Proves G182.
 def test_t1_a_wall_clock_that_was_set_back_and_forth_ends_lifetimes_and_nothing_else(
     core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox, domain: rtmw.Domain
 ) -> None:
@@ -225,6 +228,7 @@ FULL = f"""
 """
 
 
+# Proves G182.
 def test_t8_a_full_disk_refuses_before_accepted_and_work_goes_on_when_there_is_room(
     domain: rtmw.Domain, tmp_path: Path
 ) -> None:
@@ -301,6 +305,7 @@ ANEW = f"""
 """
 
 
+# Proves G181, T2.
 def test_t2_what_is_for_a_process_never_reaches_a_later_one_with_its_pid(domain: rtmw.Domain, tmp_path: Path) -> None:
     command = ["unshare", "--pid", "--fork", "--mount-proc"]
     namespaces.require(*command, "sh", "-c", "echo 100 > /proc/sys/kernel/ns_last_pid")

@@ -77,6 +77,7 @@ def killed_behind(core: CoreProcess, batches: int) -> Generator[None]:
 
 
 @pytest.mark.parametrize("batches", sample(range(2, BATCHES), 4))
+# Proves G176, T8.
 def test_t8_log_the_core_is_killed_behind_a_record_and_each_letter_is_consumed_once(
     core: CoreProcess, batches: int
 ) -> None:
@@ -98,6 +99,7 @@ SENDER = """
 """
 
 
+# Proves G176.
 def test_t8_what_a_killed_sender_was_told_is_accepted_is_there_and_its_transaction_is_undone(
     core: CoreProcess, spawn: Spawn
 ) -> None:
@@ -125,6 +127,7 @@ RECEIVER = """
 
 
 @pytest.mark.parametrize("delivery", [Delivery.NORMAL, Delivery.LOG])
+# Proves G176.
 def test_t8_a_receiver_that_dies_before_it_has_consumed_is_followed_by_another(
     core: CoreProcess, sender: rtmw.Sender, spawn: Spawn, delivery: Delivery
 ) -> None:
@@ -198,6 +201,7 @@ def test_a_letter_that_was_handed_over_before_the_core_died_is_consumed_with_the
 
 
 @pytest.mark.parametrize("batches", [2, 3, 4])
+# Proves G180.
 def test_t3_a_core_that_dies_behind_a_record_has_told_nobody_and_the_next_one_tells(
     core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox, batches: int
 ) -> None:
@@ -354,6 +358,7 @@ def test_a_program_that_ends_in_the_middle_of_a_body_leaves_no_file(
     sender.send("ingest", b"x")
 
 
+# Proves G178.
 def test_t8_what_is_sent_again_with_its_id_after_program_and_core_died_is_sent_once(
     core: CoreProcess, spawn: Spawn
 ) -> None:

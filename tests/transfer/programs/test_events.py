@@ -51,6 +51,7 @@ def events_of(sender: rtmw.Sender) -> list[rtmw.TransferEvent]:
 
 @WAYS
 @pytest.mark.parametrize("delivery", [Delivery.SMALL_RAW, Delivery.NORMAL])
+# Proves G199.
 def test_t8_what_is_unknown_after_a_restart_of_the_core_is_one_event_a_letter(
     core: CoreProcess, sender: rtmw.Sender, send: Sent, delivery: Delivery
 ) -> None:
@@ -77,6 +78,7 @@ def test_t8_what_is_logged_goes_on_over_a_restart_of_the_core_without_an_event(
 
 
 @WAYS
+# Proves G199.
 def test_t8_a_dead_letter_is_no_event_again_when_the_next_core_says_what_it_is(
     core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox, send: Sent
 ) -> None:
@@ -91,6 +93,7 @@ def test_t8_a_dead_letter_is_no_event_again_when_the_next_core_says_what_it_is(
     )
 
 
+# Proves G199.
 def test_t8_two_cores_that_are_asked_the_same_make_one_event(core: CoreProcess, sender: rtmw.Sender) -> None:
     """The second core comes before the first one has answered."""
     single, batch = one_by_one(sender, Delivery.NORMAL), in_a_batch(sender, Delivery.NORMAL)

@@ -33,6 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @BOTH
+# Proves T9.
 def test_t4_a_file_is_written_in_place_below_the_folder_of_the_inbox(
     sender: rtmw.Sender, folder: Path, tmp_path: Path, delivery: Delivery
 ) -> None:

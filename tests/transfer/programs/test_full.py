@@ -218,6 +218,7 @@ def play(source: str, segment: int, size: str, domain: rtmw.Domain, folder: Path
     return out.splitlines()
 
 
+# Proves G183.
 def test_t8_on_a_full_disk_what_was_accepted_is_consumed_and_that_makes_room_to_send(
     domain: rtmw.Domain, tmp_path: Path
 ) -> None:
@@ -227,6 +228,7 @@ def test_t8_on_a_full_disk_what_was_accepted_is_consumed_and_that_makes_room_to_
     assert re.fullmatch(FULL.format(body=""), words), words
 
 
+# Proves G185.
 def test_t8_a_body_that_has_no_room_in_the_spool_is_told_as_a_full_log_is_and_so_is_its_end(
     domain: rtmw.Domain, tmp_path: Path
 ) -> None:
@@ -241,6 +243,7 @@ def test_t8_a_body_that_has_no_room_in_the_spool_is_told_as_a_full_log_is_and_so
 
 
 @pytest.mark.parametrize("size", sample(["9m", "13m", "18m", "24m"], 2))
+# Proves G184.
 def test_t8_after_a_full_disk_the_core_accepts_again_when_all_was_consumed_whatever_the_size_of_the_disk(
     domain: rtmw.Domain, tmp_path: Path, size: str
 ) -> None:
@@ -248,6 +251,7 @@ def test_t8_after_a_full_disk_the_core_accepts_again_when_all_was_consumed_whate
     assert said[:2] == ["True", "room"], "\n".join(said)
 
 
+# Proves G183.
 def test_t8_without_any_room_the_core_lives_and_goes_on_when_there_is_room(domain: rtmw.Domain, tmp_path: Path) -> None:
     said = play(WAITS, 64 << 10, "1m", domain, tmp_path)
     assert said[:4] == ["True", "None", "True", "True None"], "\n".join(said)

@@ -170,6 +170,7 @@ def test_a_task_that_waits_for_a_core_is_told_when_its_sender_is_closed(core: Co
 
 
 @pytest.mark.parametrize("batches", range(2, 7))
+# Proves G188.
 def test_the_core_is_killed_behind_a_batch_and_each_letter_of_it_is_consumed_once(
     core: CoreProcess, batches: int
 ) -> None:

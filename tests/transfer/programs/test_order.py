@@ -85,6 +85,7 @@ def test_a_file_that_no_inbox_can_take_is_passed_over_and_that_is_shown(
 
 
 @pytest.mark.parametrize("batches", sample(range(4, 60, 2), 4))
+# Proves G196.
 def test_the_order_outlives_the_core(core: CoreProcess, folder: Path, tmp_path: Path, batches: int) -> None:
     """The core is killed behind any record while letters and files are on their way."""
     core.kill()

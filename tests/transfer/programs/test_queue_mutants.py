@@ -15,6 +15,7 @@ from tests.whole import sample
 
 
 @pytest.mark.parametrize("name", sample(MUTANTS, 2))
+# Proves G193.
 def test_a_rule_of_the_queues_that_is_taken_out_is_found(name: str) -> None:
     command = [sys.executable, "-m", "tests.transfer.programs.mutants", name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

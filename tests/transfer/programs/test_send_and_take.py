@@ -31,6 +31,7 @@ def take(inbox: rtmw.Inbox) -> rtmw.Letter:
 
 
 @BOTH
+# Proves T1.
 def test_t1_a_letter_has_what_its_header_says(sender: rtmw.Sender, inbox: rtmw.Inbox, delivery: Delivery) -> None:
     sent = sender.send("ingest", b"level 4.2", delivery=delivery, lifetime=60, priority=3)
     letter = take(inbox)
@@ -45,6 +46,7 @@ def test_t2_the_bare_name_is_any_receiver_and_parked_until_one_comes(sender: rtm
         assert take(inbox).body == b"x"
 
 
+# Proves T2.
 def test_t2_a_pid_is_that_process_and_a_star_is_each_receiver_of_this_moment(
     sender: rtmw.Sender, inbox: rtmw.Inbox
 ) -> None:
@@ -68,6 +70,7 @@ def test_t2_nothing_for_a_service_reaches_another(sender: rtmw.Sender, inbox: rt
 
 
 @BOTH
+# Proves T3.
 def test_t3_each_level_is_reached_at_its_moment(sender: rtmw.Sender, inbox: rtmw.Inbox, delivery: Delivery) -> None:
     sent = sender.send("ingest", b"x", delivery=delivery, wait=Level.SENT)
     assert not sent.wait(Level.DELIVERED, 0)
@@ -107,6 +110,7 @@ def test_t3_nobody_can_wait_for_what_a_small_raw_is_not_told(sender: rtmw.Sender
         sent.wait(level)
 
 
+# Proves T4.
 def test_t4_a_composite_is_one_letter_with_its_parts(sender: rtmw.Sender, inbox: rtmw.Inbox) -> None:
     sender.send("ingest", [rtmw.Part(b"head"), rtmw.Part(bytes(100_000))], delivery=Delivery.LOG)
     with take(inbox) as letter:
@@ -117,6 +121,7 @@ def test_t4_a_composite_is_one_letter_with_its_parts(sender: rtmw.Sender, inbox:
 
 @BOTH
 @pytest.mark.parametrize("size", [1, 4095, 4096, 65536, 65537, 262144, 262145, 20 << 20])
+# Proves T5.
 def test_t5_a_body_of_any_size_passes_also_one_larger_than_the_pool(
     sender: rtmw.Sender, inbox: rtmw.Inbox, core: CoreProcess, delivery: Delivery, size: int
 ) -> None:
@@ -148,6 +153,7 @@ def test_a_typed_message_is_the_same_value_at_the_inbox(sender: rtmw.Sender, cor
         assert take(inbox).body.tolist() == [0, 1, 2, 3]
 
 
+# Proves T8.
 def test_t8_a_small_raw_is_handed_over_once_and_has_one_buffer(sender: rtmw.Sender, inbox: rtmw.Inbox) -> None:
     sender.send("ingest", b"raw", delivery=Delivery.SMALL_RAW)
     letter = take(inbox)

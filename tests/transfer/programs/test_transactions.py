@@ -73,6 +73,7 @@ def test_t10_of_savepoints_with_one_name_the_name_means_the_newest_and_an_object
 
 
 @pytest.mark.parametrize("delivery", [Delivery.NORMAL, Delivery.LOG])
+# Proves G205.
 def test_t10_what_a_transaction_sends_is_log_and_its_consume_waits_for_the_disk(
     core: CoreProcess, sender: rtmw.Sender, inbox: rtmw.Inbox, delivery: Delivery
 ) -> None:

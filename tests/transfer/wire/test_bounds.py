@@ -18,6 +18,7 @@ def offer(ref: int, sequence: int) -> f.Offer:
     return f.Offer(ref, TransferId("b", 1, sequence), 0, "gauge", header, (f.Part(Kind.BUF, SIZE),))
 
 
+# Proves G201.
 def test_transfers_that_are_begun_and_left_on_stream_after_stream_are_put_off_at_a_bound() -> None:
     receiving, number, answers = Receiving("b"), 0, f.Frames(of_sender=False)
     for _ in range(2 * MOST_ARRIVING // MOST_OFFERS):

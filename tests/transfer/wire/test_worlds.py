@@ -16,6 +16,7 @@ SEEDS = 60
 """`python -m tests.transfer.wire.world 10000` runs as many as one likes."""
 
 
+# Proves G194, G196.
 def test_each_transfer_comes_once_and_whole_and_both_sides_say_the_same_of_its_end() -> None:
     met = sum((run(seed) for seed in range(SEEDS)), start=Counter[str]())
     for what in (
