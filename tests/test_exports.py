@@ -166,7 +166,7 @@ def test_a_first_message_of_bytes_needs_nothing_heavy_either() -> None:
 
 
 def test_reading_a_command_line_loads_nothing_that_few_commands_need() -> None:
-    needed = "from rtmw.cli.arguments import build_parser; build_parser().parse_args(['topic', 'list'])"
+    needed = "from rtmw.cli.command import build_parser; build_parser().parse_args(['topic', 'list'])"
     assert modules_after(needed).isdisjoint(HEAVY - {"hashlib", "json", "logging", "zlib"} | {"email"})
 
 

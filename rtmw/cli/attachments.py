@@ -8,12 +8,33 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rtmw.cli.common import CommandError
+from rtmw.cli.parsing import runs
 from rtmw.cli.recording import working
-from rtmw.cli.show import Cell, Table, counted, say, show, show_json, size
+from rtmw.cli.terminal import Cell, Table, counted, say, show, show_json, size
 from rtmw.recording.paths import find_recording
 from rtmw.recording.recording import Recording
 from rtmw.recording.tools.attach import Additions, attach_to, attachment_named, extract_to, metadata_named
 from rtmw.recording.tools.whole import STANDARD_OUTPUT
+
+
+def add_extract(parser: argparse.ArgumentParser) -> None:
+    runs(parser, extract, domain=False)
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="of an attachment; of several the last one")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="must not exist; default: NAME, here; - is standard output"
+    )
+    parser.add_argument("--metadata", metavar="NAME", help="print metadata of this name as JSON, one object a line")
+
+
+def add_attach(parser: argparse.ArgumentParser) -> None:
+    runs(parser, attach, domain=False)
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="attached under its name")
+    parser.add_argument("--metadata", nargs="+", action="append", default=[], metavar=("NAME", "KEY=VALUE"))
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("-o", "--output", metavar="FILE", help="must not exist")
+    where.add_argument("--in-place", action="store_true", help="put it in the place of the old one")
 
 
 def extract(arguments: argparse.Namespace) -> int:

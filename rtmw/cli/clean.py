@@ -10,11 +10,18 @@ from pathlib import Path
 
 from rtmw import observe, shm
 from rtmw.cli.common import CommandError, look_at
-from rtmw.cli.show import say, size
+from rtmw.cli.parsing import runs
+from rtmw.cli.terminal import say, size
 from rtmw.domain import Domain
 from rtmw.errors import AccessDenied, DomainError, DomainNotFound
 
 SHARED_MEMORY = Path("/dev/shm")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, clean, json=False)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--force", action="store_true", help="also while living programs are attached")
 
 
 def clean(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Run one command: its exit status, and what becomes of the errors.
+"""The commands of `rtmw`, and how one is run: its exit status, and what becomes of the errors.
 
 Status: 0 done · 1 could not, in one sentence on stderr · 2 wrong usage · 130 Ctrl-C (rtmw/cli/__init__.py) · 141 the
 reader went away.
@@ -6,17 +6,83 @@ reader went away.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from rtmw.cli.arguments import build_parser
-from rtmw.cli.show import warn
+import rtmw
+from rtmw.cli.parsing import Commands, Parser, add_commands, runs, seconds
+from rtmw.cli.terminal import warn
 from rtmw.errors import RtmwError
+from rtmw.optional import needing_dds
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+COMMANDS: Final[Commands] = {
+    "demo": ("command:add_demo", "show this machine's telemetry flowing between processes"),
+    "top": ("top:add_arguments", "show what happens on the topics: rates, drops, latency, who is behind"),
+    "graph": ("graph:add_arguments", "show who talks to whom"),
+    "trace": ("trace:add_arguments", "show each message of topics: published, taken, dropped, by whom, when"),
+    "metrics": ("metrics:add_arguments", "print the domain's metrics as Prometheus reads them"),
+    "foxglove": ("foxglove:add_arguments", "show topics in Foxglove, live, until SIGINT or SIGTERM"),
+    "dashboard": ("dashboard:add_arguments", "serve a page that shows the domain, read-only"),
+    "topic": ("topic:COMMANDS", "look at topics, and publish by hand"),
+    "service": ("service:COMMANDS", "list services, and call one by hand"),
+    "node": ("node:add_arguments", "carry topics to other hosts through DDS, until SIGINT or SIGTERM"),
+    "send": (
+        "files:add_send",
+        "send files to the inbox of a service; the same command again goes on where it was, and sends nothing twice",
+    ),
+    "receive": (
+        "files:add_receive",
+        "take the letters of a service, with their files into a folder, until SIGINT or SIGTERM",
+    ),
+    "transfers": (
+        "transfers:add_arguments",
+        "show transfers, open transactions and what went wrong, as the core of the host has them",
+    ),
+    "relay": ("relay:COMMANDS", "orders between agents: decode frames, explain and check the rules"),
+    "record": ("record:add_arguments", "write what flows on topics into recordings (MCAP files)"),
+    "replay": ("replay:add_arguments", "publish what recordings hold, each message at its time"),
+    "recording": ("recording:COMMANDS", "look into recordings, ask, repair, cut, merge and export them"),
+    "report": (
+        "report:add_arguments",
+        "write a page about recordings: a verdict, what is missing, rates, latency, silences",
+    ),
+    "plot": (
+        "plot:add_arguments",
+        "show numbers of recorded messages over time, in the terminal or as a picture",
+    ),
+    "log": ("log:COMMANDS", "look into durable logs, append, check, save, trim; keep topics in one"),
+    "doctor": (
+        "doctor:add_arguments",
+        "check the books of the domain, its participants and this machine; status 1 for a fault",
+    ),
+    "clean": ("clean:add_arguments", "remove the shared memory of the domain"),
+    "completion": (
+        "completion:add_arguments",
+        "print a script that completes commands, options and topics in a shell",
+    ),
+}
+
+
+class _Version(argparse.Action):
+    """Looks the version up when it is asked for: that takes as long as all else that a command imports."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser.exit(message=f"rtmw {rtmw.__version__}\n")
+
+
+def build_parser() -> Parser:
+    """The parser of `rtmw`; the namespace it gives has a `run` to call with it."""
+    parser = Parser(prog="rtmw", description="Real-time publish/subscribe between programs.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and end")
+    add_commands(parser, COMMANDS)
+    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -41,3 +107,19 @@ def _show_fault(_kind: type[BaseException], error: BaseException, _trace: Traceb
     import traceback  # only needed here
 
     warn(*"".join(traceback.format_exception(error)).splitlines())
+
+
+def add_demo(parser: argparse.ArgumentParser) -> None:
+    runs(parser, _demo, domain=False, json=False)
+    parser.add_argument("--seconds", type=seconds, default=10.0, help="how long to show it (default 10)")
+    parser.add_argument("--no-spark", action="store_true", help="read and replay the recording without Spark")
+    parser.add_argument("--install-spark", action="store_true", help="let pip install Spark, where it is missing")
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="for the recording and the plot (default rtmw-demo)")
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    with needing_dds("`rtmw demo`"):
+        from rtmw.demo.course import FOLDER, run  # psutil and the topics are only needed here
+
+    folder = Path(arguments.output or FOLDER)
+    return run(arguments.seconds, folder, spark=not arguments.no_spark, install=arguments.install_spark)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final, cast
+from typing import Final
 
+from rtmw.cli.parsing import commands_of, runs
 from rtmw.optional import needed
 
 _OF_TOPICS: Final = ("topic", "topics")
@@ -34,19 +35,20 @@ _rtmw_topics() {
 }
 
 
-def add_command(commands: Any) -> None:
-    """The command and its argument."""
-    help = "print a script that completes commands, options and topics in a shell"
-    parser: argparse.ArgumentParser = commands.add_parser("completion", help=help, description=_DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = _DESCRIPTION
+    runs(parser, _print, domain=False, json=False)
     parser.add_argument("shell", choices=tuple(_PREAMBLES))
-    parser.set_defaults(run=_print)
 
 
-_DESCRIPTION: Final = 'Print a script that completes commands, options and topics. Use: eval "$(rtmw completion bash)"'
+_DESCRIPTION: Final = (
+    "Print a script that completes commands, options and topics. For bash, keep it as "
+    "~/.local/share/bash-completion/completions/rtmw; for zsh, as _rtmw in a folder of fpath."
+)
 
 
 def _print(arguments: argparse.Namespace) -> int:
-    from rtmw.cli.arguments import build_parser  # which imports this module
+    from rtmw.cli.command import build_parser  # which begins with the table that names this module
 
     shtab = needed("shtab", "shtab", "completion", "`rtmw completion`")
     parser = build_parser()
@@ -59,11 +61,10 @@ def _print(arguments: argparse.Namespace) -> int:
 
 def _mark(parser: argparse.ArgumentParser, files: object) -> None:
     """Say how arguments without choices are completed, of this command and of those behind it."""
+    for command in commands_of(parser).values():
+        _mark(command, files)
     for action in parser._actions:
-        if action.nargs == argparse.PARSER:
-            for command in cast("dict[str, argparse.ArgumentParser]", action.choices).values():
-                _mark(command, files)
-        elif not action.option_strings and action.dest in _OF_TOPICS:
+        if not action.option_strings and action.dest in _OF_TOPICS:
             vars(action)["complete"] = _TOPICS
         elif action.metavar in _OF_FILES:
             vars(action)["complete"] = files

@@ -5,11 +5,22 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from rtmw.addresses import bracketed, is_loopback
+from rtmw.addresses import bracketed, is_loopback, place_to_listen
 from rtmw.cli.common import CommandError
 from rtmw.cli.metrics import serve
+from rtmw.cli.parsing import argument, runs
 
 PORT: Final = 9466
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, dashboard, json=False)
+    help = "where the page is served, until SIGINT or SIGTERM (default 127.0.0.1:9466); port 0: any that is free"
+    parser.add_argument(
+        "--listen", type=argument(place_to_listen), default=("127.0.0.1", PORT), metavar="ADDRESS:PORT", help=help
+    )
+    help = "listen on an address that other hosts reach: whoever has the URL reads, and it is not encrypted"
+    parser.add_argument("--allow-remote", action="store_true", help=help)
 
 
 def dashboard(arguments: argparse.Namespace) -> int:

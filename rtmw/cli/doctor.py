@@ -9,9 +9,10 @@ from typing import Any
 
 from rtmw import observe, shm
 from rtmw.cli.common import look_at, open_to
-from rtmw.cli.environment import CHECK_COLUMNS, Check, checks, status_of, verdict
+from rtmw.cli.environment import CHECK_COLUMNS, Check, add_strict, checks, status_of, verdict
 from rtmw.cli.fitness import fitness
-from rtmw.cli.show import Cell, Table, counted, duration, say, show, show_json, size
+from rtmw.cli.parsing import runs
+from rtmw.cli.terminal import Cell, Table, counted, duration, say, show, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.domain import domain_for_tool
 from rtmw.errors import DomainNotFound
@@ -25,6 +26,12 @@ NEARLY_FULL = 0.9
 OLD_S = 600.0
 """An order that waits for so long is told."""
 SKEW_S = 60.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, doctor)
+    add_strict(parser)
+    parser.add_argument("--fix", action="store_true", help="first sweep after the dead and reclaim what nobody uses")
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,22 @@
-"""`rtmw topic echo`: print messages of a topic, or of a pattern of topics, as they come, without slowing anybody."""
+"""`rtmw topic echo`: print the messages of a topic, or of all that a pattern means, as they come."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 import rtmw
 from rtmw import observe, shm
 from rtmw.cli.common import CommandError, await_topic, find_topic
-from rtmw.cli.filters import Filter
-from rtmw.cli.show import say, show_json, warn
+from rtmw.cli.parsing import count, natural, runs, seconds
+from rtmw.cli.terminal import say, show_json, warn
 from rtmw.cli.values import lines, part_at, to_plain
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain, domain_for_tool
@@ -21,6 +26,22 @@ from rtmw.types.text import Json, String, content
 
 LOOK_S: Final = 0.5
 """Longest wait for a message: then an echo in the last place of the domain looks for the dead."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, echo)
+    parser.add_argument("topic", help="a name, or a pattern such as 'pump/*', which also means topics that come later")
+    parser.add_argument("-n", "--count", type=count, help="messages to print (default: until Ctrl-C)")
+    parser.add_argument("--wait", action="store_true", help="wait for a topic that is not there yet")
+    parser.add_argument("--timeout", type=seconds, help="give up after so many seconds without a message to print")
+    parser.add_argument("--field", metavar="a.b", help="print only this field of the value")
+    parser.add_argument(
+        "--filter",
+        type=Filter.parse,
+        metavar="'a.b > 5'",
+        help="print only messages of which this is true; operators: == != < <= > >=",
+    )
+    parser.add_argument("--history", type=natural, default=1, help="start with so many kept messages (default 1)")
 
 
 def echo(arguments: argparse.Namespace) -> int:
@@ -160,3 +181,58 @@ def _say_missed(subscriber: Echoed) -> None:
         warn(f"rtmw: {len(skipped)} topics are not shown: {next(iter(skipped.values()))}")
     if missed := subscriber.stats().missed:
         warn(f"rtmw: {missed} messages came faster than they could be printed and were missed.")
+
+
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+FORM = re.compile(r"\s*([\w.]+)\s*(==|!=|<=|>=|<|>)\s*(.+?)\s*")
+
+
+@dataclass(frozen=True)
+class Filter:
+    """True of plain data whose field compares so with the value."""
+
+    field: str
+    operator: str
+    value: Any
+
+    @classmethod
+    def parse(cls, text: str) -> Filter:
+        """Read `field operator value`; a value that is no JSON is text."""
+        match = FORM.fullmatch(text)
+        if match is None:
+            raise argparse.ArgumentTypeError(f"{text!r} is not of the form: field operator value")
+        field, comparison, value = match.groups()
+        try:
+            return cls(field, comparison, json.loads(value))
+        except ValueError:
+            return cls(field, comparison, value)
+
+    def __call__(self, plain: Any) -> bool:
+        """False as well if there is no such field, or if it cannot be compared with the value."""
+        part = part_at(plain, self.field)
+        return part.lack is None and self._compare(part.value) is True
+
+    def fault(self, plain: Any) -> str | None:
+        """Why no message of this one's type can pass, as the end of a sentence; None if one may."""
+        part = part_at(plain, self.field)
+        if part.varies:
+            return None
+        if part.lack is not None:
+            return f"has no field {self.field}; {part.lack}"
+        if part.value is not None and self._compare(part.value) is None:
+            return f"has {part.value!r} as {self.field}, which is neither above nor below {self.value!r}"
+        return None
+
+    def _compare(self, found: Any) -> bool | None:
+        """Compares a value that was found with the filter's. None: the two cannot be compared so."""
+        try:
+            return bool(OPERATORS[self.operator](found, self.value))
+        except TypeError:
+            return None

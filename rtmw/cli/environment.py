@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import errno
 import os
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rtmw import shm
-from rtmw.cli.show import counted, size
+from rtmw.cli.terminal import counted, size
 
 SHARED_MEMORY = "/dev/shm"
 USUAL_POOL = 64 << 20
@@ -31,6 +32,10 @@ FAULT: Final = 1
 """Exit status of a doctor that has found a fault."""
 REMARKS: Final = 3
 """Exit status of a doctor that has found remarks alone, with --strict; else they are status 0."""
+
+
+def add_strict(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--strict", action="store_true", help="status 3 if there are remarks alone (else 0)")
 
 
 @dataclass(frozen=True)

@@ -13,22 +13,42 @@ from typing import Any, Final
 import rtmw
 from rtmw.cli.common import CommandError, attach_served
 from rtmw.cli.endings import ends_in_order
-from rtmw.cli.line import show_over
 from rtmw.cli.paper import send_paper, written_paper
-from rtmw.cli.show import counted, duration, say, show_json, size, warn
+from rtmw.cli.parsing import count, runs, seconds
+from rtmw.cli.terminal import counted, duration, say, show_json, show_over, size, warn
 from rtmw.clock import CLOCK
 from rtmw.recording.tools.whole import written_whole
 from rtmw.transfer.client.viewer import Viewer
 from rtmw.transfer.files.beneath import split
 
-__all__ = ["receive_command", "send_command"]
-
+LEVELS: Final = ("accepted", "sent", "delivered", "consumed")
 SENDER: Final = "rtmw-send"
 LOOK_S, LINES_S = 0.5, 5.0
 FAILED: Final = (rtmw.TransferState.CANCELLED, rtmw.TransferState.EXPIRED, rtmw.TransferState.REFUSED)
 ANEW: Final = "; once the file was touched, it is sent anew"
 WIDTH: Final = 20
 """Characters of the bar."""
+
+
+def add_send(parser: argparse.ArgumentParser) -> None:
+    runs(parser, send_command)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="which must not be written to until it has arrived")
+    parser.add_argument("--to", metavar="SERVICE", help="service, service/pid or service/*, and @NODE")
+    parser.add_argument("--wait", choices=LEVELS, help="when it ends (default sent: all there)")
+    parser.add_argument("--into", metavar="FOLDER", default="", help="below the folder of the receiver (default: that)")
+    parser.add_argument("--timeout", type=seconds, help="seconds after which it ends; the files go on")
+    parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
+    paper = "each FILE is a transfer in the paper's form, with its address; - is standard input"
+    parser.add_argument("--paper", action="store_true", help=paper)
+
+
+def add_receive(parser: argparse.ArgumentParser) -> None:
+    runs(parser, receive_command)
+    parser.add_argument("service", metavar="SERVICE", help="its name alone")
+    parser.add_argument("--into", required=True, metavar="FOLDER", help="made if need be")
+    paper = "write each letter as a file in the paper's form"
+    parser.add_argument("--paper", action="store_true", help=paper)
+    parser.add_argument("--count", type=count, help="end after so many letters")
 
 
 def send_command(arguments: argparse.Namespace) -> int:

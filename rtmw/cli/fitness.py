@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rtmw import realtime
 from rtmw.cli.environment import Check
-from rtmw.cli.show import size
+from rtmw.cli.terminal import size
 
 CPUS = Path("/sys/devices/system/cpu")
 CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from rtmw.addresses import place_to_listen
 from rtmw.cli.common import CommandError
 from rtmw.cli.endings import until_asked
-from rtmw.cli.quantities import argument, count
-from rtmw.cli.show import counted, say, warn
+from rtmw.cli.parsing import argument, count, runs
+from rtmw.cli.terminal import counted, say, warn
 from rtmw.visible import visible
 
 
-def add_command(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
-    parser = add(commands, "foxglove", foxglove, "show topics in Foxglove, live, until SIGINT or SIGTERM", json=False)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, foxglove, json=False)
     help = "names or patterns of topics (default: all but rtmw's own)"
     parser.add_argument("patterns", nargs="*", metavar="PATTERN", help=help)
     parser.add_argument(

@@ -12,13 +12,20 @@ from typing import Any
 from rtmw import observe
 from rtmw.cli.common import CommandError, attach, look_at
 from rtmw.cli.node_status import find_status
-from rtmw.cli.show import counted, say, show_json, warn
+from rtmw.cli.parsing import runs
+from rtmw.cli.terminal import counted, say, show_json, warn
 from rtmw.errors import LimitReached, RtmwError
 from rtmw.observe import Edge, Graph, Process, TopicView
 from rtmw.observe.picture import picture
 from rtmw.observe.transfers import NODE_TOPIC
 from rtmw.qos import Reliability
 from rtmw.visible import visible
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, graph)
+    parser.add_argument("--dot", action="store_true", help="print it for graphviz")
+    parser.add_argument("--svg", metavar="FILE", help="write it as a picture")
 
 
 def graph(arguments: argparse.Namespace) -> int:

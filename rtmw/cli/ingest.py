@@ -5,12 +5,27 @@ from __future__ import annotations
 import argparse
 
 from rtmw.cli.common import CommandError
+from rtmw.cli.parsing import runs
 from rtmw.cli.recording import working
-from rtmw.cli.show import Cell, Table, show, show_json, warn
-from rtmw.cli.sources import partly
+from rtmw.cli.sources import add_paths, partly
+from rtmw.cli.terminal import Cell, Table, show, show_json, warn
 from rtmw.errors import NotInstalled, RecordingError
 from rtmw.patterns import is_meant
 from rtmw.recording.places import is_remote, place
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, ingest, domain=False)
+    add_paths(parser)
+    parser.add_argument("--to", required=True, metavar="FOLDER", help="a table for each topic, partitioned by day")
+    parser.add_argument("--format", choices=("delta", "parquet"), default="delta", help="default: delta")
+    parser.add_argument("--topics", nargs="+", metavar="PATTERN", help="default: all")
+    parser.add_argument(
+        "--evolve",
+        action="store_true",
+        help="widen a column that a recording needs wider: int32 to int64, float to double",
+    )
+    parser.add_argument("--compact", action="store_true", help="make few large files of many small ones; delta only")
 
 
 def ingest(arguments: argparse.Namespace) -> int:

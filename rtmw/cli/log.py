@@ -18,9 +18,9 @@ from typing import IO, Any, Final
 
 import rtmw
 from rtmw.cli.common import CommandError
-from rtmw.cli.line import in_percent, line
 from rtmw.cli.log_info import LogInfo, info_of, is_log, remote_info, show_info
-from rtmw.cli.show import Cell, Table, counted, say, show, show_json, size, warn
+from rtmw.cli.parsing import Commands, add_place, count, moment, natural, runs
+from rtmw.cli.terminal import Cell, Table, counted, in_percent, line, say, show, show_json, size, warn
 from rtmw.cli.values import lines, parse, to_json, to_plain
 from rtmw.errors import LogError, UnsupportedType
 from rtmw.log import Missing, check, salvage
@@ -39,6 +39,110 @@ STATES: Final = {
     rtmw.Durability.PENDING: "may come or not: append it again with the same --id, or look for it later",
     rtmw.Durability.ABSENT: "is not in the log, and will not be: append it again, with another --id if it had one",
 }
+
+
+NODE: Final = "127.0.0.1:7501"
+PLACES: Final = (
+    "of a log that nodes keep: where they listen, best all of them, HOST:PORT or unix:PATH with commas between"
+)
+COMMANDS: Final[Commands] = {
+    "list": ("log:add_list", "list the logs in folders, with size and writer; or those of a node"),
+    "info": ("log:add_info", "show the segments of a log, its cursors and rates, as a picture and in numbers"),
+    "tail": ("log:add_tail", "print the last records of a log"),
+    "append": (
+        "log:add_append",
+        "append a record by hand, as the type of the log; it is on the disk when this ends",
+    ),
+    "check": ("log:add_check", "read all of a log; tell a torn tail from damage; status 1: damaged"),
+    "salvage": ("log:add_salvage", "write all that is whole of a damaged log into a new one, and say what is missing"),
+    "trim": ("log:add_trim", "remove the segments before a position or a time, durably"),
+    "export": ("log:add_export", "write records for other programs, one JSON object a line"),
+    "create": ("log_replica:add_create", "make a log that several nodes keep"),
+    "status": (
+        "log_replica:add_status",
+        "show the master of a log that nodes keep, who is in sync, and what is at risk",
+    ),
+    "members": ("log_replica:add_members", "add, remove or replace a node that keeps a log"),
+    "move": ("log_replica:add_move", "let another node be the master of a log"),
+    "drop": ("log_replica:add_drop", "remove a log from all of its nodes, for good"),
+    "rescue": (
+        "log_replica:add_rescue",
+        "let a copy that was not in sync be the log; others are gone for ever",
+    ),
+    "store": (
+        "log_store:add_arguments",
+        "append each message of topics to a log, until SIGINT or SIGTERM",
+    ),
+    "replay": ("log_replay:add_arguments", "publish the records of a log again, each at its time"),
+}
+
+
+def add_list(parser: argparse.ArgumentParser) -> None:
+    runs(parser, list_command, domain=False)
+    parser.add_argument("paths", nargs="*", metavar="FOLDER", default=["."], help="default: this one")
+    add_place(parser, "HOST:PORT or unix:PATH, [log] listen of the node")
+
+
+def add_info(parser: argparse.ArgumentParser) -> None:
+    runs(parser, info_command, domain=False)
+    add_log(parser)
+
+
+def add_tail(parser: argparse.ArgumentParser) -> None:
+    runs(parser, tail_command, domain=False)
+    add_log(parser)
+    parser.add_argument("-n", "--count", type=natural, default=10, help="how many (default 10)")
+    _add_start(parser)
+    parser.add_argument("-f", "--follow", action="store_true", help="and all that come, until Ctrl-C")
+    parser.add_argument("--most", type=count, help="end after so many")
+
+
+def add_append(parser: argparse.ArgumentParser) -> None:
+    runs(parser, append_command, domain=False)
+    add_log(parser)
+    parser.add_argument("value", help="JSON for the type of the log; text where it is one of bytes or str")
+    parser.add_argument("--key", help="text that readers find with the record")
+    parser.add_argument("--id", help="text; an append with the same id is not made again")
+
+
+def add_check(parser: argparse.ArgumentParser) -> None:
+    runs(parser, check_command, domain=False)
+    add_log(parser)
+
+
+def add_salvage(parser: argparse.ArgumentParser) -> None:
+    runs(parser, salvage_command, domain=False)
+    add_log(parser)
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist")
+
+
+def add_trim(parser: argparse.ArgumentParser) -> None:
+    runs(parser, trim_command, domain=False)
+    add_log(parser)
+    parser.add_argument("before", type=beginning, metavar="BEFORE", help="a position, or date and time (UTC)")
+    parser.add_argument("--force", action="store_true", help="also what a cursor has not passed")
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    runs(parser, export_command, domain=False)
+    add_log(parser)
+    _add_start(parser)
+    parser.add_argument("--jsonl", required=True, metavar="FILE", help="- for standard output")
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="LOG", help="its folder; with --node its name")
+    add_place(parser, PLACES)
+
+
+def _add_start(parser: argparse.ArgumentParser) -> None:
+    help = "a position, or date and time (UTC); default: the first record"
+    parser.add_argument("--start", type=beginning, metavar="START", help=help)
+
+
+def beginning(text: str) -> object:
+    """A position, or a time."""
+    return int(text) if text.isdecimal() else moment(text)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import rtmw
-from rtmw.cli.show import Cell, Table, counted, duration, show, size
+from rtmw.cli.terminal import Cell, Table, counted, duration, show, size
 from rtmw.clock import CLOCK
 from rtmw.log import Folder, bases, cursor_names, holder_of, holder_of_cursor, index, look_into, segment
 from rtmw.types import from_description, shown_name

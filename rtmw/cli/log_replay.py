@@ -10,13 +10,29 @@ from typing import Any, Final
 import rtmw
 from rtmw.cli.common import CommandError
 from rtmw.cli.endings import ends_in_order
-from rtmw.cli.log import open_log, start_of
-from rtmw.cli.show import counted, say, show_json, size
+from rtmw.cli.log import add_log, beginning, open_log, start_of
+from rtmw.cli.parsing import natural, rate, runs, seconds
+from rtmw.cli.terminal import counted, say, show_json, size
 from rtmw.clock import CLOCK
 from rtmw.types import carried_type
 
 BLOCKING_S: Final = 1.0
 DEPTH: Final = 4096
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, run)
+    add_log(parser)
+    parser.add_argument(
+        "--topic", metavar="TOPIC", help="where to (default: each record's key, as `rtmw log store` has it)"
+    )
+    parser.add_argument("--rate", type=rate, default=1.0, metavar="N", help="times real time; max: as fast as taken")
+    help = "a position, or date and time (UTC); default: the first record"
+    parser.add_argument("--start", type=beginning, metavar="START", help=help)
+    parser.add_argument(
+        "--wait", type=natural, default=0, metavar="N", help="first wait until each topic has N subscribers"
+    )
+    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="to wait for them (default: for ever)")
 
 
 def run(arguments: argparse.Namespace) -> int:

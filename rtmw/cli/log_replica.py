@@ -4,19 +4,77 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.line import line
-from rtmw.cli.show import Table, say, show, show_json, size
+from rtmw.cli.log import NODE
+from rtmw.cli.parsing import add_place, argument, count, runs, seconds
+from rtmw.cli.terminal import Table, line, say, show, show_json, size
+from rtmw.cli.values import load_type
 from rtmw.errors import SessionError
 from rtmw.replica.operating import ask_node
 from rtmw.types import resolve
-from rtmw.units import duration
+from rtmw.units import duration, some_bytes, some_seconds
 
 _SETTINGS = ("min_insync", "sync_timeout", "lag", "suspect", "age", "bytes")
 _WAIT_S = 10.0
 """For nodes that are just starting, and then for a first master."""
+
+
+def add_create(parser: argparse.ArgumentParser) -> None:
+    _begin(parser, create_command)
+    parser.add_argument("--members", required=True, metavar="NODES", help="names of the nodes that keep it: a,b,c")
+    help = "class of its values, as package.module:Class, str or dict (default: bytes)"
+    parser.add_argument("--type", type=load_type, default=bytes, metavar="TYPE", help=help)
+    help = "members that have each record when it is answered, at least (default: [log] min_insync of the node)"
+    parser.add_argument("--min-insync", type=count, metavar="NUMBER", help=help)
+    for option, what in (
+        ("--sync-timeout", "after which a record that a member has not acknowledged goes to the control store"),
+        ("--lag", "after which a member that is behind leaves the in-sync set"),
+        ("--suspect", "of silence after which a master is replaced"),
+    ):
+        parser.add_argument(option, type=seconds, metavar="SECONDS", help=f"{what} (default: [log] of the node)")
+    help = "full segments go when they were full so long ago: 7d (default: no limit)"
+    parser.add_argument("--age", type=argument(some_seconds), metavar="TIME", help=help)
+    help = "the oldest segments go until no more is left: 10G (default: no limit)"
+    parser.add_argument("--bytes", type=argument(some_bytes), metavar="SIZE", help=help)
+
+
+def add_status(parser: argparse.ArgumentParser) -> None:
+    _begin(parser, status_command)
+
+
+def add_members(parser: argparse.ArgumentParser) -> None:
+    _begin(parser, members_command)
+    parser.add_argument("change", choices=("add", "remove", "replace"), metavar="add|remove|replace")
+    parser.add_argument("which", metavar="NODE", help="name of the node; its disk may be wiped, if it is replaced")
+    help = "what takes its place, if it is replaced (default: the same node, with a new copy)"
+    parser.add_argument("by", nargs="?", metavar="OTHER", help=help)
+
+
+def add_move(parser: argparse.ArgumentParser) -> None:
+    _begin(parser, move_command)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("to", nargs="?", metavar="NODE", help="name of a node in sync (default: whichever is best)")
+    where.add_argument("--off", metavar="NODE", help="if this one is the master, let another one be it")
+
+
+def add_drop(parser: argparse.ArgumentParser) -> None:
+    _begin(parser, drop_command)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def add_rescue(parser: argparse.ArgumentParser) -> None:
+    _begin(parser, rescue_command)
+    parser.add_argument("which", metavar="NODE", help="name of the node that has the copy")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _begin(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int]) -> None:
+    runs(parser, run, domain=False)
+    parser.add_argument("name", metavar="NAME", help="of the log")
+    add_place(parser, f"HOST:PORT or unix:PATH, [log] listen of any of its nodes (default {NODE})", NODE)
 
 
 def _ask(arguments: argparse.Namespace, **question: Any) -> dict[str, Any]:

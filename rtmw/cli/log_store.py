@@ -19,23 +19,51 @@ import rtmw
 from rtmw import observe
 from rtmw.cli.common import LOOK_S, CommandError, await_topic
 from rtmw.cli.endings import Demand, until_asked
-from rtmw.cli.log import open_log
-from rtmw.cli.log_arguments import NODE
-from rtmw.cli.show import counted, say, show_json, size, warn
+from rtmw.cli.log import NODE, PLACES, open_log
+from rtmw.cli.parsing import add_place, argument, natural, runs, seconds
+from rtmw.cli.terminal import counted, say, show_json, size, warn
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.errors import LogFull
+from rtmw.log_options import check_segment
+from rtmw.publisher import check_count
 from rtmw.types import MessageType, carried_type, resolve, shown_name
 
 if TYPE_CHECKING:
     from rtmw.replica.client import RemoteLog
 
+DEPTH: Final = 4096
 STEP_S: Final = 0.2
 TURN: Final = 256
 """Messages that are taken before the next topic has its turn."""
 GRACE_S: Final = 5.0
 """When it is to end, it waits so long for what the nodes of a replicated log have not answered."""
 CAUSES: Final = ("missed", "expired", "unmatched", "other_types")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, run)
+    parser.add_argument(
+        "topics", nargs="+", metavar="TOPIC", help="of one type: a log has one; the name becomes the key"
+    )
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("-o", "--output", metavar="FOLDER", help="of the log; made if need be")
+    where.add_argument("--log", metavar="NAME", help="of a log that nodes keep (rtmw log create)")
+    add_place(parser, f"{PLACES} (default {NODE})")
+    parser.add_argument(
+        "--segment", type=argument(check_segment), default="64M", metavar="SIZE", help="of files at most"
+    )
+    help = f"unread messages of each priority for which publishers do not wait (default {DEPTH})"
+    parser.add_argument("--depth", type=argument(_depth), default=DEPTH, metavar="N", help=help)
+    help = "messages from before, of publishers that keep some (default 0)"
+    parser.add_argument("--history", type=natural, default=0, metavar="N", help=help)
+    parser.add_argument("--for", type=seconds, dest="seconds", metavar="TIME", help="how long (until SIGINT)")
+    parser.add_argument("--timeout", type=seconds, metavar="TIME", help="to wait for the topics (default: for ever)")
+    parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
+
+
+def _depth(text: str) -> int:
+    return check_count("depth", int(text), 1)
 
 
 @dataclass

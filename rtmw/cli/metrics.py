@@ -9,16 +9,24 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rtmw.addresses import metrics_url
+from rtmw.addresses import metrics_url, place_to_listen
 from rtmw.cli.common import CommandError, look_at
 from rtmw.cli.endings import until_asked
-from rtmw.cli.show import say
+from rtmw.cli.parsing import add_place, argument, runs
+from rtmw.cli.terminal import say
 from rtmw.errors import RtmwError
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from rtmw.net.http_server import HttpServer
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, metrics, json=False)
+    help = "serve them there under /metrics, and /health, until SIGINT or SIGTERM; port 0: any that is free"
+    parser.add_argument("--listen", type=argument(place_to_listen), metavar="ADDRESS:PORT", help=help)
+    add_place(parser, "those of the replicated logs of the node there, [log] listen, not of a domain")
 
 
 class OfDomain:

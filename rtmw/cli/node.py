@@ -11,10 +11,11 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.show import say
+from rtmw.cli.parsing import Commands, add_commands, add_settings, domain_number, natural, runs, seconds, seconds_or_0
+from rtmw.cli.terminal import say
 from rtmw.daemon_log import VisibleLines, written
 from rtmw.domain import environment_domain
 from rtmw.errors import RtmwError
@@ -29,6 +30,33 @@ ANEW = "RTMW_NODE_ANEW"
 HELD = "RTMW_NODE_SETTINGS"
 """Likewise: the descriptor of the text of its settings file, as it was taken in. The file may be empty or wrong by now,
 and was refused at SIGHUP."""
+
+
+COMMANDS: Final[Commands] = {
+    "list": ("node_status:add_list", "list the node of the domain and its peers"),
+    "info": ("node_status:add_info", "show what crosses and what does not, what was dropped, and why"),
+    "check": (
+        "node_check:add_arguments",
+        "say what a node would do with the settings of a file, and what is in its way; nothing starts",
+    ),
+    "explain": ("node_explain:add_arguments", "say what the rules let a peer do, and why"),
+    "keys": ("node_keys:COMMANDS", "make, request, sign, install, renew and show keys of nodes"),
+    "doctor": (
+        "node_doctor:add_arguments",
+        "look for what is in the way between this host and the others; status 1 for a fault",
+    ),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, run)
+    parser.allow_abbrev = False  # else `--peer` of `node explain` is taken for a short --peers or --peer-rates
+    parser.set_defaults(domain=None)  # not given: the file may say it
+    parser.add_argument("--config", metavar="FILE", help="settings in TOML, by the same names; SIGHUP reads it again")
+    types = {"dds_domain": domain_number, "lease": seconds, "handover": seconds_or_0, "metrics_port": natural}
+    add_settings(parser, NODE, types, without=("domain",))
+    parser.add_argument("--systemd-unit", action="store_true", help="print a unit for systemd that starts it, and end")
+    add_commands(parser, COMMANDS, required=False)
 
 
 class _Lines(logging.Formatter):

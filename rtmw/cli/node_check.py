@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rtmw import observe, shm
+from rtmw.cli import parsing
 from rtmw.cli.common import look_at, open_to
 from rtmw.cli.environment import UNKNOWN_MOST, Check, not_looked_up
 from rtmw.cli.metrics import OfDomain
 from rtmw.cli.node import base_settings
 from rtmw.cli.node_explain import check_right
 from rtmw.cli.node_status import find_status
-from rtmw.cli.show import Table, duration, show, show_json, size
+from rtmw.cli.parsing import natural, runs
+from rtmw.cli.terminal import Table, duration, show, show_json, size
 from rtmw.errors import DomainNotFound, RtmwError
 from rtmw.patterns import is_own
 from rtmw.settings import SettingsFile
@@ -26,6 +28,18 @@ if TYPE_CHECKING:
 
 
 EMPTY = "it is empty: what no option says has its default"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, check)
+    parser.set_defaults(domain=None)  # not given: the file may say it
+    parser.add_argument("file", metavar="FILE", help="settings in TOML")
+    help = (
+        "say only whether the rules of the file allow a peer this, such as rtmw://plant/a publish x; status 0, 1 or 2"
+    )
+    parser.add_argument("--as", nargs=3, dest="right", metavar=("PEER", "VERB", "SUBJECT"), help=help)
+    parser.add_argument("--priority", type=natural, help="of the messages, for --as")
+    parser.add_argument("--size", type=parsing.size, metavar="BYTES", help="of the largest message, for --as")
 
 
 def check(arguments: argparse.Namespace) -> int:

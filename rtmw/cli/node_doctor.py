@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rtmw.cli.common import look_at
-from rtmw.cli.environment import CHECK_COLUMNS, Check, status_of, verdict
+from rtmw.cli.environment import CHECK_COLUMNS, Check, add_strict, status_of, verdict
 from rtmw.cli.node_links import by_cause, examined
 from rtmw.cli.node_status import SILENT_S, find_status, services
-from rtmw.cli.show import Table, counted, duration, say, show, show_json, size
+from rtmw.cli.parsing import add_place, runs
+from rtmw.cli.terminal import Table, counted, duration, say, show, show_json, size
 from rtmw.clock import CLOCK
 from rtmw.errors import DomainNotFound
 from rtmw.net.settings import other_pool
@@ -34,6 +35,12 @@ RECENT_S = 3600.0
 """Seconds for which it is told that something has stood still."""
 UP, MULTICAST = 0x1, 0x1000
 """Flags of a network interface (netdevice(7))."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, doctor)
+    add_strict(parser)
+    add_place(parser, "look at the replicated logs of the node there, [log] listen, not at a domain")
 
 
 def doctor(arguments: argparse.Namespace) -> int:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rtmw.cli.common import CommandError
 from rtmw.cli.node_status import find_status
-from rtmw.cli.show import Table, say, show, show_json, size, warn
+from rtmw.cli.parsing import runs
+from rtmw.cli.terminal import Table, say, show, show_json, size, warn
 from rtmw.errors import DomainNotFound, RtmwError
 
 if TYPE_CHECKING:
@@ -19,6 +20,13 @@ DIRECTIONS = {"publish": "comes in from the peer", "subscribe": "goes out to the
 TRANSFERS = {"send": "transfers that the peer sends"}
 """The subject SERVICE@NODE stands for transfers to a service, as in addresses; it may be a topic's name, too."""
 MISTAKE = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, explain)
+    parser.add_argument("topic", metavar="SUBJECT", help="a topic, or SERVICE@NODE for transfers")
+    parser.add_argument("--peer", required=True, metavar="NAME", help="in its certificate: rtmw://SITE/NODE")
+    parser.add_argument("--file", metavar="FILE", help="settings with the rules (default: those of the node)")
 
 
 @dataclass(frozen=True)

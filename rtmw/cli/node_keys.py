@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.show import Table, duration, say, show, show_json
+from rtmw.cli.parsing import Commands, runs
+from rtmw.cli.terminal import Table, duration, say, show, show_json
 from rtmw.clock import CLOCK
 from rtmw.optional import needed
 
@@ -18,31 +19,57 @@ if TYPE_CHECKING:
 Run = Callable[[argparse.Namespace], int]
 
 
-def add_commands(add: Callable[[str, Run, str], argparse.ArgumentParser]) -> None:
-    """`add` makes a command of `rtmw node keys` from its name, function and help."""
+COMMANDS: Final[Commands] = {
+    "init": ("node_keys:add_init", "on the first host of a site: make its authority, a key and a certificate"),
+    "request": ("node_keys:add_request", "on each other host: make a key, and ask for its certificate"),
+    "sign": ("node_keys:add_sign", "on the first host: sign a request"),
+    "install": ("node_keys:add_install", "take in what `sign` has written"),
+    "renew": ("node_keys:add_renew", "make another key and certificate; the ones before go when these are there"),
+    "show": (
+        "node_keys:add_show",
+        "names, what expires when, serial numbers and fingerprints; status 1 for what is wrong",
+    ),
+}
 
-    def command(name: str, run: Run, help: str) -> argparse.ArgumentParser:
-        def checked(arguments: argparse.Namespace) -> int:
-            needed("cryptography", "cryptography", "link", "`rtmw node keys`")
-            return run(arguments)
 
-        parser = add(name, checked, help)
-        parser.add_argument("--folder", metavar="FOLDER", type=Path, default=Path("keys"), help="of keys (./keys)")
-        return parser
+def _begin(parser: argparse.ArgumentParser, run: Run) -> None:
+    def checked(arguments: argparse.Namespace) -> int:
+        needed("cryptography", "cryptography", "link", "`rtmw node keys`")
+        return run(arguments)
 
-    parser = command("init", init, "on the first host of a site: make its authority, a key and a certificate")
+    runs(parser, checked)
+    parser.add_argument("--folder", metavar="FOLDER", type=Path, default=Path("keys"), help="of keys (./keys)")
+
+
+def add_init(parser: argparse.ArgumentParser) -> None:
+    _begin(parser, init)
     parser.add_argument("name", metavar="NAME", help="of this node, such as rtmw://plant/hub")
-    parser = command("request", request, "on each other host: make a key, and ask for its certificate")
+
+
+def add_request(parser: argparse.ArgumentParser) -> None:
+    _begin(parser, request)
     parser.add_argument("name", metavar="NAME", help="of this node, such as rtmw://plant/press-7")
-    parser = command("sign", sign, "on the first host: sign a request")
+
+
+def add_sign(parser: argparse.ArgumentParser) -> None:
+    _begin(parser, sign)
     parser.add_argument("file", metavar="REQUEST", type=Path, help="what `request` or `renew` has made")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="to write (default: NODE.pem)")
-    parser = command("install", install, "take in what `sign` has written")
+
+
+def add_install(parser: argparse.ArgumentParser) -> None:
+    _begin(parser, install)
     parser.add_argument("file", metavar="FILE", type=Path, help="what `sign` has written, or the ca.pem of a host")
     parser.add_argument("--trust", action="store_true", help="also authorities that are not trusted yet")
-    parser = command("renew", renew, "make another key and certificate; the ones before go when these are there")
+
+
+def add_renew(parser: argparse.ArgumentParser) -> None:
+    _begin(parser, renew)
     parser.add_argument("--authority", action="store_true", help="another authority; the one before stays trusted")
-    command("show", show_keys, "names, what expires when, serial numbers and fingerprints; status 1 for what is wrong")
+
+
+def add_show(parser: argparse.ArgumentParser) -> None:
+    _begin(parser, show_keys)
 
 
 def init(arguments: argparse.Namespace) -> int:

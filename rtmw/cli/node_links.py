@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rtmw.addresses import place_to_listen, place_to_reach, unix_path
 from rtmw.cli.environment import UNKNOWN_MOST, Check, not_looked_up
-from rtmw.cli.show import Table, counted, duration, size
+from rtmw.cli.terminal import Table, counted, duration, size
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rtmw.cli.common import CommandError, attach
 from rtmw.cli.environment import Check
 from rtmw.cli.node_links import by_cause, links_table, links_words
-from rtmw.cli.show import Table, counted, duration, say, show, show_json, size
+from rtmw.cli.parsing import runs
+from rtmw.cli.terminal import Table, counted, duration, say, show, show_json, size
 from rtmw.clock import CLOCK
 from rtmw.observe.transfers import STILL, service_fault
 
@@ -28,6 +29,14 @@ MOST_BYTES = 1 << 20
 """Bytes of a status, at most."""
 SILENT_S = 10.0
 """Seconds of silence after which a node is taken for dead; systemd waits as long."""
+
+
+def add_list(parser: argparse.ArgumentParser) -> None:
+    runs(parser, list_nodes)
+
+
+def add_info(parser: argparse.ArgumentParser) -> None:
+    runs(parser, info)
 
 
 def list_nodes(arguments: argparse.Namespace) -> int:

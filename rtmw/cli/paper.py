@@ -11,7 +11,7 @@ from typing import Any
 
 import rtmw
 from rtmw.cli.common import CommandError, attach_served
-from rtmw.cli.show import say, show_json, warn
+from rtmw.cli.terminal import say, show_json, warn
 from rtmw.recording.tools.whole import written_whole
 from rtmw.transfer.header import Content, File, Header, Kind
 from rtmw.transfer.paper import pack_paper, unpack_paper

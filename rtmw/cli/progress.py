@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from rtmw.cli.show import counted, show_json, size, warn
+from rtmw.cli.terminal import counted, show_json, size, warn
 from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK
 from rtmw.visible import visible

@@ -13,12 +13,38 @@ from typing import Any
 import rtmw
 from rtmw import observe
 from rtmw.cli.common import CommandError, look_at
-from rtmw.cli.show import counted, say, show_json, warn
-from rtmw.cli.values import from_plain, parse
+from rtmw.cli.parsing import count, natural, positive, runs, seconds
+from rtmw.cli.terminal import counted, say, show_json, warn
+from rtmw.cli.values import from_plain, load_type, parse
 from rtmw.clock import CLOCK
 from rtmw.errors import DomainNotFound, UnsupportedType
+from rtmw.qos import PRIORITIES, Reliability
 from rtmw.types import resolve
 from rtmw.types.plain import maker
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, publish)
+    parser.add_argument("topic")
+    parser.add_argument(
+        "value", help="JSON for the type that the topic carries; text where it carries none, bytes, str"
+    )
+    types = parser.add_mutually_exclusive_group()
+    types.add_argument(
+        "--type",
+        type=load_type,
+        metavar="MODULE:CLASS",
+        help="or str, dict (default: what the topic carries)",
+    )
+    types.add_argument("--bytes", action="store_true", help="publish the text as bytes, whatever the topic carries")
+    parser.add_argument("--rate", type=positive, default=1.0, help="messages a second (default 1)")
+    parser.add_argument("--count", type=count, default=1, help="messages to publish (default 1)")
+    parser.add_argument("--priority", type=natural, choices=range(PRIORITIES), default=0)
+    parser.add_argument("--lifetime", type=seconds, help="seconds after which a message is no longer delivered")
+    parser.add_argument("--reliability", choices=[item.name for item in Reliability], default=Reliability.ADAPTIVE.name)
+    parser.add_argument("--history", type=natural, default=1, help="messages kept for late subscribers (default 1)")
+    parser.add_argument("--wait", type=count, metavar="N", help="first wait for N subscribers")
+    parser.add_argument("--timeout", type=seconds, help="seconds to wait for them (default: for ever)")
 
 
 def publish(arguments: argparse.Namespace) -> int:

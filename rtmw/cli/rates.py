@@ -1,4 +1,4 @@
-"""`rtmw topic hz|bw`: rates from the counters in the region; nothing is subscribed, so nobody is disturbed."""
+"""`rtmw topic hz|bw|delay`: from the counters in the region; nothing is subscribed, so nobody is disturbed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,34 @@ from dataclasses import dataclass, field, replace
 
 from rtmw import observe
 from rtmw.cli.common import find_topic, look_at
-from rtmw.cli.show import Display, Table, live, show_json, size
-from rtmw.cli.windows import windows
+from rtmw.cli.parsing import add_windows, runs
+from rtmw.cli.terminal import Cell, Display, Table, duration, live, show_json, size, windows
+from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
+from rtmw.latency import PERCENTILES
+from rtmw.observe import TopicActivity
+
+
+def add_hz(parser: argparse.ArgumentParser) -> None:
+    runs(parser, hz)
+    _add_topics(parser)
+
+
+def add_bw(parser: argparse.ArgumentParser) -> None:
+    runs(parser, bw)
+    _add_topics(parser)
+
+
+def _add_topics(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topics", nargs="*", metavar="topic", help="default: all")
+    add_windows(parser)
+
+
+def add_delay(parser: argparse.ArgumentParser) -> None:
+    runs(parser, delay)
+    parser.add_argument("topic")
+    add_windows(parser)
 
 
 @dataclass(frozen=True)
@@ -116,3 +140,40 @@ def _output(rates: Sequence[Rate], as_json: bool, display: Display, table: Calla
             show_json(rate)
     else:
         display.update(table(rates))
+
+
+# ---- delay ----
+
+COLUMNS = ("subscriber", "pid", "messages", *(f"p{percent:g}" for percent in PERCENTILES), "max")
+
+
+def delay(arguments: argparse.Namespace) -> int:
+    """Print the percentiles of all messages that were taken in each window."""
+    meter = observe.Meter()
+    with look_at(arguments.domain) as domain, live() as display:
+        meter.read([find_topic(domain, arguments.domain, arguments.topic)], CLOCK.monotonic())
+        for _ in windows(arguments.window, arguments.count):
+            (topic,) = meter.read([find_topic(domain, arguments.domain, arguments.topic)], CLOCK.monotonic())
+            if arguments.json:
+                show_json(_record(topic))
+            else:
+                display.update(delay_table(topic))
+    return 0
+
+
+def _record(topic: TopicActivity) -> dict[str, object]:
+    subscribers = [
+        {"pid": one.pid, "process": one.process, "identity": one.identity, **to_plain(one.latency)}
+        for one in topic.subscribers
+    ]
+    return {"topic": topic.topic, "window_s": topic.seconds, "subscribers": subscribers}
+
+
+def delay_table(topic: TopicActivity) -> Table:
+    """A row a subscriber."""
+    rows: list[list[Cell]] = []
+    for subscriber in topic.subscribers:
+        latency = subscriber.latency
+        times = [duration(latency.percentile(percent)) for percent in (*PERCENTILES, 100.0)]
+        rows.append([observe.program(subscriber.process), subscriber.pid, latency.count, *times])
+    return Table(f"{topic.topic}: from publish to take, last {topic.seconds:.3g} s", COLUMNS, rows)

@@ -11,9 +11,9 @@ from typing import Any
 
 from rtmw.cli.common import LOOK_S, CommandError, attach
 from rtmw.cli.endings import Demand, heeded
-from rtmw.cli.keys import can_press, keys
+from rtmw.cli.parsing import count, runs, seconds, size
 from rtmw.cli.progress import Progress, facts, summary
-from rtmw.cli.show import say, show_json, warn
+from rtmw.cli.terminal import can_press, keys, say, show_json, warn
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import DomainNotFound
@@ -26,6 +26,31 @@ _OPTIONS = (
     "compression", "chunk_bytes", "buffer_bytes", "split_bytes", "split_every", "keep", "sync_every", "snapshot",
     "reliable", "append", "ros2", "upload", "upload_remove", "upload_patience",
 )  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, record)
+    parser.add_argument("topics", nargs="*", metavar="TOPIC", help="names and patterns; of patterns, new topics too")
+    parser.add_argument("--all", action="store_true", help="every topic")
+    parser.add_argument("--exclude", nargs="+", default=(), metavar="PATTERN", help="topics not to record")
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where the files go; made if need be")
+    parser.add_argument("--append", action="store_true", help="the folder may hold recordings already")
+    parser.add_argument("--compression", metavar="NAME", help="lz4 (default), zstd or none")
+    parser.add_argument("--split-size", type=size, dest="split_bytes", metavar="SIZE", help="next file, as 1G")
+    parser.add_argument("--split-every", type=seconds, metavar="TIME", help="next file after so long")
+    parser.add_argument("--keep", type=count, metavar="N", help="remove the oldest of more than N files")
+    parser.add_argument("--snapshot", type=seconds, metavar="TIME", help="keep so long in memory until SIGUSR1")
+    parser.add_argument("--reliable", action="store_true", help="RELIABLE publishers wait for the recorder")
+    parser.add_argument("--buffer", type=size, dest="buffer_bytes", metavar="SIZE", help="memory (default 256M)")
+    parser.add_argument("--chunk", type=size, dest="chunk_bytes", metavar="SIZE", help="of chunks (default 1M)")
+    parser.add_argument("--sync-every", type=seconds, metavar="TIME", help="to the disk itself (default 5)")
+    parser.add_argument("--ros2", action="store_true", help="schemas and QoS for the tools of ROS 2")
+    parser.add_argument("--upload", metavar="URI", help="finished files go there, too: s3://bucket/prefix")
+    parser.add_argument("--upload-remove", action="store_true", help="and are removed here when they are there")
+    parser.add_argument("--upload-patience", type=seconds, metavar="TIME", help="wait so long at the end (default 60)")
+    parser.add_argument("--for", type=seconds, dest="seconds", metavar="TIME", help="how long (until SIGINT)")
+    parser.add_argument("--wait", action="store_true", help="wait for a domain that is not there yet")
+    parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
 
 
 class _Demands:

@@ -13,9 +13,18 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.line import in_percent, line
-from rtmw.cli.show import Cell, Table, counted, duration, say, show, show_json, size, warn
-from rtmw.cli.sources import PARTLY, over_readable, partly, tell_left_out, tell_parts
+from rtmw.cli.parsing import Commands, runs
+from rtmw.cli.sources import (
+    PARTLY,
+    add_paths,
+    add_section,
+    add_strict,
+    over_readable,
+    partly,
+    tell_left_out,
+    tell_parts,
+)
+from rtmw.cli.terminal import Cell, Table, counted, duration, in_percent, line, say, show, show_json, size, warn
 from rtmw.errors import RecordingError
 from rtmw.recording.paths import find_recording, find_recordings, recovered_of
 from rtmw.recording.places import place
@@ -32,6 +41,100 @@ from rtmw.recording.tools.recover import recover as recover_recording
 from rtmw.recording.tools.whole import STANDARD_OUTPUT, written_whole
 
 TOPIC_COLUMNS: Final = ("topic", "type", "messages", "msg/s", "missing")
+
+
+COMMANDS: Final[Commands] = {
+    "info": ("recording:add_info", "show what is in recordings, from their index"),
+    "check": (
+        "recording:add_check",
+        "read all of recordings, and compare it with every CRC and index; status 1: damaged",
+    ),
+    "recover": ("recording:add_recover", "write all that is whole of a cut or damaged recording as a complete one"),
+    "cut": ("recording:add_cut", "write some topics, or some time, of a recording as a new one"),
+    "merge": ("recording:add_merge", "write several recordings as one, in the order of their times"),
+    "convert": ("recording:add_convert", "write a bag of ROS 2 in SQLite (.db3) as a recording"),
+    "extract": (
+        "attachments:add_extract",
+        "write an attachment as a file, or print metadata; without a name: list both",
+    ),
+    "attach": ("attachments:add_attach", "write a recording anew, with more attachments and metadata"),
+    "export": ("recording:add_export", "write messages as columns, for other programs"),
+    "ingest": (
+        "ingest:add_arguments",
+        "add recordings to tables that last, of Delta Lake or Parquet; each message once",
+    ),
+    "images": ("recording:add_images", "write images as files: raw ones as PNG, compressed ones as they are"),
+    "sql": ("sql:add_arguments", "ask recordings in SQL, with DuckDB: each topic is a table"),
+}
+
+
+def add_info(parser: argparse.ArgumentParser) -> None:
+    runs(parser, info, domain=False)
+    add_paths(parser)
+
+
+def add_check(parser: argparse.ArgumentParser) -> None:
+    runs(parser, check, domain=False)
+    add_paths(parser)
+
+
+def add_recover(parser: argparse.ArgumentParser) -> None:
+    runs(parser, recover, domain=False)
+    parser.add_argument("path", metavar="PATH")
+    add_strict(parser)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-o", "--output", metavar="FILE", help="default: PATH with .recovered.mcap at its end")
+    where.add_argument("--in-place", action="store_true", help="put it in the place of the damaged one")
+
+
+def add_cut(parser: argparse.ArgumentParser) -> None:
+    runs(parser, cut, domain=False)
+    parser.add_argument("path", metavar="PATH")
+    _add_part(parser)
+    _add_output(parser)
+
+
+def add_merge(parser: argparse.ArgumentParser) -> None:
+    runs(parser, merge, domain=False)
+    add_paths(parser)
+    add_strict(parser)
+    _add_part(parser)
+    _add_output(parser)
+
+
+def add_convert(parser: argparse.ArgumentParser) -> None:
+    runs(parser, convert, domain=False)
+    parser.add_argument("path", metavar="PATH")
+    _add_output(parser, compression="lz4")
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    runs(parser, export, domain=False)
+    add_paths(parser)
+    add_strict(parser)
+    _add_part(parser)
+    form = parser.add_mutually_exclusive_group(required=True)
+    form.add_argument("--parquet", metavar="FOLDER", help="partitioned by topic and hour")
+    form.add_argument("--csv", metavar="FILE", help="of one topic; - for standard output")
+    form.add_argument("--jsonl", metavar="FILE", help="one JSON object a message; - for standard output")
+
+
+def add_images(parser: argparse.ArgumentParser) -> None:
+    runs(parser, images, domain=False)
+    add_paths(parser)
+    add_strict(parser)
+    _add_part(parser)
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER", help="must not exist")
+
+
+def _add_part(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--topics", nargs="+", metavar="PATTERN", help="default: all")
+    add_section(parser)
+
+
+def _add_output(parser: argparse.ArgumentParser, compression: str = "as it was") -> None:
+    parser.add_argument("--compression", choices=("lz4", "zstd", "none"), help=f"default: {compression}")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="must not exist")
 
 
 def info(arguments: argparse.Namespace) -> int:

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import rtmw
 from rtmw.cli.common import CommandError
 from rtmw.cli.node_explain import as_row
-from rtmw.cli.show import Cell, Table, counted, duration, say, show, show_json, size, warn
+from rtmw.cli.parsing import Commands, argument, count, runs
+from rtmw.cli.terminal import Cell, Table, counted, duration, say, show, show_json, size, warn
 from rtmw.clock import CLOCK
 from rtmw.net.security.names import AGENT
 from rtmw.net.security.rules import RuleTable
@@ -42,6 +43,117 @@ LEAST_TIME = 1 << 58
 """Numbers of an answer from here on are times in nanoseconds since 1970; no other number is as large."""
 MOST_SHOWN = 60
 """Characters of data in a table."""
+
+
+_ACTS: Final = {
+    "hold": ("WHOM", "send nothing to an agent, or of a stream SOURCE:DESTINATION, until it is released"),
+    "release": ("WHOM", "send again to an agent, or of a stream, that was held, or stopped behind a failure"),
+    "requeue": ("ORDER", "send an order that failed once more, out of order, under a new number"),
+    "resend": ("ORDER", "send an order again now that is on its way and not confirmed"),
+    "drop": ("ORDER", "end an order that is open; its source is told"),
+}
+COMMANDS: Final[Commands] = {
+    "frame": ("relay:add_frame", "show the frames of a capture of one direction"),
+    "explain": ("relay:add_explain", "say whether an agent may send an order, and why"),
+    "check": ("relay:add_check", "say what a relay would do with a file; status 1 for advice"),
+    "agents": ("relay:add_agents", "show who is connected to a relay that runs, and what waits"),
+    "queue": ("relay:add_queue", "show the orders that wait in a relay that runs, by priority"),
+    "show": ("relay:add_show", "show every row of an order, also where no relay runs"),
+    **{verb: ("relay:add_act", help) for verb, (_, help) in _ACTS.items()},
+    "audit": ("relay:AUDIT", "the record of a relay: show it, prove it, hand it out"),
+}
+AUDIT: Final[Commands] = {
+    "verify": ("relay:add_verify", "say whether the record is what was sealed; status 1 if it is not"),
+    "show": ("relay:add_rows", "show rows as a table"),
+    "export": ("relay:add_export", "write rows with their data to standard output"),
+}
+
+
+def add_frame(parser: argparse.ArgumentParser) -> None:
+    runs(parser, frame_command, domain=False)
+    parser.add_argument("file", metavar="FILE", help="bytes as one side sent them; - is standard input")
+    parser.add_argument(
+        "--config", metavar="FILE", type=Path, help="settings with [relay]: header, types, commands, checksum"
+    )
+    parser.add_argument("--charset", default="utf-8", help="of the data, for showing (default utf-8)")
+
+
+def add_explain(parser: argparse.ArgumentParser) -> None:
+    runs(parser, explain_command, domain=False)
+    parser.add_argument("agent", metavar="FROM", help="its name in the settings")
+    parser.add_argument("to", metavar="TO", help="an agent or a subject")
+    parser.add_argument("command", metavar="COMMAND", help="one letter, such as I, U or D")
+    parser.add_argument("--performative", metavar="NAME", help="of a KQML body, such as tell")
+    parser.add_argument("--file", metavar="FILE", type=Path, required=True, help="settings of the node with the relay")
+
+
+def add_check(parser: argparse.ArgumentParser) -> None:
+    runs(parser, check_command, domain=False)
+    parser.add_argument("file", metavar="FILE", type=Path, help="settings of the node with the relay")
+    parser.add_argument(
+        "--on", metavar="FOLDER", type=Path, help="`data` of a node: list orders it would judge otherwise"
+    )
+
+
+def add_agents(parser: argparse.ArgumentParser) -> None:
+    runs(parser, agents_command, domain=False)
+    _add_place(parser)
+
+
+def add_queue(parser: argparse.ArgumentParser) -> None:
+    runs(parser, queue_command, domain=False)
+    parser.add_argument("agent", metavar="AGENT", nargs="?", default="", help="for this one (default: for all)")
+    _add_place(parser)
+
+
+def add_show(parser: argparse.ArgumentParser) -> None:
+    runs(parser, show_command, domain=False)
+    parser.add_argument("order", metavar="ORDER", type=count, help="its number")
+    _add_place(parser)
+
+
+def add_act(parser: argparse.ArgumentParser) -> None:
+    """The name of the command says which act."""
+    runs(parser, act_command, domain=False)
+    verb = parser.prog.rpartition(" ")[2]
+    whom, _ = _ACTS[verb]
+    help = "the number of an order" if whom == "ORDER" else "the name of an agent, or SOURCE:DESTINATION"
+    parser.set_defaults(verb=verb)
+    parser.add_argument("whom", metavar=whom, type=count if whom == "ORDER" else str, help=help)
+    _add_place(parser)
+
+
+def _add_place(parser: argparse.ArgumentParser) -> None:
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--file", metavar="FILE", type=Path, help="settings of the node with the relay")
+    place.add_argument("--data", metavar="FOLDER", type=Path, help="`data` of that node")
+
+
+def add_verify(parser: argparse.ArgumentParser) -> None:
+    runs(parser, verify_command, domain=False)
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="`data` of the node, or the record itself")
+    parser.add_argument("--keys", metavar="FOLDER", type=Path, help="with ca.pem: whose nodes may sign")
+    parser.add_argument("--heads", metavar="FILE", type=Path, help="a line for each order with a head that came")
+
+
+def add_rows(parser: argparse.ArgumentParser) -> None:
+    runs(parser, audit_command, domain=False)
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="`data` of the node, or the record itself")
+    parser.add_argument("--agent", metavar="NAME", help="rows that name this agent")
+    parser.add_argument("--order", metavar="ORDER", type=count, help="rows of this order")
+    for option, which in (("--since", "at this time or later"), ("--until", "before this time")):
+        parser.add_argument(option, metavar="TIME", type=argument(_time), help=f"rows {which}: 2026-11-29T13:44")
+    parser.add_argument("--file", metavar="FILE", type=Path, help="settings with [[agent]]: their charsets")
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    add_rows(parser)
+    parser.add_argument("--format", choices=("jsonl", "csv"), default="jsonl", help="of the lines (default jsonl)")
+
+
+def _time(text: str) -> datetime:
+    """Returns a time, with this host's zone if it has none. Raises ValueError."""
+    return datetime.fromisoformat(text).astimezone()
 
 
 def frame_command(arguments: argparse.Namespace) -> int:

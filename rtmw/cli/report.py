@@ -14,9 +14,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rtmw.cli.common import CommandError
-from rtmw.cli.line import in_percent, line
-from rtmw.cli.show import say, show_json
+from rtmw.cli.parsing import argument, runs
 from rtmw.cli.sources import PARTLY
+from rtmw.cli.terminal import in_percent, line, say, show_json
 from rtmw.clock import CLOCK
 from rtmw.errors import NotInstalled
 from rtmw.recording.report.build import facts_of, look_into, write
@@ -24,6 +24,7 @@ from rtmw.recording.report.verdict import CHECKS, Check, Level, worst
 from rtmw.spark.driver import require_pyspark
 from rtmw.spark.folders import own_folder
 from rtmw.spark.java import find_java
+from rtmw.units import some_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +39,41 @@ LEVELS: Final = {"warn": Level.WARN, "fail": Level.FAIL}
 LARGE: Final = 200_000_000
 """Messages from which on Spark computes a report, if it is installed: this process would need 4 GB. With half as many
 it took a quarter of the time that Spark took on the same machine."""
+
+
+def _at_least_a_millisecond(text: str) -> float:
+    seconds = some_seconds(text)
+    if seconds < 0.001:
+        raise ValueError(f"{text!r} is shorter than a millisecond")
+    return seconds
+
+
+_every: Final = argument(_at_least_a_millisecond)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write one HTML page about recordings: a verdict with its reasons, missing messages by cause, dead "
+        "and silent topics, rates, latency, types, files."
+    )
+    runs(parser, report, domain=False, json=False)
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="recordings, folders of them, or patterns")
+    parser.add_argument("-o", "--output", default="report.html", metavar="FILE", help="default: report.html")
+    parser.add_argument("--every", type=_every, metavar="SECONDS", help="of an interval in the plots")
+    parser.add_argument(
+        "--deadline", type=_every, metavar="SECONDS", help="fail where a message came later than this after another"
+    )
+    parser.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="status 1 if the verdict is so bad (warn, fail), or if a check of this name does not pass (missing, "
+        "silence, …); may be given several times",
+    )
+    parser.add_argument("--spark", action="store_true", help="computed by Spark, however small they are")
+    parser.add_argument("--master", metavar="URL", help="by this Spark cluster, such as spark://head:7077")
+    parser.add_argument("--json", action="store_true", help="for programs: the path, and the checks, as JSON")
 
 
 def report(arguments: argparse.Namespace) -> int:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
 from typing import Any, Final
 
 import rtmw
 from rtmw import observe
 from rtmw.cli.common import CommandError, attach, look_at
-from rtmw.cli.quantities import seconds
-from rtmw.cli.show import Table, counted, say, show, show_json
+from rtmw.cli.parsing import Commands, runs, seconds
+from rtmw.cli.terminal import Table, counted, say, show, show_json
 from rtmw.cli.values import lines, to_plain
 from rtmw.types.text import Json, content
 
@@ -19,9 +18,18 @@ JSON: Final = "_rtmw_Json"
 """The end of the names of structs that carry a JSON value."""
 
 
-def add_commands(commands: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
-    add(commands, "list", list_services, "list the services of the domain")
-    parser = add(commands, "call", call, "send a request by hand, and print the replies as they come")
+COMMANDS: Final[Commands] = {
+    "list": ("service:add_list", "list the services of the domain"),
+    "call": ("service:add_call", "send a request by hand, and print the replies as they come"),
+}
+
+
+def add_list(parser: argparse.ArgumentParser) -> None:
+    runs(parser, list_services)
+
+
+def add_call(parser: argparse.ArgumentParser) -> None:
+    runs(parser, call)
     parser.add_argument("name", metavar="NAME", help="of the service")
     parser.add_argument("value", metavar="JSON", help="the request, for the type that the service takes")
     parser.add_argument("--timeout", type=seconds, default=5.0, help="seconds to wait for the last reply (default 5)")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from rtmw.cli.show import warn
+from rtmw.cli.parsing import moment
+from rtmw.cli.terminal import warn
 from rtmw.errors import RecordingDamaged, RecordingError
 from rtmw.recording.header import read_header
 from rtmw.recording.index import is_finished
@@ -17,6 +19,22 @@ PARTLY: Final = 3
 """The exit status of a command that has left out recordings."""
 
 T = TypeVar("T")
+
+
+def add_paths(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="recordings, folders or patterns")
+
+
+def add_strict(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--strict", action="store_true", help="refuse what cannot be read; default: go on with the rest, status 3"
+    )
+
+
+def add_section(parser: argparse.ArgumentParser) -> None:
+    when = "seconds since the recording began, or date and time (UTC)"
+    parser.add_argument("--start", type=moment, metavar="MOMENT", help=when)
+    parser.add_argument("--end", type=moment, metavar="MOMENT", help="likewise; default: to its end")
 
 
 def tell_parts(paths: Sequence[Path], *, leave_out: bool = False) -> list[Path]:

@@ -9,9 +9,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rtmw.cli.parsing import runs
 from rtmw.cli.recording import working
-from rtmw.cli.show import Cell, Table, counted, say, show, warn
-from rtmw.cli.sources import over_readable
+from rtmw.cli.sources import add_paths, add_strict, over_readable
+from rtmw.cli.terminal import Cell, Table, counted, say, show, warn
 from rtmw.optional import needed
 from rtmw.strict_json import as_json
 
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rtmw.recording.frames.extent import Planned
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, sql, domain=False)
+    parser.add_argument("query", metavar="QUERY", help="""as 'SELECT max(rpm) FROM "pump/speed" WHERE rpm > 3000'""")
+    add_paths(parser)
+    add_strict(parser)
+    parser.add_argument("--explain", action="store_true", help="also say on stderr how much was read and skipped")
 
 
 def sql(arguments: argparse.Namespace) -> int:

@@ -12,9 +12,21 @@ from typing import Any
 
 from rtmw import observe
 from rtmw.cli.common import look_at
-from rtmw.cli.show import Cell, Table, column_widths, counted, duration, live, on_terminal, say, show_json, size
+from rtmw.cli.parsing import add_windows, runs
+from rtmw.cli.terminal import (
+    Cell,
+    Table,
+    column_widths,
+    counted,
+    duration,
+    live,
+    on_terminal,
+    say,
+    show_json,
+    size,
+    windows,
+)
 from rtmw.cli.values import to_plain
-from rtmw.cli.windows import windows
 from rtmw.clock import CLOCK
 from rtmw.observe import TopicActivity
 from rtmw.observe.books import PAGE_BYTES
@@ -36,6 +48,14 @@ _SAME_S = 0.1
 """Counters of a core that were told at times so near are the same ones."""
 DISPENSABLE = ("pubs", "subs", "bytes/s", "queued", "max", "p50", "behind", "drops")
 """Columns that a narrow terminal goes without, the first of them first."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, top)
+    parser.add_argument("--sort", choices=SORT, default="topic", help="the largest first (default: by topic)")
+    parser.add_argument("--once", action="store_true", help="show one window, and end")
+    parser.add_argument("--events", action="store_true", help="instead, print who comes, leaves and dies")
+    add_windows(parser)
 
 
 def top(arguments: argparse.Namespace) -> int:

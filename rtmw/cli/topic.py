@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from rtmw import observe
 from rtmw.cli.common import attach, find_topic, look_at
-from rtmw.cli.show import Table, counted, duration, say, show, show_json, size
+from rtmw.cli.parsing import Commands, runs
+from rtmw.cli.terminal import Table, counted, duration, say, show, show_json, size
 from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK
 from rtmw.qos import Reliability
@@ -45,6 +46,42 @@ SUBSCRIBER_COLUMNS = (
     "deadlines_missed",
     "lapses",
 )
+
+
+COMMANDS: Final[Commands] = {
+    "list": ("topic:add_list", "list the topics of the domain"),
+    "info": ("topic:add_info", "show a topic's endpoints, their QoS and drops, and pairs that do not match"),
+    "queue": ("topic:add_queue", "show what lies in a topic's queues"),
+    "clear": (
+        "topic:add_clear",
+        "forget what a topic keeps for late subscribers; who is there takes what it has not read",
+    ),
+    "hz": ("rates:add_hz", "show the messages a second of topics, from their counters, without subscribing"),
+    "bw": ("rates:add_bw", "show the bytes a second of topics, from their counters, without subscribing"),
+    "delay": ("rates:add_delay", "show how long a topic's messages take from publish to take"),
+    "echo": ("echo:add_arguments", "print the messages of topics as they come"),
+    "pub": ("publish:add_arguments", "publish messages by hand"),
+}
+
+
+def add_list(parser: argparse.ArgumentParser) -> None:
+    runs(parser, list_topics)
+    parser.add_argument("--names", action="store_true", help="only their names, one a line")
+
+
+def add_info(parser: argparse.ArgumentParser) -> None:
+    runs(parser, info)
+    parser.add_argument("topic")
+
+
+def add_queue(parser: argparse.ArgumentParser) -> None:
+    runs(parser, queue)
+    parser.add_argument("topic")
+
+
+def add_clear(parser: argparse.ArgumentParser) -> None:
+    runs(parser, clear)
+    parser.add_argument("topic")
 
 
 def list_topics(arguments: argparse.Namespace) -> int:

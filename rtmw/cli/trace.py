@@ -9,7 +9,8 @@ from datetime import datetime
 
 from rtmw import observe
 from rtmw.cli.common import find_topic
-from rtmw.cli.show import duration, say, show_json, size, warn
+from rtmw.cli.parsing import count, runs, seconds
+from rtmw.cli.terminal import duration, say, show_json, size, warn
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain, domain_for_tool
 from rtmw.observe import Trace, TraceEvent
@@ -17,6 +18,15 @@ from rtmw.observe import Trace, TraceEvent
 AT_PUBLISHER = ("published", "timed_out", "exhausted")
 PAUSE_S = 0.02
 """Between two looks at the ring; a traced bus fills it in some ten times that."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, trace)
+    parser.add_argument("topics", nargs="+", metavar="topic")
+    parser.add_argument("--count", type=count, help="events to print (default: until Ctrl-C)")
+    parser.add_argument(
+        "--for", type=seconds, dest="seconds", metavar="SECONDS", help="how long (default: until Ctrl-C)"
+    )
 
 
 def trace(arguments: argparse.Namespace) -> int:

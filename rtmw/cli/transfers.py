@@ -15,8 +15,8 @@ from typing import IO, Any, Final
 
 import rtmw
 from rtmw.cli.common import CommandError, attach_served
-from rtmw.cli.show import Table, counted, duration, live, say, show, show_json, size, warn
-from rtmw.cli.windows import windows
+from rtmw.cli.parsing import Commands, add_commands, count, runs, seconds
+from rtmw.cli.terminal import Table, counted, duration, live, say, show, show_json, size, warn, windows
 from rtmw.clock import CLOCK
 from rtmw.errors import TransferRefused
 from rtmw.recording.tools.whole import STANDARD_OUTPUT
@@ -25,8 +25,6 @@ from rtmw.transfer.client.viewer import Viewer
 from rtmw.transfer.header import File, Kind, unpack_body
 from rtmw.transfer.place import Place
 from rtmw.transfer.records import TransferId
-
-__all__ = ["body_command", "cancel_command", "info_command", "restored_command", "retry_command", "show_command"]
 
 _GONE: Final = "its node has gone"
 COLUMNS: Final = (
@@ -41,6 +39,61 @@ EVENTS: Final = 10
 PAPER: Final = (
     "index", "udtype", "flag", "pid", "txId", "nNextRead", "nNextWrite", "timeout", "bufHead", "bufTail", "bufNum",
 )  # fmt: skip
+
+
+COMMANDS: Final[Commands] = {
+    "cancel": ("transfers:add_cancel", "end transfers that nobody has taken yet, and dead letters"),
+    "retry": ("transfers:add_retry", "put dead letters in their places again, for any receiver"),
+    "info": ("transfers:add_info", "show all that the core knows of transfers"),
+    "body": ("transfers:add_body", "show what a transfer carries, without taking it"),
+    "restored": (
+        "transfers:add_restored",
+        "say that the data of a node that does not run was set back, by a snapshot of its disk: ids begin anew",
+    ),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, show_command)
+    parser.add_argument("--watch", action="store_true", help="again and again, with rates, until q or Ctrl-C")
+    parser.add_argument("--queues", action="store_true", help="the queues, and each item with its eleven fields")
+    parser.add_argument("--window", type=seconds, default=1.0, help="seconds to measure over, for --watch (default 1)")
+    parser.add_argument("--count", type=count, help="windows to show, for --watch (default: until q or Ctrl-C)")
+    add_commands(parser, COMMANDS, required=False)
+
+
+def add_cancel(parser: argparse.ArgumentParser) -> None:
+    runs(parser, cancel_command)
+    _add_chosen(parser)
+
+
+def add_retry(parser: argparse.ArgumentParser) -> None:
+    runs(parser, retry_command)
+    _add_chosen(parser)
+
+
+def _add_chosen(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", nargs="*", metavar="ID", help="as `rtmw transfers` shows it")
+    parser.add_argument("--service", metavar="SERVICE", help="instead of IDs: the dead letters of this service")
+    help = "instead of IDs: the dead letters whose why has these words, just so"
+    parser.add_argument("--cause", metavar="WORDS", help=help)
+
+
+def add_info(parser: argparse.ArgumentParser) -> None:
+    runs(parser, info_command)
+    parser.add_argument("ids", nargs="+", metavar="ID", help="as `rtmw transfers` shows it")
+
+
+def add_body(parser: argparse.ArgumentParser) -> None:
+    runs(parser, body_command)
+    parser.add_argument("id", metavar="ID", help="as `rtmw transfers` shows it")
+    parser.add_argument("--part", type=count, metavar="N", help="of a composite: this part alone, from 1")
+    parser.add_argument("--raw", metavar="FILE", help="write the bytes to a new file, or with - to standard output")
+
+
+def add_restored(parser: argparse.ArgumentParser) -> None:
+    runs(parser, restored_command)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="`data` of the node")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rtmw import observe
 from rtmw.cli.endings import ends_in_order
-from rtmw.cli.show import say
+from rtmw.cli.terminal import say
 from rtmw.demo import screen, summary
 from rtmw.demo.crew import END_S, START_S, Crew, CrewError
 from rtmw.demo.durable import through_log

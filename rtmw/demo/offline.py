@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import rtmw
 import rtmw.spark
-from rtmw.cli.show import Table, say
-from rtmw.cli.show import show as show_table
+from rtmw.cli.terminal import Table, say
+from rtmw.cli.terminal import show as show_table
 from rtmw.demo.recording import TOPICS
 from rtmw.demo.topics import telemetry
 from rtmw.domain import Domain

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rtmw import observe
 from rtmw.cli.rates import Meter, Rate
-from rtmw.cli.show import Table, as_rich, on_terminal, say
+from rtmw.cli.terminal import Table, as_rich, on_terminal, say
 from rtmw.clock import CLOCK
 from rtmw.demo.crew import Crew
 from rtmw.domain import Domain

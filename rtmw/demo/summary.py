@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rtmw.cli.show import Table, say
-from rtmw.cli.show import show as show_table
+from rtmw.cli.terminal import Table, say
+from rtmw.cli.terminal import show as show_table
 from rtmw.demo.durable import Durable
 from rtmw.demo.offline import Offline
 from rtmw.demo.recording import TOPICS

@@ -6,7 +6,7 @@
 
 A daemon has a frozen dataclass of its settings and a Declaration with the same names. The declaration refuses what
 cannot be used with a SettingsError that names file, line and key. The options of its command and the table of its
-documentation are made from the declaration (rtmw/cli/settings_arguments.py, `python -m tests.settings_tables`).
+documentation are made from the declaration (rtmw/cli/parsing.py, `python -m tests.settings_tables`).
 """
 
 from __future__ import annotations

@@ -49,8 +49,10 @@ def test_ctrl_c_ends_a_command_that_waits_for_messages(domain: rtmw.Domain) -> N
     assert (process.returncode, err) == (130, "")
 
 
-@pytest.mark.parametrize("module", ["rtmw.cli.arguments", "rtmw.net.settings", "rtmw.cli.top"])
-def test_ctrl_c_while_a_command_is_still_loading_ends_it_quietly_with_status_130(module: str) -> None:
+@pytest.mark.parametrize(
+    ("module", "command"), [("rtmw.cli.command", "--version"), ("rtmw.net.settings", "node"), ("rtmw.cli.top", "top")]
+)
+def test_ctrl_c_while_a_command_is_still_loading_ends_it_quietly_with_status_130(module: str, command: str) -> None:
     loading = f"""
         import os, runpy, signal, sys
         class Interrupted:
@@ -58,7 +60,7 @@ def test_ctrl_c_while_a_command_is_still_loading_ends_it_quietly_with_status_130
                 if name == {module!r}:
                     os.kill(os.getpid(), signal.SIGINT)
         sys.meta_path.insert(0, Interrupted())
-        sys.argv = ["rtmw", "--version"]
+        sys.argv = ["rtmw", {command!r}]
         runpy.run_module("rtmw", run_name="__main__")
     """
     words = [sys.executable, "-c", textwrap.dedent(loading)]

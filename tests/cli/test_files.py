@@ -12,7 +12,7 @@ import pytest
 
 import rtmw
 from rtmw.cli.files import progress_words
-from rtmw.cli.show import size
+from rtmw.cli.terminal import size
 from rtmw.clock import CLOCK
 from tests.child import Spawn
 from tests.cli.command import Run

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from rtmw.cli import main
-from rtmw.cli.arguments import build_parser
+from rtmw.cli.command import build_parser
+from rtmw.cli.parsing import commands_of
 from rtmw.visible import visible
 from tests.cli.hostile import EVIL, FOLDER, MEMBER, SHOWN, STUCK, TOPIC, World, hostile_world
 from tests.cli.terminal import on_a_terminal
@@ -124,10 +125,9 @@ NOT_RUN = {
 
 def commands(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[tuple[str, bool]]:
     """Each command that `rtmw` has, and whether it has --json."""
+    for name, inner in commands_of(parser).items():
+        yield from commands(inner, (*words, name))
     kinds = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    for kind in kinds:
-        for name, inner in kind.choices.items():
-            yield from commands(inner, (*words, name))
     if not kinds or not kinds[0].required:
         yield " ".join(words), "--json" in parser._option_string_actions
 

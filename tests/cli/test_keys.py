@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.cli.keys import split_keys
+from rtmw.cli.terminal import split_keys
 from tests.recordings import SECOND, numbered
 
 pytestmark = pytest.mark.usefixtures("domain")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rtmw.cli import main
-from rtmw.cli.braille import Canvas, chart
+from rtmw.cli.plot import Canvas, chart
 from tests.spark.plant import Phase, Plant, speed
 
 

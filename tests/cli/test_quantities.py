@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rtmw.cli import main
-from rtmw.cli.arguments import build_parser
+from rtmw.cli.command import build_parser
 
 TIME = "is not a time; write seconds as a number, or as '500ms', '10min', '2h', '7d'"
 MOMENT = "is no moment: seconds, 10min, or 2026-01-31T12:00:00"

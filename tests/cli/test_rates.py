@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rtmw.cli.rates import Meter, bw_table, hz_table
-from rtmw.cli.show import as_text
+from rtmw.cli.terminal import as_text
 from tests.cli.views import topic
 
 

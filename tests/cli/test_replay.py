@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.cli.quantities import moment
-from rtmw.cli.replay_arguments import quality, rate, renaming
+from rtmw.cli.parsing import moment, rate
+from rtmw.cli.replay import quality, renaming
 from tests.cli.command import Run
 from tests.recordings import SECOND, Maker, numbered
 

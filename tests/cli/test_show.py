@@ -1,4 +1,4 @@
-"""`rtmw.cli.show`: how tables and sizes look."""
+"""`rtmw.cli.terminal`: how tables and sizes look."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 from rich.live import Live
 
-from rtmw.cli.show import Screen, Table, as_records, as_rich, as_text, column_widths, counted, duration, size, text
+from rtmw.cli.terminal import Screen, Table, as_records, as_rich, as_text, column_widths, counted, duration, size, text
 
 TABLE = Table("Topics", ("topic", "published"), [("cpu", 5), ("memory", 1200)])
 

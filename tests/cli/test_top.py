@@ -9,7 +9,7 @@ import pytest
 
 import rtmw
 from rtmw import observe
-from rtmw.cli.show import as_text
+from rtmw.cli.terminal import as_text
 from rtmw.cli.top import SORT, drops, pool_words, record, top_table
 from rtmw.observe import TopicActivity
 from tests.cli.command import Run

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 import rtmw
-from rtmw.cli.show import as_text
+from rtmw.cli.terminal import as_text
 from rtmw.cli.topic import dropped, mismatches, publishers_table, subscribers_table
 from rtmw.qos import Reliability
 from tests.cli.command import Run

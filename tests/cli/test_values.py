@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from rtmw.cli.filters import Filter
+from rtmw.cli.echo import Filter
 from rtmw.cli.values import from_plain, lines, load_type, part_at, to_json, to_plain
 from rtmw.recording.causes import Cause
 from rtmw.strict_json import as_json

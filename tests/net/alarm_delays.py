@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from rtmw.cli.show import Table, show
+from rtmw.cli.terminal import Table, show
 from tests.conftest import free_number
 from tests.net.hosts import Host
 from tests.net.namespaces import Network

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rtmw.cli.settings_arguments import add_settings
+from rtmw.cli.parsing import add_settings
 from rtmw.settings import Changes, Declaration, Setting, SettingsError, SettingsFile, values
 
 

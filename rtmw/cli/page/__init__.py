@@ -31,7 +31,7 @@ from rtmw.cli.doctor import MOST_HOLDINGS, NEARLY_FULL, Examination
 from rtmw.cli.environment import Check
 from rtmw.cli.metrics import OfDomain
 from rtmw.cli.node_status import status_seen
-from rtmw.cli.show import counted
+from rtmw.cli.terminal import counted
 from rtmw.cli.topic import mismatches
 from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK

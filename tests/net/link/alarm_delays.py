@@ -20,7 +20,7 @@ from typing import Any
 
 import rtmw
 from rtmw import Reliability
-from rtmw.cli.show import Table, show
+from rtmw.cli.terminal import Table, show
 from tests.conftest import free_number
 from tests.net.cable import Cable, Faults
 from tests.net.hosts import PATIENCE, Host, wait_until

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import rtmw
 from rtmw import Reliability
-from rtmw.cli.show import Table, show
+from rtmw.cli.terminal import Table, show
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host
 from tests.net.link.nodes import ALL

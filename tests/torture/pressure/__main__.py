@@ -24,7 +24,7 @@ from typing import Any
 
 import rtmw
 from rtmw import Reliability, observe
-from rtmw.cli.show import Table, duration, show
+from rtmw.cli.terminal import Table, duration, show
 from rtmw.latency import PERCENTILES, Latency
 from tests.conftest import free_number
 from tests.torture.soak.board import DRAIN, RUN, STOP, Board

@@ -1,19 +1,26 @@
-"""Show data: rich tables on a terminal, aligned text otherwise, JSON for programs.
+"""What commands print, and the keys they hear: lines and tables, as text for people or as JSON for programs; one line
+in place on standard error; windows of time until the last one, `q` or Ctrl-C.
 
-Commands print through this module alone (and `line`, what changes in place): names and texts in what they print come
-from files, programs and peers, and pass `visible` here.
+What others named is shown as visible text: nothing of it steers a terminal.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import select
+import shutil
 import sys
-from collections.abc import Generator, Sequence
+import termios
+import time
+import tty
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from rtmw.cli.values import to_plain
+from rtmw.clock import CLOCK
 from rtmw.strict_json import as_json
 from rtmw.units import counted as counted
 from rtmw.units import duration as duration
@@ -22,6 +29,7 @@ from rtmw.visible import visible
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
+
 
 Cell = str | int | float | None
 
@@ -217,3 +225,156 @@ def text(cell: Cell) -> str:
     if isinstance(cell, float):
         return f"{cell:.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"
     return visible(str(cell))
+
+
+_CLEAR: Final = "\r\x1b[K"
+
+
+class Line(Protocol):
+    """Shows a text in place of the one before."""
+
+    def __call__(self, text: str) -> None: ...
+
+
+def is_seen() -> bool:
+    """Whether standard error is a terminal."""
+    return sys.stderr.isatty()
+
+
+def in_percent(shown: Line, what: str) -> Callable[[int, int], None]:
+    """Shows how much is done, of so much: "checked 43 %"."""
+    return lambda done, all: shown(f"{what} {100 * done // max(all, 1)} %")
+
+
+@contextmanager
+def line() -> Generator[Line]:
+    """Shows a line on standard error, so that what a command prints stays clean. It is gone when the work is over."""
+    if not is_seen():
+        yield lambda text: None
+        return
+    try:
+        yield show_over
+    finally:
+        sys.stderr.write(_CLEAR)
+        sys.stderr.flush()
+
+
+def show_over(text: str) -> None:
+    """Shows the text, as much of it as the terminal is wide, in place of the line on which the cursor stands."""
+    width = shutil.get_terminal_size().columns - 1
+    sys.stderr.write(_CLEAR + visible(text)[:width])
+    sys.stderr.flush()
+
+
+NAMES: Final = {"\x1b[A": "up", "\x1b[B": "down", "\x1b[C": "right", "\x1b[D": "left", " ": "space"}
+"""The sequences that terminals send for keys that have no letter."""
+
+Pressed = Callable[[], list[str]]
+
+
+def can_press() -> bool:
+    """Whether a person sits at a terminal, and what is typed there is meant for us."""
+    return has_terminal() and _is_in_front(sys.stdin.fileno())
+
+
+@contextmanager
+def keys() -> Generator[Pressed]:
+    """A function that gives the keys pressed since its last call, and never waits; none where nobody can press any.
+
+    In the background of a shell (`&`, or Ctrl-Z and `bg`) the terminal is left alone: to touch it would stop us.
+    """
+    if not has_terminal():
+        yield list
+        return
+    terminal = _Terminal(sys.stdin.fileno())
+    try:
+        yield terminal.pressed
+    finally:
+        terminal.restore()
+
+
+class _Terminal:
+    """Gives keys while we are in front; each time asked anew, since a shell moves us there and back."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._before: list[Any] | None = None
+        """How the shell had set it up."""
+        self._is_ours()
+
+    def pressed(self) -> list[str]:
+        return _read(self._descriptor) if self._is_ours() else []
+
+    def _is_ours(self) -> bool:
+        """Whether we may touch it; then it gives keys without Enter."""
+        if not _is_in_front(self._descriptor):
+            return False
+        found = termios.tcgetattr(self._descriptor)
+        if found[tty.LFLAG] & termios.ICANON:  # also when a shell has set it back
+            self._before = found
+            tty.setcbreak(self._descriptor, termios.TCSANOW)
+        return True
+
+    def restore(self) -> None:
+        if self._before is not None and _is_in_front(self._descriptor):
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
+
+
+def has_terminal() -> bool:
+    """Whether there are keys at all; `can_press` says whether they are ours just now."""
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
+
+
+def _is_in_front(descriptor: int) -> bool:
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:  # a terminal that does not control us stops nobody
+        return True
+
+
+def _read(descriptor: int) -> list[str]:
+    text = ""
+    while select.select([descriptor], [], [], 0)[0]:
+        read = os.read(descriptor, 1024)
+        if not read:
+            break
+        text += read.decode(errors="ignore")
+    return split_keys(text)
+
+
+def split_keys(text: str) -> list[str]:
+    """The keys of what a terminal sent: names for those without a letter."""
+    found: list[str] = []
+    while text:
+        code = next((code for code in NAMES if text.startswith(code)), text[0])
+        found.append(NAMES.get(code, code))
+        text = text[len(code) :]
+    return found
+
+
+LOOK_S: Final = 0.1
+"""How often the keyboard is looked at."""
+
+
+def windows(length: float, most: int | None) -> Generator[None]:
+    """Yields at the end of each window of `length` seconds, at most so many times; ends when somebody presses `q`.
+
+    A window that ends late because the caller took long does not make the next one shorter than nothing.
+    """
+    ends_s, left = CLOCK.monotonic(), most
+    with keys() as pressed:
+        while left is None or left > 0:
+            ends_s = max(ends_s + length, CLOCK.monotonic())
+            if not _pause(ends_s, pressed):
+                return
+            yield
+            left = None if left is None else left - 1
+
+
+def _pause(until_s: float, pressed: Pressed) -> bool:
+    """Whether the time has come; False: `q` was pressed before."""
+    while (left := until_s - CLOCK.monotonic()) > 0:
+        if "q" in pressed():
+            return False
+        time.sleep(min(left, LOOK_S))
+    return "q" not in pressed()
