@@ -1,7 +1,8 @@
 """Exclusive locks of the kernel on files and folders: one process has one at a time, however that process ends.
 
 A lock belongs to what open(2) made, which a child of fork() shares. It would stay with the child when the parent has
-ended, so a child gives its copy back at once (`os.register_at_fork`).
+ended, so a child gives its copy back at once (`os.register_at_fork`). A process that another thread is just starting
+has a copy, too, until it executes its program: so a lock is given back by a call, and not with the descriptor alone.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import errno
 import fcntl
 import os
 import weakref
+from contextlib import suppress
 from typing import Final
 
 from rtmw.closing import Closing
@@ -24,7 +26,8 @@ class NoLocks(OSError):
 
 
 class FileLock(Closing):
-    """Owns a descriptor, which is open to read at least, and from `take` on its lock. Not for several threads."""
+    """Owns a descriptor, which is open to read at least, and from `take` on its lock; one that is dropped gives both
+    back. Not for several threads."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -39,9 +42,22 @@ class FileLock(Closing):
 
     def close(self) -> None:
         """Gives it back. Idempotent; in a child of fork() the parent keeps it."""
+        if self.is_ours:
+            with suppress(OSError):  # of a disk that is gone: the lock goes with the descriptor
+                fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+        self._leave()
+
+    def _leave(self) -> None:
+        """Closes the descriptor. Whoever has a copy of it keeps the lock."""
         descriptor, self.descriptor, self.is_ours = self.descriptor, -1, False
         if descriptor >= 0:
             os.close(descriptor)
+
+    def __del__(self) -> None:
+        try:  # not suppress(): at the interpreter's end the names of modules are gone
+            self.close()
+        except Exception:
+            return
 
 
 _locks: weakref.WeakSet[FileLock] = weakref.WeakSet()
@@ -69,7 +85,7 @@ def _try(descriptor: int, kind: int) -> bool:
 
 def _leave_to_the_parent() -> None:
     for lock in list(_locks):
-        lock.close()
+        lock._leave()
 
 
 os.register_at_fork(after_in_child=_leave_to_the_parent)

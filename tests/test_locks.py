@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,6 +44,29 @@ def test_a_lock_is_taken_once_and_free_again_when_it_is_closed(tmp_path: Path) -
         first.close()
         assert not first.is_ours
         assert second.take()
+
+
+def test_a_lock_that_is_dropped_is_given_back(tmp_path: Path) -> None:
+    lock = FileLock(opened(tmp_path / "file"))
+    descriptor = lock.descriptor
+    assert lock.take()
+    del lock
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    with FileLock(opened(tmp_path / "file")) as other:
+        assert other.take()
+
+
+def test_a_lock_is_free_when_it_was_given_back_though_a_process_that_was_started_meanwhile_has_a_copy(
+    tmp_path: Path,
+) -> None:
+    with FileLock(opened(tmp_path / "file")) as lock, FileLock(opened(tmp_path / "file")) as other:
+        assert lock.take()
+        with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[lock.descriptor]) as started:
+            assert not other.take()
+            lock.close()
+            assert other.take()
+            assert started.poll() is None
 
 
 def test_whoever_only_looks_is_told_and_takes_nothing(tmp_path: Path) -> None:
