@@ -253,3 +253,34 @@ def test_a_reader_that_is_killed_misses_nothing_and_gets_again_at_most_what_it_h
         child.kill()
         last = max(int(key) for key in seen)
     assert seen == {str(number) for number in range(last + 1)}
+
+
+INTERRUPTED = """
+    import signal, sys
+    from pathlib import Path
+    from rtmw.clock import Clock
+    from rtmw.log import HeldCursor, open_folder
+
+    class Interrupts(Clock):
+        def monotonic(self):
+            signal.raise_signal(signal.SIGUSR1)
+            return 1.0
+
+    folder = open_folder(Path({path!r}), None, segment=1 << 20)
+    cursor = HeldCursor(folder, "c")
+    cursor.begin(0)
+    cursor._clock = Interrupts()  # it is asked in the middle of a commit
+    signal.signal(signal.SIGUSR1, lambda *_: cursor.close())
+    cursor.commit({end})
+    print(folder.cursor("c")[0], flush=True)
+    HeldCursor(folder, "c").close()
+    print("free", flush=True)
+"""
+
+
+def test_a_handler_of_a_signal_may_close_a_cursor_that_the_same_thread_commits(
+    log: rtmw.Log[bytes], spawn: Spawn
+) -> None:
+    child = spawn(INTERRUPTED.format(path=str(log.path), end=log.end))
+    assert child.line(60) == str(log.end)
+    assert child.line(60) == "free"

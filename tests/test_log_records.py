@@ -178,6 +178,28 @@ def test_a_child_of_fork_looks_at_the_log_and_closes_it_and_cannot_append(tmp_pa
     assert child.wait(60) == 0, child.stderr
 
 
+FORKED_READER = """
+import os, select, rtmw
+log = rtmw.Log({folder!r})
+records = log.read(follow=True)
+descriptors = records._watch.descriptors
+child = os.fork()
+if child == 0:
+    log.close()
+    os._exit(0)
+os.waitpid(child, 0)
+print(select.select(descriptors, [], [], 0)[0])
+log.append(b"x")
+print(bytes(next(records).value))
+"""
+
+
+def test_a_reader_that_follows_sleeps_on_when_a_child_of_fork_closes_the_log(tmp_path: Path, spawn: Spawn) -> None:
+    child = spawn(FORKED_READER.format(folder=f"{tmp_path}/log"))
+    assert child.line(60) == "[]", "it would look again and again, for nothing"
+    assert child.line(60) == "b'x'"
+
+
 OPENING = "import rtmw\nfor n in range(1_000_000): rtmw.Log({folder!r}).close(); n == 3 and print('opens', flush=True)"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Lock
+from threading import RLock
 from typing import Final
 from urllib.parse import unquote
 
@@ -58,7 +58,8 @@ def delete_cursor(folder: Folder, name: str) -> None:
 
 
 class HeldCursor(Closing):
-    """A cursor that this process holds. `commit` and `flush` may be called from any thread.
+    """A cursor that this process holds. `commit` and `flush` may be called from any thread, and a handler of a signal
+    may close it while the thread that it interrupts commits.
 
     LogLocked: another one holds it, and is named.
     """
@@ -67,9 +68,9 @@ class HeldCursor(Closing):
         self.name = name
         self._folder, self._clock = folder, clock
         file_of(name)  # raises ValueError
-        self._busy = Lock()
+        self._busy = RLock()
         """Protects what is committed; nothing waits for the disk under it."""
-        self._writing = Lock()
+        self._writing = RLock()
         """Protects the file; it is taken before `_busy`."""
         self._later: Callable[[float], bool] | None = None
         self._owner = os.getpid()

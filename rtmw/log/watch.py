@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import select
-from contextlib import suppress
-from threading import Lock
+from contextlib import nullcontext, suppress
+from threading import RLock
 
 from rtmw.closing import Closing
 from rtmw.log import _log as core
@@ -24,7 +24,8 @@ class Watch(Closing):
     """
 
     def __init__(self, log: str | None) -> None:
-        self._lock = Lock()
+        self._lock, self._owner = RLock(), os.getpid()
+        """Handlers of signals take it, too, and may interrupt whoever holds it."""
         self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._descriptor = -1
         with suppress(OSError):
@@ -66,15 +67,21 @@ class Watch(Closing):
                 os.eventfd_write(self._descriptor, 1)
 
     def wake(self) -> None:
-        """End all waits from now on. From any thread."""
+        """End all waits from now on. From any thread; in a child of fork() it does nothing, for the parent waits."""
+        if self._is_forked:
+            return
         with self._lock:
             if self._event >= 0:
                 os.eventfd_write(self._event, 1)
 
     def close(self) -> None:
         """Closes the descriptors; nobody may wait any more."""
-        with self._lock:
-            for descriptor in (self._event, self._descriptor):
-                if descriptor >= 0:
-                    os.close(descriptor)
-            self._event = self._descriptor = -1
+        with nullcontext() if self._is_forked else self._lock:
+            descriptors, self._event, self._descriptor = self.descriptors, -1, -1
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    @property
+    def _is_forked(self) -> bool:
+        """Is this a child of fork()? It shares the descriptors, and a thread that it lacks may hold the lock."""
+        return self._owner != os.getpid()
