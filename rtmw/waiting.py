@@ -61,29 +61,33 @@ class _Thread(Asleep):
 class Signal:
     """Something changes, now and then. Any thread says so; any number of threads and tasks wait for a condition.
 
-    Conditions are called in any thread, and must neither wait nor fail.
+    Conditions are called in any thread, and must neither wait nor fail. A handler of a signal, or a finalizer, may
+    notify while the thread that it interrupts is in here.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._waiting: dict[_Task | _Thread, None] = {}
 
     def notify(self, all: bool = False) -> None:
         """Wakes the callers whose condition is met; `all`: every caller. The change that meets a condition was written
         before."""
+        ready = list[_Task | _Thread]()
         with self._lock:
-            ready = [one for one in self._waiting if all or one.met()]
-            for one in ready:
-                del self._waiting[one]
+            for one in list(self._waiting):
+                if (all or one.met()) and one in self._waiting:
+                    del self._waiting[one]
+                    ready.append(one)
         if ready:
             _wake(ready)
 
     def _begin(self, one: _Task | _Thread) -> bool:
         """Is there anything to wait for?"""
         with self._lock:
+            self._waiting[one] = None  # before it looks: whoever notifies behind that finds it
             if one.met():
+                self._waiting.pop(one, None)
                 return False
-            self._waiting[one] = None
             return True
 
     def _end(self, one: _Task | _Thread) -> None:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rtmw.waiting import Asleep, Signal, Waiting
+from tests.child import Spawn
 
 PATIENCE = 20.0
 
@@ -138,3 +139,31 @@ def test_tasks_of_several_loops_and_threads_are_woken_in_spite_of_a_task_that_wa
         waiting.wake()
         for one in (*tasks, thread):
             one.result(PATIENCE)
+
+
+INTERRUPTED = """
+    import signal
+    from rtmw.waiting import Signal
+
+    changed, asked, is_met = Signal(), 0, False
+
+    def meets(*_):
+        global is_met
+        is_met = True
+        changed.notify()
+
+    def met():
+        global asked
+        asked, found = asked + 1, is_met
+        if asked == {at}:
+            signal.raise_signal(signal.SIGUSR1)  # behind the look, and before the sleep
+        return found
+
+    signal.signal(signal.SIGUSR1, meets)
+    print(changed.wait(met, None), flush=True)
+"""
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_handler_of_a_signal_may_notify_and_the_wait_that_it_interrupts_ends(at: int, spawn: Spawn) -> None:
+    assert spawn(INTERRUPTED.format(at=at)).line(PATIENCE) == "True"

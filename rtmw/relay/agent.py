@@ -217,7 +217,7 @@ _agents: WeakSet[Agent] = WeakSet()
 
 def _after_fork() -> None:
     for agent in _agents:
-        agent._lock = threading.Lock()  # a thread that is not in the child may hold the other one
+        agent._lock = threading.RLock()  # a thread that is not in the child may hold the other one
         agent._line.leave()
 
 
@@ -259,11 +259,11 @@ class Agent(Closing):
             raise ValueError(f"n1={n1!r} is not possible; it is a number from 0 to {N1_MOST}")
         place, self._t1, self._n1 = None if server is None else place_of(server), float(t1), n1
         identity = None if keys is None else identity_of(Path(keys))
-        self._process, self._lock, self._closed = os.getpid(), threading.Lock(), False
+        self._process, self._lock, self._closed = os.getpid(), threading.RLock(), False
         self._failure: Exception | None = None
         self._stamps, self._counts = Stamps(), Counter[str]()
-        self._calls: list[Callable[[], None]] = []
-        """Work that the program's threads leave to the thread of the loop."""
+        self._calls, self._is_called = deque[Callable[[], None]](), False
+        """Work that the program's threads leave to the thread of the loop; whether that was told of it."""
         self._came: deque[Order] = deque()
         """Orders that have come and that the program has not taken."""
         self._changed, self._alerts = Signal(), deque[str](maxlen=ALERTS)
@@ -454,18 +454,18 @@ class Agent(Closing):
     def _enqueue(self, call: Callable[[], None]) -> None:
         """The lock is held. Calls are made in their order, in the thread of the loop."""
         self._calls.append(call)
-        if len(self._calls) == 1:
+        if not self._is_called:
+            self._is_called = True
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._make_calls)
 
     def _make_calls(self) -> None:
-        with self._lock:
-            calls, self._calls = self._calls, []
+        self._is_called = False  # no lock: a handler of a signal that closes waits for this thread, and may hold it
         try:
-            for call in calls:
-                call()
+            while self._calls:
+                self._calls.popleft()()
         except Exception as error:
-            self._fail(error)  # the loop would only log it, and the other calls are lost
+            self._fail(error)  # the loop would only log it
 
     def __repr__(self) -> str:
         return f"<rtmw.Agent {readable(self._address)}>"

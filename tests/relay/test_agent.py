@@ -708,6 +708,24 @@ def test_a_child_of_fork_keeps_no_place_where_its_parent_listened(tmp_path: Path
     os.waitpid(child, 0)
 
 
+CLOSED_BY_A_HANDLER = """\
+import signal
+import rtmw
+
+agent = rtmw.Agent("AODB", server="127.0.0.1:1")
+signal.signal(signal.SIGUSR1, lambda *_: agent.close())
+with agent._lock:  # as in the middle of a send
+    signal.raise_signal(signal.SIGUSR1)
+print(agent._thread.is_alive())
+"""
+
+
+def test_a_handler_of_a_signal_may_close_an_agent_whatever_the_thread_is_at_that_it_interrupts() -> None:
+    command = [sys.executable, "-c", CLOSED_BY_A_HANDLER]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert ran.stdout == "False\n"
+
+
 WITHOUT_CERTIFICATES = """\
 import sys
 
