@@ -481,11 +481,11 @@ class _Polled:
     def __init__(self, region: shm.Region) -> None:
         self._epoll = select.epoll()
         self._news = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._ended = threading.Event()
+        weakref.finalize(self, os.close, self._news).atexit = False  # the thread goes on until the process ends
+        self.is_closed = False
         self._epoll.register(self._news, select.EPOLLIN)
-        watch = weakref.ref(region), self._news, self._ended, region.endpoints_fingerprint()
+        watch = weakref.ref(self), weakref.ref(region), region.endpoints_fingerprint()
         threading.Thread(target=_watch, args=watch, name="rtmw patterns", daemon=True).start()
-        weakref.finalize(self, self._ended.set)
 
     def fileno(self) -> int:
         return self._epoll.fileno()
@@ -502,16 +502,24 @@ class _Polled:
         with suppress(BlockingIOError):
             os.eventfd_read(self._news)
 
+    def tell(self) -> None:
+        """An endpoint has come or gone."""
+        os.eventfd_write(self._news, 1)
+
     def close(self) -> None:
-        self._ended.set()
+        self.is_closed = True
         self._epoll.close()
 
 
-def _watch(of: weakref.ref[shm.Region], news: int, ended: threading.Event, seen: int) -> None:
-    while not ended.wait(FOLLOW_S) and (region := of()) is not None:
+def _watch(of: weakref.ref[_Polled], at: weakref.ref[shm.Region], seen: int) -> None:
+    """Ends when either is gone. Whoever drops them tells this thread nothing: a collector of garbage may run in it."""
+    while True:
+        sleep(FOLLOW_S)
+        polled, region = of(), at()
+        if polled is None or region is None or polled.is_closed:
+            return
         endpoints = region.endpoints_fingerprint()
         if endpoints != seen:
-            os.eventfd_write(news, 1)
+            polled.tell()
         seen = endpoints
-        del region  # it may be closed while this thread sleeps
-    os.close(news)
+        del polled, region  # they may go while this thread sleeps

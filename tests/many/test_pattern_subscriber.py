@@ -600,6 +600,32 @@ def test_its_descriptor_is_quiet_when_a_topic_was_left_though_a_child_of_fork_ha
         os.waitpid(child, 0)
 
 
+DROPPED = """
+    import gc, threading, time, rtmw
+
+    gc.collect()
+    gc.freeze()
+    for _ in range(20):
+        dropped = []
+        for _ in range(20):
+            pattern = rtmw.PatternSubscriber("t/+", domain={domain})
+            pattern.fileno()
+            dropped.append([pattern, dropped])  # only a collection of garbage finds them
+        del dropped, pattern
+        gc.set_threshold(1)
+        time.sleep(0.012)  # their threads look for topics, and may collect
+        gc.set_threshold(0)
+        gc.collect()
+    while any(thread.name == "rtmw patterns" for thread in threading.enumerate()):
+        time.sleep(0.01)
+    print("ended", flush=True)
+"""
+
+
+def test_threads_end_of_those_that_were_dropped_whichever_thread_collects_them(domain_id: int, spawn: Spawn) -> None:
+    assert spawn(DROPPED.format(domain=domain_id)).line(LONG) == "ended"
+
+
 # ---- what is counted, and who harms whom ----
 
 
