@@ -168,9 +168,9 @@ class SqliteStore(Store):
             with suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
         self._synced.clear()
 
     def close(self) -> None:

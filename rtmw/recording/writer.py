@@ -122,8 +122,8 @@ class Output:
     def close(self) -> None:
         if self._file >= 0:
             self._cut()
-            os.close(self._file)
-            self._file = -1
+            file, self._file = self._file, -1  # first: a close that fails has closed it, and its number is free
+            os.close(file)
 
 
 class Group(NamedTuple):

@@ -40,7 +40,11 @@ class LogWal:
         """LogError and its kind: it is another log, or damaged."""
         self.path, self.uuid, self.description = path, uuid, description
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self.open(base)
+        try:
+            self.open(base)
+        except BaseException:
+            self.forget()
+            raise
 
     def open(self, base: int = 0) -> None:
         """Recovers it. In any thread, while nobody else is in here."""
@@ -48,14 +52,14 @@ class LogWal:
         try:
             self._holder: Holder = folder.hold()
             self._writer: Writer = folder.writer(SEGMENT, WINDOW, KEEP_ALL, is_service=True)
+            self._writer.add_eventfd(self._eventfd)
+            self._readers = OrderedDict[int, Reader]()
+            self.end = self._writer.next
+            self.earliest = folder.bounds()[0]
+            starts = folder.epochs(self.end)
         except BaseException:
             self.close()
             raise
-        self._writer.add_eventfd(self._eventfd)
-        self._readers = OrderedDict[int, Reader]()
-        self.end = self._writer.next
-        self.earliest = folder.bounds()[0]
-        starts = folder.epochs(self.end)
         ends = [start for _, start in starts[1:]] + [self.end]
         self._table = [(epoch, end) for (epoch, _), end in zip(starts, ends, strict=False)]
         self._epoch = self._writer.last_epoch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,13 @@ def test_a_file_that_is_written_whole_is_on_the_disk_before_it_has_its_name(call
         temporary.write_bytes(ALL)
     assert [what for what, _ in disk.calls] == ["sync", "rename", "sync"][:call]
     assert target.exists() == (call == 2)
+
+
+def test_a_file_whose_close_fails_is_not_closed_again(tmp_path: Path) -> None:
+    output = Output(tmp_path / "file")
+    os.close(output._file)  # as a close that fails leaves it: closed
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        output.close()
+    with (tmp_path / "other").open("wb") as other:
+        output.close()
+        other.write(b"the number may be its own now")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.errors import LogError
+from rtmw.errors import LogError, LogLocked
 from rtmw.log import look_into, pack_labels
 from rtmw.replica.requests import Batch, pack_batch, unpack_batch
 from rtmw.replica.wal import LogWal, MarksFile
@@ -45,6 +45,15 @@ def packed(number: int, content: str) -> bytes:
 
 def batch(number: int, content: str) -> Batch:
     return unpack_batch(packed(number, content))
+
+
+def eventfds() -> int:
+    """How many eventfds this process has open."""
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # that of the list itself, or of another thread
+            found += os.readlink(f"/proc/self/fd/{name}") == "anon_inode:[eventfd]"
+    return found
 
 
 def retry(call: Callable[[], object]) -> None:
@@ -180,6 +189,14 @@ def test_another_log_in_the_folder_is_an_error_that_says_what_to_do(tmp_path: Pa
         LogWal(tmp_path / "a", b"another " * 2, BYTES)
     with pytest.raises(LogError, match="a copy of another log"):
         LogWal(tmp_path / "a", UUID, resolve(str).description)
+
+
+def test_a_log_that_cannot_be_opened_leaves_no_descriptor(tmp_path: Path) -> None:
+    wal, before = new(tmp_path / "a"), eventfds()
+    with pytest.raises(LogLocked):
+        new(tmp_path / "a")
+    assert eventfds() == before
+    close(wal)
 
 
 # ---- marks ----

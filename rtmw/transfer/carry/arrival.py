@@ -76,9 +76,14 @@ class Arrival(Closing):
         self._fixed: list[tuple[int, bytes]] = []
         """Bytes of the body that are known: heads of parts, and names of files."""
         self._extents: list[_Extent] = []
-        self.size = self._lay_out()
-        """Bytes of the body."""
-        self._file = disk.create(str(self._path), None, os.O_RDWR, 0o600)
+        self._file = -1
+        try:
+            self.size = self._lay_out()
+            """Bytes of the body."""
+            self._file = disk.create(str(self._path), None, os.O_RDWR, 0o600)
+        except BaseException:
+            self.close()
+            raise
 
     def check_free(self) -> None:
         """Check the files before any byte comes. Raises TransferRefused: something else is where a file is to be."""

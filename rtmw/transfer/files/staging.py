@@ -255,10 +255,10 @@ class StagedFiles(Closing):
         _remove(self._entry, self._staging, self._disk)
 
     def close(self) -> None:
-        for descriptor in (self._file, self._staging):
+        descriptors, self._file, self._staging = (self._file, self._staging), -1, -1
+        for descriptor in descriptors:
             if descriptor >= 0:
                 os.close(descriptor)
-        self._file = self._staging = -1
 
 
 def _are_same(old: BinaryIO, new: BinaryIO) -> bool:

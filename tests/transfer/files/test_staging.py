@@ -262,3 +262,16 @@ def test_what_is_large_is_written_bit_by_bit_and_is_whole(tmp_path: Path) -> Non
         assert [what for what, _ in disk.calls] == ["write"] * 5
         staged.make_visible()
     assert (tmp_path / "run").read_bytes() == b"head" + data
+
+
+def test_files_whose_close_fails_are_not_closed_again(tmp_path: Path) -> None:
+    with Folder(tmp_path) as inbox:
+        staged = StagedFiles(inbox, "n.1.1", ["a"], is_composite=False)
+        staged.write(0, 0, b"x")
+        (written,) = staged.written()
+        os.close(written)  # as a close that fails leaves it: closed
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            staged.close()
+        with (tmp_path / "other").open("wb") as other:
+            staged.close()
+            other.write(b"the number may be its own now")
