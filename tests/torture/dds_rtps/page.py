@@ -5,9 +5,11 @@ from __future__ import annotations
 import platform
 import subprocess
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import date
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 
 PAGE = Path(__file__).parents[3] / "docs" / "dds-rtps.md"
@@ -63,12 +65,24 @@ def _table(rows: list[Row]) -> list[str]:
         f"|---|---|{'---|' * len(ends)}",
     ]
     lines += [
-        f"| {row.name} | {row.asks} | {' | '.join(_cell(row.said[end], notes) for end in ends)} |" for row in rows
+        f"| {row.name} | {row.asks} | {' | '.join(_cell(row.said[end], notes) for end in ends)} |"
+        for row in _folded(rows)
     ]
     counts = {end: Counter(row.said[end].partition(":")[0] for row in rows) for end in ends}
     for what in ("pass", "n/a", "fail"):
         lines.append(f"| | **{what}** | {' | '.join(str(counts[end][what]) for end in ends)} |")
     return [*lines, "", *(f"{number}. {words}" for words, number in notes.items())]
+
+
+def _folded(rows: list[Row]) -> Iterator[Row]:
+    """The rows; of cases that follow each other, and of which none can be run, for the same reasons, one stands."""
+    for _, group in groupby(rows, key=lambda row: (row.name.rpartition("_")[0], tuple(row.said.items()))):
+        first, *others = group
+        if others and all(said.startswith("n/a") for said in first.said.values()):
+            last = others[-1].name.rpartition("_")[2]
+            yield replace(first, name=f"{first.name} to {last}", asks=f"{first.asks}, and {len(others)} more")
+        else:
+            yield from (first, *others)
 
 
 def _cell(said: str, notes: dict[str, int]) -> str:
