@@ -89,6 +89,19 @@ def test_a_source_file_that_the_architecture_names_exists(path: Path) -> None:
     assert [n for n in named if not any(file.endswith(f"/{n}") for file in present)] == []
 
 
+FLAT = {"docs/design/core.md": "rtmw/shm"}
+"""Pages whose first table says which part of a flat folder each of its files is of."""
+
+
+@pytest.mark.parametrize("page", FLAT)
+def test_the_table_of_a_flat_folder_names_each_of_its_files_once(page: str) -> None:
+    _, _, part = (ROOT / page).read_text().partition("## Files\n")
+    rows = [line for line in part.partition("\n## ")[0].splitlines() if line.startswith("| ")]
+    named = [file for row in rows for file in re.findall(r"`(\w+\.\w+)`", row)]
+    files = [path.name for path in (ROOT / FLAT[page]).iterdir() if path.suffix in {".c", ".h", ".py", ".pyi"}]
+    assert sorted(named) == sorted(files)
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_a_heading_that_a_document_links_to_exists(path: Path) -> None:
     for target, anchor in re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", path.read_text()):

@@ -14,7 +14,6 @@ from rtmw.shm._core import (
     wait_any,
 )
 from rtmw.shm.failures import blocker_words
-from rtmw.shm.linking import make_linkable
 from rtmw.shm.region import (
     beside,
     create,
@@ -26,6 +25,7 @@ from rtmw.shm.region import (
     largest_pool,
     leftovers,
     make_beside,
+    make_linkable,
     parse_group,
     parse_reserve,
     parse_size,

@@ -5,7 +5,7 @@
 #include "_type_argument.h"
 #include "region.h"
 #include "topics.h"
-#include "waiting.h"
+#include "wait.h"
 
 static struct PyModuleDef core_module;
 

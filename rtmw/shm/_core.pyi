@@ -109,7 +109,7 @@ class Region:
         queues and events of the region."""
 
     def endpoints_fingerprint(self) -> int:
-        """Another number as soon as an endpoint has come, gone or got other limits (fingerprint.c)."""
+        """Another number as soon as an endpoint has come, gone or got other limits (inspect.c)."""
 
     def participants_fingerprint(self) -> int:
         """Another number as soon as a program has attached or detached."""

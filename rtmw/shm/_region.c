@@ -2,11 +2,11 @@
 #include <errno.h>
 
 #include "_core.h"
-#include "books.h"
+#include "inspect.h"
 #include "region.h"
 #include "topics.h"
 #include "trace.h"
-#include "waiting.h"
+#include "wait.h"
 
 static int Region_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {

@@ -1,11 +1,17 @@
+/* What tools see of a region, as lists and dicts: topics, endpoints, programs, types; messages that lie in queues; traces. */
+
+#include "_core.h"
+
+#include "histogram.h"
+#include "inspect.h"
+#include "queue.h"
+#include "topics.h"
+#include "trace.h"
+
+/* ======== tables ======== */
+
 /* The tables of the region as lists and dicts: what tools show of topics, endpoints, programs and types. Topics and types are
  * known by their lives: the number of a slot may mean another one a moment later. */
-#include "_core.h"
-#include "contents.h"
-#include "fingerprint.h"
-#include "histogram.h"
-#include "topics.h"
-#include "unread.h"
 
 /* Of counters and limits, for Py_BuildValue. */
 static unsigned long long number(const uint64_t *word) { return load_relaxed(word); }
@@ -289,4 +295,125 @@ PyObject *Region_identity(PyObject *self, PyObject *publisher)
     unsigned long long raw = PyLong_AsUnsignedLongLong(publisher);
     if (PyErr_Occurred()) return NULL;
     return PyLong_FromUnsignedLongLong(rtmw_identity(region_of(self), raw));
+}
+
+/* ======== messages of a queue ======== */
+
+/* The messages of a topic, as tools show them without taking or holding them. */
+
+static PyObject *holder_pids(struct rtmw_region *r, const uint64_t *holders)
+{
+    PyObject *pids = PyList_New(0);
+    int failed = pids == NULL;
+    for (uint32_t slot = 0; !failed && slot < PARTICIPANTS; slot++)
+        if (holders[slot >> 6] >> (slot & 63) & 1)
+            failed = append_new(pids, PyLong_FromUnsignedLong(participant_pid(load_seq(&r->participants[slot].word))));
+    return finished(pids, failed);
+}
+
+enum { PREVIEW = 64, LARGEST_PREVIEW = 1 << 20 };
+
+static PyObject *queued_message(struct rtmw_region *r, uint32_t band, const uint64_t *preview, const struct peeked *m)
+{
+    uint64_t now = monotonic_ns(), expires = m->expires_ns;
+    lock_take(&r->lock);
+    if (expires) expires = on_clock(expires, now, realtime_ns(r, now));
+    lock_give(&r->lock);
+    return Py_BuildValue("IKKKKKKNy#i", band, (unsigned long long)m->sequence, (unsigned long long)m->size,
+                         (unsigned long long)m->type, (unsigned long long)m->publisher,
+                         (unsigned long long)m->source_time_ns, (unsigned long long)expires, holder_pids(r, m->holders),
+                         (const char *)preview, (Py_ssize_t)m->shown, m->reliability);
+}
+
+/* queue(life, most=64): [] when that life of the topic is over, or ends meanwhile. `most`: bytes of each payload. */
+PyObject *Region_queue(PyObject *self, PyObject *arguments)
+{
+    struct rtmw_region *r = region_of(self);
+    struct peeked message;
+    unsigned long long life;
+    unsigned int most = PREVIEW;
+    if (!PyArg_ParseTuple(arguments, "K|I", &life, &most)) return NULL;
+    uint32_t slot = link_index(life);
+    if (slot >= r->header->topics) return PyErr_Format(PyExc_IndexError, "there is no topic slot %u", slot);
+    if (most > LARGEST_PREVIEW)
+        return PyErr_Format(PyExc_ValueError, "a preview has %u bytes at most", LARGEST_PREVIEW);
+    uint64_t *preview = PyMem_Calloc(most / 8 + 1, 8);
+    if (!preview) return PyErr_NoMemory();
+    PyObject *list = PyList_New(0);
+    int failed = list == NULL;
+    for (uint32_t band = BANDS; !failed && band-- > 0;) {
+        struct peek at = {.band = &r->topics[slot].band[band], .index = NIL, .preview = preview, .room = most};
+        uint64_t tail = band_tail_sequence(r, at.band);
+        at.last = band_start(at.band, tail);
+        while (!failed && at.last < tail && peek_next(r, &at, &message))
+            failed = append_new(list, queued_message(r, band, preview, &message));
+    }
+    PyMem_Free(preview);
+    if (!failed && topic_life(r, slot) != life) failed = PyList_SetSlice(list, 0, PyList_GET_SIZE(list), NULL);
+    return finished(list, failed);
+}
+
+/* ======== trace ======== */
+
+/* The trace as Python reads it; see trace.c. */
+
+/* trace(life, on) -> bool: once off for each on. False: the topic is not there any more. */
+PyObject *Region_trace(PyObject *self, PyObject *args)
+{
+    struct rtmw_region *r = region_of(self);
+    unsigned long long life;
+    int on;
+    if (!PyArg_ParseTuple(args, "Kp", &life, &on)) return NULL;
+    uint32_t topic = link_index(life);
+    if (topic >= r->header->topics) return PyErr_Format(PyExc_IndexError, "there is no topic slot %u", topic);
+    int code = RTMW_OK;
+    if (on)
+        code = trace_begin(r, life);
+    else
+        trace_end(r, topic);
+    return code == RTMW_OK || code == RTMW_EMPTY ? PyBool_FromLong(code == RTMW_OK) : fail(self, code, NULL, 0);
+}
+
+/* A topic that is traced goes on for as long as it is; so the slot in an event of it says which life it is of. */
+static PyObject *traced_event(struct rtmw_region *r, const struct trace_event *e)
+{
+    static const char *const kinds[] = {"published", "taken",       "missed",    "expired",  "thinned",
+                                        "unmatched", "other_types", "timed_out", "exhausted"};
+    const char *kind = e->kind < sizeof kinds / sizeof *kinds ? kinds[e->kind] : "unknown";
+    uint64_t life = e->topic < r->header->topics ? topic_life(r, e->topic) : 0;
+    return Py_BuildValue("sKIIKKKKKK", kind, (unsigned long long)life, e->band, e->count, (unsigned long long)e->at_ns,
+                         (unsigned long long)e->who, (unsigned long long)e->publisher, (unsigned long long)e->sequence,
+                         (unsigned long long)e->size, (unsigned long long)e->published_ns);
+}
+
+/* events(at, known) -> (events, at, known, lost), from a ticket on, oldest first; both are what the last call gave. The
+ * writer of an event has from one call to the next to write it. */
+PyObject *Region_events(PyObject *self, PyObject *args)
+{
+    struct rtmw_region *r = region_of(self);
+    struct trace_event event;
+    unsigned long long at, known, lost = 0, next = trace_next(r), oldest;
+    if (!PyArg_ParseTuple(args, "KK", &at, &known)) return NULL;
+    PyObject *list = PyList_New(0);
+    int failed = list == NULL;
+    oldest = next > r->header->trace_entries ? next - r->header->trace_entries : 0;
+    if (at < oldest) {
+        lost = oldest - at;
+        at = oldest;
+    }
+    for (; !failed && at < next; at++) {
+        enum trace_found found = trace_read(r, at, &event);
+        if (found == TRACE_LATER && at >= known) break;
+        if (found == TRACE_READ)
+            failed = append_new(list, traced_event(r, &event));
+        else
+            lost++;
+    }
+    return finished(list, failed) ? Py_BuildValue("NKKK", list, at, next, lost) : NULL;
+}
+
+PyObject *Region_trace_next(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(trace_next(region_of(self)));
 }

@@ -1,23 +1,93 @@
 /* Shared by the files of the core inside one process. Nothing here lies in shared memory (see layout.h).
  *
- *   atomics.h ← layout.h ← core.h ← life · participants · descriptors · blocks · queue · peek · topics · retire · slots
- *               bitmap.h              wait · datagrams · spin · standing · unread · room · retention · thinning · within
- *                                   · evictable · abandoned · eviction ← publisher · publish · subscriber · take · parked
- *                                   · books · describe ← rtmw.h ← _*.c (Python)
+ *   atomics.h ← layout.h ← core.h ← clock participants descriptors blocks queue ← topics wait trace ← publish reclaim within
+ *               bitmap.h                                         publisher take subscriber · region inspect ← rtmw.h ← _*.c
  *
- * Headers that fewer files share: topics.h, waiting.h, trace.h, standing.h, unread.h, retention.h, cursor.h.
+ * Many of these files call each other: they are the parts of one thing, the region, and this header is how they meet.
+ * Headers that fewer files share: topics.h, wait.h, trace.h, queue.h, reclaim.h, cursor.h. Which file has what stands in
+ * docs/design/core.md.
  */
 #ifndef RTMW_CORE_H
 #define RTMW_CORE_H
 
 #include <pthread.h>
 
-#include "abandoned.h"
 #include "atomics.h"
 #include "clock.h"
 #include "layout.h"
 #include "rtmw.h"
-#include "within.h"
+
+/* ---- what a process remembers of messages that history keeps on topics without a publisher: reclaim.c ---- */
+
+/* The oldest, oldest first. */
+enum { LISTED = 16 };
+struct kept_message {
+    uint64_t published_ns;
+    uint32_t topic, band;
+};
+struct abandoned {
+    struct kept_message oldest[LISTED];
+    uint64_t horizon_ns, made_ns; /* no other is older than this; when it was listed, CLOCK_MONOTONIC */
+    uint32_t count, gone, scan;   /* listed; `abandoned` of the hints then; where the next pass begins */
+    bool of_pages, was_vain;      /* it has those with blocks; the pass found none */
+};
+
+/* Granules, or descriptors. */
+struct tally {
+    uint64_t history, unread;
+};
+
+/* What fills the memory, when that was looked at last, in rounds over all topics. */
+struct known_tally {
+    struct tally sum;   /* of the topics before `scan` */
+    uint32_t scan;      /* where the round goes on; 0: there is none */
+    uint64_t at_ns;     /* CLOCK_MONOTONIC, when the last round ended; 0: none has */
+    bool history_holds; /* history kept more than RELIABLE subscribers had unread */
+};
+
+/* ---- what it remembers of the queues in which it looks, message by message, behind one that is needed: within.c ---- */
+
+enum { READERS = 32, TRAVERSALS = 4, GUESSES = 8 };
+
+/* A subscriber that is asked for each message whether it needs it. Times are published_ns of messages. */
+struct reader {
+    uint64_t word;          /* of its slot */
+    uint64_t behind;        /* it needs nothing up to this sequence */
+    uint64_t interval;      /* its min_interval, if what that leaves out is not needed; 0: none. The rest is for that */
+    uint64_t cursor[BANDS]; /* sequences to which it has come */
+    uint64_t next;          /* the sequence that it may take next out of turn; 0: none of this band */
+    uint64_t began[GUESSES];    /* what it had accepted last when it was asked, 0: nothing; each of these may be true */
+    uint64_t accepted[GUESSES]; /* the same, when it will have come to where the traversal is */
+    uint32_t guesses;           /* so many of these */
+    bool frozen;                /* what it will accept from there on is not known */
+    bool above;                 /* it has unread messages in a higher band */
+    bool exact;
+    uint32_t type, reliability; /* that it asks for */
+};
+
+/* Through a band, from its oldest message on; before that through the higher ones, if an interval has to be foretold. */
+struct traversal {
+    uint32_t topic, band, look;
+    uint32_t epoch; /* of the topic */
+    uint32_t index, count;
+    uint32_t stage; /* the band in which it is */
+    bool begun;
+    bool clogged;            /* when it came to the end last, more than half of its messages were needed by nobody */
+    uint64_t end;            /* which was at this sequence */
+    uint64_t sequence;       /* of the message at `index` of the stage, to which it has come; 0: of none */
+    uint64_t last[BANDS];    /* the newest sequence of each band */
+    uint64_t seen, unneeded; /* messages of its band that it has come to, and those of them that nobody needs */
+    uint64_t began_ns;
+    struct reader reader[READERS];
+};
+
+struct within {
+    uint32_t topic, band; /* at which the next search begins */
+    uint32_t turn;        /* the traversal that is given up next */
+    bool came_to_end;     /* the last traversal, of which another would begin anew */
+    bool others_first;    /* in the next search, before the publisher's own queue */
+    struct traversal traversal[TRAVERSALS];
+};
 
 enum { STASH = 256 };
 enum { SCATTER = 1024 }; /* descriptors: see scattered in descriptors.c */
@@ -36,7 +106,7 @@ struct stash {
 struct rtmw_region {
     struct header header[1];   /* checked at attach; what lies in shared memory may change under anybody's hands */
     uint8_t *control, *blocks; /* the two mappings */
-    int control_fd; /* holds the lock that says that this attachment lives: life.c. Closed in a forked child */
+    int control_fd; /* holds the lock that says that this attachment lives: participants.c. Closed in a forked child */
     uint64_t control_device, control_inode; /* which file that is */
     struct rtmw_region *next;               /* of the attachments of this process: region.c */
     bool blocks_writable;                   /* read-only until the first publisher opens */
@@ -138,10 +208,10 @@ struct rtmw_subscriber {
     uint64_t missed_at_lapse; /* told with RTMW_LAPSED */
     uint32_t empty_takes;
     uint32_t spin_ns;     /* adaptive: what a spin is worth at present */
-    uint32_t short_waits; /* see spin.c */
+    uint32_t short_waits; /* see wait.c */
     uint32_t alone;       /* 1: this process has one processor; which may be the peer's too */
     uint64_t alone_asked_ns;
-    int pollable, socket, timer; /* of its own, when asked for; else -1. See datagrams.c */
+    int pollable, socket, timer; /* of its own, when asked for; else -1. See wait.c */
     uint64_t looks_at_ns;        /* CLOCK_MONOTONIC that `timer` is set to */
     uint32_t ends;               /* SHUT or WOKEN; waiters look at it */
 };
@@ -218,7 +288,7 @@ bool clock_offset(int64_t *ns);
 /* The wall clock at `mono`, which is a reading of now; read anew every millisecond. Lock held */
 uint64_t realtime_ns(struct rtmw_region *, uint64_t mono);
 
-/* life.c */
+/* participants.c, life */
 int life_take(struct rtmw_region *, uint32_t slot);
 void life_give(struct rtmw_region *, uint32_t slot);
 bool life_is_over(struct rtmw_region *, uint32_t slot);
@@ -339,7 +409,7 @@ int queue_resume(struct rtmw_region *, struct band *, uint64_t place, uint32_t *
 int queue_step(struct rtmw_region *, struct band *, uint32_t *index, uint64_t *sequence,
                uint64_t *missed); /* lock held */
 
-/* peek.c */
+/* inspect.c: looking at messages without holding them */
 struct peeked {
     uint64_t sequence, size, publisher, source_time_ns, expires_ns, holders[2], next; /* as in struct descriptor */
     uint64_t type;                                                                    /* its life: topics.h */
@@ -357,13 +427,13 @@ struct peek { /* begins as {.band = ..., .index = NIL, .preview = ..., .room = .
 };
 bool peek_next(struct rtmw_region *, struct peek *, struct peeked *);
 
-/* retention.c: what a topic keeps. Lock held */
+/* reclaim.c: what a topic keeps. Lock held */
 /* Before a message of this size is published. false: the queue is clogged and memory is low, so it is refused */
 bool queue_trim(struct rtmw_publisher *, uint32_t band, uint64_t size);
 /* LOANED by me with the block of the last message, which all have read; or NIL */
 uint32_t inherit_last(struct rtmw_publisher *, uint32_t band, uint64_t size);
 
-/* evictable.c: which topics have messages that may give way. Lock held */
+/* reclaim.c: which topics have messages that may give way. Lock held */
 void evictable_mark(struct rtmw_region *, uint32_t topic, uint32_t band);
 void evictable_recount(struct rtmw_region *);
 void topic_unpin(struct rtmw_region *, uint32_t topic); /* a subscriber moved on, or is gone */
@@ -373,7 +443,7 @@ static inline void evictable_appended(struct rtmw_region *r, uint32_t topic, uin
     if (!(load_seq(&r->topics[topic].evictable) & (1u << band))) evictable_mark(r, topic, band);
 }
 
-/* room.c: when a RELIABLE publisher must wait. Lock held */
+/* publish.c: when a RELIABLE publisher must wait. Lock held */
 uint32_t room_for_reliable(struct rtmw_publisher *, uint32_t band);
 /* Messages until a RELIABLE subscriber may be full. */
 static inline uint32_t reliable_room(struct rtmw_publisher *p, uint32_t band)

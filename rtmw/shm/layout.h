@@ -20,9 +20,9 @@
  *   descriptor state   {generation:44 | kind:4 | owner:8 | 0:8}     FREE → LOANED → APPENDING → QUEUED (→ EMPTIED) → …
  *   next               {generation:44 | index:20}    of the successor; index NIL: the generation of the descriptor itself
  *   head, tail, cursor {sequence:44   | index:20}    the sequence only grows, so the word never repeats
- *   participant        {0:4 | generation:36 | pid:22 | state:2}      its first byte is locked while it lives: life.c
+ *   participant        {0:4 | generation:36 | pid:22 | state:2}      its first byte is locked while it lives: participants.c
  *   slot word          {generation:36 | topic:16 | owner:8 | state:4}
- *                      of topics, types and endpoints. An ACTIVE subscriber of owner NOBODY: parked.c
+ *                      of topics, types and endpoints. An ACTIVE subscriber of owner NOBODY: subscriber.c
  *   life of a topic    {generation:44 | index:20}    of its slot; what tools know it by. The same of a type
  *   page, granule      {tag:44 | descriptor:20}      owned while that descriptor's block_tag is this tag
  *   trace turn         {ticket:48 | owner:8 | state:8}   of an entry of the ring; owner NOBODY unless it is being written
@@ -222,12 +222,12 @@ struct participant {
     uint64_t sweepers[2];   /* participants that sweep after this one; the slot is not claimed anew while one does */
     uint64_t pid_namespace; /* inode: where the pid means something; 0: not known. The owner, and who sweeps after it */
     char name[64];          /* program, for people */
-    uint32_t wait; /* futex. Odd: a thread of it sleeps until any subscriber that is armed has something: wait_any.c */
+    uint32_t wait; /* futex. Odd: a thread of it sleeps until any subscriber that is armed has something: wait.c */
     uint8_t pad[28];
 };
 
 struct type_entry {
-    uint64_t word;     /* slot word: by CAS, as retire.c draws it. The rest is written by the claimer, before ACTIVE */
+    uint64_t word;     /* slot word: by CAS, as topics.c draws it. The rest is written by the claimer, before ACTIVE */
     uint64_t identity; /* hash of the description */
     uint32_t bytes;    /* of the description */
     uint8_t pad[44];
@@ -247,14 +247,14 @@ struct band {
 };
 
 struct topic {
-    uint64_t word; /* slot word: by CAS, as retire.c draws it. The rest is written by who has an endpoint of it */
+    uint64_t word; /* slot word: by CAS, as topics.c draws it. The rest is written by who has an endpoint of it */
     uint64_t retired_bytes; /* payload bytes of publishers that are gone */
     uint32_t epoch;         /* grows when a subscriber joins: what publishers cached is void */
     uint32_t bands;         /* bit a band that was ever used; only grows */
     uint32_t history;       /* the largest that a publisher promised; only grows, and 0 in a new life */
     uint32_t timely;        /* 1 once a TIMELY publisher was here */
     uint32_t reliable;      /* 1 once a RELIABLE publisher was here */
-    uint32_t evictable;     /* bit a band that may hold what may go. Appenders set, evictors clear: see evictable.c */
+    uint32_t evictable;     /* bit a band that may hold what may go. Appenders set, evictors clear: see reclaim.c */
     uint64_t tracers[2]; /* bit a participant that traces it: set and cleared by it, cleared by who sweeps after it */
     uint64_t subscribed; /* bit a 64th of the subscriber table in which it ever had one: they set, before ACTIVE */
     uint32_t wait;       /* futex. Odd: somebody sleeps. A wake-up makes it even */
@@ -285,8 +285,8 @@ struct subscriber_block {
     uint64_t min_interval_ns, deadline_ns, lease_ns; /* 0: none */
     uint32_t type, depth, history;
     uint8_t reliability, exact; /* exact: 1 is matched with publishers of this reliability alone */
-    uint16_t parked_key;        /* which subscription may take its place: see parked.c. The owner, before it parks */
-    uint64_t opened_ns;         /* CLOCK_MONOTONIC. The owner, before ACTIVE */
+    uint16_t parked_key;      /* which subscription may take its place: see subscriber.c. The owner, before it parks */
+    uint64_t opened_ns;       /* CLOCK_MONOTONIC. The owner, before ACTIVE */
     uint64_t missed_afar;     /* messages for it that were lost between hosts: publishers, by fetch_add; the owner: 0 */
     uint64_t parked_until_ns; /* CLOCK_MONOTONIC; while it is parked. The owner, before it parks */
     uint64_t cursor[BANDS];   /* the message it took last: held, unless the index is NIL. The owner only */

@@ -1,8 +1,8 @@
 /* Participants: attached processes, and what is done after they die.
  *
  * A participant is its slot's word: {generation, pid, state}, claimed by one CAS under the lock that says that it lives
- * (life.c). All that it claims elsewhere names its slot, so cleaning up after it is a sweep over the region that anyone
- * may run, repeat, or die in. The pid is for people.
+ * (see life, below). All that it claims elsewhere names its slot, so cleaning up after it is a sweep over the region that
+ * anyone may run, repeat, or die in. The pid is for people.
  *
  * The lock is taken before the word says PRESENT and given up after it says ABSENT. So a word that says PRESENT or LEAVING
  * and whose lock is free afterwards is a dead one's; a claimer that dies between lock and word leaves nothing.
@@ -16,6 +16,7 @@
  * they do not know. It is swept then. It finds its word changed when it next opens, waits or sweeps, and its endpoints
  * changed when it next publishes or takes; from then on each call returns RTMW_SWEPT and changes nothing shared.
  */
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -25,10 +26,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core.h"
 #include "region.h"
 #include "topics.h"
 #include "trace.h"
-#include "waiting.h"
+#include "wait.h"
 
 enum { LAST_RESORT = PARTICIPANTS - 1 };
 
@@ -47,7 +49,7 @@ static bool pid_is_gone(struct rtmw_region *r, uint32_t slot, uint64_t word)
     return kill((pid_t)participant_pid(word), 0) != 0 && errno == ESRCH;
 }
 
-/* `word` was read before: see life.c. Stopped is not dead. */
+/* `word` was read before: see below. Stopped is not dead. */
 static bool is_dead(struct rtmw_region *r, uint32_t slot, uint64_t word)
 {
     return life_is_over(r, slot) || pid_is_gone(r, slot, word);
@@ -270,4 +272,67 @@ void participant_leave(struct rtmw_region *r)
     uint64_t leaving = participant_in_state(r->my_word, LEAVING);
     if (cas64(&p->word, r->my_word, leaving)) sweep_after(r, r->me, leaving);
     life_give(r, r->me);
+}
+
+/* ======== life ======== */
+
+/* Life of a participant: a lock of the kernel on one byte of the control file a slot.
+ *
+ * A participant holds an open-file-description lock (F_OFD_SETLK) on the first byte of its slot's word, from before the
+ * word says PRESENT until after it says ABSENT. The kernel drops the lock when the last descriptor of that open file is
+ * closed: when the last thread of the process has ended, whatever ended it, and at exec, for the descriptor is
+ * close-on-exec. A stopped process keeps its lock. Therefore:
+ *
+ *   a participant is dead if its word was read (not ABSENT) and its lock was found free after that.
+ *
+ * No /proc is asked, so that hidepid changes nothing, nor do pid, user, mount and time namespaces.
+ *
+ * The lock belongs to the open file, not to the process. Each attachment opens the file itself, so that several
+ * attachments of one process are participants of their own. The region is mapped through another open file, because a
+ * mapping keeps its file open. fork() shares the open file with the child, which closes its copy at once (region.c). A
+ * child of the bare system call runs no such handler, and keeps its parent's lock: for that case participants.c also asks
+ * whether the pid exists, where pids mean the same.
+ */
+
+#ifndef F_OFD_GETLK /* from Linux 3.15 on */
+#define F_OFD_GETLK 36
+#define F_OFD_SETLK 37
+#endif
+
+static struct flock byte_of(struct rtmw_region *r, uint32_t slot, short type)
+{
+    uint64_t at = r->header->at_participants + slot * sizeof(struct participant);
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = 1};
+}
+
+/* Takes the lock of a slot. RTMW_OK; RTMW_NO_PARTICIPANT_SLOT: another attachment has it; RTMW_NO_LOCKS and errno: the
+ * kernel, the file system or a sandbox refuses locks. Never blocks. */
+int life_take(struct rtmw_region *r, uint32_t slot)
+{
+    struct flock lock = byte_of(r, slot, F_WRLCK);
+    if (fcntl(r->control_fd, F_OFD_SETLK, &lock) == 0) return RTMW_OK;
+    return errno == EAGAIN ? RTMW_NO_PARTICIPANT_SLOT : RTMW_NO_LOCKS;
+}
+
+/* Is the descriptor still the one that was opened? A program that closes descriptors it does not know may have closed
+ * it, and another file may have its number now, on which nobody holds a lock. */
+bool life_file_is_open(struct rtmw_region *r)
+{
+    struct stat about;
+    return fstat(r->control_fd, &about) == 0 && (uint64_t)about.st_dev == r->control_device &&
+           (uint64_t)about.st_ino == r->control_inode;
+}
+
+/* Gives up the lock of a slot that this attachment holds; otherwise it does nothing. */
+void life_give(struct rtmw_region *r, uint32_t slot)
+{
+    struct flock lock = byte_of(r, slot, F_UNLCK);
+    if (life_file_is_open(r)) fcntl(r->control_fd, F_OFD_SETLK, &lock);
+}
+
+/* Does no other attachment hold the lock of this slot? false also if that cannot be told. */
+bool life_is_over(struct rtmw_region *r, uint32_t slot)
+{
+    struct flock lock = byte_of(r, slot, F_WRLCK);
+    return fcntl(r->control_fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK && life_file_is_open(r);
 }

@@ -6,7 +6,7 @@
 #include "futex.h"
 #include "identity.h"
 #include "topics.h"
-#include "waiting.h"
+#include "wait.h"
 
 enum { WAIT_SLICE_NS = 5000000, MEMORY_SLICE_NS = 500000 };
 

@@ -1,4 +1,4 @@
-"""Regions of shared memory: find and remove them. The C core makes them (create.c) and attaches to them.
+"""Regions of shared memory: find and remove them. The C core makes them (region.c) and attaches to them.
 
 A region is two POSIX shared-memory objects. Both are filled under names that nobody looks for, and the control object
 gets its public name last, in one step (link). So a creator that dies halfway leaves no half-made region, only
@@ -7,6 +7,7 @@ nameless leftovers, which `leftovers` finds by the pid in their names.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
@@ -307,3 +308,11 @@ def _is_named(beside: str) -> bool:
         return False
     except OSError:  # of another user, or no file of rtmw
         return True
+
+
+def make_linkable() -> None:
+    """Makes the core's functions visible to C modules that are imported from now on.
+
+    Those of services call them by name: the core comes without a file to link with.
+    """
+    ctypes.CDLL(_core.__file__, mode=ctypes.RTLD_GLOBAL)

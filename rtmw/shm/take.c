@@ -8,9 +8,9 @@
  * caller nor the other threads of the process for long: RTMW_AGAIN, and the next call goes on.
  */
 #include "cursor.h"
+#include "queue.h"
 #include "topics.h"
-#include "unread.h"
-#include "waiting.h"
+#include "wait.h"
 
 enum { LARGE_PART = 16, LOOK_AGAIN = 256 };
 

@@ -27,7 +27,7 @@ static inline uint64_t type_life(struct rtmw_region *r, uint32_t type) /* 0: the
     return slot_is_there(word) ? link_make(slot_generation(word), type) : 0;
 }
 
-/* retire.c: topics and types that nobody uses. Lock held */
+/* ---- giving back: topics and types that nobody uses. Lock held ---- */
 struct marks { /* a bit a topic or type */
     uint64_t bit[MOST_TOPICS / 64];
 };
@@ -47,10 +47,10 @@ void slot_rescue(uint64_t *word, uint64_t seen); /* of a topic or type: RETIRING
  * another in another life of a topic is reset here */
 void topic_reset(struct rtmw_region *, uint32_t topic);
 
-/* abandoned.c: late subscribers do not get what is there now; how much that is. `alone`: unless it has a publisher */
+/* reclaim.c: late subscribers do not get what is there now; how much that is. `alone`: unless it has a publisher */
 uint64_t topic_forget(struct rtmw_region *, uint64_t life, bool alone); /* lock held */
 
-/* slots.c: of endpoints. Lock held */
+/* ---- slots of endpoints. Lock held ---- */
 struct wanted {
     const char *topic;
     const rtmw_type *type;
@@ -80,7 +80,7 @@ void topic_subscribed(struct rtmw_region *, uint32_t topic, uint32_t slot); /* b
 void topic_keep_bytes(struct topic *, struct publisher_block *);
 void publisher_gone(struct rtmw_region *, uint32_t topic); /* publisher.c: its slot is about to be free */
 
-/* parked.c: subscriptions without a process, for a bounded time */
+/* subscriber.c: subscriptions without a process, for a bounded time */
 static inline bool slot_is_parked(uint64_t word) /* of a subscriber */
 {
     return slot_state_of(word) == SLOT_ACTIVE && slot_owner(word) == NOBODY;
@@ -89,9 +89,5 @@ bool parked_is_over(struct rtmw_region *, uint32_t slot, uint64_t word); /* of a
 /* Frees the slot if its time is over and it still has this word. Lock held */
 bool parked_end(struct rtmw_region *, uint32_t slot, uint64_t word);
 uint32_t parked_sweep(struct rtmw_region *); /* all of them; how many were freed. Lock held */
-
-/* subscriber.c, for parked.c. Lock held */
-void subscriber_fill(rtmw_subscriber *); /* its block, anew */
-void subscriber_give_back(rtmw_subscriber *);
 
 #endif

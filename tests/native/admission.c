@@ -92,7 +92,7 @@ static rtmw_publisher *urgent_behind_a_crowd_that_may_go_later(int crowd, int ma
     return urgent;
 }
 
-/* As many topics as one call looks at: LOOKS_URGENT in eviction.c. */
+/* As many topics as one call looks at: LOOKS_URGENT in reclaim.c. */
 static void nobody_urgent_is_refused_behind_a_crowd_that_one_call_looks_at(uint64_t size)
 {
     enum { MAY_GO = 100, LOOKED_AT = 100 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "native.h"
-#include "retention.h"
+#include "reclaim.h"
 
 enum {
     TAKE_STEPS = 3000,      /* of one take, whatever there is that it steps over */

@@ -12,7 +12,7 @@
 #ifndef RTMW_EXPLORE_H
 #define RTMW_EXPLORE_H
 
-#include "books.h"
+#include "inspect.h"
 #include "core.h"
 
 enum { ACTORS = 3, AUDITOR = ACTORS, REGIONS = ACTORS + 1, MOST_DESCRIPTORS = 8, MOST_PAGES = 4, SLOTS = 4, TOPICS = 2,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/types.h>
 
-#include "books.h"
+#include "inspect.h"
 #include "core.h"
 #include "region.h"
 

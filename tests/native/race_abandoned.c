@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "races.h"
-#include "retention.h"
+#include "reclaim.h"
 #include "topics.h"
 
 enum { OLD = 100, NEW = 200, OTHER = 2 };

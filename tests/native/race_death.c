@@ -9,7 +9,7 @@
 #include "races.h"
 #include "topics.h"
 #include "trace.h"
-#include "waiting.h"
+#include "wait.h"
 
 enum { DEAD = 0, HELPER = 1, READER = 2 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "races.h"
-#include "retention.h"
+#include "reclaim.h"
 
 enum { LENDER = 1, READER = 1, THIRD = 2, GLANCES = 12 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "races.h"
-#include "retention.h"
+#include "reclaim.h"
 #include "topics.h"
 #include "trace.h"
 

@@ -1,6 +1,6 @@
 /* Races of waiting: no wake-up is lost. Futexes are simulated: a time limit passes only when all others have ended. */
 #include "races.h"
-#include "waiting.h"
+#include "wait.h"
 
 static void publish_1(void) { note(publish_word(me(), 100, PUBLISHED_BYTES)); }
 

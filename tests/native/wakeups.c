@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "native.h"
-#include "waiting.h"
+#include "wait.h"
 
 enum { UNSEEN = 77, PATIENCE = 60, IDLE = 300, MS = 1000000 };
 

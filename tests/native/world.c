@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "explore.h"
-#include "retention.h"
+#include "reclaim.h"
 
 struct world world;
 

@@ -103,7 +103,7 @@ def test_what_a_creator_is_making_whose_pid_is_not_of_this_namespace_is_not_left
         import fcntl, sys
         made = open("/dev/shm" + {name!r}, "xb")
         made.truncate(4096)
-        fcntl.flock(made, fcntl.LOCK_EX)  # as create.c does
+        fcntl.flock(made, fcntl.LOCK_EX)  # as region.c does
         print("making", flush=True)
         sys.stdin.readline()
         """

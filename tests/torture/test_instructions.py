@@ -78,7 +78,11 @@ MUTANTS = {
         "kill",
     ),
     "who is stopped is taken for dead": (
-        without("life.c", "F_OFD_SETLK, &lock) == 0) return ", "F_OFD_SETLK, &lock) == 0) return life_give(r, slot), "),
+        without(
+            "participants.c",
+            "F_OFD_SETLK, &lock) == 0) return ",
+            "F_OFD_SETLK, &lock) == 0) return life_give(r, slot), ",
+        ),
         "release",
         "stop",
     ),

@@ -22,6 +22,6 @@ mutant fuzz "head may name anything" queue 's/if \(\*index >= r->header->descrip
 mutant fuzz "an append is tried for ever" queue '/^static bool link_descriptor/,/^}/ s/in_vain < MOST_IN_VAIN/true/' "$@"
 mutant fuzz "a beginning at tail is tried for ever" subscriber '/^static bool start_at_tail/,/^}/ s/in_vain < MOST_IN_VAIN/true/' "$@"
 mutant fuzz "waiters are told of what takes do not get" take 's/ && \+\+s->empty_takes % LOOK_AGAIN == 0\)/ \&\& false)/' "$@"
-mutant fuzz "a descriptor may lie in a band that is none" books 's/ && band < BANDS && / \&\& /' "$@"
+mutant fuzz "a descriptor may lie in a band that is none" inspect 's/ && band < BANDS && / \&\& /' "$@"
 
 none_survived

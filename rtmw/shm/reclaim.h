@@ -1,8 +1,9 @@
-/* How much of a band may go, found in one pass over the subscribers of its topic: see retention.c and eviction.c. */
-#ifndef RTMW_RETENTION_H
-#define RTMW_RETENTION_H
+/* How much of a band may go, found in one pass over the subscribers of its topic, and what gives way over all topics:
+ * reclaim.c. What gives way within a queue: within.c. */
+#ifndef RTMW_RECLAIM_H
+#define RTMW_RECLAIM_H
 
-#include "unread.h"
+#include "queue.h"
 
 enum { TRIM_MOST = 64 };
 enum { LOOKS_A_MESSAGE = 2 }; /* within a queue */
@@ -34,7 +35,7 @@ uint32_t outlook_pass(struct rtmw_region *, const struct outlook *, uint64_t kee
 /* Nobody needs the last message, which is the only one, or it has expired by now: its block is given back. */
 bool outlook_empty_last(struct rtmw_region *, const struct outlook *, uint64_t now);
 
-/* thinning.c: what a reader with an interval will accept. `traversal` has looked at its bands, and at no reader yet */
+/* within.c, thinning: what a reader with an interval will accept. `traversal` has looked at its bands, and at no reader yet */
 void reader_foresees(struct reader *, struct rtmw_region *, const struct traversal *, struct subscriber_block *);
 void reader_foretells(struct reader *, uint32_t band, const struct glimpse *); /* of a higher band: it comes to that */
 bool reader_needs(struct reader *, const struct glimpse *);                    /* of the band that is traversed */
@@ -50,10 +51,10 @@ bool empty_within(struct search *, const struct outlook *);
  * messages in a call; until it has come to the end it answers what was so before. */
 uint32_t room_when_low(struct rtmw_publisher *, uint32_t band);
 
-/* evictable.c: the bitmap of a band, a bit a topic */
+/* reclaim.c, hints: the bitmap of a band, a bit a topic */
 uint64_t *evictable_map(struct rtmw_region *, uint32_t band);
 
-/* eviction.c */
+/* reclaim.c, eviction */
 struct victim {
     struct outlook outlook;
     uint64_t share, next; /* what it holds of that which is short, 0: none; and what the next one holds */
@@ -76,8 +77,8 @@ struct search search_begin(struct rtmw_publisher *, uint32_t band, uint64_t size
 bool make_room(struct search *);             /* after descriptor_claim found nothing: true, try again */
 void evictable_repair(struct rtmw_region *); /* after a search in vain: some of the hints */
 bool make_spare_room(struct search *);       /* only of what is spare */
-/* abandoned.c: the oldest message that history keeps for nobody's publisher, of those that all have read (LOOK_SPARE), or
- * that no RELIABLE subscriber has unread (LOOK_UNREAD) */
+/* reclaim.c, abandoned: the oldest message that history keeps for nobody's publisher, of those that all have read
+ * (LOOK_SPARE), or that no RELIABLE subscriber has unread (LOOK_UNREAD) */
 bool abandoned_gives(struct search *, enum look);
 /* After a message was refused for want of memory: does history, of topics with a publisher or without, keep more of what is
  * short than RELIABLE subscribers have unread? Looks anew a hundred times a second at most. Takes the lock */

@@ -1,10 +1,9 @@
 /* Waiting for messages and for room: by futex, by file descriptor, and awake. */
-#ifndef RTMW_WAITING_H
-#define RTMW_WAITING_H
+#ifndef RTMW_WAIT_H
+#define RTMW_WAIT_H
 
 #include "core.h"
 
-/* wait.c */
 void wake_subscribers(struct rtmw_region *, struct topic *, uint32_t topic_index);
 void wake_publishers(struct topic *);
 void futex_wake_and_add(uint32_t *word);
@@ -19,7 +18,7 @@ int wait_state(struct rtmw_subscriber *, uint64_t now, uint64_t end);
 int subscriber_wait(struct rtmw_subscriber *, uint64_t end, uint64_t spin_ns);
 int publisher_wait(rtmw_publisher *, uint64_t end);
 bool publisher_has_room(rtmw_publisher *, uint32_t band); /* in the queues; memory is another thing */
-/* room.c: a publisher waits for memory, or was refused it: the dead are swept after, the stalled lapse. Lock held */
+/* publish.c, room: a publisher waits for memory, or was refused it: the dead are swept after, the stalled lapse. Lock held */
 void expel_for_memory(rtmw_publisher *);
 /* A RELIABLE subscriber because of which a publisher was refused last: one of its topic that is full in the band of that
  * message; or, if memory was what it lacked and it has not published since, one of any topic that has something unread. */
@@ -33,13 +32,13 @@ struct blocker {
 uint32_t blockers_of(rtmw_publisher *, struct blocker *, uint32_t most, uint32_t looks);
 uint64_t end_of(uint64_t now, uint64_t timeout_ns); /* UINT64_MAX: no limit */
 
-/* wait_any.c */
+/* ---- waiting for several ---- */
 int wait_any(rtmw_subscriber **, bool *ready, size_t count, uint64_t end);
 /* The same by one word of the process, which is how wait_any sleeps on more topics than the kernel takes words. */
 int wait_crowd(rtmw_subscriber **, bool *ready, size_t count, uint64_t end);
 void wake_crowd(struct rtmw_region *, uint32_t participant); /* the thread that sleeps so, if there is one */
 
-/* spin.c: true when there is something to take */
+/* ---- spinning: true when there is something to take ---- */
 enum { GLANCE_NS = 3000 };
 bool subscriber_glance(struct rtmw_subscriber *); /* for so short a time that the GIL need not be given away */
 bool subscriber_spin(struct rtmw_subscriber *, uint64_t now, uint64_t end); /* as long as it is worth at present */
@@ -56,7 +55,7 @@ static inline uint64_t look_up_ns(const struct rtmw_subscriber *s)
     return quarter && quarter < LOOK_UP_NS ? quarter : LOOK_UP_NS;
 }
 
-/* datagrams.c */
+/* ---- datagrams ---- */
 void send_datagrams(struct rtmw_region *, struct topic *, uint32_t topic_index); /* to who is armed */
 int region_socket(struct rtmw_region *); /* the process' one file descriptor; -1 and errno */
 void drain(int socket);

@@ -1,16 +1,198 @@
+/* What tools see of a region that is at work. They hold nothing, claim nothing and change nothing, so no publisher or
+ * subscriber finds them in its way; and since all may change while it is read, what was read is validated afterwards.
+ *
+ *   peek_next            the messages of a queue, one by one, with the first bytes of each      rtmw topic peek, viewers
+ *   topic_contents       how many there are of which types, and what they take of the pool      rtmw top
+ *   *_fingerprint        one number that changes when anything comes or goes                    the node
+ *   books_check          whether all that there is is accounted for                             rtmw doctor
+ */
+
+#include "inspect.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "fnv.h"
+#include "queue.h"
+#include "topics.h"
+
+/* ======== messages ======== */
+
+/* Looking at the messages of a queue without holding them, for tools: nothing shared is written.
+ *
+ * A descriptor that is not held may begin another life at any moment. Its state then has another generation. So what was
+ * read of it is the message if, and only if, the state has the same generation before and after, and names a message both
+ * times. Fields are loaded with acquire, so that none is loaded after the second look at the state.
+ */
+
+static bool is_message_of(uint64_t state, uint64_t generation)
+{
+    enum descriptor_kind kind = state_kind(state);
+    return state_generation(state) == generation && (kind == QUEUED || kind == APPENDING);
+}
+
+static void copy_preview(struct rtmw_region *r, struct descriptor *d, const struct peek *at, struct peeked *m)
+{
+    const uint64_t *payload = payload_of(r, d, m->size); /* whole words: in the descriptor, or in granules */
+    m->shown = !payload ? 0 : m->size < at->room ? (uint32_t)m->size : at->room;
+    for (uint32_t i = 0; i * 8 < m->shown; i++) at->preview[i] = load_acquire(&payload[i]);
+}
+
+/* Reads the message to look at from this descriptor. false: it is gone, or the region is damaged. */
+static bool read_message(struct rtmw_region *r, struct descriptor *d, const struct peek *at, struct peeked *m)
+{
+    uint64_t sequence = at->sequence;
+    uint64_t state = load_acquire(&d->state), generation = state_generation(state);
+    m->sequence = sequence;
+    m->size = load_acquire(&d->size);
+    m->publisher = load_acquire(&d->publisher);
+    m->source_time_ns = load_acquire(&d->source_time_ns);
+    m->expires_ns = load_acquire(&d->expires_ns);
+    m->type = type_life(r, load_acquire(&d->type));
+    m->reliability = load_acquire(&d->reliability);
+    m->holders[0] = load_acquire(&d->holders[0]);
+    m->holders[1] = load_acquire(&d->holders[1]);
+    m->next = load_acquire(&d->next);
+    m->is_message = is_message_of(state, generation);
+    m->shown = 0;
+    if (m->is_message) copy_preview(r, d, at, m);
+    bool is_in_place = ((load_acquire(&d->sequence) ^ sequence) & TAG_MASK) == 0;
+    return state_generation(load_relaxed(&d->state)) == generation && is_in_place;
+}
+
+/* The next message of the band, oldest first. false: that was the last, or others evict faster than this one looks. */
+bool peek_next(struct rtmw_region *r, struct peek *at, struct peeked *m)
+{
+    for (uint32_t in_vain = 0; !at->ended && in_vain < MOST_IN_VAIN; in_vain++) {
+        if (at->index == NIL) {
+            uint64_t head = load_seq(&at->band->head);
+            at->index = link_index(head);
+            at->sequence = sequence_near(link_tag(head), at->last);
+        }
+        struct descriptor *d = descriptor_at(r, at->index);
+        if (!d) return false;
+        uint64_t sequence = at->sequence;
+        if (!read_message(r, d, at, m)) {
+            at->index = NIL; /* evicted meanwhile: what is left begins at head */
+            continue;
+        }
+        at->index = link_index(m->next);
+        at->ended = at->index == NIL;
+        at->sequence = sequence + 1;
+        if (sequence <= at->last) continue;
+        at->last = sequence;
+        if (m->is_message) return true;
+    }
+    return false;
+}
+
+/* ======== contents ======== */
+
+/* Contents of the queues of a topic: how many messages, of which types, and how much of the pool they have.
+ *
+ * A queue is read without holding its messages, so that no publisher finds one held by an observer. A field that was
+ * read belongs to the message if and only if head has not passed the sequence of the message after the read.
+ */
+
+enum { LOOKS_AT_A_QUEUE = 4 };
+
+static void add_type(struct contents *contents, uint64_t type)
+{
+    for (uint32_t i = 0; i < contents->types; i++)
+        if (contents->type[i] == type) return;
+    if (contents->types < CONTENTS_TYPES) contents->type[contents->types++] = type;
+}
+
+/* Adds the messages of a band. false: head passed the walk; what was added was there, and more may be. */
+static bool add_band(struct rtmw_region *r, struct band *band, struct contents *contents)
+{
+    uint64_t head = load_seq(&band->head), began = load_relaxed(&band->began);
+    uint64_t sequence = sequence_near(link_tag(head), began);
+    uint32_t index = link_index(head);
+    for (uint32_t i = 0; index < r->header->descriptors && i < r->header->descriptors; i++) {
+        struct descriptor *d = &r->descriptors[index];
+        bool is_message = descriptor_is_message(d);
+        uint64_t type = type_life(r, load_acquire(&d->type)); /* acquire: before head is read again */
+        uint32_t granules = load_acquire(&d->block_granules);
+        uint64_t next = load_acquire(&d->next), its_sequence = load_acquire(&d->sequence);
+        if (sequence_near(link_tag(load_seq(&band->head)), sequence) > sequence) return false;
+        if ((its_sequence ^ sequence) & TAG_MASK) break; /* somebody wrote over the links, which may lead in a circle */
+        if (is_message && sequence > began) {
+            contents->messages++;
+            add_type(contents, type);
+        }
+        contents->bytes += (uint64_t)granules * GRANULE;
+        index = link_index(next);
+        sequence++;
+    }
+    return true;
+}
+
+/* Where head keeps passing the walk, as in a short queue of a fast publisher, the last look counts too few. */
+void contents_count(struct rtmw_region *r, struct topic *topic, struct contents *contents)
+{
+    memset(contents, 0, sizeof *contents);
+    for (uint32_t band = 0; band < BANDS; band++) {
+        struct contents before = *contents;
+        for (int look = 0; look < LOOKS_AT_A_QUEUE; look++) {
+            contents->messages = before.messages;
+            contents->bytes = before.bytes;
+            if (add_band(r, &topic->band[band], contents)) break;
+        }
+    }
+}
+
+/* ======== fingerprints ======== */
+
+/* One number for all endpoints, and one for all participants, for programs that look again and again whether anything has
+ * changed: the node, say. Two equal numbers mean that nothing has come or gone in between, but for one chance in 2^64.
+ *
+ * The words of slots carry generations, so an endpoint that has gone and come again changes the number too. The words do
+ * not carry the limits of a subscriber, which may change while it is open (rtmw_subscriber_adjust).
+ */
+
+#define FIRST UINT64_C(0x9E3779B97F4A7C15)
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0xBF58476D1CE4E5B9);
+    return hash ^ (hash >> 29);
+}
+
+static uint64_t mix_limits(uint64_t hash, const struct subscriber_block *s)
+{
+    return mix(mix(hash, load_relaxed(&s->depth)), load_relaxed(&s->min_interval_ns));
+}
+
+uint64_t endpoints_fingerprint(struct rtmw_region *r)
+{
+    uint64_t hash = FIRST;
+    uint32_t publishers = load_seq(&r->hints->publishers_top), subscribers = load_seq(&r->hints->subscribers_top);
+    for (uint32_t i = 0; i < publishers && i < r->header->publishers; i++)
+        hash = mix(hash, load_seq(&r->publisher_words[i]));
+    for (uint32_t i = 0; i < subscribers && i < r->header->subscribers; i++) {
+        uint64_t word = load_seq(&r->subscriber_words[i]);
+        hash = mix(hash, word);
+        if (slot_state_of(word) >= SLOT_ACTIVE) hash = mix_limits(hash, &r->subscribers[i]);
+    }
+    return mix(hash, ((uint64_t)publishers << 32) | subscribers);
+}
+
+uint64_t participants_fingerprint(struct rtmw_region *r)
+{
+    uint64_t hash = FIRST;
+    for (uint32_t i = 0; i < PARTICIPANTS; i++) hash = mix(hash, load_seq(&r->participants[i].word));
+    return hash;
+}
+
+/* ======== books ======== */
+
 /* The books: every descriptor, page and granule is in exactly one place, and the holders are known.
  *
  * A region at work moves while it is examined. So what does not add up is looked at again, and only what is wrong in
  * each of several looks, the same way, is called a problem.
  */
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-
-#include "books.h"
-#include "fnv.h"
-#include "standing.h"
-#include "topics.h"
 
 enum { LOOKS = 4, PAUSE_NS = 2000000 };
 

@@ -1,4 +1,6 @@
-/* Where a message stands in its band: how many messages there are up to it, of which offers, and how much memory they took.
+/* What lies in a queue, counted without a walk: queue.c. (Its steps are declared in core.h.)
+ *
+ * Where a message stands in its band: how many messages there are up to it, of which offers, and how much memory they took.
  *
  *   sequence ─ count[0] ─ count[1] ─ count[2]        count[3] = sequence − the others
  *   all        of three offers, apart                of every further offer, together
@@ -6,8 +8,8 @@
  * Each appender writes its message's standing as the predecessor's plus its own message, so a difference of two standings
  * says in O(1) how many messages, and how many of those that a subscriber gets, lie between two messages.
  */
-#ifndef RTMW_STANDING_H
-#define RTMW_STANDING_H
+#ifndef RTMW_QUEUE_H
+#define RTMW_QUEUE_H
 
 #include "topics.h"
 
@@ -83,5 +85,20 @@ static inline uint32_t offers_wanted(uint64_t offers, uint32_t type, uint32_t re
     }
     return wanted;
 }
+
+/* ======== unread: what a subscriber has yet to take ======== */
+
+/* Messages behind a subscriber's cursor that it gets by type and reliability. */
+struct unread {
+    uint64_t waiting; /* still in the queue */
+    uint64_t gone;    /* passed over already: it will count them at its next take */
+};
+
+struct standing newest_standing(struct rtmw_region *, struct band *);
+struct standing passed_standing(struct rtmw_region *, struct band *);
+struct standing first_standing(struct rtmw_region *, struct band *); /* lock held */
+uint32_t wanted_by(struct band *, struct subscriber_block *);        /* the offers that it gets: a bit each */
+struct unread unread_in(struct rtmw_region *, struct band *, struct subscriber_block *, uint32_t taken);
+struct unread unread_by(struct rtmw_region *, struct topic *, struct subscriber_block *); /* in all bands */
 
 #endif
