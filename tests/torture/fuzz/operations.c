@@ -4,8 +4,8 @@
 #include "fuzz.h"
 #include "topics.h"
 #include "trace.h"
-#include "unread.h"
-#include "waiting.h"
+#include "queue.h"
+#include "wait.h"
 
 enum { REGIONS = 2, ENDS = 4, KEPT = 24, LOANS = 3, LARGEST = 70000, WAIT_NS = 200000 };
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "rig.h"
-#include "waiting.h"
+#include "wait.h"
 
 enum { SMALL = 64, IN_GRANULES = 700, IN_PAGES = 20000, A_FILL = 60000, NAMES = 220, LIVES = 100, LARGEST = 900000 };
 enum { MS = 1000000 };
