@@ -64,8 +64,13 @@ _NOTHING: Final[Any] = object()
 
 
 class _Call:
-    """A call, and what has come of it."""
+    """A call, and what has come of it. `_Line.begin` makes it, and sets what has no default here."""
 
+    number: int
+    end: float
+    server: int
+    arrived: deque[Any] | None
+    """Values of a stream that its caller has not got; None: it is no stream."""
     value: Any = _NOTHING
     """The last one that came of it."""
     error: Exception | None = None
@@ -73,16 +78,12 @@ class _Call:
     leads = False
     """Who led has ended, and this caller is to go on."""
 
-    def __init__(self, number: int, end: float, server: int, arrived: deque[Any] | None) -> None:
-        self.number, self.end, self.server = number, end, server
-        self.arrived = arrived
-        """Values of a stream that its caller has not got; None: it is no stream."""
-
     def is_ready(self) -> bool:
         """There is something for its caller."""
         return self.is_over or bool(self.arrived)
 
     def last(self) -> Any:
+        """The last value. CallFailed, NoServer."""
         if self.error is not None:
             raise self.error
         if self.value is _NOTHING:
@@ -95,7 +96,9 @@ class _Line:
 
     def __init__(self, domain: Domain, name: str, request: Envelope, reply: Envelope) -> None:
         self.name, self.domain = name, domain
-        self.kind, self.make, self.packed, self._unpacked = request.kind, request.make, request.packed, reply.unpacked
+        self.kind, self.packed, self._unpacked = request.kind, request.packed, reply.unpacked
+        self.wraps = request.unpacked is not None
+        """Values of requests do not travel as they are."""
         self.users = self.begun = self.late = self.server = 0
         """`server`: the identity of who serves; 0: nobody."""
         self.program = ""
@@ -216,15 +219,16 @@ class _Line:
         if not self.calls:
             self._next_look_s = now + WATCH_S
         self.begun = number = next(self._numbers)
-        self.calls[number] = call = _Call(number, end, server, arrived)
+        self.calls[number] = call = _Call()
+        call.number, call.end, call.server, call.arrived = number, end, server, arrived
         return call
 
-    def lead_once(self, call: _Call, left: float | None) -> None:
+    def lead_once(self, call: _Call, seconds: float) -> None:
         """A thread takes one reply, if nobody leads."""
         lead = self._lead
         try:
             if lead.setdefault(0, call) is call:
-                self._take(WATCH_S if left is None or left > WATCH_S else left)
+                self._take(seconds)
         finally:
             if 0 in lead and lead[0] is call:
                 del lead[0]
@@ -235,7 +239,7 @@ class _Line:
 
     async def ask(self, call: _Call, value: Any, way: InThread) -> None:
         """Publish the request; waits while the queue of the server is full. TimeoutError, NoServer, MessageError."""
-        message = self.make(self.id, call.number, 0, "", self.packed(value))
+        message = self.id, call.number, 0, "", self.packed(value)
         while not await way.publish(self.publisher, message, call.end):
             self._check_full(call)
 
@@ -263,7 +267,7 @@ class _Line:
         """Tell the server that nobody waits for this call. False: it has no room, and is told later."""
         self._uncancelled.add(number)
         with suppress(RtmwError):
-            if self.publisher._try(0.0, self.make(self.id, number, CANCEL, "", None)) is True:
+            if self.publisher._try(0.0, (self.id, number, CANCEL, "", None)) is True:
                 self._uncancelled.discard(number)
         return number not in self._uncancelled
 
@@ -342,16 +346,16 @@ class _Line:
         """Give a reply to its call."""
         error: Exception | None = None
         try:
-            reply = sample.value
-            client, number, flags, value = reply.client, reply.call, reply.flags, reply.value
+            client, number, flags, told, value = sample.value
             if value is None:
                 value = _NOTHING
             elif self._unpacked is not None:
                 value = self._unpacked(value)
             if flags & FAILED:
-                error = CallFailed(reply.error)
+                error = CallFailed(told)
         except ValueMismatch as mismatch:  # the class refuses the value
-            (client, number), flags, value, error = wire.numbers_of(sample.data), LAST, _NOTHING, mismatch
+            client, number, _, _ = wire.head_of(sample.data)
+            flags, value, error = LAST, _NOTHING, mismatch
         call = self.calls.get(number)
         if call is None or client != self.id:
             self.late += 1
@@ -558,10 +562,12 @@ class Client(Closing, Generic[Q, R]):
         line, now = self._shared or self._line, monotonic()
         call = line.begin(now, wire.end_of(timeout, now))
         try:
-            message, left = line.make(line.id, call.number, 0, "", line.packed(value)), wire.left_of(call.end, now)
-            if not line.publisher.publish(message, lifetime=left):
+            left = call.end - now
+            packed = line.packed(value) if value is None or line.wraps else value
+            message = line.id, call.number, 0, "", packed
+            if not line.publisher.publish(message, lifetime=left if 0.0 < left < math.inf else wire.left_of(call.end)):
                 wire.run(line.ask(call, value, IN_THREAD))
-            line.lead_once(call, left)
+            line.lead_once(call, WATCH_S if left > WATCH_S else max(left, 0.0))
             answer: R = call.last()
             return answer
         finally:

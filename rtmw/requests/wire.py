@@ -8,23 +8,37 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, make_dataclass
-from functools import cache
+from dataclasses import dataclass, make_dataclass, replace
+from functools import cache, partial
+from operator import attrgetter
 from time import monotonic
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
-from rtmw.errors import LeaseExpired, LimitReached, RtmwError, TopicNameError, TypeMismatch, UnsupportedType
+from rtmw.errors import (
+    LeaseExpired,
+    LimitReached,
+    MessageError,
+    RtmwError,
+    TopicNameError,
+    TypeMismatch,
+    UnsupportedType,
+    ValueMismatch,
+)
 from rtmw.profiles import REQUEST
 from rtmw.publisher import Publisher
 from rtmw.qos import check_seconds
 from rtmw.subscriber import Subscriber
-from rtmw.types import resolve, shown_name, uint32, uint64
+from rtmw.types import MessageType, resolve, shown_name, uint32, uint64
 from rtmw.waiting import Signal
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as Lender
+
+    from rtmw.types.message_type import Buffer
 
 T = TypeVar("T")
 
@@ -78,14 +92,16 @@ def reply_topic(name: str, client: int) -> str:
     return f"{name}/reply/{client:x}"
 
 
+Message = tuple[int, int, int, str, Any]
+"""Client, call, flags, error, and a packed value; None: it has no value. A tuple is quicker made than a struct."""
+
+
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A struct that carries values of one type in one direction."""
+    """The struct that carries values of one type in one direction."""
 
     kind: Any
-    """Its MessageType, which endpoints take for a type."""
-    make: Callable[[int, int, int, str, Any], Any]
-    """A struct of client, call, flags, error and a packed value; None: it has no value."""
+    """Its MessageType, which endpoints take for a type. Its values are Messages."""
     packed: Callable[[Any], Any]
     """A value as its struct holds it. TypeMismatch, ValueMismatch: it cannot travel."""
     unpacked: Callable[[Any], Any] | None = None
@@ -101,16 +117,27 @@ def envelope(direction: str, type: Any) -> Envelope:
 
 @cache
 def _envelope(direction: str, type: Any, shown: str) -> Envelope:
+    from rtmw.types.idl_type import members_type
+
     word = "".join(one if one.isalnum() else "_" for one in shown)
     members = [("client", uint64), ("call", uint64), ("flags", uint32), ("error", str), ("value", _member(type) | None)]
-    made: Any = make_dataclass(
-        direction, members, slots=True, namespace={"__idl_typename__": f"rtmw.{direction}_{word}"}
-    )
+    made = make_dataclass(direction, members, namespace={"__idl_typename__": f"rtmw.{direction}_{word}"})
+    kind = members_type(made, partial(_refused, resolve(type)))
     if type is not dict:
-        return Envelope(resolve(made), made, _packed(shown))
+        return Envelope(kind, _packed(shown))
     from rtmw.types.text import Json, read_json, written
 
-    return Envelope(resolve(made), made, lambda value: Json(written(value)), lambda json: read_json(json.text))
+    return Envelope(kind, lambda value: Json(written(value)), lambda json: read_json(json.text))
+
+
+def _refused(kind: MessageType, message: Message, error: Exception) -> Exception:
+    """The error for a message that cannot be encoded, in the words of its value's own type."""
+    try:
+        if kind.encode is not None:
+            kind.encode(message[-1])
+    except RtmwError as told:
+        return told
+    return ValueMismatch(f"{shown_name(kind.name)}: the value cannot be encoded: {error}")
 
 
 def described(description: bytes) -> Envelope:
@@ -118,11 +145,22 @@ def described(description: bytes) -> Envelope:
     from rtmw.types.plain import maker
 
     kind, make = maker(description)
+    members = "client", "call", "flags", "error", "value"
+    encode, decode, parts = kind.encode, kind.decode, attrgetter(*members)
+    assert encode is not None
+    assert decode is not None
 
-    def made(client: int, call: int, flags: int, error: str, value: Any) -> Any:
-        return make({"client": client, "call": call, "flags": flags, "error": error, "value": value})
+    def encoded(message: Message) -> Buffer:
+        try:
+            return encode(make(dict(zip(members, message, strict=True))))
+        except MessageError as error:
+            raise type(error)(str(error).replace(f"{shown_name(kind.name)}.value", "the value")) from error
 
-    return Envelope(kind, made, _packed(shown_name(kind.name)))
+    def decoded(data: Lender) -> Message:
+        read: Message = parts(decode(data))
+        return read
+
+    return Envelope(replace(kind, encode=encoded, decode=decoded, in_place=None), _packed(shown_name(kind.name)))
 
 
 def _packed(name: str) -> Callable[[Any], Any]:
@@ -155,26 +193,23 @@ def _member(type: Any) -> Any:
     return made[dtype.type]
 
 
-_NUMBERS: Final = struct.Struct("<QQ")
-"""Client and call, behind the four bytes of CDR's head: what is known of a message whose value its class refuses."""
+_HEAD: Final = struct.Struct("<4xQQII")
+"""What begins a message: behind the four bytes of CDR's head client, call, flags, and the size of the error with its
+zero. So much is known of a message whose value its class refuses, or whose type is another one."""
 
 
-def numbers_of(data: memoryview) -> tuple[int, int]:
-    """Client and call of a message; zeros, which nobody has: it is too short to have any."""
-    if len(data) < 4 + _NUMBERS.size:
-        return 0, 0
-    client, call = _NUMBERS.unpack_from(data, 4)
-    return client, call
+def head_of(data: memoryview) -> tuple[int, int, int, int]:
+    """Returns zeros, which are of nobody, for a message that is too short to have any."""
+    return _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (0, 0, 0, 0)
 
 
 def announced(sample: shm.Sample[Any]) -> str | None:
     """The program that says by this message of `server_topic` that it serves. None: the message does not say so, or
     somebody else has published it, as a replay does."""
-    with suppress(RtmwError):  # damaged
-        value = sample.value
-        if getattr(value, "flags", 0) == SERVER and getattr(value, "client", 0) == sample.publisher:
-            return str(getattr(value, "error", ""))
-    return None
+    client, _, flags, size = head_of(sample.data)
+    if flags != SERVER or client != sample.publisher:
+        return None
+    return str(sample.data[_HEAD.size :][: max(size - 1, 0)], "utf-8", "replace")
 
 
 def publisher(topic: str, envelope: Envelope, domain: Domain, **options: Any) -> Publisher[Any]:
@@ -193,25 +228,22 @@ def end_of(timeout: float | None, now: float) -> float:
     """Until when a call is waited for that begins now, on the monotonic clock. Within a handler no longer than the call
     is that it serves; where neither has a limit, for as long as REQUEST says: so services that call each other in a
     circle end."""
-    if type(timeout) is not float or not timeout > 0:
-        check_seconds("timeout", timeout)
     within = serving.get()
+    if within is None and type(timeout) is float and timeout > 0:
+        return now + timeout
+    check_seconds("timeout", timeout)
     outer = None if within is None or within.is_over else within.end
     seconds: float | None = REQUEST.publisher["lifetime"] if timeout is None and outer == math.inf else timeout
     end = math.inf if seconds is None else now + seconds
     return end if outer is None else min(end, outer)
 
 
-SHORTEST_S: Final = 1e-6
-"""Lifetime of what is sent though its time is over."""
-
-
-def left_of(end: float, now: float | None = None) -> float | None:
-    """Seconds until then, above 0, as `lifetime` takes them; None: no limit."""
-    left = end - (monotonic() if now is None else now)
-    if left > SHORTEST_S:
-        return None if left == math.inf else left
-    return SHORTEST_S
+def left_of(end: float) -> float | None:
+    """Seconds until then, as `lifetime` takes them: 0 is over at once, and None no limit."""
+    left = end - monotonic()
+    if left > 0.0:
+        return left if left != math.inf else None
+    return 0.0
 
 
 def limit_reached(name: str, error: LimitReached) -> LimitReached:

@@ -7,7 +7,8 @@
  *   enum      type: the class; extra: ("_value_", {number: enumerator}, function from any other value to its number)
  *   bitmask   extra: (function to a number, function from a number)
  *   sequence  extra: function from bytes to an array, else None: a list
- *   struct    type: the class; extra: names of its members, if it must be called with them, else None
+ *   struct    type: the class; extra: names of its members, if it must be called with them, else None.
+ *             type `tuple`: a value is a tuple of the members, and `extra` their names
  *   union     type: the class; extra: ({label: branch}, default branch, implicit label, names of its parts)
  */
 #ifndef RTMW_CDR_GLUE_H

@@ -172,7 +172,7 @@ bool object_set(const struct cdr_op *op, const struct cdr_op *member, uint32_t i
 
 cdr_value *object_finish(const struct cdr_op *op, cdr_value *object)
 {
-    if (!is_called(op)) return object;
+    if (!is_called(op) || op->type == &PyTuple_Type) return object;
     PyObject *made = PyObject_Vectorcall(op->type, &PyTuple_GET_ITEM(OBJECT(object), 0), 0, op->extra);
     Py_DECREF(OBJECT(object));
     return VALUE(made);

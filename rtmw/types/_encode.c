@@ -91,9 +91,12 @@ bool value_to_bits(const struct cdr_op *op, cdr_value *value, uint64_t *bits)
     }
 }
 
-cdr_value *value_member(const struct cdr_op *member, cdr_value *value)
+cdr_value *value_member(const struct cdr_op *member, uint32_t index, cdr_value *value)
 {
-    return VALUE(PyObject_GetAttr(OBJECT(value), member->name));
+    PyObject *object = OBJECT(value);
+    if (!PyTuple_CheckExact(object)) return VALUE(PyObject_GetAttr(object, member->name));
+    if (index >= (size_t)PyTuple_GET_SIZE(object)) return wrong(PyExc_TypeError, "a tuple is too short"), NULL;
+    return VALUE(Py_NewRef(PyTuple_GET_ITEM(object, index)));
 }
 
 void value_drop(cdr_value *value) { Py_DECREF(OBJECT(value)); }

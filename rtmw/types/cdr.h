@@ -121,7 +121,7 @@ struct cdr_row {
 };
 
 /* From values. `value_member` gives a reference that `value_drop` ends; all others lend. */
-cdr_value *value_member(const struct cdr_op *member, cdr_value *value);
+cdr_value *value_member(const struct cdr_op *member, uint32_t index, cdr_value *value);
 void value_drop(cdr_value *value);
 bool value_is_of(const struct cdr_op *op, cdr_value *value);
 bool value_is_none(cdr_value *value);

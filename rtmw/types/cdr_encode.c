@@ -134,11 +134,11 @@ static bool encode_optional(struct cdr_writer *w, const struct cdr_op *op, cdr_v
 
 static bool encode_members(struct cdr_writer *w, const struct cdr_op *op, cdr_value *value)
 {
-    const struct cdr_op *member = w->ops + op->first, *end = member + op->length;
-    for (; member < end; member++) {
-        cdr_value *part = value_member(member, value);
+    const struct cdr_op *members = w->ops + op->first;
+    for (uint32_t i = 0; i < op->length; i++) {
+        cdr_value *part = value_member(members + i, i, value);
         if (!part) return false;
-        bool done = encode(w, member, part);
+        bool done = encode(w, members + i, part);
         value_drop(part);
         if (!done) return false;
     }

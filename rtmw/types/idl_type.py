@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rtmw.errors import RegionDamaged, UnsupportedType, ValueMismatch
 from rtmw.types import reference
 from rtmw.types.classes import describe_class
-from rtmw.types.codec import compile_codec, header_word
+from rtmw.types.codec import Explain, compile_codec, header_word
 from rtmw.types.describe import describe
 from rtmw.types.description import canonical, from_document, to_document
 from rtmw.types.diagnose import explain
@@ -36,6 +36,15 @@ def class_type(cls: Any) -> MessageType:
     if feature := uncovered(schema):
         raise UnsupportedType(f"{cls.__name__} cannot travel: {feature}; derive {cls.__name__} from IdlStruct, too")
     return _compiled_type(document, Plan(schema, classes, strict_enums=True), None)
+
+
+def members_type(cls: Any, refused: Explain) -> MessageType:
+    """The MessageType of a class, of which values are tuples of the class's members. `refused` makes the error of a
+    tuple that could not be encoded."""
+    schema, classes = describe_class(cls)
+    document = _document(cls, schema)
+    plan = Plan(schema, classes | {schema.name: tuple}, strict_enums=True)
+    return _compiled_type(document, plan, None, refused)
 
 
 def _document(cls: Any, schema: Schema) -> dict[str, Any]:
@@ -86,8 +95,9 @@ def _octets(value: Any) -> bytes:
     return bytes(memoryview(value))
 
 
-def _compiled_type(document: dict[str, Any], plan: Plan, original: Any) -> MessageType:
-    """`original` is the cyclonedds class, if there is one: it can read other encodings than our own."""
+def _compiled_type(document: dict[str, Any], plan: Plan, original: Any, refused: Explain | None = None) -> MessageType:
+    """`original` is the cyclonedds class, if there is one: it can read other encodings than our own. `refused` explains
+    why a value could not be encoded; None: by its members."""
     name, word = plan.schema.shown_name, header_word(plan.schema)
 
     def rescue(data: memoryview, position: int, error: Exception) -> Any:
@@ -102,7 +112,7 @@ def _compiled_type(document: dict[str, Any], plan: Plan, original: Any) -> Messa
             f"{name}: payload of {len(data)} bytes is damaged at or after byte {position}: {error}"
         ) from error
 
-    codec = compile_codec(plan, lambda value, error: explain(plan, value, error), rescue)
+    codec = compile_codec(plan, refused or (lambda value, error: explain(plan, value, error)), rescue)
     return make(document, codec.encode, codec.decode, codec)
 
 

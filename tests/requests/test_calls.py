@@ -464,11 +464,10 @@ def test_idle_clients_leave_no_thread_and_are_let_go_when_they_close() -> None:
 
 def test_what_is_no_request_is_refused_and_counted_and_the_service_goes_on() -> None:
     with service(double) as serves, client() as caller:
-        kind: Any = wire.envelope("Request", Goal).kind
-        make = wire.envelope("Request", Goal).make
-        with rtmw.Publisher("arm/request", kind, **rtmw.profiles.REQUEST.publisher) as stranger:
-            stranger.publish(make(1, 1, 0, "", None))
-            stranger.publish(make(7, 7, wire.CANCEL, "", None))
+        request = wire.envelope("Request", Goal)
+        with wire.publisher("arm/request", request, rtmw.Domain(), **wire.PUBLISHES) as stranger:
+            stranger.publish((1, 1, 0, "", None))
+            stranger.publish((7, 7, wire.CANCEL, "", None))
         assert caller.call(Goal(1), timeout=LONG) == Step(2)
         assert serves.stats().refused == 1
 
@@ -476,9 +475,9 @@ def test_what_is_no_request_is_refused_and_counted_and_the_service_goes_on() -> 
 def test_a_request_of_nobody_who_listens_is_counted_as_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "MEET_S", 0.02)
     with service(double) as serves:
-        envelope = wire.envelope("Request", Goal)
-        with rtmw.Publisher("arm/request", envelope.kind, **rtmw.profiles.REQUEST.publisher) as replayed:
-            replayed.publish(envelope.make(12345, 1, 0, "", Goal(1)))
+        request = wire.envelope("Request", Goal)
+        with wire.publisher("arm/request", request, rtmw.Domain(), **wire.PUBLISHES) as replayed:
+            replayed.publish((12345, 1, 0, "", Goal(1)))
             eventually(lambda: serves.stats().unread == 1)
             eventually(lambda: serves.stats().clients == 0)
 

@@ -261,16 +261,16 @@ def test_the_first_reply_waits_for_the_client_and_not_for_who_hears_what_others_
     answers: Any = wire.envelope("Reply", bytes).kind
     with (
         rtmw.Service("far", bytes) as serves,
-        rtmw.Publisher("far/request", request.kind, **rtmw.profiles.REQUEST.publisher) as far,
+        wire.publisher("far/request", request, rtmw.Domain(), **wire.PUBLISHES) as far,
         rtmw.Subscriber(wire.reply_topic("far", far.identity), rtmw.ANY) as recorder,
     ):
-        far.publish(request.make(far.identity, 1, 0, "", bytes(1000)))  # larger than what stays for late subscribers
+        far.publish((far.identity, 1, 0, "", bytes(1000)))  # larger than what stays for late subscribers
         eventually(lambda: serves.stats().running == 1)
         with pytest.raises(TimeoutError):
             recorder.receive(0.1)
         with rtmw.Subscriber(recorder.topic, answers, **rtmw.profiles.REQUEST.subscriber) as reader:
             answer: Any = reader.receive(LONG)
-            assert answer.value.value == bytes(1000)
+            assert answer.value[-1] == bytes(1000)
         eventually(lambda: serves.stats().served == 1)
 
 

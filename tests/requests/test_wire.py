@@ -26,13 +26,13 @@ class Goal:
 REQUEST, REPLY = wire.envelope("Request", Goal), wire.envelope("Reply", Goal)
 JSON = wire.envelope("Reply", dict)
 MESSAGES = {
-    "request": (REQUEST, REQUEST.make(0x0123456789ABCDEF, 1, 0, "", Goal(3))),
-    "cancel": (REQUEST, REQUEST.make(0x0123456789ABCDEF, 1, wire.CANCEL, "", None)),
-    "reply": (REPLY, REPLY.make(0x0123456789ABCDEF, 1, 0, "", Goal(4))),
-    "last": (REPLY, REPLY.make(0x0123456789ABCDEF, 1, wire.LAST, "", None)),
-    "failed": (REPLY, REPLY.make(0x0123456789ABCDEF, 1, wire.LAST | wire.FAILED, "ValueError: no", None)),
-    "server": (REPLY, REPLY.make(0x0FEDCBA987654321, 0, wire.SERVER, "arm.py (pid 7) on plant", None)),
-    "json": (JSON, JSON.make(0x0123456789ABCDEF, 2, wire.LAST, "", JSON.packed({"a": [1]}))),
+    "request": (REQUEST, (0x0123456789ABCDEF, 1, 0, "", Goal(3))),
+    "cancel": (REQUEST, (0x0123456789ABCDEF, 1, wire.CANCEL, "", None)),
+    "reply": (REPLY, (0x0123456789ABCDEF, 1, 0, "", Goal(4))),
+    "last": (REPLY, (0x0123456789ABCDEF, 1, wire.LAST, "", None)),
+    "failed": (REPLY, (0x0123456789ABCDEF, 1, wire.LAST | wire.FAILED, "ValueError: no", None)),
+    "server": (REPLY, (0x0FEDCBA987654321, 0, wire.SERVER, "arm.py (pid 7) on plant", None)),
+    "json": (JSON, (0x0123456789ABCDEF, 2, wire.LAST, "", JSON.packed({"a": [1]}))),
 }
 
 
@@ -43,7 +43,7 @@ def test_a_message_has_the_bytes_of_its_golden_file(name: str) -> None:
     golden = bytes.fromhex((GOLDEN / f"{name}.hex").read_text())
     assert bytes(envelope.kind.encode(message)) == golden
     assert envelope.kind.decode(golden) == message
-    assert wire.numbers_of(memoryview(golden)) == (message.client, message.call)
+    assert wire.head_of(memoryview(golden)) == (*message[:3], len(message[3]) + 1)
 
 
 def test_a_program_without_the_class_reads_the_members_that_the_page_names() -> None:
@@ -86,3 +86,16 @@ def test_a_call_has_the_messages_that_the_page_says() -> None:
             for _ in range(3):
                 note(replies.receive(timeout=LONG))
     assert seen == [("", 2, 0), ("", 2, 0), ("", 2, wire.LAST)]
+
+
+@pytest.mark.usefixtures("domain")
+@pytest.mark.parametrize("type", [Goal, dict, str], ids=str)
+def test_a_value_that_cannot_travel_is_refused_in_the_words_of_its_own_type(type: Any) -> None:
+    wrong: Any = {Goal: Goal("x"), dict: {"a": object()}, str: 5}[type]  # type: ignore[arg-type]
+    with (
+        rtmw.Service("arm", lambda value: value, request=type, reply=type),
+        rtmw.Client("arm", request=type, reply=type) as client,
+        pytest.raises(rtmw.TypeMismatch) as caught,
+    ):
+        client.call(wrong, timeout=LONG)
+    assert "Request" not in str(caught.value)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from rtmw.types import _cdr
+from rtmw.types import _cdr, resolve
 from rtmw.types.codec import Op, compile_program
 from rtmw.types.describe import describe
+from rtmw.types.idl_type import members_type
 from rtmw.types.plan import Plan
 from tests.types.messages import Checked, Point, Reading, Tree
 
@@ -110,3 +112,28 @@ def test_a_value_is_written_only_into_memory_of_its_size(size: int) -> None:
     memory = bytearray(8)
     made.write(value, memory)
     assert memory == made.encode(value) == made.begin(value)
+
+
+@dataclass
+class Pair:
+    first: int
+    second: str
+
+
+def test_values_of_a_members_type_are_tuples_with_the_bytes_of_the_class() -> None:
+    kind, whole = members_type(Pair, explain), resolve(Pair)
+    assert kind.encode is not None
+    assert whole.encode is not None
+    assert kind.decode is not None
+    payload = bytes(whole.encode(Pair(1, "x")))
+    assert bytes(kind.encode((1, "x"))) == payload
+    assert kind.decode(payload) == (1, "x")
+    assert (kind.identity, kind.description) == (whole.identity, whole.description)
+
+
+@pytest.mark.parametrize("value", [(), (1,), ("x", 1), [1, "x"], Pair(1, "x"), None], ids=repr)
+def test_what_is_no_tuple_of_the_members_is_refused(value: object) -> None:
+    encode = members_type(Pair, explain).encode
+    assert encode is not None
+    with pytest.raises(TypeError):
+        encode(value)
