@@ -60,7 +60,7 @@ _LOCAL: Final = {
 assert {cause for cause, _ in _VERIFIED.values()} <= set(CAUSES)
 
 
-def in_words(error: Exception, now: float | None = None) -> tuple[str, str]:
+def tls_in_words(error: Exception, now: float | None = None) -> tuple[str, str]:
     """A cause, a few words that counters have as label, and a sentence that says what to do.
 
     `error`: what the handshake or, in TLS 1.3, the first read of a client has raised: a client learns only then that

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rtmw.net.session.frames import PING, FrameReader, Kind, bye, frame
+from rtmw.net.session import frames as f
+from rtmw.net.session.frames import PING, FrameReader, Kind, bye
 from rtmw.net.session.state import State
 from rtmw.net.session.telling import next_frame, resume_frame
 
@@ -43,10 +44,10 @@ class Connection:
             self._has_said_resume = True
             parts.append(resume_frame(self._state, crc=self._crc))
         elif self.pong is not None:
-            parts.append(frame(Kind.PONG, 0, self.pong, crc=self._crc))
+            parts.append(f.frame(Kind.PONG, 0, self.pong, crc=self._crc))
             self.pong = None
         elif self.ping is not None:
-            parts.append(frame(Kind.PING, 0, PING.pack(self.ping), crc=self._crc))
+            parts.append(f.frame(Kind.PING, 0, PING.pack(self.ping), crc=self._crc))
             self.ping = None
         elif self.is_resumed:
             next_frame(self._state, parts, crc=self._crc)

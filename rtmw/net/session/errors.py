@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from rtmw.errors import RtmwError, SessionError
 from rtmw.net.security.errors import NotTrusted
-from rtmw.net.security.tls_errors import in_words as tls_in_words
+from rtmw.net.security.tls_errors import tls_in_words
 
 
 class Code(IntEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rtmw.checksum import crc32
 from rtmw.net.session import frames as f
-from rtmw.net.session.frames import Kind, frame
+from rtmw.net.session.frames import Kind
 from rtmw.net.session.state import Sending, State, Stream
 
 Parts = list[bytes | memoryview]
@@ -27,25 +27,25 @@ def next_frame(state: State, parts: Parts, *, crc: bool) -> None:
     """Append the next frame, if there is one."""
     control = state.controls.take()
     if control is not None:
-        parts.append(frame(control.kind, control.stream, control.body, flags=control.flags, crc=crc))
+        parts.append(f.frame(control.kind, control.stream, control.body, flags=control.flags, crc=crc))
     elif state.owes_credit:
-        parts.append(_credit(state, crc))
+        parts.append(_credit_frame(state, crc))
     elif state.due:
         _, stream = state.due.popitem()
         state.news.pop(stream.number, None)
-        parts.append(frame(Kind.ACK, stream.number, f.ACK.pack(*stream.receiving.tell()), crc=crc))
+        parts.append(f.frame(Kind.ACK, stream.number, f.ACK.pack(*stream.receiving.tell()), crc=crc))
     else:
-        _data(state, parts, crc)
+        _chunks(state, parts, crc)
 
 
-def _credit(state: State, crc: bool) -> bytes:
+def _credit_frame(state: State, crc: bool) -> bytes:
     state.owes_credit = False
     state.told_allowed = max(state.told_allowed, state.read + state.terms.session_credit)
     state.told_controls = state.controls_came
-    return frame(Kind.CREDIT, 0, f.CREDIT.pack(state.told_allowed, state.controls_came), crc=crc)
+    return f.frame(Kind.CREDIT, 0, f.CREDIT.pack(state.told_allowed, state.controls_came), crc=crc)
 
 
-def _data(state: State, parts: Parts, crc: bool) -> None:
+def _chunks(state: State, parts: Parts, crc: bool) -> None:
     """The next chunk. Without credit of the session, bytes go that were sent before a cut: they need none."""
     blocked: list[Stream] = []
     while (stream := state.turns.next()) is not None:

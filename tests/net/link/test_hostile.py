@@ -19,7 +19,7 @@ import rtmw
 from rtmw import Reliability, RtmwError
 from rtmw.net.link.library import Connection, Line, Route, TlsError
 from rtmw.net.link.words import ssl_error
-from rtmw.net.security.tls_errors import in_words
+from rtmw.net.security.tls_errors import tls_in_words
 from tests.net.link.conftest import contexts
 from tests.net.link.ends import PATIENCE, Ends, Wire, shake, tcp_pair, wait_until
 from tests.net.link.format import ack, begin, control, drop, frame, more
@@ -303,7 +303,7 @@ def test_a_peer_of_another_authority_is_refused_with_the_reason(tmp_path: Path, 
         shake(Connection(one.fileno(), here[0]), Connection(other.fileno(), there[1]))
     found = ssl_error(error.value)
     assert isinstance(found, ssl.SSLCertVerificationError)
-    assert in_words(found)[0] == "unknown authority"
+    assert tls_in_words(found)[0] == "unknown authority"
 
 
 def test_a_peer_without_a_certificate_is_refused_at_both_ends(tmp_path: Path, sockets: Sockets) -> None:
@@ -319,7 +319,7 @@ def test_a_peer_without_a_certificate_is_refused_at_both_ends(tmp_path: Path, so
     connection.close()
     sockets[0].close()
     client.join()
-    assert in_words(ssl_error(error.value))[0] == "no certificate"
+    assert tls_in_words(ssl_error(error.value))[0] == "no certificate"
 
 
 def drain(context: ssl.SSLContext, end: socket.socket) -> None:
@@ -340,7 +340,7 @@ def test_tls_before_1_3_is_refused(tmp_path: Path, sockets: Sockets) -> None:
     connection.close()
     sockets[0].close()
     client.join()
-    assert in_words(ssl_error(error.value))[0] == "no TLS 1.3"
+    assert tls_in_words(ssl_error(error.value))[0] == "no TLS 1.3"
 
 
 def test_a_dead_connection_is_an_error_and_no_signal(sockets: Sockets) -> None:

@@ -21,7 +21,7 @@ from rtmw.net.security.errors import KeysError, NotTrusted
 from rtmw.net.security.folder import AUTHORITIES, NODE
 from rtmw.net.security.identity import Identity
 from rtmw.net.security.names import parse_name
-from rtmw.net.security.tls_errors import in_words
+from rtmw.net.security.tls_errors import tls_in_words
 from tests.net.security.site import End, Site, handshake, put
 from tests.users import ALICE, needs_users
 
@@ -40,7 +40,7 @@ def hub(site: Site) -> Identity:
 
 def words(end: End) -> tuple[str, str]:
     assert end.error is not None
-    return in_words(end.error)
+    return tls_in_words(end.error)
 
 
 def test_two_nodes_of_a_site_know_each_other_by_name(site: Site, hub: Identity) -> None:
