@@ -45,9 +45,8 @@ from rtmw.log import Watch
 from rtmw.log_answers import PersistQueue
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.carrier import Carrier
-from rtmw.net.session.hello import Hello
+from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.session import Session
-from rtmw.net.session.terms import Terms
 from rtmw.replica import requests as r
 from rtmw.replica.requests import Ask, Heard, Refusal, Welcome
 from rtmw.replica.words import Reply

@@ -17,7 +17,7 @@ from rtmw.errors import RtmwError
 
 class TlsError(RtmwError):
     """OpenSSL refused. `args`: (reason, verify_code, verify_message); `words.py` makes an ssl.SSLError of it, which
-    rtmw.net.security.tls_errors.tls_in_words takes. verify_code 0: the certificate was not what failed."""
+    rtmw.net.session.errors.tls_in_words takes. verify_code 0: the certificate was not what failed."""
 
 @final
 class Context:

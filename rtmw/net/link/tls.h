@@ -1,4 +1,4 @@
-/* TLS 1.3 of a connection. A failure is told as a reason of OpenSSL, for which tls_errors.py has the words. */
+/* TLS 1.3 of a connection. A failure is told as a reason of OpenSSL, for which session/errors.py has the words. */
 #ifndef RTMW_LINK_TLS_H
 #define RTMW_LINK_TLS_H
 

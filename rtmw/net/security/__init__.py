@@ -6,7 +6,7 @@ Three entry points:
    give `ssl.SSLContext`s: TLS 1.3 only, a certificate of the peer is required, no session tickets.
 2. `Identity.peer_of(der)` says who the peer with this verified certificate is, and until when its chain is valid;
    it raises `NotTrusted`. `Identity.fault(peer)` says the same of a peer whose session is open: None, or why the
-   session must end. `tls_errors.tls_in_words(error)` is the reason of a handshake that failed, for people.
+   session must end. `session.errors.tls_in_words(error)` is the reason of a handshake that failed, for people.
 3. `rights.Rights.verdict(peer, verb, subject, priority=, size=)` says whether a peer may, by which rule of which file
    and line, and with which ceilings. It is asked when a route opens, not for each message.
 

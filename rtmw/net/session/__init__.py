@@ -3,8 +3,7 @@
 Carrier (asyncio: sockets, TLS, timers) ─► Session, Stream             what services use
    └─ Meetings: which connection carries which session                 no I/O
          └─ Core: one session; step(event, now) -> effects             no I/O
-              ├─ asking: the program · hearing: the peer · telling: what goes out
-              ├─ halves, streams, controls, timing                     state
+              ├─ state: streams, controls, credit, and the program's requests
               └─ frames, hello                                         bytes: docs/formats/session.md
 
 async with Carrier(uuid4(), identity=Identity.load("keys/")) as carrier:
@@ -18,8 +17,7 @@ from __future__ import annotations
 
 from rtmw.net.session.carrier import Carrier
 from rtmw.net.session.errors import Code
-from rtmw.net.session.hello import Hello
+from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.session import Session, Stream
-from rtmw.net.session.terms import Terms
 
 __all__ = ["Carrier", "Code", "Hello", "Session", "Stream", "Terms"]

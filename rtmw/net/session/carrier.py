@@ -26,11 +26,10 @@ from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import Door, NodeGuest
 from rtmw.net.session.errors import Code, in_words, named
 from rtmw.net.session.frames import bye
-from rtmw.net.session.hello import Hello
+from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.meetings import PATIENCE, Meetings, Overdue
 from rtmw.net.session.session import Session
 from rtmw.net.session.sockets import carry, look, reach, tune, user_of
-from rtmw.net.session.terms import Terms
 
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity, Peer

@@ -25,8 +25,7 @@ from rtmw.net.session import hello as h
 from rtmw.net.session.core import Core
 from rtmw.net.session.errors import Code, Violation, named
 from rtmw.net.session.frames import FrameReader, Kind
-from rtmw.net.session.hello import Hello
-from rtmw.net.session.terms import Agreed, Terms
+from rtmw.net.session.hello import Agreed, Hello, Terms
 
 
 class Connected(NamedTuple):

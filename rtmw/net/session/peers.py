@@ -22,10 +22,9 @@ from rtmw.net.security.rules import NO_RULES, RuleTable
 from rtmw.net.security.tables import NO_LINK, Link
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.carrier import Carrier
-from rtmw.net.session.hello import Hello
+from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.session import Session
 from rtmw.net.session.sockets import reach
-from rtmw.net.session.terms import Terms
 from rtmw.settings import values
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import rtmw
 from rtmw import Reliability, RtmwError
 from rtmw.net.link.library import Connection, Line, Route, TlsError
 from rtmw.net.link.words import ssl_error
-from rtmw.net.security.tls_errors import tls_in_words
+from rtmw.net.session.errors import tls_in_words
 from tests.net.link.conftest import contexts
 from tests.net.link.ends import PATIENCE, Ends, Wire, shake, tcp_pair, wait_until
 from tests.net.link.format import ack, begin, control, drop, frame, more

@@ -21,7 +21,7 @@ from rtmw.net.security.errors import KeysError, NotTrusted
 from rtmw.net.security.folder import AUTHORITIES, NODE
 from rtmw.net.security.identity import Identity
 from rtmw.net.security.names import parse_name
-from rtmw.net.security.tls_errors import tls_in_words
+from rtmw.net.session.errors import tls_in_words
 from tests.net.security.site import End, Site, handshake, put
 from tests.users import ALICE, needs_users
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from rtmw.net.session import events as e
 from rtmw.net.session.core import Core
 from rtmw.net.session.frames import NOTHING
-from rtmw.net.session.terms import Agreed
+from rtmw.net.session.hello import Agreed
 from tests.net.session.oracle import TERMS, Half, pattern
 from tests.net.session.reader import frames
 

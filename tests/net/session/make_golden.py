@@ -8,9 +8,8 @@ from uuid import UUID
 
 from rtmw.net.session import events as e
 from rtmw.net.session import meetings as m
-from rtmw.net.session.hello import Hello
+from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.meetings import Meetings
-from rtmw.net.session.terms import Terms
 
 GOLDEN = Path(__file__).with_name("golden")
 SESSION = 0x1122334455667788

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from unittest.mock import patch
 
-from rtmw.net.session import connection, hearing, telling
+from rtmw.net.session import core
 from rtmw.net.session.state import Controls, Receiving, Sending, State, Stream, Turns
 from tests.harm import first_harm
 from tests.net.session.wire import run
@@ -44,8 +44,8 @@ MUTANTS: dict[str, Mutant] = {
     "the peer says from where on": lambda: patch.object(Sending, "rewind", _rewind_to_acknowledged),
     "controls are sent again": lambda: patch.object(Controls, "rewind", _no_count),
     "controls are counted": lambda: patch.object(Controls, "rewind", _all_controls),
-    "a reset gives credit back": lambda: patch.object(hearing, "_give_back", _no_give_back),
-    "credit is said again after a cut": lambda: patch.object(connection, "resume_frame", _silent_resume),
+    "a reset gives credit back": lambda: patch.object(core, "_give_back", _no_give_back),
+    "credit is said again after a cut": lambda: patch.object(core, "resume_frame", _silent_resume),
     "bytes of before the cut need no credit": lambda: patch.object(Turns, "put_back", _lost_turn),
 }
 """Name of the rule, and what takes it out."""
@@ -80,7 +80,7 @@ def _silent_resume(state: State, *, crc: bool) -> bytes:
     return frame
 
 
-_resume = telling.resume_frame
+_resume = core.resume_frame
 
 
 def _lost_turn(self: Turns, stream: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from rtmw.net.session.terms import Terms
+from rtmw.net.session.hello import Terms
 
 TERMS = Terms(lease=8.0, stream_credit=700, session_credit=1500, send_buffer=900, streams=6)
 PATTERN = bytes(random.Random(7).randbytes(4096 + 256))

@@ -6,7 +6,7 @@ from rtmw.net.session import events as e
 from rtmw.net.session.core import Core
 from rtmw.net.session.errors import Code
 from rtmw.net.session.frames import DATA, HEAD, MOST, PING, Kind, frame, resume
-from rtmw.net.session.terms import Agreed, Terms
+from rtmw.net.session.hello import Agreed, Terms
 
 LEASE = 8.0
 

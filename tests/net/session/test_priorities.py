@@ -14,7 +14,7 @@ from rtmw.net.session import events as e
 from rtmw.net.session import meetings as m
 from rtmw.net.session.core import Core
 from rtmw.net.session.frames import CHUNK, Kind, resume
-from rtmw.net.session.terms import Agreed
+from rtmw.net.session.hello import Agreed
 from tests.net.session.oracle import pattern
 from tests.net.session.test_carrier import PATIENCE
 from tests.net.session.wire import Node, World
