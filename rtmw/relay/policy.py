@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from rtmw.net.security.names import AGENT, user_name
-from rtmw.net.security.rights import KEPT, Rights
-from rtmw.net.security.rules import Verdict
+from rtmw.net.security.rules import KEPT, Rights, Verdict
 from rtmw.relay.frame import ALL, LETTER, Filter, Frame, FrameError, Kind, frame_of, readable
 from rtmw.relay.kqml import (
     BROKEN,

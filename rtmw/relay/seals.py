@@ -73,8 +73,7 @@ class Sealer:
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec
 
-        from rtmw.net.security.certificates import der, fingerprint
-        from rtmw.net.security.folder import NODE, read_key
+        from rtmw.net.security.certificates import NODE, der, fingerprint, read_key
         from rtmw.net.security.identity import read_node
 
         certificate, key = read_node(keys)[0], read_key(keys / NODE)
@@ -183,8 +182,7 @@ def _check_signatures(rows: list[Row], keys: Path | None, found: Found) -> None:
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    from rtmw.net.security.certificates import fingerprint, issuer_of, name_of
-    from rtmw.net.security.folder import read_authorities
+    from rtmw.net.security.certificates import fingerprint, issuer_of, name_of, read_authorities
 
     authorities = read_authorities(keys) if keys is not None else []
     if keys is None:

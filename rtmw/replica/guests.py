@@ -20,7 +20,7 @@ from typing import Any, Final
 from rtmw.errors import LogDamaged, LogError, LogFull, LogLocked, RtmwError, SessionError, StreamError
 from rtmw.log import Folder, HeldCursor, bases, cursor_names, delete_cursor
 from rtmw.net.security.names import is_own_user
-from rtmw.net.security.rights import Rights
+from rtmw.net.security.rules import Rights
 from rtmw.net.session.session import Session, Stream
 from rtmw.replica import requests as r
 from rtmw.replica import words as w

@@ -55,7 +55,7 @@ from rtmw.net.link.messages import (
 from rtmw.net.link.outgoing import OutgoingRoutes
 from rtmw.net.link.side import Account, Patterns, Refusal, Share, Side
 from rtmw.net.neighbours import LocalTopic
-from rtmw.net.security.rights import Rights
+from rtmw.net.security.rules import Rights
 from rtmw.net.session.errors import Violation
 
 

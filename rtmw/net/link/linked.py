@@ -25,8 +25,7 @@ from rtmw.net.link.side import Account, Refusal
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.route.ended import Ended
 from rtmw.net.route.undelivered import Undelivered
-from rtmw.net.security.rights import Rights
-from rtmw.net.security.rules import Verdict
+from rtmw.net.security.rules import Rights, Verdict
 from rtmw.net.settings import Settings
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability

@@ -44,7 +44,7 @@ from rtmw.net.route.ended import Ended
 from rtmw.net.route.undelivered import Undelivered
 from rtmw.net.security.identity import Identity, Peer
 from rtmw.net.security.names import is_user
-from rtmw.net.security.rights import Rights
+from rtmw.net.security.rules import Rights
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import Door
 from rtmw.net.session.errors import Code, Violation

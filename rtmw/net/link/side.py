@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from rtmw.net.link import effects as do
 from rtmw.net.link.messages import Message, pack
 from rtmw.net.neighbours import LocalTopic
-from rtmw.net.security.rights import Rights
-from rtmw.net.security.rules import CAUSES
+from rtmw.net.security.rules import CAUSES, Rights
 
 _DENIALS: Final = frozenset({*CAUSES, "topics_in", "crowd", "host"})
 """Causes for which a topic is denied."""

@@ -7,12 +7,12 @@ Three entry points:
 2. `Identity.peer_of(der)` says who the peer with this verified certificate is, and until when its chain is valid;
    it raises `NotTrusted`. `Identity.fault(peer)` says the same of a peer whose session is open: None, or why the
    session must end. `session.errors.tls_in_words(error)` is the reason of a handshake that failed, for people.
-3. `rights.Rights.verdict(peer, verb, subject, priority=, size=)` says whether a peer may, by which rule of which file
+3. `rules.Rights.verdict(peer, verb, subject, priority=, size=)` says whether a peer may, by which rule of which file
    and line, and with which ceilings. It is asked when a route opens, not for each message.
 
-    names ─► certificates ─► folder (files on disk) ─► identity (TLS contexts, peers) ─► keys (what commands do)
-    tables ([link] and [[allow]] of a file) ─► rules (the table) ─► rights (verdicts, denials)
+    names ─► certificates (and their files on disk) ─► identity (TLS contexts, peers) ─► keys (what commands do)
+    tables ([link] and [[allow]] of a file) ─► rules (the table; verdicts, denials)
     health: what a node says of its keys
 
-`import rtmw.net.security` needs nothing; certificates, folder, identity and keys need `cryptography` (`rtmw[link]`).
+`import rtmw.net.security` needs nothing; certificates, identity and keys need `cryptography` (`rtmw[link]`).
 """

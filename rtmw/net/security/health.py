@@ -46,7 +46,7 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 def _read(folder: Path) -> dict[str, Any]:
     try:
-        from rtmw.net.security.folder import NODE
+        from rtmw.net.security.certificates import NODE
         from rtmw.net.security.identity import facts_of, read_node
 
         certificate, _ = read_node(folder)

@@ -9,18 +9,23 @@ from pathlib import Path
 
 from rtmw.clock import CLOCK
 from rtmw.net.security.certificates import (
+    AUTHORITIES,
+    NODE,
     Certificate,
     Facts,
+    check_folder,
     der,
     facts,
     from_der,
     invalid_now,
     is_authority,
     issuer_of,
+    read_authorities,
+    read_certificates,
+    read_key,
     says_key_of_signer,
 )
 from rtmw.net.security.errors import KeysError, NotTrusted
-from rtmw.net.security.folder import AUTHORITIES, NODE, check_folder, read_authorities, read_certificates, read_key
 from rtmw.net.security.names import parse_name
 
 

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from rtmw.net.security import folder as files
+from rtmw.net.security import certificates as files
 from rtmw.net.security.certificates import (
     NODE_DAYS,
     Certificate,

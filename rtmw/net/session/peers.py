@@ -17,8 +17,7 @@ from rtmw.addresses import UNIX, place_to_listen, place_to_reach, unix_path
 from rtmw.errors import SessionError
 from rtmw.net.security.errors import KeysError
 from rtmw.net.security.names import is_user, parse_name
-from rtmw.net.security.rights import Rights
-from rtmw.net.security.rules import NO_RULES, RuleTable
+from rtmw.net.security.rules import NO_RULES, Rights, RuleTable
 from rtmw.net.security.tables import NO_LINK, Link
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.carrier import Carrier

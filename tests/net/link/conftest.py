@@ -9,8 +9,7 @@ import pytest
 
 import rtmw
 from rtmw.net.link.library import Context
-from rtmw.net.security.certificates import der
-from rtmw.net.security.folder import AUTHORITIES, NODE
+from rtmw.net.security.certificates import AUTHORITIES, NODE, der
 from rtmw.net.security.identity import read_node
 from tests.conftest import free_number
 from tests.net.link.cable import Cabled, cabled_pair

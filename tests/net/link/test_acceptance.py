@@ -16,7 +16,7 @@ import pytest
 import rtmw
 from rtmw import Reliability
 from rtmw.net.security import certificates as c
-from rtmw.net.security.folder import AUTHORITIES, NODE
+from rtmw.net.security.certificates import AUTHORITIES, NODE
 from tests.net.hosts import PATIENCE, wait_until
 from tests.net.link.cable import Cable
 from tests.net.link.liar import Liar

@@ -23,8 +23,7 @@ from rtmw.net.link.messages import Answer, Close, Denied, Hello, Interest, Messa
 from rtmw.net.link.side import ENDLESS, Account, Refusal
 from rtmw.net.neighbours import LocalTopic, Subscribing, origin
 from rtmw.net.route.ended import Ended
-from rtmw.net.security.rights import Rights
-from rtmw.net.security.rules import Rule, RuleTable
+from rtmw.net.security.rules import Rights, Rule, RuleTable
 from rtmw.net.settings import Settings
 from rtmw.publisher import wire_type
 from rtmw.types import ANY, resolve

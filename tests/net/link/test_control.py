@@ -34,8 +34,7 @@ from rtmw.net.link.messages import (
 )
 from rtmw.net.link.side import ENDLESS, Account, Refusal
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
-from rtmw.net.security.rights import Rights
-from rtmw.net.security.rules import Rule, RuleTable
+from rtmw.net.security.rules import Rights, Rule, RuleTable
 from rtmw.qos import Reliability
 from rtmw.types import ANY, resolve
 from tests.net.link.chance import run

@@ -17,7 +17,7 @@ import rtmw
 from rtmw.daemon_log import LINES_MOST, VisibleLines, written
 from rtmw.net.link.greeting import LinkGuest, dial
 from rtmw.net.link.links import Links
-from rtmw.net.security.folder import NODE
+from rtmw.net.security.certificates import NODE
 from tests.net.hosts import PATIENCE
 from tests.net.link.nodes import links_of
 from tests.net.security.site import Site

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rtmw.net.link.library import Connection, Context
-from rtmw.net.security.folder import AUTHORITIES, NODE
+from rtmw.net.security.certificates import AUTHORITIES, NODE
 from tests.net.hosts import PATIENCE
 from tests.net.link.ends import tcp_pair
 from tests.net.security.site import Site

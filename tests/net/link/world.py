@@ -19,8 +19,7 @@ from rtmw.net.link.control import Control
 from rtmw.net.link.matching import Lane, lanes_of
 from rtmw.net.link.messages import Advertise, Allowed, pack, read
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
-from rtmw.net.security.rights import Rights
-from rtmw.net.security.rules import Rule, RuleTable
+from rtmw.net.security.rules import Rights, Rule, RuleTable
 from rtmw.qos import Reliability
 from rtmw.types import ANY, AnyType, MessageType, resolve
 

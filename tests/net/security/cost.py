@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import timeit
 
-from rtmw.net.security.rights import Rights
-from rtmw.net.security.rules import Rule, RuleTable
+from rtmw.net.security.rules import Rights, Rule, RuleTable
 
 RULES = 1000
 NUMBER, REPEAT = 2000, 15

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rtmw.net.security import certificates as c
-from rtmw.net.security.folder import AUTHORITIES, NODE
+from rtmw.net.security.certificates import AUTHORITIES, NODE
 from rtmw.net.security.identity import Identity
 from rtmw.net.security.names import parse_name
 

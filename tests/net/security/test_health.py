@@ -12,7 +12,7 @@ import pytest
 from rtmw.cli import node_doctor
 from rtmw.net.metrics import _of_keys
 from rtmw.net.security import certificates as c
-from rtmw.net.security import folder as files
+from rtmw.net.security import certificates as files
 from rtmw.net.security import keys
 from rtmw.net.security.health import KeysHealth
 from rtmw.net.security.names import parse_name

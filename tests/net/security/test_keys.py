@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rtmw.net.security import certificates as c
-from rtmw.net.security import folder as files
+from rtmw.net.security import certificates as files
 from rtmw.net.security import keys
 from rtmw.net.security.errors import KeysError
 from rtmw.net.security.identity import Identity

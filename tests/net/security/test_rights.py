@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from rtmw.net.security.errors import RulesError
-from rtmw.net.security.rights import KEPT, OTHERS, TOLD_MOST, Rights, Route, revoked
-from rtmw.net.security.rules import Rule, RuleTable
+from rtmw.net.security.rules import KEPT, OTHERS, TOLD_MOST, Rights, Route, Rule, RuleTable, revoked
 from rtmw.net.security.tables import read_rules
 from tests.net.security.cost import kept_over_lookup
 

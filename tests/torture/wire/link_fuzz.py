@@ -10,8 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rtmw.net.security.certificates import der
-from rtmw.net.security.folder import NODE
+from rtmw.net.security.certificates import NODE, der
 from tests.net.security.site import Site
 from tests.torture.wire.link_corpus import write
 
