@@ -42,7 +42,7 @@ from rtmw.net.dds.beacon import SILENT_S, Beacons, Peer
 from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.cyclone import DDSException
 from rtmw.net.dds.discovery import Program, describe_node
-from rtmw.net.dds.engine import opened
+from rtmw.net.dds.engine import open_engine
 from rtmw.net.dds.flow import FlowControl
 from rtmw.net.dds.leaving import Keeper
 from rtmw.net.dds.library import Engine, log_captured, log_what_it_said, type_hash_install
@@ -347,7 +347,7 @@ class Node:
             ):
                 self._region, self._pool = region_of(domain.id), domain.pool
                 self._see_pool()
-                with opened(domain, self.settings) as self._engine:
+                with open_engine(domain, self.settings) as self._engine:
                     async with self._services:
                         await self._serve(domain, loop)
         except NetworkChanged:
@@ -498,8 +498,8 @@ class Node:
             return
         seconds = self.settings.lease + SILENT_S
         for topic, peer in (
-            (beacon.TOPIC, self._beacons.unheard(seconds)),
-            (standstill.TOPIC, self._standstills.unheard(seconds)),
+            (beacon.BEACON_TOPIC, self._beacons.unheard(seconds)),
+            (standstill.LANES_TOPIC, self._standstills.unheard(seconds)),
         ):
             if peer is not None:
                 self._standstills.note(topic, "in", peer, 0)

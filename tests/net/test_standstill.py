@@ -87,7 +87,7 @@ def test_a_lane_that_a_forged_datagram_has_silenced_is_made_anew_and_its_gap_is_
     stream.close()
 
 
-TALK = {beacon.TOPIC: beacon.Beacon(7, "nobody", 1, 1, 0, []), standstill.TOPIC: standstill.Lanes([], [])}
+TALK = {beacon.BEACON_TOPIC: beacon.Beacon(7, "nobody", 1, 1, 0, []), standstill.LANES_TOPIC: standstill.Lanes([], [])}
 
 
 @pytest.mark.parametrize("topic", TALK)

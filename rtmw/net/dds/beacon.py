@@ -32,7 +32,7 @@ from rtmw.visible import visible
 
 log = logging.getLogger("rtmw.node")
 
-TOPIC = "rtmw/node"
+BEACON_TOPIC = "rtmw/node"
 _NAMED_MOST = 16
 _DRIFT_NS = 10_000_000
 """Drift of two clocks that nobody sets, at most, between two measurements of a minute."""
@@ -41,7 +41,7 @@ _RATES = 1000
 _THERE_MOST_NS = 10_000_000_000
 """Time between two beacons of a node for which that counts: there is one a second."""
 _KEPT = 60
-_LONGEST = 64 << 10
+_BEACON_LONGEST = 64 << 10
 """Bytes of a beacon."""
 _NAME_LONGEST = 255
 SILENT_S = 5.0
@@ -122,7 +122,7 @@ class Beacons:
         self.node = int.from_bytes(os.urandom(8), "little")
         self._own = (socket.gethostname(), os.getpid(), domain)
         self._refusals = refusals
-        self._channel = Channel(participant, TOPIC, Beacon, _LONGEST, refusals)
+        self._channel = Channel(participant, BEACON_TOPIC, Beacon, _BEACON_LONGEST, refusals)
         self._data_event, self._loop = DataEvent(self._channel.reader), loop
         loop.add_reader(self._data_event.fileno(), self._receive)
         self.peers: dict[int, Peer] = {}

@@ -15,7 +15,7 @@ from rtmw.net.dds.library import matched, matched_endpoint
 from rtmw.net.refusals import Refusals, Refused
 from rtmw.types import resolve
 
-_KEPT = 256
+_WAITING_MOST = 256
 """Samples that wait until they are read; then the oldest give way."""
 
 
@@ -40,9 +40,11 @@ class Channel:
         common = (reliable, *durable, Policy.IgnoreLocal.Participant)
         topic = Topic(participant, name, kind)
         self._name, self._kind, self._longest, self._refusals = name, resolve(kind), longest, refusals
-        last = Policy.History.KeepLast(1 if keeps else _KEPT)
+        last = Policy.History.KeepLast(1 if keeps else _WAITING_MOST)
         self._writer: Any = DataWriter(participant, topic, qos=Qos(*common, last))
-        self._reader: Any = DataReader(participant, topic, qos=Qos(*common, Policy.History.KeepLast(keeps or _KEPT)))
+        self._reader: Any = DataReader(
+            participant, topic, qos=Qos(*common, Policy.History.KeepLast(keeps or _WAITING_MOST))
+        )
 
     @property
     def reader(self) -> int:
@@ -61,7 +63,7 @@ class Channel:
     def write(self, value: Any) -> None:
         self._writer.write(value)
 
-    def read(self, act: Callable[[int, Any, int], None], most: int = _KEPT) -> None:
+    def read(self, act: Callable[[int, Any, int], None], most: int = _WAITING_MOST) -> None:
         """Call `act` with the handle of the writer and the value of each sample that has come, and how many came after
         it. Samples that cannot be read, and those that `act` refuses, are counted."""
         samples = take_payloads(self._reader, most) if most else []

@@ -20,7 +20,7 @@ POOL_SHARE: Final = 8
 
 
 @contextmanager
-def opened(domain: Domain, settings: Settings) -> Generator[Engine]:
+def open_engine(domain: Domain, settings: Settings) -> Generator[Engine]:
     """Raises NodeError."""
     path = beside(domain.id, domain.region.nonce, "carried")
     try:

@@ -6,15 +6,14 @@ import logging
 from importlib.metadata import version
 from typing import Any
 
-from rtmw.net.dds.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic, make_idl_struct
-from rtmw.net.dds.cyclone import types as idl
+from rtmw.net.dds.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic, make_idl_struct, types
 from rtmw.net.dds.library import MADE_FOR, Engine, misfit
 
 log = logging.getLogger("rtmw.node")
 
-_TOPIC = "rtmw/flow"
+_FLOW_TOPIC = "rtmw/flow"
 
-Flow: Any = make_idl_struct("Flow", "rtmw::Flow", {"topic": idl.uint64, "paused": idl.uint32})
+Flow: Any = make_idl_struct("Flow", "rtmw::Flow", {"topic": types.uint64, "paused": types.uint32})
 
 
 def _public_calls_only(difference: str) -> str:
@@ -32,7 +31,7 @@ class FlowControl:
         """`difference`: of type_hash_install. Raises RtmwError when the DDS library carries nothing; this is the first
         writer of a node that could tell."""
         quality = Qos(Policy.Reliability.BestEffort, Policy.History.KeepAll, Policy.IgnoreLocal.Participant)
-        topic = Topic(participant, _TOPIC, Flow)
+        topic = Topic(participant, _FLOW_TOPIC, Flow)
         self._writer: Any = DataWriter(participant, topic, qos=quality)
         self._reader: Any = DataReader(participant, topic, qos=quality)
         nothing = Flow(0, 0).serialize()  # of no topic: a node that hears it does nothing
@@ -49,4 +48,4 @@ class FlowControl:
 
     def refusals(self) -> dict[str, int]:
         """Notes of others that were not heeded, by cause: malformed, from who does not read the topic, too many."""
-        return {f"{_TOPIC}, {cause}": count for cause, count in self._engine.counters().items() if count}
+        return {f"{_FLOW_TOPIC}, {cause}": count for cause, count in self._engine.counters().items() if count}

@@ -30,18 +30,18 @@ from rtmw.patterns import is_own
 from rtmw.qos import Reliability
 from rtmw.visible import visible
 
-_TOPIC = "rtmw/members"
-_OLD_TOPIC = "rtmw/roster"
+_MEMBERS_TOPIC = "rtmw/members"
+_ROSTER_TOPIC = "rtmw/roster"
 """The topic on which nodes of older versions tell their programs once a second. This node tells it, too, while there
 are such nodes."""
 _AGAIN_S, _AGAIN_RATE = 10.0, 100.0
 """A roster that has not changed is told again after so many seconds, and at no more than so many bytes a second: a
 node that had no room for it may have room now."""
-_LONGEST = 1 << 20
+_ROSTER_LONGEST = 1 << 20
 """Bytes of what a node tells."""
 _MEMBERS_MOST = 5000
 """Members that one node may tell; all nodes together may tell twice as many."""
-_NAME_LONGEST = 200
+_MEMBER_NAME_LONGEST = 200
 """Characters of the names of programs and hosts. The bus and DDS have limits of their own for the others."""
 _TEXT_LONGEST = 1000
 
@@ -75,8 +75,8 @@ class Rosters:
 
     def __init__(self, participant: DomainParticipant, host: str, domain: int, refusals: Refusals) -> None:
         self._own = (host, domain)
-        self._channel = Channel(participant, _TOPIC, Roster, _LONGEST, refusals, keeps=PEERS_MOST)
-        self._old = Channel(participant, _OLD_TOPIC, Roster, _LONGEST, refusals)
+        self._channel = Channel(participant, _MEMBERS_TOPIC, Roster, _ROSTER_LONGEST, refusals, keeps=PEERS_MOST)
+        self._old = Channel(participant, _ROSTER_TOPIC, Roster, _ROSTER_LONGEST, refusals)
         self._heard: dict[int, tuple[float, tuple[Member, ...]]] = {}
         """By the handle of its writer: until when it counts, and who."""
         self._roster = Roster(*self._own, "[]")
@@ -131,8 +131,8 @@ class Rosters:
 
 def read_roster(roster: Any) -> tuple[Member, ...]:
     """The members that a node tells. Rows of newer nodes may go on behind what is known here. Raises Refused."""
-    if len(roster.host) > _NAME_LONGEST:
-        raise Refused(f"a host's name has {len(roster.host)} letters; at most {_NAME_LONGEST} are read")
+    if len(roster.host) > _MEMBER_NAME_LONGEST:
+        raise Refused(f"a host's name has {len(roster.host)} letters; at most {_MEMBER_NAME_LONGEST} are read")
     try:
         found: Any = json.loads(roster.members)
     except (ValueError, RecursionError) as error:
@@ -157,7 +157,7 @@ def _member(roster: Any, found: Any) -> Member:
     pid, program, topic, publishes, type_name, reliability = row[: len(_ROW)]
     if not 0 <= pid <= _PID_LARGEST or reliability not in Reliability.__members__:
         raise Refused(f"a member on {roster.host} has the pid {pid!r:.50} and the reliability {reliability!r:.50}")
-    names = (visible(text) for text in (roster.host, program[:_NAME_LONGEST], topic, type_name))
+    names = (visible(text) for text in (roster.host, program[:_MEMBER_NAME_LONGEST], topic, type_name))
     host, program, topic, type_name = names
     return Member(host, roster.domain, pid, program, topic, publishes, type_name, reliability)
 
@@ -199,5 +199,5 @@ def _may_cross(edge: Edge, settings: Settings) -> bool:
 def _row(edge: Edge) -> list[Any]:
     """The row of a member. The program is told by its name alone: its arguments may hold a password."""
     process = edge.process
-    name = observe.program(process.name)[:_NAME_LONGEST]
+    name = observe.program(process.name)[:_MEMBER_NAME_LONGEST]
     return [process.pid, name, edge.topic, edge.publishes, edge.type_name, edge.reliability.name]

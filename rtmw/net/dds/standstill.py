@@ -35,7 +35,7 @@ from rtmw.patterns import is_own
 
 log = logging.getLogger("rtmw.node")
 
-TOPIC: Final = "rtmw/lanes"
+LANES_TOPIC: Final = "rtmw/lanes"
 _LONGEST: Final = 64 << 10
 """Bytes of a sample that is read."""
 _LANES_MOST: Final = 1000
@@ -108,7 +108,7 @@ class Standstills:
     def __init__(self, participant: DomainParticipant, bridge: Bridge, refusals: Refusals, before: Any) -> None:
         """`before`: what `told` of the node said that this one goes on for; None: it is the first."""
         self._bridge, self._guid = bridge, participant.guid.hex
-        self._channel = Channel(participant, TOPIC, Lanes, _LONGEST, refusals)
+        self._channel = Channel(participant, LANES_TOPIC, Lanes, _LONGEST, refusals)
         self._told: dict[Key, int] = {}
         """The last numbers that were told."""
         self._sent: dict[str, dict[Key, int]] = {}
