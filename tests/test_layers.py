@@ -75,10 +75,10 @@ LATE = {"rtmw.recorder", "rtmw.player", "rtmw.spark", "rtmw.transfer", "rtmw.rel
 """Services that `rtmw` names for type checkers, and imports when it is asked for them (tests/test_exports.py)."""
 
 DDS = "cyclonedds"
-WITH_DDS = {"rtmw.net.dds.cyclone", "rtmw.net.dds.library"}
-"""Modules that need cyclonedds to be imported at all. All others import it when a class of its is met."""
+WITH_DDS = {"rtmw.net.dds.library"}
+"""The module that needs cyclonedds to be imported at all. All others import it when a class of its is met."""
 NEED_DDS = {"rtmw.net", "rtmw.demo"}
-"""Parts with modules that import these two, or topics: the rest of the package works where cyclonedds is missing."""
+"""Parts with modules that import it, or topics: the rest of the package works where cyclonedds is missing."""
 
 OUTSIDE = ("topics", "examples", "bench")
 

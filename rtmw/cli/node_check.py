@@ -146,8 +146,7 @@ def _dds(settings: Settings) -> Check:
 
 
 def _interface(settings: Settings, line: Line | None) -> Check:
-    from rtmw.net.dds.interfaces import are_named_by_experts
-    from rtmw.net.dds.network import why_none
+    from rtmw.net.dds.network import are_named_by_experts, why_none
 
     if line is None:
         return Check("interface", "none to use", why_none(settings))
@@ -168,7 +167,7 @@ def _ways(settings: Settings, line: Line | None) -> Iterator[Check]:
 
 def _datagrams(line: Line | None) -> Iterator[Check]:
     """How large datagrams of DDS would be, where the interface is known before the peers are looked up."""
-    from rtmw.net.dds.interfaces import are_named_by_experts, is_sized_by_experts
+    from rtmw.net.dds.network import are_named_by_experts, is_sized_by_experts
 
     if is_sized_by_experts():
         yield Check("datagrams", "as large as CYCLONEDDS_URI says")
@@ -177,7 +176,7 @@ def _datagrams(line: Line | None) -> Iterator[Check]:
 
 
 def _peers(settings: Settings, line: Line | None, path: Path) -> Iterator[Check]:
-    from rtmw.net.peers import addresses, are_ipv6
+    from rtmw.net.dds.network import addresses, are_ipv6
     from rtmw.net.settings import place_of
 
     if not settings.peers:

@@ -200,7 +200,7 @@ def interface(name: str, why: str, multicast: bool, folder: Path = INTERFACES) -
 
 def datagrams(status: dict[str, Any], folder: Path = INTERFACES) -> Iterator[Check]:
     """Do those of DDS leave in one frame each? Not if the MTU of an interface was made smaller after the node began."""
-    from rtmw.net.dds.interfaces import datagram_size
+    from rtmw.net.dds.network import datagram_size
 
     if "datagram" not in status:  # an older node, or one that has not joined
         return

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
-from rtmw.net.dds.beacon import Peer
 from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.discovery import Discovery
+from rtmw.net.dds.own_topics import Peer
 from rtmw.net.neighbours import LocalTopic
 
 _Name = TypeVar("_Name")

@@ -6,8 +6,8 @@ happens to a message happens in the engine (engine.h); this is the part that dec
 It joins when it has an interface with an address, and the addresses of its peers; until then it says on its bus why
 nothing crosses. When it ends it hands over what it has, within bounds, and names what it could not.
 
-A beacon names the nodes whose beacons its sender has received (beacon.py), so each node knows who hears it. Whether a
-node hears this one while it is not heard itself, only its own doctor can tell.
+A beacon names the nodes whose beacons its sender has received (own_topics.py), so each node knows who hears it.
+Whether a node hears this one while it is not heard itself, only its own doctor can tell.
 
 The janitor, a thread of its own, learns of every death at once, and cleans up after it a tenth of a second later:
 nobody has to run into what the dead one held, and who looks on (observe/events.py) reads in the tables before that it
@@ -37,26 +37,28 @@ from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.net import clocks, signals
 from rtmw.net.claim import NodeError, claim
-from rtmw.net.dds import beacon, interfaces, standstill, wire
-from rtmw.net.dds.beacon import SILENT_S, Beacons, Peer
+from rtmw.net.dds import network as interfaces
+from rtmw.net.dds import own_topics, reconciliation, wire
 from rtmw.net.dds.bridge import Bridge
-from rtmw.net.dds.cyclone import DDSException
 from rtmw.net.dds.discovery import Program, describe_node
-from rtmw.net.dds.engine import open_engine
-from rtmw.net.dds.flow import FlowControl
-from rtmw.net.dds.leaving import Keeper
-from rtmw.net.dds.library import Engine, log_captured, log_what_it_said, type_hash_install
-from rtmw.net.dds.network import Line, Network, NetworkChanged, choose, lead, why_none
-from rtmw.net.dds.predecessor import Farewells, dead_predecessors, last_documents
-from rtmw.net.dds.roster import Rosters, crossing_edges
-from rtmw.net.dds.standstill import Standstills
-from rtmw.net.dds.unsent import UnsentNews
+from rtmw.net.dds.library import (
+    DDSException,
+    Engine,
+    FlowControl,
+    log_captured,
+    log_what_it_said,
+    open_engine,
+    type_hash_install,
+)
+from rtmw.net.dds.network import Line, Network, NetworkChanged, Search, addresses, are_ipv6, choose, lead, why_none
+from rtmw.net.dds.own_topics import SILENT_S, Beacons, Peer, Rosters, crossing_edges
+from rtmw.net.dds.reconciliation import Standstills, UnsentNews
+from rtmw.net.dds.succession import Farewells, Keeper, dead_predecessors, last_documents
 from rtmw.net.link.service import LinkService
 from rtmw.net.met import nodes_met
 from rtmw.net.neighbours import LocalTopic, Neighbours, origin
-from rtmw.net.peers import Search, addresses, are_ipv6
 from rtmw.net.refusals import Refusals
-from rtmw.net.route.undelivered import Undelivered, added, read_rows, rows_of, words
+from rtmw.net.route.counters import Undelivered, added, read_rows, rows_of, words
 from rtmw.net.services import Services
 from rtmw.net.settings import NODE, OF_RELAY, STATUS_TOPIC, Settings, check_reload, other_pool
 from rtmw.net.status import Status, document, make_waiting, plain
@@ -498,8 +500,8 @@ class Node:
             return
         seconds = self.settings.lease + SILENT_S
         for topic, peer in (
-            (beacon.BEACON_TOPIC, self._beacons.unheard(seconds)),
-            (standstill.LANES_TOPIC, self._standstills.unheard(seconds)),
+            (own_topics.BEACON_TOPIC, self._beacons.unheard(seconds)),
+            (reconciliation.LANES_TOPIC, self._standstills.unheard(seconds)),
         ):
             if peer is not None:
                 self._standstills.note(topic, "in", peer, 0)

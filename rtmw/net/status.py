@@ -15,17 +15,16 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from rtmw.clock import CLOCK
 from rtmw.net.clocks import Measured, disagreement, shortest_lifetime_ns
-from rtmw.net.dds.beacon import Beacons
 from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.discovery import Program
-from rtmw.net.dds.interfaces import Used
 from rtmw.net.dds.mismatches import find_mismatches
-from rtmw.net.dds.names import Names
-from rtmw.net.dds.roster import Member, Rosters, plain_members
+from rtmw.net.dds.network import Used
+from rtmw.net.dds.own_topics import Beacons, Member, Rosters, plain_members
+from rtmw.net.dds.policies import Names
 from rtmw.net.dds.routes import Incoming, Outgoing
 from rtmw.net.link.service import LinkService, why_so
 from rtmw.net.neighbours import LocalTopic
-from rtmw.net.route.ended import MOST
+from rtmw.net.route.counters import MOST
 from rtmw.net.security.health import KeysHealth
 from rtmw.net.security.rules import RuleTable
 from rtmw.net.settings import WITH_NODES, WITH_PLAIN, Settings

@@ -13,7 +13,7 @@ from pathlib import Path
 from mcap.writer import Writer
 
 import rtmw
-from rtmw.net.dds.beacon import Beacon
+from rtmw.net.dds.own_topics import Beacon
 from tests.child import Child
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, wait_until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.net.dds.cyclone import DomainParticipant
+from rtmw.net.dds.library import DomainParticipant
 from rtmw.net.dds.wire import join
 from rtmw.net.settings import Settings
 from tests.conftest import free_number

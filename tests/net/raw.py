@@ -8,11 +8,9 @@ import time
 from typing import Any
 
 from rtmw import Reliability
-from rtmw.net.dds.cyclone import DataWriter, DomainParticipant, Policy, Qos, Topic
 from rtmw.net.dds.idl_class import idl_class
-from rtmw.net.dds.lanes import Lane
-from rtmw.net.dds.library import dds, matched
-from rtmw.net.dds.user_data import describe_endpoint
+from rtmw.net.dds.library import DataWriter, DomainParticipant, Policy, Qos, Topic, dds, matched
+from rtmw.net.dds.routes import Lane, describe_endpoint
 from rtmw.net.dds.wire import MARK
 from rtmw.types import MessageType, resolve
 from tests.net.hosts import PATIENCE, wait_until

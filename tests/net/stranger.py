@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rtmw.net.dds.beacon import Beacon, Echo
-from rtmw.net.dds.cyclone import DataWriter, DomainParticipant, Policy, Qos, Topic
-from rtmw.net.dds.library import dds, matched
-from rtmw.net.dds.roster import Roster
+from rtmw.net.dds.library import DataWriter, DomainParticipant, Policy, Qos, Topic, dds, matched
+from rtmw.net.dds.own_topics import Beacon, Echo, Roster
 from rtmw.net.dds.wire import MARK, join
 from rtmw.net.settings import Settings
 from tests.net.hosts import wait_until

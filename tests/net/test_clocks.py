@@ -11,11 +11,10 @@ from dataclasses import replace
 import pytest
 
 from rtmw.net.clocks import disagreement, measured
-from rtmw.net.dds import beacon
-from rtmw.net.dds.beacon import Beacons, Peer
-from rtmw.net.dds.cyclone import DomainParticipant
+from rtmw.net.dds import own_topics
 from rtmw.net.dds.discovery import Discovery, Program
-from rtmw.net.dds.library import steady_ns
+from rtmw.net.dds.library import DomainParticipant, steady_ns
+from rtmw.net.dds.own_topics import Beacons, Peer
 from rtmw.net.refusals import Refusals
 from tests.child import Spawn
 from tests.net.hosts import PATIENCE, Host, wait_until
@@ -89,7 +88,7 @@ def test_a_node_that_is_held_up_while_it_reads_beacons_measures_no_way_below_0(
             time.sleep(HELD_S)
         return now
 
-    monkeypatch.setattr(beacon, "steady_ns", held)
+    monkeypatch.setattr(own_topics, "steady_ns", held)
     refusals, other = Refusals(), DomainParticipant(dds_domain)
 
     async def talk() -> list[Peer]:
@@ -132,7 +131,7 @@ S = 1_000_000_000
 def test_a_way_below_0_is_taken_as_long_as_clocks_may_drift_meanwhile_or_refused(
     away_ns: int, there_ns: int, way_ns: int | None
 ) -> None:
-    assert beacon._way(away_ns, there_ns) == way_ns
+    assert own_topics._way(away_ns, there_ns) == way_ns
 
 
 SHIFTED = """

@@ -13,7 +13,7 @@ from cyclonedds.idl import types as idl
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.dds.cyclone import DomainParticipant
+from rtmw.net.dds.library import DomainParticipant
 from rtmw.types import resolve
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.raw import checked, octets, octets_writer, raw_writer, trailer, with_crc, write_bytes

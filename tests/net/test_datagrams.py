@@ -16,8 +16,7 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.dds.interfaces import DATAGRAM_MOST, datagram_size, mtus
-from rtmw.net.dds.network import Line, choose
+from rtmw.net.dds.network import DATAGRAM_MOST, Line, choose, datagram_size, mtus
 from rtmw.net.dds.wire import configuration, join
 from rtmw.net.settings import Settings
 from tests.conftest import free_number

@@ -9,8 +9,18 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.dds.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic
-from rtmw.net.dds.library import DataEvent, Engine, Route, matched
+from rtmw.net.dds.library import (
+    DataEvent,
+    DataReader,
+    DataWriter,
+    DomainParticipant,
+    Engine,
+    Policy,
+    Qos,
+    Route,
+    Topic,
+    matched,
+)
 from rtmw.publisher import wire_type
 from rtmw.types import resolve
 from tests.books import examine

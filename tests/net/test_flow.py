@@ -16,8 +16,7 @@ from cyclonedds.topic import Topic
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.dds.flow import Flow
-from rtmw.net.dds.library import matched
+from rtmw.net.dds.library import Flow, matched
 from tests.books import examine
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.raw import OCTETS

@@ -16,9 +16,8 @@ import pytest
 
 import rtmw
 from rtmw.daemon_log import LINES_MOST
-from rtmw.net.dds.beacon import PEERS_MOST
-from rtmw.net.dds.cyclone import Policy
-from rtmw.net.dds.roster import Roster
+from rtmw.net.dds.library import Policy
+from rtmw.net.dds.own_topics import PEERS_MOST, Roster
 from rtmw.net.dds.wire import MARK, udp_ports
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, wait_until

@@ -6,8 +6,8 @@ import resource
 from typing import Any
 
 import rtmw
-from rtmw.net.dds.cyclone import DataWriter, DomainParticipant, Policy, Qos, Topic
 from rtmw.net.dds.idl_class import idl_class
+from rtmw.net.dds.library import DataWriter, DomainParticipant, Policy, Qos, Topic
 from rtmw.types import resolve
 from tests.net.hosts import PATIENCE, Host, wait_until
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from rtmw.net.dds.partitions import NODES
-from rtmw.net.dds.policies import FOR_EVER_NS, Policies, mismatches
+from rtmw.net.dds.policies import FOR_EVER_NS, NODES, Policies, mismatches
 from rtmw.net.dds.wire import Offer, Request
 from rtmw.qos import Reliability
 

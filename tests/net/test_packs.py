@@ -10,8 +10,8 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.dds.cyclone import DataReader, DomainParticipant, Policy, Qos, Topic
 from rtmw.net.dds.discovery import Program
+from rtmw.net.dds.library import DataReader, DomainParticipant, Policy, Qos, Topic
 from rtmw.net.dds.wire import MARK
 from tests.books import examine
 from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until

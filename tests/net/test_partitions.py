@@ -10,7 +10,7 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.dds.cyclone import (
+from rtmw.net.dds.library import (
     DataReader,
     DataWriter,
     DdsSubscriber,
@@ -20,9 +20,8 @@ from rtmw.net.dds.cyclone import (
     Topic,
     take_payloads,
 )
-from rtmw.net.dds.lanes import Lane
-from rtmw.net.dds.partitions import NODES, meet
-from rtmw.net.dds.user_data import describe_endpoint
+from rtmw.net.dds.policies import NODES, meet
+from rtmw.net.dds.routes import Lane, describe_endpoint
 from rtmw.net.dds.wire import MARK
 from rtmw.types import resolve
 from tests.net.hosts import PATIENCE, Host, wait_until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rtmw.errors import RtmwError
-from rtmw.net.peers import addresses, are_ipv6
+from rtmw.net.dds.network import addresses, are_ipv6
 from tests.net.hosts import PATIENCE, Host
 
 

@@ -9,7 +9,7 @@ import pytest
 import rtmw
 from rtmw import Reliability
 from rtmw.net.dds.discovery import Program
-from rtmw.net.dds.predecessor import Farewells, dead_predecessors, farewell, last_documents, place_of
+from rtmw.net.dds.succession import Farewells, dead_predecessors, farewell, last_documents, place_of
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.publisher import OwnPublisher
 from tests.net.hosts import PATIENCE, Host, wait_until

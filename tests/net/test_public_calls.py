@@ -17,7 +17,7 @@ import rtmw
 from rtmw import Reliability
 from rtmw.cli.node_doctor import checks
 from rtmw.cli.node_status import find_status
-from rtmw.net.dds.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic
+from rtmw.net.dds.library import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.test_library import build_another_engine
 from topics.river import Quality, Reading

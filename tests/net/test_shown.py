@@ -6,8 +6,7 @@ import threading
 import time
 from typing import Any
 
-from rtmw.net.dds.cyclone import DataReader, DataWriter, DomainParticipant, Topic
-from rtmw.net.dds.library import matched, matched_endpoint
+from rtmw.net.dds.library import DataReader, DataWriter, DomainParticipant, Topic, matched, matched_endpoint
 from tests.net.hosts import PATIENCE, wait_until
 from tests.net.raw import OCTETS
 

@@ -11,9 +11,9 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.dds import beacon, standstill
-from rtmw.net.dds.cyclone import DomainParticipant
-from rtmw.net.dds.standstill import Behind, compare
+from rtmw.net.dds import own_topics, reconciliation
+from rtmw.net.dds.library import DomainParticipant
+from rtmw.net.dds.reconciliation import Behind, compare
 from tests.net.forger import Forger
 from tests.net.hosts import PATIENCE, Host, wait_until
 
@@ -87,7 +87,10 @@ def test_a_lane_that_a_forged_datagram_has_silenced_is_made_anew_and_its_gap_is_
     stream.close()
 
 
-TALK = {beacon.BEACON_TOPIC: beacon.Beacon(7, "nobody", 1, 1, 0, []), standstill.LANES_TOPIC: standstill.Lanes([], [])}
+TALK = {
+    own_topics.BEACON_TOPIC: own_topics.Beacon(7, "nobody", 1, 1, 0, []),
+    reconciliation.LANES_TOPIC: reconciliation.Lanes([], []),
+}
 
 
 @pytest.mark.parametrize("topic", TALK)

@@ -9,11 +9,10 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.dds.cyclone import DataReader, DdsSubscriber, DomainParticipant, Policy, Qos, Topic, take_payloads
 from rtmw.net.dds.discovery import describe_node
-from rtmw.net.dds.lanes import Lane
-from rtmw.net.dds.partitions import NODES
-from rtmw.net.dds.user_data import user_data
+from rtmw.net.dds.library import DataReader, DdsSubscriber, DomainParticipant, Policy, Qos, Topic, take_payloads
+from rtmw.net.dds.policies import NODES
+from rtmw.net.dds.routes import Lane, user_data
 from rtmw.net.dds.wire import join
 from rtmw.net.settings import Settings
 from rtmw.types import resolve

@@ -7,7 +7,7 @@ import pytest
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.dds.cyclone import DomainParticipant
+from rtmw.net.dds.library import DomainParticipant
 from tests.books import examine
 from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until
 from tests.net.raw import octets, octets_writer, trailer, write_bytes

@@ -110,7 +110,7 @@ class Engine:
         False: no more of them are looked at."""
 
     def flow(self, writer: int, reader: int, /) -> None:
-        """Tell other nodes what to pause, and hear it of them, through these DDS entities (flow.py)."""
+        """Tell other nodes what to pause, and hear it of them, through these DDS entities (library.py)."""
 
     @staticmethod
     def abi_check(writer: int, sample: bytes, /) -> bool:

@@ -17,21 +17,16 @@ from typing import Any, Final
 from rtmw.clock import CLOCK, Clock
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
-from rtmw.net.dds.cyclone import DDSException, DomainParticipant, TypeIdentifier, get_types_for_typeid
 from rtmw.net.dds.discovery import Discovery, Endpoint, Program
 from rtmw.net.dds.idl_class import OCTETS_NAME, idl_class
-from rtmw.net.dds.lanes import Lane, lane_of
-from rtmw.net.dds.library import Engine
-from rtmw.net.dds.names import Names
-from rtmw.net.dds.partitions import DEFAULT, NODES, meet
-from rtmw.net.dds.routes import Incoming, Outgoing
-from rtmw.net.dds.user_data import type_in
+from rtmw.net.dds.library import DDSException, DomainParticipant, Engine, TypeIdentifier, get_types_for_typeid
+from rtmw.net.dds.policies import DEFAULT, NODES, Names, meet
+from rtmw.net.dds.routes import Incoming, Lane, Outgoing, lane_of, type_in
 from rtmw.net.dds.wire import Endpoints, Offer, Request
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing, on_bus, origin
 from rtmw.net.refusals import Refusals
 from rtmw.net.route.by_topic import ByTopic
-from rtmw.net.route.ended import Ended
-from rtmw.net.route.undelivered import Undelivered
+from rtmw.net.route.counters import Ended, Undelivered
 from rtmw.net.settings import Settings
 from rtmw.patterns import is_meant
 from rtmw.qos import Reliability
@@ -277,7 +272,7 @@ class Bridge:
         return route.renew(participant)
 
     def see_kept(self) -> None:
-        """Let topics go on whose readers are back (leaving.py). Only where `step` is no longer called."""
+        """Let topics go on whose readers are back (succession.py). Only where `step` is no longer called."""
         self.discovery.poll()
         for route in self.outgoing:
             if route.is_kept:

@@ -6,7 +6,7 @@
  * sent again, and what was measured before is believed for a second. Each of them would be an hour too old, or too young.
  *
  * Nodes measure with beacons how far the clock of each other node is ahead, and what they may be wrong by: half of the
- * way there and back (beacon.py). Of a node that is not measured yet, nothing is known, and a lifetime is what was left
+ * way there and back (own_topics.py). Of a node that is not measured yet, nothing is known, and a lifetime is what was left
  * when it was sent.
  */
 #include <string.h>

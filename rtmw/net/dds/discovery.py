@@ -9,8 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
-from rtmw.net.dds.cyclone import DomainParticipant, builtin
-from rtmw.net.dds.library import shown
+from rtmw.net.dds.library import DomainParticipant, builtin, shown
 from rtmw.net.dds.policies import FOR_EVER_NS, RELIABLE, TRANSIENT_LOCAL, Policies
 from rtmw.net.dds.wire import FOR_PLAIN, MARK
 from rtmw.net.refusals import Refusals, Refused
@@ -37,10 +36,10 @@ DATES = 1
 """The version of dates of lifetimes that this node reads (trailer.h)."""
 
 ROSTERS = 1
-"""The version of rosters that are told when something has changed (roster.py)."""
+"""The version of rosters that are told when something has changed (own_topics.py)."""
 
 LEAVING = 1
-"""The version of what nodes say when they end (leaving.py)."""
+"""The version of what nodes say when they end (succession.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Endpoint:
     type_id: bytes | None
     """Its complete TypeIdentifier of XTypes, in XCDR2; None where the other side does not tell its types."""
     description: bytes | None
-    """User data of a node's endpoint (user_data.py); None for plain DDS programs, and endpoints that serve them."""
+    """User data of a node's endpoint (routes.py); None for plain DDS programs, and endpoints that serve them."""
     is_for_plain: bool
     """A node's endpoint that is there for plain DDS programs, and for no other node."""
     policies: Policies
@@ -151,9 +150,9 @@ class Program:
     knows_dates: bool = False
     """A node that reads lifetimes that say when they were sent (trailer.h)."""
     knows_rosters: bool = False
-    """A node that is told of programs when something has changed (roster.py)."""
+    """A node that is told of programs when something has changed (own_topics.py)."""
     knows_leaving: bool = False
-    """A node that keeps RELIABLE topics for one that ends (leaving.py)."""
+    """A node that keeps RELIABLE topics for one that ends (succession.py)."""
     region: str = ""
     """What a node calls the region of its domain, as the node that follows it does; empty: it does not say."""
     link: str | None = None

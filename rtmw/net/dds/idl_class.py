@@ -13,8 +13,8 @@ from types import GenericAlias
 from typing import Any, Optional
 
 from rtmw.errors import UnsupportedType
-from rtmw.net.dds.cyclone import make_idl_bitmask, make_idl_enum, make_idl_struct, make_idl_union
-from rtmw.net.dds.cyclone import types as idl
+from rtmw.net.dds.library import make_idl_bitmask, make_idl_enum, make_idl_struct, make_idl_union
+from rtmw.net.dds.library import types as idl
 from rtmw.types import MessageType, description
 from rtmw.types.message_type import read_document
 from rtmw.types.schema import (

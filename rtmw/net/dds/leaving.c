@@ -1,4 +1,4 @@
-/* A node that ends takes along nothing of RELIABLE topics that it reads: see leaving.py.
+/* A node that ends takes along nothing of RELIABLE topics that it reads: see succession.py.
  *
  *   the node that ends               a node that sends to it
  *   "I leave, keep these topics" ──► outbound_keep: the route takes nothing more from the bus, and sends what it has taken

@@ -9,11 +9,8 @@ from rtmw.errors import RtmwError
 from rtmw.net.dds.bridge import Bridge
 from rtmw.net.dds.discovery import Endpoint
 from rtmw.net.dds.idl_class import OCTETS_NAME, is_opaque
-from rtmw.net.dds.lanes import lane_of
-from rtmw.net.dds.names import Names
-from rtmw.net.dds.policies import Mismatch, mismatches
-from rtmw.net.dds.routes import Incoming, Outgoing
-from rtmw.net.dds.user_data import type_in
+from rtmw.net.dds.policies import Mismatch, Names, mismatches
+from rtmw.net.dds.routes import Incoming, Outgoing, lane_of, type_in
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
 from rtmw.net.settings import Settings
 from rtmw.patterns import is_own

@@ -1,13 +1,76 @@
-"""DDS policies by which a writer and a reader meet or not (DDS 1.4, 2.2.3; XTypes 1.3, 7.6.3.1), and which of them keep
-two apart: what one side asks for, and the other offers."""
+"""How topics of rtmw look in DDS: their names, their partitions, and the policies by which endpoints meet or not.
+
+Topics and types are called as here, or as ROS 2 calls them (`Names`).
+
+Nodes write and read in a DDS partition of their own, plain programs are served in the default one. So a sample for
+nodes may have what no plain program knows (trailer.h), while a plain program reads the same topic; and a sample for
+plain programs is just what its type says. A topic that nobody but nodes reads has no writer for plain programs. A node
+of a version that knew no partitions is a plain program to this one, which reads what that node sends with trailers all
+the same.
+
+A writer and a reader meet, or not, by their policies (DDS 1.4, 2.2.3; XTypes 1.3, 7.6.3.1): by what one side asks for,
+and the other offers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
-from rtmw.net.dds.partitions import meet
 from rtmw.units import duration
+
+
+@dataclass(frozen=True)
+class Names:
+    """ROS 2 puts `rt/` before topic names, and `dds_::` and `_` around the last part of type names."""
+
+    ros2: bool = False
+
+    def topic(self, name: str) -> str:
+        """The DDS topic of a topic of the bus."""
+        return f"rt/{name}" if self.ros2 else name
+
+    def local(self, dds_topic: str) -> str | None:
+        """The topic of the bus, or None for a DDS topic that is none: of ROS 2's services, say."""
+        if not self.ros2:
+            return dds_topic
+        return dds_topic[3:] if dds_topic.startswith("rt/") else None
+
+    def type(self, name: str) -> str:
+        """The DDS type of a type of the bus."""
+        if not self.ros2:
+            return name
+        package, _, last = name.rpartition("::")
+        return f"{package}::dds_::{last}_" if package else f"dds_::{last}_"
+
+    def local_type(self, dds_type: str) -> str:
+        if not self.ros2 or "dds_::" not in dds_type:
+            return dds_type
+        return dds_type.replace("dds_::", "").removesuffix("_")
+
+
+NODES = "rtmw nodes"
+"""Where nodes write and read what crosses between them."""
+DEFAULT = ""
+
+
+def meet(some: Iterable[str], others: Iterable[str]) -> bool:
+    """Do two endpoints have a partition in common? None at all is the default one. A name with * or ? is a pattern for
+    names of the other side that have neither (DDS 1.4, 2.2.3.13)."""
+    ours, theirs = tuple(some) or (DEFAULT,), tuple(others) or (DEFAULT,)
+    return any(_fits(one, other) or _fits(other, one) for one in ours for other in theirs)
+
+
+def _fits(pattern: str, name: str) -> bool:
+    if not _is_pattern(pattern):
+        return pattern == name
+    return not _is_pattern(name) and fnmatchcase(name, pattern)
+
+
+def _is_pattern(name: str) -> bool:
+    return "*" in name or "?" in name
+
 
 FOR_EVER_NS = (1 << 63) - 1
 RELIABLE = 1

@@ -1,26 +1,112 @@
-"""A topic in one direction: the DDS endpoint, and the engine's route between it and the bus."""
+"""A topic in one direction and lane: the DDS endpoint, and the engine's route between it and the bus.
+
+A topic crosses in lanes: one for each reliability that somebody offers, so that none is weakened by another; and of
+what comes in, writers that keep messages have another lane than those that do not. Messages between nodes have other
+lanes than messages from and to plain programs (policies.py). Each lane has DDS endpoints of its own, and of a sample
+that several readers of a node receive, only the one of its lane makes a message.
+
+The user data of a node's endpoint say its lane, and the type as rtmw describes it. So a node needs no type lookup for
+what comes from another node, and numpy arrays keep their type.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from rtmw.clock import CLOCK
-from rtmw.errors import RtmwError
-from rtmw.net.dds.cyclone import DDSException, DomainParticipant, Topic
+from rtmw.errors import RegionDamaged, RtmwError
 from rtmw.net.dds.discovery import Endpoint, endpoint_of
 from rtmw.net.dds.idl_class import idl_class, is_opaque
-from rtmw.net.dds.lanes import Lane, lane_of
-from rtmw.net.dds.library import KNOWS_DATAGRAMS, Engine, Route, matched, matched_endpoint
-from rtmw.net.dds.names import Names
-from rtmw.net.dds.user_data import user_data
-from rtmw.net.dds.wire import FOR_PLAIN, Endpoints, Offer, Request
+from rtmw.net.dds.library import (
+    KNOWS_DATAGRAMS,
+    DDSException,
+    DomainParticipant,
+    Engine,
+    Route,
+    Topic,
+    matched,
+    matched_endpoint,
+)
+from rtmw.net.dds.policies import NODES, Names
+from rtmw.net.dds.wire import FOR_PLAIN, MARK, Endpoints, Offer, Request
 from rtmw.net.refusals import Refused
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
-from rtmw.types import MessageType
+from rtmw.types import MessageType, carried_type
+from rtmw.types.message_type import DESCRIPTION_LIMIT
+
+KEEPS = 4
+"""LANE_KEEPS of route.h."""
+AMONG_NODES = 8
+"""LANE_NODES of route.h."""
+
+_LETTERS = {b"T": Reliability.TIMELY, b"A": Reliability.ADAPTIVE, b"R": Reliability.RELIABLE}
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Publishers or writers that offer the same."""
+
+    reliability: Reliability
+    keeps: bool
+    """It keeps messages for late subscribers."""
+    is_plain: bool = False
+    """From or to plain programs: in the default partition, and not in that of nodes."""
+
+    @property
+    def code(self) -> int:
+        """The number by which the engine knows the lane."""
+        return self.reliability | (KEEPS if self.keeps else 0) | (0 if self.is_plain else AMONG_NODES)
+
+    @property
+    def letter(self) -> bytes:
+        """The letter by which a node's endpoint says its lane. Lower case: the lane keeps messages."""
+        letter = next(letter for letter, reliability in _LETTERS.items() if reliability is self.reliability)
+        return letter.lower() if self.keeps else letter
+
+
+def lane_of(endpoint: Endpoint) -> Lane:
+    """The lane of an endpoint. A node's endpoint says it. A plain program offers RELIABLE or TIMELY, whatever it calls
+    it."""
+    described, is_plain = endpoint.description, endpoint.partitions != (NODES,)
+    if described is not None:
+        return Lane(_LETTERS.get(described[:1].upper(), Reliability.TIMELY), described[:1].islower(), is_plain)
+    return Lane(Reliability.RELIABLE if endpoint.is_reliable else Reliability.TIMELY, endpoint.history > 0, is_plain)
+
+
+def describe_endpoint(lane: Lane, type: MessageType) -> bytes:
+    return lane.letter + type.description
+
+
+def user_data(lane: Lane, type: MessageType) -> bytes:
+    """The user data of a node's endpoint in this lane. An endpoint for plain programs says that, and no more."""
+    return FOR_PLAIN if lane.is_plain else MARK + describe_endpoint(lane, type)
+
+
+def type_in(described: bytes) -> MessageType:
+    """Raises RegionDamaged or UnsupportedType: for a description that no node writes, or one of another version."""
+    if len(described) > DESCRIPTION_LIMIT + 1:  # before it is kept
+        raise RegionDamaged(f"a description of {len(described)} bytes; none has more than {DESCRIPTION_LIMIT + 1}")
+    found = _judged(described)
+    if isinstance(found, tuple):
+        error, words = found
+        raise error(words)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _judged(described: bytes) -> MessageType | tuple[type[RtmwError], str]:
+    """The type, or why there is none: a refusal is remembered, since its endpoint is looked at many times a second."""
+    try:
+        return carried_type(described[1:])
+    except RtmwError as error:
+        return type(error), str(error)
+
 
 log = logging.getLogger("rtmw.node")
 
@@ -95,8 +181,8 @@ class Outgoing(_Ending):
         self._told_missed, self._unsent = 0, Counter[str]()
         self._total = -1
         self._kept: dict[str, tuple[str, int]] = {}
-        """Regions of nodes that have ended and may be back (leaving.py): the participant that read here, and until when
-        it is waited for, CLOCK_MONOTONIC in nanoseconds."""
+        """Regions of nodes that have ended and may be back (succession.py): the participant that read here, and until
+        when it is waited for, CLOCK_MONOTONIC in nanoseconds."""
 
     def _make_writer(self, offer: Offer) -> Any:
         says = user_data(self._lane(offer), self.type)

@@ -15,7 +15,7 @@ static const char for_plain[] = "plain rtmw"; /* is the user data of one that re
 static const char nodes[] = "rtmw nodes";     /* the partition of nodes */
 static const char origin[] = ORIGIN;          /* begins its name, which is that of its host's region */
 
-/* From a writer's user data: of a node's, the letter of its lane (lanes.py), else 0. */
+/* From a writer's user data: of a node's, the letter of its lane (routes.py), else 0. */
 static uint8_t letter_of(const dds_qos_t *qos, bool *repeats)
 {
     void *bytes = NULL;

@@ -1,4 +1,4 @@
-"""The DDS side of a node: its participant, and how QoS of the bus reads in DDS and back, lane by lane (lanes.py).
+"""The DDS side of a node: its participant, and how QoS of the bus reads in DDS and back, lane by lane (routes.py).
 
 | rtmw                | DDS policy, as it is seen on the wire                                               |
 |---------------------|--------------------------------------------------------------------------------------|
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from rtmw.net.dds.cyclone import (
+from rtmw.net.dds.library import (
     DataReader,
     DataWriter,
     DdsDomain,
@@ -30,19 +30,17 @@ from rtmw.net.dds.cyclone import (
     DomainParticipant,
     Policy,
     Qos,
+    dds,
 )
-from rtmw.net.dds.library import dds
-from rtmw.net.dds.network import Line, choose
-from rtmw.net.dds.partitions import NODES
-from rtmw.net.dds.policies import FOR_EVER_NS, RELIABLE, TRANSIENT_LOCAL, Policies
-from rtmw.net.peers import has_port
+from rtmw.net.dds.network import Line, choose, has_port
+from rtmw.net.dds.policies import FOR_EVER_NS, NODES, RELIABLE, TRANSIENT_LOCAL, Policies
 from rtmw.net.settings import LOOPBACK, Settings
 from rtmw.qos import Reliability
 
 MARK = b"rtmw"
 """Begins the user data of a node's participant and endpoints."""
 FOR_PLAIN = b"plain rtmw"
-"""The user data of a node's endpoints for plain programs: other nodes pass over them (partitions.py)."""
+"""The user data of a node's endpoints for plain programs: other nodes pass over them (policies.py)."""
 
 _NODES_MOST = 120
 """DDS participants of a host and domain that get ports."""
@@ -137,7 +135,7 @@ BatchingWriter: Any = type("BatchingWriter", (DataWriter,), {"_create_writer": _
 
 
 class Endpoints:
-    """Makes the DDS writers and readers of a node's routes, each in its partition (partitions.py)."""
+    """Makes the DDS writers and readers of a node's routes, each in its partition (policies.py)."""
 
     def __init__(self, participant: DomainParticipant) -> None:
         among_nodes = Qos(Policy.Partition([NODES]))

@@ -23,8 +23,7 @@ from rtmw.net.link.messages import COUNT_MOST, Hello, Open, Unsent, Using, pack
 from rtmw.net.link.said import Said
 from rtmw.net.link.side import Account, Refusal
 from rtmw.net.neighbours import LocalTopic
-from rtmw.net.route.ended import Ended
-from rtmw.net.route.undelivered import Undelivered
+from rtmw.net.route.counters import Ended, Undelivered
 from rtmw.net.security.rules import Rights, Verdict
 from rtmw.net.settings import Settings
 from rtmw.publisher import wire_type

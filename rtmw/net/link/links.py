@@ -40,8 +40,7 @@ from rtmw.net.link.talk import Talk
 from rtmw.net.link.twin import Twins
 from rtmw.net.link.words import in_words
 from rtmw.net.neighbours import LocalTopic, on_bus, origin
-from rtmw.net.route.ended import Ended
-from rtmw.net.route.undelivered import Undelivered
+from rtmw.net.route.counters import Ended, Undelivered
 from rtmw.net.security.identity import Identity, Peer
 from rtmw.net.security.names import is_user
 from rtmw.net.security.rules import Rights

@@ -19,8 +19,7 @@ from rtmw.net.link.messages import Using
 from rtmw.net.link.said import Said
 from rtmw.net.link.side import Refusal
 from rtmw.net.neighbours import LocalTopic, origin
-from rtmw.net.route.ended import Ended
-from rtmw.net.route.undelivered import Undelivered
+from rtmw.net.route.counters import Ended, Undelivered
 from rtmw.net.security.names import is_user, user_name
 from rtmw.net.security.tables import Link
 from rtmw.net.settings import Settings

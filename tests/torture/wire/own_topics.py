@@ -14,16 +14,22 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, cast
 
-from rtmw.net.dds.beacon import Beacon, Echo
-from rtmw.net.dds.cyclone import DataReader, DataWriter, DomainParticipant, Policy, Qos, Topic, take_payloads
 from rtmw.net.dds.discovery import describe_node
-from rtmw.net.dds.flow import Flow
-from rtmw.net.dds.lanes import Lane
-from rtmw.net.dds.leaving import Kept, KeptTopic, Leaving
-from rtmw.net.dds.library import matched
-from rtmw.net.dds.roster import Roster
-from rtmw.net.dds.standstill import Lanes, LaneSent, LaneStands
-from rtmw.net.dds.user_data import user_data
+from rtmw.net.dds.library import (
+    DataReader,
+    DataWriter,
+    DomainParticipant,
+    Flow,
+    Policy,
+    Qos,
+    Topic,
+    matched,
+    take_payloads,
+)
+from rtmw.net.dds.own_topics import Beacon, Echo, Roster
+from rtmw.net.dds.reconciliation import Lanes, LaneSent, LaneStands
+from rtmw.net.dds.routes import Lane, user_data
+from rtmw.net.dds.succession import Kept, KeptTopic, Leaving
 from rtmw.net.dds.wire import MARK, join
 from rtmw.net.settings import Settings
 from rtmw.qos import Reliability

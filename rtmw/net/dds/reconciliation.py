@@ -1,5 +1,7 @@
-"""Nodes compare, lane by lane, what one of them has sent with what has come at the other: a datagram in the name of a
-DDS endpoint can make the DDS library of one end believe that there is nothing more to bring, and nobody else notices.
+"""Nodes compare, lane by lane, what one of them has sent with what has come at the other, and tell what was not sent.
+
+A datagram in the name of a DDS endpoint can make the DDS library of one end believe that there is nothing more to
+bring, and nobody else notices.
 
     the node that sends                               the node that receives
     rtmw/lanes: the number of the last sample ──►     the number grows, again and again, and nothing comes:
@@ -8,10 +10,14 @@ DDS endpoint can make the DDS library of one end believe that there is nothing m
 Both ends keep what they believe by the GUID of the writer, so another writer mends either. It takes over as when a
 policy changes (handover.c): once all that was sent is acknowledged. A slow line, where nothing is acknowledged that has
 not come, keeps its writer, and loses nothing. The first sample of the new writer shows by its number what did not come
-(sequence.c), and subscribers are told (carried.c).
+(sources.c), and subscribers are told (carried.c).
 
 Such a datagram can silence the talk of nodes, too. Whoever hears no more of a node that DDS takes to be alive begins
 anew, with another participant (`unheard`).
+
+Messages that expired or were thinned before they left have no sequence numbers, so nobody misses them otherwise. They
+are told by cause, and subscribers elsewhere count them. The news goes reliably to nodes that are there, and says what
+there is more than the last time: a node that comes later has missed none of that.
 """
 
 from __future__ import annotations
@@ -25,21 +31,68 @@ from itertools import islice
 from typing import Any, Final
 
 from rtmw.clock import CLOCK
-from rtmw.net.dds.bridge import Bridge
-from rtmw.net.dds.channel import Channel
-from rtmw.net.dds.cyclone import DomainParticipant, make_idl_struct
-from rtmw.net.dds.cyclone import types as idl
+from rtmw.net.dds.bridge import Bridge, LaneKey
+from rtmw.net.dds.library import DomainParticipant, make_idl_struct
+from rtmw.net.dds.library import types as idl
+from rtmw.net.dds.own_topics import Channel
 from rtmw.net.dds.routes import Incoming, Outgoing
-from rtmw.net.refusals import Refusals
+from rtmw.net.refusals import Refusals, Refused
 from rtmw.patterns import is_own
 
-log = logging.getLogger("rtmw.node")
-
-LANES_TOPIC: Final = "rtmw/lanes"
 _LONGEST: Final = 64 << 10
 """Bytes of a sample that is read."""
 _LANES_MOST: Final = 1000
 """Lanes that one sample has at most."""
+_COUNT_MOST: Final = (1 << 32) - 1
+
+UnsentLane: Any = make_idl_struct(
+    "UnsentLane",
+    "rtmw::UnsentLane",
+    {"topic": idl.uint64, "reliability": idl.uint8, "expired": idl.uint32, "thinned": idl.uint32},
+)
+Unsent: Any = make_idl_struct("Unsent", "rtmw::Unsent", {"lanes": idl.sequence[UnsentLane]})
+
+
+class UnsentNews:
+    """Tells of the lanes of this node, and has subscribers here count what others tell. Not for several threads."""
+
+    def __init__(self, participant: DomainParticipant, bridge: Bridge, refusals: Refusals) -> None:
+        self._bridge = bridge
+        self._channel = Channel(participant, "rtmw/unsent", Unsent, _LONGEST, refusals, is_reliable=True)
+
+    def tell(self) -> None:
+        """Tells other nodes what was not sent since the last call. Call it once a second, and at the end."""
+        rows = [
+            UnsentLane(*key, min(counts["expired"], _COUNT_MOST), min(counts["thinned"], _COUNT_MOST))
+            for key, counts in self._bridge.unsent().items()
+        ]
+        for at in range(0, len(rows), _LANES_MOST):
+            self._channel.write(Unsent(rows[at : at + _LANES_MOST]))
+
+    def step(self) -> None:
+        """Take in what others have told."""
+        self._channel.read(self._on_unsent)
+
+    def _on_unsent(self, writer: int, unsent: Any, _: int) -> None:
+        if len(unsent.lanes) > _LANES_MOST:
+            raise Refused(f"a node tells of {len(unsent.lanes)} lanes; at most {_LANES_MOST} are read")
+        guid, told = self._channel.participant_of(writer), dict[LaneKey, Counter[str]]()
+        for lane in unsent.lanes:
+            of = told.setdefault((lane.topic, lane.reliability), Counter())
+            of.update({"expired": lane.expired, "thinned": lane.thinned})
+        for route in self._bridge.incoming:
+            counts = told.get((route.number, int(route.lane.reliability)))
+            if counts and not route.lane.is_plain and self._hears(route, guid):
+                route.unsent(counts["expired"], counts["thinned"])
+
+    def _hears(self, route: Incoming, guid: str) -> bool:
+        """Does the participant write what this route reads?"""
+        return any(writer[:24] == guid[:24] for writer in route.heard())
+
+
+log = logging.getLogger("rtmw.node")
+
+LANES_TOPIC: Final = "rtmw/lanes"
 _GROWN: Final = 2
 """Times in a row that a sender's number has to grow, while nothing comes, before its lane stands still."""
 _GROWN_MOST: Final = 64
