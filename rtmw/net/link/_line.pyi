@@ -16,7 +16,7 @@ from typing import final
 from rtmw.errors import RtmwError
 
 class TlsError(RtmwError):
-    """OpenSSL refused. `args`: (reason, verify_code, verify_message); `words.py` makes an ssl.SSLError of it, which
+    """OpenSSL refused. `args`: (reason, verify_code, verify_message); `links.py` makes an ssl.SSLError of it, which
     rtmw.net.session.errors.tls_in_words takes. verify_code 0: the certificate was not what failed."""
 
 @final

@@ -27,7 +27,6 @@ from itertools import islice
 from typing import Any, Final
 
 from rtmw.net.link import effects as do
-from rtmw.net.link.incoming import IncomingRoutes
 from rtmw.net.link.matching import Lane
 from rtmw.net.link.messages import (
     MOST,
@@ -52,8 +51,7 @@ from rtmw.net.link.messages import (
     pack,
     read,
 )
-from rtmw.net.link.outgoing import OutgoingRoutes
-from rtmw.net.link.side import Account, Patterns, Refusal, Share, Side
+from rtmw.net.link.routes import Account, IncomingRoutes, OutgoingRoutes, Patterns, Refusal, Share, Side
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.security.rules import Rights
 from rtmw.net.session.errors import Violation

@@ -26,8 +26,8 @@ from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.hello import chooses
 
 if TYPE_CHECKING:
+    from rtmw.net.link.handshake import PeerKey
     from rtmw.net.link.links import Links
-    from rtmw.net.link.register import PeerKey
 
 AT_A_TIME: Final = 64
 """Nodes that are dialled at a time; the others wait for their turn."""

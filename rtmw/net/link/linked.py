@@ -1,17 +1,18 @@
 """One peer that this node has a link with: its line, the routes on it, and the control that says which there are.
 
 Controls wait until the line takes them (`Mouth`); the bytes that may wait for a peer are bounded. `Exceeded` counts the
-messages of a peer's topics that were above a ceiling of the rules, in either direction.
+messages of a peer's topics that were above a ceiling of the rules, in either direction. `Said` has what the log has
+said already, so that it says it once.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
@@ -20,8 +21,7 @@ from rtmw.net.link.control import Control
 from rtmw.net.link.library import Connection, Line, Route
 from rtmw.net.link.matching import Lane
 from rtmw.net.link.messages import COUNT_MOST, Hello, Open, Unsent, Using, pack
-from rtmw.net.link.said import Said
-from rtmw.net.link.side import Account, Refusal
+from rtmw.net.link.routes import Account, Refusal
 from rtmw.net.neighbours import LocalTopic
 from rtmw.net.route.counters import Ended, Undelivered
 from rtmw.net.security.rules import Rights, Verdict
@@ -30,6 +30,32 @@ from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
 from rtmw.units import duration, size
 from rtmw.visible import visible
+
+SAID_MOST: Final = 1000
+"""The keys that are remembered. Beyond them the oldest is forgotten, and may be said again."""
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+class Said(Generic[_Key]):
+    def __init__(self) -> None:
+        self._said: dict[_Key, None] = {}
+
+    def __contains__(self, key: _Key) -> bool:
+        return key in self._said
+
+    def is_news(self, key: _Key) -> bool:
+        """Has the log not said it yet? From now on it has."""
+        if key in self._said:
+            return False
+        self._said[key] = None
+        if len(self._said) > SAID_MOST:
+            del self._said[next(iter(self._said))]
+        return True
+
+    def clear(self) -> None:
+        self._said.clear()
+
 
 CONTROLS_MOST: Final = 1024
 """Controls that are given to a line and have not left yet; more wait here."""

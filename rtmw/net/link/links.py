@@ -4,6 +4,11 @@ Connections that came here and to no link are counted by address and cause (`Tur
 
 Publishers of a peer are told apart by what it calls the region of its domain, and DDS samples of a node that is linked
 are passed over (`Regions`).
+
+The twin of a line is a third connection, over which small urgent messages go a second time (fill.c). It joins as the
+two others do (handshake.py), if the line is here, and of this peer with this certificate. It is there from the
+beginning, and not only once something was lost: the first alarm that is lost is the one that matters. Where the way is
+short a lost message is sent again soon, so there is none.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import logging
 import os
 import secrets
 import socket
+import ssl
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,21 +35,32 @@ from rtmw.errors import RtmwError
 from rtmw.net.claim import NodeError
 from rtmw.net.dds.discovery import Program
 from rtmw.net.link.found import NOWHERE, FoundNodes, Neighbourhood
-from rtmw.net.link.greeting import Greeted, Joins, LinkGuest, Pair, dial
-from rtmw.net.link.library import Bus, Context, Line, openssl
+from rtmw.net.link.handshake import (
+    PEERS_MOST,
+    Greeted,
+    Joins,
+    LinkGuest,
+    Pair,
+    PeerKey,
+    Register,
+    Talk,
+    check_certificate,
+    dial,
+    dialling,
+    expect,
+    greet,
+)
+from rtmw.net.link.library import Bus, Context, Line, TlsError, openssl
 from rtmw.net.link.linked import Linked
-from rtmw.net.link.messages import VERSION, Hello, Using
+from rtmw.net.link.messages import TWIN, VERSION, Hello, Join, Joined, Using
 from rtmw.net.link.places import Listening
-from rtmw.net.link.register import PEERS_MOST, PeerKey, Register
-from rtmw.net.link.side import Account, Budget
-from rtmw.net.link.talk import Talk
-from rtmw.net.link.twin import Twins
-from rtmw.net.link.words import in_words
+from rtmw.net.link.routes import Account, Budget
 from rtmw.net.neighbours import LocalTopic, on_bus, origin
 from rtmw.net.route.counters import Ended, Undelivered
 from rtmw.net.security.identity import Identity, Peer
 from rtmw.net.security.names import is_user
 from rtmw.net.security.rules import Rights
+from rtmw.net.session import errors
 from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.door import Door
 from rtmw.net.session.errors import Code, Violation
@@ -51,6 +68,94 @@ from rtmw.net.settings import Settings
 from rtmw.shm import beside
 from rtmw.units import duration
 from rtmw.visible import visible
+
+
+def in_words(error: Exception, cause: str) -> tuple[str, str]:
+    """A cause and a sentence. `cause`: of what says nothing better."""
+    return errors.in_words(ssl_error(error) if isinstance(error, TlsError) else error, cause)
+
+
+def ssl_error(error: TlsError) -> ssl.SSLError:
+    """What OpenSSL has reported to C, as the exception that Python's ssl has for it."""
+    reason, code, words = error.args
+    if reason == "UNEXPECTED_EOF_WHILE_READING":
+        return ssl.SSLEOFError(ssl.SSL_ERROR_EOF, reason)
+    if reason != "CERTIFICATE_VERIFY_FAILED":
+        found = ssl.SSLError(ssl.SSL_ERROR_SSL, reason)
+        found.reason = reason
+        return found
+    refused = ssl.SSLCertVerificationError(ssl.SSL_ERROR_SSL, reason)
+    refused.reason, refused.verify_code, refused.verify_message = reason, code, words
+    return refused
+
+
+log = logging.getLogger("rtmw.node")
+
+
+class Twins:
+    """The twins of all lines of a node. Not for several threads."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+
+    async def keep(self, place: str, peer: PeerKey) -> None:
+        """Dial whenever the line with this peer should have a twin and has none, until this is cancelled. Nothing
+        depends on it: a try that fails is told by the node's document alone."""
+        async for _ in Backoff():
+            session = self._links.sessions.get(peer)
+            if session is None or not is_missing(session):
+                continue
+            try:
+                await self._dial(place, session)
+                session.why_no_twin = ""
+            except (OSError, RtmwError, TimeoutError) as error:
+                session.why_no_twin = visible(in_words(error, "connection lost")[1])
+            except Exception as error:  # an error that a stranger may have caused costs one try
+                session.why_no_twin = visible(f"{type(error).__name__}: {error}")
+                log.warning("dialling a twin at %s failed", place, exc_info=True)
+
+    async def _dial(self, place: str, session: Session) -> None:
+        line, carried = session.linked.number, session.who
+        async with dialling() as talks:
+            who = await greet(self._links, talks, place)
+            _check(who, session)
+            talk = talks[0]
+            await talk.say(Join(secrets.randbits(62), TWIN, line))
+            joined = await expect(talk, Joined)
+            if joined != Joined(line, True):
+                raise Violation("the peer has another line")
+            self._add(talk, session, carried)
+
+    async def accept(self, who: Greeted, join: Join, talk: Talk) -> None:
+        """The peer wants this connection to be the twin of a line. Raises Violation."""
+        session = self._links.sessions.get(who.key)
+        if session is None or session.linked.number != join.line:
+            raise Violation("a twin of a line that has ended here", Code.FORGOTTEN)
+        _check(who, session)
+        carried = session.who
+        await talk.say(Joined(join.line, True))
+        self._add(talk, session, carried)
+
+    def _add(self, talk: Talk, session: Session, carried: Greeted) -> None:
+        """Unless the line has ended meanwhile, or other connections than those of `carried` are there: with them may
+        be another certificate, and the twin may have copies of what is sent again over them."""
+        if self._links.sessions.get(carried.key) is session and session.who is carried:
+            session.linked.line.twin(talk.for_line())
+
+
+def is_missing(session: Session) -> bool:
+    """Should this node dial a twin for the line?"""
+    linked, who = session.linked, session.who
+    wants = who.is_dialler and who.hello.twin and linked.is_up and linked.is_far
+    return wants and not linked.line.info()["twin"]
+
+
+def _check(who: Greeted, session: Session) -> None:
+    """Raises Violation unless this is the peer of the line, with the certificate that it has shown there."""
+    mine, said = session.who, who
+    if (said.key, said.hello.incarnation) != (mine.key, mine.hello.incarnation):
+        raise Violation("another node than that of the line", Code.REFUSED)
+    check_certificate(mine, said)
 
 
 class Regions:
@@ -152,8 +257,6 @@ class TurnedAway:
             if now - one.at <= RECENT_S
         ][:SHOWN_MOST]
 
-
-log = logging.getLogger("rtmw.node")
 
 WINDOW: Final = 4 << 20
 """Bytes of a route that may be on their way: what a line of 1 Gbit/s has under way in 32 ms."""

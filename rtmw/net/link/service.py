@@ -15,9 +15,9 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.net.dds.discovery import Discovery, Program
+from rtmw.net.link.linked import Said
 from rtmw.net.link.messages import Using
-from rtmw.net.link.said import Said
-from rtmw.net.link.side import Refusal
+from rtmw.net.link.routes import Refusal
 from rtmw.net.neighbours import LocalTopic, origin
 from rtmw.net.route.counters import Ended, Undelivered
 from rtmw.net.security.names import is_user, user_name

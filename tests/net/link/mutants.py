@@ -7,13 +7,11 @@ from contextlib import AbstractContextManager
 from unittest.mock import patch
 
 from rtmw.net.link import effects as do
-from rtmw.net.link import incoming, matching, outgoing
+from rtmw.net.link import matching, routes
 from rtmw.net.link.control import Control
-from rtmw.net.link.incoming import Incoming, IncomingRoutes
 from rtmw.net.link.matching import Lane
 from rtmw.net.link.messages import Allowed, Answer, Close, Interest, Leaving, Open, Wanted
-from rtmw.net.link.outgoing import Outgoing, OutgoingRoutes
-from rtmw.net.link.side import Patterns, Refusal
+from rtmw.net.link.routes import Incoming, IncomingRoutes, Outgoing, OutgoingRoutes, Patterns, Refusal
 from rtmw.net.route.by_topic import ByTopic
 from rtmw.net.security.rules import Rule, RuleTable, Verdict
 from rtmw.types import MessageType
@@ -64,6 +62,16 @@ def _one_lane_a_topic(wanted: tuple[Wanted, ...], type_: int) -> Wanted | None:
 
 def _only_named_types(wanted: tuple[Wanted, ...], type_: int) -> Wanted | None:
     return _asked_of([row for row in wanted if row.type is not None], type_)
+
+
+def _asking(asked_of: Callable[..., Wanted | None], method: Callable[..., None]) -> Callable[..., None]:
+    """The method with another `asked_of`, which no other method has."""
+
+    def mutant(*args: object) -> None:
+        with patch.object(routes, "asked_of", asked_of):
+            method(*args)
+
+    return mutant
 
 
 def _drops_what_is_not_wanted(self: OutgoingRoutes, number: int, route: Outgoing) -> None:
@@ -127,16 +135,20 @@ def _stays_denied(self: OutgoingRoutes | IncomingRoutes, allowed: Allowed) -> No
 _advertise, _tell = OutgoingRoutes._advertise, IncomingRoutes._tell
 _change = IncomingRoutes._change
 _hear_interest, _open = OutgoingRoutes.hear_interest, OutgoingRoutes._open
-_hear_close, _asked_of = IncomingRoutes.hear_close, matching.asked_of
+_hear_close, _see, _asked_of = IncomingRoutes.hear_close, OutgoingRoutes.see, matching.asked_of
 MUTANTS: dict[str, Mutant] = {
     "the side that sends asks the rules": lambda: patch.object(OutgoingRoutes, "_judge", _sender_asks_nobody),
     "the side that receives asks the rules": lambda: patch.object(IncomingRoutes, "_judge", _taker_asks_nobody),
     "open routes obey new rules": lambda: patch.object(Control, "obey", _obeys_for_what_comes),
     "an interest ends a refusal": lambda: patch.object(OutgoingRoutes, "hear_interest", _stays_refused),
     "what has left is opened again": lambda: patch.object(OutgoingRoutes, "left", _forgets_what_left),
-    "each type has its route": lambda: patch.object(outgoing, "asked_of", _one_lane_a_topic),
-    "who wants any gets all": lambda: patch.object(outgoing, "asked_of", _only_named_types),
-    "both sides mean the same types": lambda: patch.object(incoming, "asked_of", _only_named_types),
+    "each type has its route": lambda: patch.object(OutgoingRoutes, "see", _asking(_one_lane_a_topic, _see)),
+    "who wants any gets all": lambda: patch.object(OutgoingRoutes, "see", _asking(_only_named_types, _see)),
+    "both sides mean the same types": lambda: patch.multiple(
+        IncomingRoutes,
+        _open=_asking(_only_named_types, IncomingRoutes._open),
+        _change=_asking(_only_named_types, IncomingRoutes._change),
+    ),
     "what was published is still sent": lambda: patch.object(OutgoingRoutes, "_leave", _drops_what_is_not_wanted),
     "a route ends": lambda: patch.object(IncomingRoutes, "hear_close", _never_closes),
     "a route is drained before it is closed": lambda: patch.object(IncomingRoutes, "hear_close", _closes_at_once),

@@ -20,7 +20,7 @@ from rtmw.net.link.library import Line, Route
 from rtmw.net.link.linked import CONTROLS_MOST, Linked
 from rtmw.net.link.matching import wanted_of
 from rtmw.net.link.messages import Answer, Close, Denied, Hello, Interest, Message, Open, pack, read
-from rtmw.net.link.side import ENDLESS, Account, Refusal
+from rtmw.net.link.routes import ENDLESS, Account, Refusal
 from rtmw.net.neighbours import LocalTopic, Subscribing, origin
 from rtmw.net.route.counters import Ended
 from rtmw.net.security.rules import Rights, Rule, RuleTable

@@ -12,9 +12,9 @@ import pytest
 import rtmw
 from rtmw import Reliability
 from rtmw.net.dds.discovery import Program
+from rtmw.net.link.handshake import Register
 from rtmw.net.link.links import Regions
 from rtmw.net.link.messages import Hello, Join
-from rtmw.net.link.register import Register
 from rtmw.net.neighbours import origin
 from rtmw.net.session.errors import Violation
 from rtmw.net.session.meetings import PEERS_OF_A_NAME

@@ -32,7 +32,7 @@ from rtmw.net.link.messages import (
     pack,
     read,
 )
-from rtmw.net.link.side import ENDLESS, Account, Refusal
+from rtmw.net.link.routes import ENDLESS, Account, Refusal
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
 from rtmw.net.security.rules import Rights, Rule, RuleTable
 from rtmw.qos import Reliability

@@ -11,8 +11,8 @@ import pytest
 import rtmw
 from rtmw import RtmwError
 from rtmw.clock import CLOCK
-from rtmw.net.link.greeting import dial
-from rtmw.net.link.words import in_words
+from rtmw.net.link.handshake import dial
+from rtmw.net.link.links import in_words
 from rtmw.net.node import STEP_S
 from tests.net.hosts import PATIENCE
 from tests.net.link.nodes import links_of

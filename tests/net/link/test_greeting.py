@@ -15,7 +15,7 @@ import pytest
 
 import rtmw
 from rtmw.daemon_log import LINES_MOST, VisibleLines, written
-from rtmw.net.link.greeting import LinkGuest, dial
+from rtmw.net.link.handshake import LinkGuest, dial
 from rtmw.net.link.links import Links
 from rtmw.net.security.certificates import NODE
 from tests.net.hosts import PATIENCE

@@ -18,7 +18,7 @@ import pytest
 import rtmw
 from rtmw import Reliability, RtmwError
 from rtmw.net.link.library import Connection, Line, Route, TlsError
-from rtmw.net.link.words import ssl_error
+from rtmw.net.link.links import ssl_error
 from rtmw.net.session.errors import tls_in_words
 from tests.net.link.conftest import contexts
 from tests.net.link.ends import PATIENCE, Ends, Wire, shake, tcp_pair, wait_until

@@ -6,7 +6,7 @@ import pytest
 
 from rtmw.net.link.control import Control
 from rtmw.net.link.messages import MOST, PROGRAMS_MOST, Programs, Using, pack
-from rtmw.net.link.side import ENDLESS, Account
+from rtmw.net.link.routes import ENDLESS, Account
 from rtmw.net.security.rules import Rights, Rule, RuleTable
 from rtmw.qos import Reliability
 from tests.net.link.test_control import PEER, All, said

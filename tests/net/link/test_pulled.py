@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import rtmw
-from rtmw.net.link.greeting import dial
+from rtmw.net.link.handshake import dial
 from rtmw.net.link.links import Links
 from rtmw.net.security.identity import Identity
 from tests.net.link.nodes import links_of

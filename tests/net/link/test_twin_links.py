@@ -11,12 +11,10 @@ import pytest
 
 import rtmw
 from rtmw.errors import SessionError
-from rtmw.net.link.greeting import Greeted, dial, greet
+from rtmw.net.link.handshake import Greeted, Talk, dial, greet
 from rtmw.net.link.library import Connection
-from rtmw.net.link.links import Links, Session
+from rtmw.net.link.links import Links, Session, is_missing
 from rtmw.net.link.messages import PARTS, TWIN, Join, Message
-from rtmw.net.link.talk import Talk
-from rtmw.net.link.twin import is_missing
 from rtmw.net.security.identity import Peer
 from rtmw.net.session.errors import Code, Violation
 from tests.net.hosts import PATIENCE
@@ -166,7 +164,7 @@ def test_a_try_that_fails_in_whatever_way_is_told_without_what_moves_a_cursor_an
             patch.setattr(hub.twins, "accept", refuse)
             await until(lambda: here.why_no_twin)
             assert here.why_no_twin == "the peer refuses: \\x1b[2J"
-            patch.setattr("rtmw.net.link.twin.greet", fail)
+            patch.setattr("rtmw.net.link.links.greet", fail)
             await until(lambda: here.why_no_twin.startswith("KeyError: "))
         await until(lambda: has_twin(here) and has_twin(there))
         assert here.why_no_twin == ""
@@ -198,7 +196,7 @@ def test_both_connections_of_a_line_show_one_certificate(
 
         (place,) = press._settings.link.connect
         with monkeypatch.context() as patch:
-            patch.setattr("rtmw.net.link.greeting.greet", met)
+            patch.setattr("rtmw.net.link.handshake.greet", met)
             with pytest.raises(SessionError, match="have shown two certificates"):
                 await dial(press, place)
         for talk in talks:

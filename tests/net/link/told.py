@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtmw.net.link.side import NOBODY, Refusal
+from rtmw.net.link.routes import NOBODY, Refusal
 from tests.net.link.world import NAMES, TOPICS, Node, World
 
 
