@@ -19,8 +19,8 @@ from rtmw.cli.terminal import say
 from rtmw.daemon_log import VisibleLines, written
 from rtmw.domain import environment_domain
 from rtmw.errors import RtmwError
-from rtmw.net import signals
 from rtmw.net.settings import NODE, Settings, make_settings
+from rtmw.net.signals import signals_held
 from rtmw.net.unit import systemd_unit
 from rtmw.settings import SettingsFile
 
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     log = logging.getLogger("rtmw.node")
     with written(log, _Lines() if arguments.json else VisibleLines("%(asctime)s rtmw node: %(message)s")):
         try:
-            with signals.held():  # before any library has a thread
+            with signals_held():  # before any library has a thread
                 _serve(path, given)
         except RtmwError as error:
             if not arguments.json:
@@ -143,7 +143,7 @@ def _file(path: Path, held: str | None) -> SettingsFile:
 
 def _begin_anew(file: SettingsFile | None) -> NoReturn:
     """Starts the node anew in this process, with the arguments that it was started with and the settings that hold.
-    It closes all that DDS has opened. Signals wait meanwhile (signals.py)."""
+    It closes all that DDS has opened. Signals wait meanwhile (rtmw/net/process.py)."""
     for descriptor in os.listdir("/proc/self/fd"):
         if int(descriptor) > STDERR:
             with suppress(OSError):  # the one of the list itself

@@ -34,7 +34,7 @@ def shortest_lifetime_ns(topics: dict[str, LocalTopic], bridge: Bridge) -> int |
     return min((ns for ns in found if ns > 0), default=None)
 
 
-def measured(peers: Iterable[Peer], discovery: Discovery) -> list[tuple[bytes, int, int]]:
+def measured_clocks(peers: Iterable[Peer], discovery: Discovery) -> list[tuple[bytes, int, int]]:
     """Clocks of nodes, in nanoseconds: the GUID of the node's participant, how far its steady clock is ahead of this
     one, and half of the round trip, by which that may be wrong. Hosts that were cloned may have one name, and their
     nodes one pid. Such nodes are left out, for the clock might be the other's."""
@@ -75,13 +75,15 @@ def disagreement(peer: Peer | Measured, shortest_ns: int | None) -> str | None:
     if certain <= max(NOTICED_NS, (shortest_ns or ASSUMED_NS) // SHARE):
         return None
     way = "ahead of" if peer.offset_ns > 0 else "behind"
-    known = f"the shortest lifetime or deadline here is {_text(shortest_ns)}" if shortest_ns else "no lifetime is known"
+    known = (
+        f"the shortest lifetime or deadline here is {_in_words(shortest_ns)}" if shortest_ns else "no lifetime is known"
+    )
     return (
-        f"the clock of {peer.host} (domain {peer.domain}) is {_text(abs(peer.offset_ns))} {way} this one, and {known}: "
+        f"the clock of {peer.host} (domain {peer.domain}) is {_in_words(abs(peer.offset_ns))} {way} this one, and {known}: "
         "valid_until and the Lifespan of DDS writers mean nothing between these hosts; keep their clocks together with "
         "NTP or PTP"
     )
 
 
-def _text(ns: int) -> str:
+def _in_words(ns: int) -> str:
     return f"{ns / 1e9:.3g} s" if ns >= 1_000_000_000 else f"{ns / 1e6:.3g} ms"

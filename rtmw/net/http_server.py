@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, exposition
 from prometheus_client.registry import Collector
 
 from rtmw.errors import RtmwError
-from rtmw.net import signals
+from rtmw.net.signals import hold_signals
 
 __all__ = ["HttpServer", "Start"]
 
@@ -59,7 +59,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        signals.hold()
+        hold_signals()
         super().process_request_thread(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:

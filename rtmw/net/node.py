@@ -35,8 +35,8 @@ from rtmw.clock import CLOCK
 from rtmw.daemon_log import say_more
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
-from rtmw.net import clocks, signals
 from rtmw.net.claim import NodeError, claim
+from rtmw.net.clocks import measured_clocks
 from rtmw.net.dds import network as interfaces
 from rtmw.net.dds import own_topics, reconciliation, wire
 from rtmw.net.dds.bridge import Bridge
@@ -61,6 +61,7 @@ from rtmw.net.refusals import Refusals
 from rtmw.net.route.counters import Undelivered, added, read_rows, rows_of, words
 from rtmw.net.services import Services
 from rtmw.net.settings import NODE, OF_RELAY, STATUS_TOPIC, Settings, check_reload, other_pool
+from rtmw.net.signals import ENDING, hold_signals, let_signals_in
 from rtmw.net.status import Status, document, make_waiting, plain
 from rtmw.net.supervisor import notify
 from rtmw.observe import program
@@ -337,10 +338,10 @@ class Node:
         follows, also through exec.
         """
         self._stopping, loop = asyncio.Event(), asyncio.get_running_loop()
-        for number in signals.ENDING:
+        for number in ENDING:
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
-        signals.let_in()
+        let_signals_in()
         try:
             with (
                 claim(self.settings),
@@ -353,7 +354,7 @@ class Node:
                     async with self._services:
                         await self._serve(domain, loop)
         except NetworkChanged:
-            signals.hold()
+            hold_signals()
             await asyncio.sleep(_SEEN_S)  # the loop hears of a signal that came before
             if not self._stopping.is_set():
                 raise
@@ -537,7 +538,7 @@ class Node:
                     self._standstills.tell()
                     self._unsent.tell()
                     self._see_silence()
-                    self._engine.clocks(clocks.measured(self._beacons.peers.values(), self._bridge.discovery))
+                    self._engine.clocks(measured_clocks(self._beacons.peers.values(), self._bridge.discovery))
                     self._tell_roster(domain)
                     self._farewells.tell(self._bridge.discovery.participants, again=True)
                     self._services.look(domain)
@@ -606,7 +607,7 @@ class Node:
 
     def _take_peers(self, new: Settings) -> None:
         """Begin anew with other peers, if each of them can be found. A thread of its own."""
-        signals.hold()
+        hold_signals()
         line = choose(new)
         try:
             addresses(new.peers, line.is_ipv6 if line else are_ipv6(new.peers))

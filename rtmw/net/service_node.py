@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from rtmw.domain import NO_DOMAIN
 from rtmw.errors import RtmwError
-from rtmw.net import signals
 from rtmw.net.services import Services
 from rtmw.net.settings import OF_LOGS, Settings, check_reload
+from rtmw.net.signals import ENDING, let_signals_in
 from rtmw.net.supervisor import notify
 from rtmw.settings import SettingsFile
 
@@ -46,10 +46,10 @@ class ServiceNode:
 
     async def run(self) -> None:
         loop, stopping = asyncio.get_running_loop(), asyncio.Event()
-        for number in signals.ENDING:
+        for number in ENDING:
             loop.add_signal_handler(number, stopping.set)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
-        signals.let_in()
+        let_signals_in()
         async with self._services:
             log.info("node %s serves logs, and carries no domain: its settings name none", self._settings.node_name)
             notify("READY=1")

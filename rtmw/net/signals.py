@@ -17,14 +17,14 @@ ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 HEARD: Final = ENDING | {signal.SIGHUP}
 
 
-def hold() -> None:
+def hold_signals() -> None:
     """The calling thread, and those that it starts from now on, leave these signals to others."""
     signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
 
 
 @contextmanager
-def held() -> Generator[None]:
-    """Calls `hold` for the length of a block. Behind the block the thread hears these signals as before."""
+def signals_held() -> Generator[None]:
+    """Calls `hold_signals` for the length of a block. Behind the block the thread hears these signals as before."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
     try:
         yield
@@ -32,6 +32,6 @@ def held() -> Generator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def let_in() -> None:
+def let_signals_in() -> None:
     """The calling thread takes them, and first those that wait."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)

@@ -28,8 +28,8 @@ import psutil
 
 from rtmw.addresses import IPV6, bracketed, parts
 from rtmw.errors import RtmwError
-from rtmw.net import signals
 from rtmw.net.settings import LOOPBACK, Settings
+from rtmw.net.signals import hold_signals
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Search:
         self._thread.start()
 
     def _look(self, peers: tuple[str, ...], is_ipv6: bool) -> None:
-        signals.hold()
+        hold_signals()
         try:
             self.found = addresses(peers, is_ipv6)
         except RtmwError as error:
