@@ -19,9 +19,8 @@ from rtmw.cli.terminal import say
 from rtmw.daemon_log import VisibleLines, written
 from rtmw.domain import environment_domain
 from rtmw.errors import RtmwError
+from rtmw.net.process import signals_held, systemd_unit
 from rtmw.net.settings import NODE, Settings, make_settings
-from rtmw.net.signals import signals_held
-from rtmw.net.unit import systemd_unit
 from rtmw.settings import SettingsFile
 
 STDERR = 2
@@ -108,7 +107,7 @@ def _imports_kept() -> Generator[None]:
 
 
 def _serve(path: Path | None, given: dict[str, Any]) -> None:
-    from rtmw.net.service_node import ServiceNode, names_only_logs  # asyncio, which few commands need
+    from rtmw.net.services import ServiceNode, names_only_logs  # asyncio, which few commands need
 
     base = base_settings()
     begins_anew, held = os.environ.pop(ANEW, None) is not None, os.environ.pop(HELD, None)

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check(arguments: argparse.Namespace) -> int:
     """Print what the node would do; status 1 if anything is in its way. With `--as`: what a peer may (check_right)."""
-    from rtmw.net.service_node import names_only_logs
+    from rtmw.net.services import names_only_logs
     from rtmw.net.settings import NODE, make_settings
 
     if arguments.right:

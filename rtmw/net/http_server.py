@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, exposition
 from prometheus_client.registry import Collector
 
 from rtmw.errors import RtmwError
-from rtmw.net.signals import hold_signals
+from rtmw.net.process import hold_signals
 
 __all__ = ["HttpServer", "Start"]
 

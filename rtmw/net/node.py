@@ -35,8 +35,6 @@ from rtmw.clock import CLOCK
 from rtmw.daemon_log import say_more
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
-from rtmw.net.claim import NodeError, claim
-from rtmw.net.clocks import measured_clocks
 from rtmw.net.dds import network as interfaces
 from rtmw.net.dds import own_topics, reconciliation, wire
 from rtmw.net.dds.bridge import Bridge
@@ -57,13 +55,12 @@ from rtmw.net.dds.succession import Farewells, Keeper, dead_predecessors, last_d
 from rtmw.net.link.service import LinkService
 from rtmw.net.met import nodes_met
 from rtmw.net.neighbours import LocalTopic, Neighbours, origin
+from rtmw.net.process import ENDING, NodeError, claim, hold_signals, let_signals_in, notify
 from rtmw.net.refusals import Refusals
 from rtmw.net.route.counters import Undelivered, added, read_rows, rows_of, words
 from rtmw.net.services import Services
 from rtmw.net.settings import NODE, OF_RELAY, STATUS_TOPIC, Settings, check_reload, other_pool
-from rtmw.net.signals import ENDING, hold_signals, let_signals_in
-from rtmw.net.status import Status, document, make_waiting, plain
-from rtmw.net.supervisor import notify
+from rtmw.net.status import Status, document, make_waiting, measured_clocks, plain
 from rtmw.observe import program
 from rtmw.publisher import OwnPublisher
 from rtmw.settings import SettingsFile

@@ -27,8 +27,8 @@ from rtmw.addresses import UNIX, is_loopback
 from rtmw.clock import CLOCK
 from rtmw.daemon_log import of_user
 from rtmw.domain import NO_DOMAIN
-from rtmw.net.claim import NodeError
 from rtmw.net.link.places import Listening
+from rtmw.net.process import NodeError
 from rtmw.net.security.errors import KeysError, NotTrusted
 from rtmw.net.security.names import is_user
 from rtmw.net.session.backoff import Backoff

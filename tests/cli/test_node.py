@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from rtmw.net.signals import HEARD
+from rtmw.net.process import HEARD
 from tests.cli.command import Run
 
 NOWHERE = ("node", "--interface", "nowhere0")

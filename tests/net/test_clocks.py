@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from rtmw.net.clocks import disagreement, measured
 from rtmw.net.dds import own_topics
 from rtmw.net.dds.discovery import Discovery, Program
 from rtmw.net.dds.library import DomainParticipant, steady_ns
 from rtmw.net.dds.own_topics import Beacons, Peer
 from rtmw.net.refusals import Refusals
+from rtmw.net.status import disagreement, measured_clocks
 from tests.child import Spawn
 from tests.net.hosts import PATIENCE, Host, wait_until
 
@@ -65,12 +65,12 @@ def test_of_nodes_that_cannot_be_told_apart_by_name_none_has_a_clock(participant
     there = peer(7)
     name = Program(host=there.host, pid=there.pid, domain=there.domain)
     discovery.participants[one] = name
-    assert measured([there], discovery) == [(bytes(16), 7 * MS, 0)]
-    assert measured([there, replace(there, node=2)], discovery) == []
+    assert measured_clocks([there], discovery) == [(bytes(16), 7 * MS, 0)]
+    assert measured_clocks([there, replace(there, node=2)], discovery) == []
     discovery.participants[other] = name
-    assert measured([there], discovery) == []
+    assert measured_clocks([there], discovery) == []
     discovery.participants[other] = replace(name, pid=name.pid + 1)
-    assert measured([there], discovery) == [(bytes(16), 7 * MS, 0)]
+    assert measured_clocks([there], discovery) == [(bytes(16), 7 * MS, 0)]
 
 
 HELD_S = 0.005

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.net.supervisor import notify
+from rtmw.net.process import notify
 
 
 @pytest.mark.parametrize("place", ["file", "abstract"])

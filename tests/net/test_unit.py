@@ -17,7 +17,7 @@ import pytest
 import rtmw
 from rtmw.cli import main
 from rtmw.cli.command import build_parser
-from rtmw.net.unit import systemd_unit
+from rtmw.net.process import systemd_unit
 from tests import warm
 from tests.net.hosts import PATIENCE
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 from rtmw.daemon_log import many
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
-from rtmw.net.claim import NodeError
+from rtmw.net.process import NodeError
 from rtmw.net.settings import Settings
 from rtmw.optional import needing_dds
 from rtmw.shm import beside, foreign, make_beside, make_linkable

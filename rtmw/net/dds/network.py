@@ -28,8 +28,8 @@ import psutil
 
 from rtmw.addresses import IPV6, bracketed, parts
 from rtmw.errors import RtmwError
+from rtmw.net.process import hold_signals
 from rtmw.net.settings import LOOPBACK, Settings
-from rtmw.net.signals import hold_signals
 
 
 @dataclass(frozen=True)

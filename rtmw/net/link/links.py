@@ -32,7 +32,6 @@ from rtmw.addresses import bracketed, unix_path
 from rtmw.clock import CLOCK, Clock
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
-from rtmw.net.claim import NodeError
 from rtmw.net.dds.discovery import Program
 from rtmw.net.link.found import NOWHERE, FoundNodes, Neighbourhood
 from rtmw.net.link.handshake import (
@@ -56,6 +55,7 @@ from rtmw.net.link.messages import TWIN, VERSION, Hello, Join, Joined, Using
 from rtmw.net.link.places import Listening
 from rtmw.net.link.routes import Account, Budget
 from rtmw.net.neighbours import LocalTopic, on_bus, origin
+from rtmw.net.process import NodeError
 from rtmw.net.route.counters import Ended, Undelivered
 from rtmw.net.security.identity import Identity, Peer
 from rtmw.net.security.names import is_user

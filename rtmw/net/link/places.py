@@ -15,7 +15,7 @@ from typing import Final
 from rtmw.addresses import place_to_listen, unix_path
 from rtmw.disk import DISK
 from rtmw.locks import FileLock
-from rtmw.net.claim import NodeError
+from rtmw.net.process import NodeError
 
 BACKLOG: Final = 128
 _EVERYBODY: Final = 0o666

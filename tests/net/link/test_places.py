@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.net.claim import NodeError
 from rtmw.net.link.places import Listening
+from rtmw.net.process import NodeError
 
 
 def reaches(path: Path) -> bool:
