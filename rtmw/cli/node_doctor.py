@@ -272,7 +272,7 @@ def peers(status: dict[str, Any]) -> Check:
 
 
 def hearing(one: dict[str, Any], dds_domain: int) -> Check:
-    """Do we hear it, and does it hear us? `one`: a row of hearing.py."""
+    """Do we hear it, and does it hear us? `one`: a row of the document of this node (rtmw/net/status.py)."""
     from rtmw.net.dds.wire import udp_ports
 
     ports = udp_ports(dds_domain)

@@ -12,7 +12,6 @@ import pytest
 from rtmw.cli import node_doctor
 from rtmw.net.metrics import _of_keys
 from rtmw.net.security import certificates as c
-from rtmw.net.security import certificates as files
 from rtmw.net.security import keys
 from rtmw.net.security.health import KeysHealth
 from rtmw.net.security.names import parse_name
@@ -72,7 +71,7 @@ def test_keys_that_were_renewed_are_seen_and_so_is_what_breaks_them(folder: Path
     revoked = health.row(Link(folder, frozenset({int(after["serial"], 16)})))
     assert revoked is not None
     assert revoked["warning"] == "revoked by the settings"
-    (folder / files.NODE).chmod(0o644)
+    (folder / c.NODE).chmod(0o644)
     row = health.row(Link(folder))
     assert row is not None
     assert "chmod 600" in row["warning"]

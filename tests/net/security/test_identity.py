@@ -15,7 +15,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from rtmw.net.security import certificates as c
-from rtmw.net.security import certificates as files
 from rtmw.net.security import keys
 from rtmw.net.security.certificates import AUTHORITIES, NODE
 from rtmw.net.security.errors import KeysError, NotTrusted
@@ -262,7 +261,7 @@ def test_keys_of_another_user_are_told_with_both_users_and_what_to_do(reachable:
         whose = f"cannot be read by uid {ALICE}, as whom this runs: it is of uid 0. Run this as that user, or "
         assert said == f"{folder} {whose}chown -R {ALICE} {folder}"
         with pytest.raises(KeysError, match=rf"{AUTHORITIES} cannot be reached by uid {ALICE}, .*: run it as the user"):
-            files.read(folder / AUTHORITIES, secret=False)
+            c.read(folder / AUTHORITIES, secret=False)
         assert "cannot be reached by uid" in fault(folder / "below")
         with pytest.raises(KeysError, match="cannot be read by uid"):
             keys.renew(folder, time.time())

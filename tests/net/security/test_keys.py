@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from rtmw.net.security import certificates as c
-from rtmw.net.security import certificates as files
 from rtmw.net.security import keys
 from rtmw.net.security.errors import KeysError
 from rtmw.net.security.identity import Identity
@@ -86,7 +85,7 @@ def test_every_file_is_for_its_owner_alone(hub: Path, press: Path) -> None:
     for folder in (hub, press):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
-    assert {file.name for file in press.iterdir()} == {files.NODE, files.AUTHORITIES}
+    assert {file.name for file in press.iterdir()} == {c.NODE, c.AUTHORITIES}
 
 
 def test_no_command_says_anything_of_a_private_key(tmp_path: Path) -> None:
@@ -94,7 +93,7 @@ def test_no_command_says_anything_of_a_private_key(tmp_path: Path) -> None:
     for words in (["init", str(HUB)], ["renew"], ["renew", "--authority"], ["show"], ["show", "--json"]):
         said += well(rtmw(tmp_path, *words))
     assert list(tmp_path.glob("**/*.key"))
-    for path in (tmp_path / "keys" / files.NODE, tmp_path / "keys" / files.AUTHORITY_KEY):
+    for path in (tmp_path / "keys" / c.NODE, tmp_path / "keys" / c.AUTHORITY_KEY):
         body = path.read_text().split("-----")[2].split()
         assert not any(line in said for line in body)
 
@@ -121,16 +120,16 @@ def test_what_has_less_than_a_third_of_its_lifetime_is_warned_of(tmp_path: Path)
 
 
 def test_the_certificate_in_use_stays_until_the_new_one_is_installed(hub: Path, press: Path) -> None:
-    before = (press / files.NODE).read_bytes()
+    before = (press / c.NODE).read_bytes()
     assert keys.renew(press, time.time()) is None
-    assert (press / files.NODE).read_bytes() == before
+    assert (press / c.NODE).read_bytes() == before
     meet(hub, press)
     waiting = keys.pending(press)
     assert waiting is not None
     assert waiting[0] == str(PRESS)
-    carry(hub, press, press / files.REQUEST)
-    assert (press / files.NODE).read_bytes() != before
-    assert files.read_key(press / files.NODE).private_numbers() != key_in(before)
+    carry(hub, press, press / c.REQUEST)
+    assert (press / c.NODE).read_bytes() != before
+    assert c.read_key(press / c.NODE).private_numbers() != key_in(before)
     assert keys.pending(press) is None
     meet(hub, press)
 
@@ -142,9 +141,9 @@ def key_in(data: bytes) -> object:
 
 
 def test_the_host_that_signs_renews_at_once_with_another_key(hub: Path, press: Path) -> None:
-    before = (hub / files.NODE).read_bytes()
+    before = (hub / c.NODE).read_bytes()
     assert keys.renew(hub, time.time()) is not None
-    assert key_in((hub / files.NODE).read_bytes()) != key_in(before)
+    assert key_in((hub / c.NODE).read_bytes()) != key_in(before)
     meet(hub, press)
 
 
@@ -153,18 +152,18 @@ def test_nodes_meet_at_each_step_of_a_rotation_of_the_authority(hub: Path, press
     with pytest.raises(
         KeysError, match=r"brings an authority that .* does not have: .*; compare .*install with --trust"
     ):
-        keys.install(press, hub / files.AUTHORITIES, time.time())
+        keys.install(press, hub / c.AUTHORITIES, time.time())
     meet(hub, press)
-    keys.install(press, hub / files.AUTHORITIES, time.time(), trust=True)
+    keys.install(press, hub / c.AUTHORITIES, time.time(), trust=True)
     meet(hub, press)
     keys.renew(hub, time.time())
     meet(hub, press)
     meet(press, hub)
     keys.renew(press, time.time())
-    carry(hub, press, press / files.REQUEST)
+    carry(hub, press, press / c.REQUEST)
     meet(hub, press)
-    put(hub / files.AUTHORITIES, c.pem(files.read_certificates(hub / files.AUTHORITIES)[:1]))
-    keys.install(press, hub / files.AUTHORITIES, time.time())
+    put(hub / c.AUTHORITIES, c.pem(c.read_certificates(hub / c.AUTHORITIES)[:1]))
+    keys.install(press, hub / c.AUTHORITIES, time.time())
     meet(hub, press)
     assert len(Identity.load(press).authorities) == 1
 
@@ -183,7 +182,7 @@ STEPS: dict[str, Step] = {
 def test_a_command_that_died_at_any_write_can_be_run_again_and_nodes_meet_meanwhile(
     hub: Path, press: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, at = files.write, 0
+    write, at = c.write, 0
     is_over = False
     while not is_over:
         left = [at]
@@ -194,13 +193,13 @@ def test_a_command_that_died_at_any_write_can_be_run_again_and_nodes_meet_meanwh
             left[0] -= 1
             write(path, data)
 
-        monkeypatch.setattr(files, "write", dies)
+        monkeypatch.setattr(c, "write", dies)
         try:
             STEPS[name](hub, press)
             is_over = True
         except KeyboardInterrupt:
             at += 1
-        monkeypatch.setattr(files, "write", write)
+        monkeypatch.setattr(c, "write", write)
         meet(hub, press)
         assert keys.sign(hub, keys.request(hub.parent / "other", PRESS)[0], hub.parent / "x.pem", time.time()).name
     assert at >= 1
@@ -238,7 +237,7 @@ def test_each_mistake_is_told_with_what_to_do(hub: Path, press: Path, tmp_path: 
     damaged.write_bytes(b"nothing")
     alien = Site(tmp_path / "alien")
     mixed = tmp_path / "mixed.pem"
-    mixed.write_bytes(c.pem([*files.read_certificates(foreign)[:1], alien.authority]))
+    mixed.write_bytes(c.pem([*c.read_certificates(foreign)[:1], alien.authority]))
     for act, said in (
         (lambda: keys.init(hub, HUB, now), "has keys of a node already: rtmw node keys show, or renew"),
         (lambda: keys.install(press, foreign, now), "no key waits in .*: rtmw node keys request, or renew"),
@@ -256,7 +255,7 @@ def test_each_mistake_is_told_with_what_to_do(hub: Path, press: Path, tmp_path: 
     keys.renew(press, now)
     with pytest.raises(KeysError, match="is for another key than the one that waits"):
         keys.install(press, foreign, now)
-    (press / files.PENDING_KEY).chmod(0o644)
+    (press / c.PENDING_KEY).chmod(0o644)
     with pytest.raises(KeysError, match="can be read by others"):
         keys.pending(press)
     assert "is no name of a node" in rtmw(tmp_path, "request", "plant/press").stderr
@@ -264,9 +263,9 @@ def test_each_mistake_is_told_with_what_to_do(hub: Path, press: Path, tmp_path: 
 
 @pytest.mark.parametrize(("count", "advice"), [(0, "take it from a backup, or make another one"), (2, "delete those")])
 def test_a_file_with_no_key_or_with_several_is_refused_with_what_to_do(tmp_path: Path, count: int, advice: str) -> None:
-    put(tmp_path / files.NODE, b"".join(c.key_pem(c.new_key()) for _ in range(count)))
-    with pytest.raises(KeysError, match=f"{files.NODE} has {count} private keys in PEM; it must have one: {advice}"):
-        files.read_key(tmp_path / files.NODE)
+    put(tmp_path / c.NODE, b"".join(c.key_pem(c.new_key()) for _ in range(count)))
+    with pytest.raises(KeysError, match=f"{c.NODE} has {count} private keys in PEM; it must have one: {advice}"):
+        c.read_key(tmp_path / c.NODE)
 
 
 def test_without_the_package_of_certificates_the_commands_say_how_to_install_it(tmp_path: Path) -> None:
