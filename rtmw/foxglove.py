@@ -21,6 +21,7 @@ from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain
 from rtmw.errors import DomainNotFound, RtmwError
+from rtmw.observe.views import by_topic
 from rtmw.optional import needed
 from rtmw.patterns import check_pattern, is_among, is_own
 from rtmw.qos import Reliability
@@ -43,6 +44,7 @@ _STATUS_S: Final = 2.0
 """Seconds after which clients are told again what is not shown: one may have come since."""
 _SCHEMAS: Final = ("omgidl", "ros2msg")
 """Encodings of schemas that Foxglove reads."""
+_JSON: Final = resolve(Json).description
 
 
 @dataclass(frozen=True)
@@ -108,14 +110,14 @@ class _Channel:
     def subscribe(self, domain: Domain) -> Subscriber[Any]:
         """Opens a subscriber to messages of its type, with all that publishers keep for late subscribers. Raises
         RtmwError."""
-        kind: Any = Json if self.description == resolve(Json).description else carried_type(self.description)
+        kind: Any = Json if self.description == _JSON else carried_type(self.description)
         how: Any = {"domain": domain, "reliability": Reliability.TIMELY, "depth": 1024, "history": _HISTORY}
         return Subscriber(self.topic, kind, **how)
 
     def send(self, sample: shm.Sample[Any], client: int | None = None) -> None:
         """Sends a message to this client, or to all that show the channel. A client is one sink of the library, with
         its number."""
-        payload = sample.value.text.encode() if self.description == resolve(Json).description else bytes(sample)
+        payload = sample.value.text.encode() if self.description == _JSON else bytes(sample)
         self.opened.log(payload, log_time=sample.source_time_ns, sink_id=client)
 
 
@@ -196,13 +198,13 @@ class FoxgloveServer(Closing):
 
     def _look(self) -> None:
         """Makes channels of topics that came, and of new types of topics; those of topics that went are closed."""
-        number = self._options.domain
-        if self._looking is not None and shm.region_of(number) != self._region:
+        number, life = self._options.domain, shm.region_of(self._options.domain)
+        if life != self._region:
             self._leave()
-        if self._looking is None:
-            self._region = shm.region_of(number)  # first: another one that comes now is seen by the next look
+            self._region = life
+        if self._looking is None and life is not None:
             with suppress(DomainNotFound):
-                self._looking = None if self._region is None else Domain(number, observe=True)
+                self._looking = Domain(number, observe=True)
         if self._looking is None:
             return
         region = self._looking.region
@@ -236,7 +238,7 @@ class FoxgloveServer(Closing):
         description = described[life][1] if life in described else resolve(bytes).description
         how: Any = {"ros2": self._options.ros2, "optional": False}  # which Foxglove's reader of IDL passes over
         text = schema_of(description, **how)
-        if description == resolve(Json).description:
+        if description == _JSON:
             text = SchemaText(text.name, "jsonschema", b'{"type": "object"}', "json")
         elif text.encoding not in _SCHEMAS:
             why = remark_of(description, **how)
@@ -267,12 +269,12 @@ class FoxgloveServer(Closing):
     def _hear(self, seconds: float) -> None:
         """Subscribes to what is shown now, and ends what no longer is. Waits so long for news."""
         with suppress(queue.Empty):
-            event = self._viewers.events.get(timeout=seconds) if seconds else self._viewers.events.get_nowait()
             while True:
-                channel = next((one for one in self._channels.values() if one.opened.id() == event.channel), None)
-                if channel is not None:  # else it was closed meanwhile
-                    self._note(channel, event)
-                event = self._viewers.events.get_nowait()
+                event = self._viewers.events.get(timeout=seconds)
+                seconds = 0.0
+                for channel in self._channels.values():
+                    if channel.opened.id() == event.channel:  # else it was closed meanwhile
+                        self._note(channel, event)
 
     def _note(self, channel: _Channel, event: _Event) -> None:
         (channel.viewers.add if event.shows else channel.viewers.discard)(event.client)
@@ -312,21 +314,17 @@ class FoxgloveServer(Closing):
 def _types(region: shm.Region, means: Callable[[str], bool]) -> dict[str, set[int]]:
     """The types of each topic that is meant: those that its publishers have; without any, its subscribers; else those
     of messages that lie in its queues."""
-    names = {row.life: row.name for row in shm.topics(region) if means(row.name)}
-    found: dict[int, set[int]] = {life: set() for life in names}
-    publishing = [(row.topic, row.type) for row in shm.living(shm.publishers(region))]
-    subscribing = [(row.topic, row.type) for row in shm.living(shm.subscribers(region))]
-    for pairs in (publishing, subscribing):
-        used: dict[int, set[int]] = {}
-        for life, type in pairs:
-            if life in found and type != shm.TYPE_ANY:
-                used.setdefault(life, set()).add(type)
-        for life, types in used.items():
-            found[life] = found[life] or types
-    if not all(found.values()):
-        lying = region.contents()
-        found = {life: types or set(lying.get(life, (0, 0, ()))[2]) for life, types in found.items()}
-    return {names[life]: types for life, types in found.items()}
+    publishers = by_topic(shm.living(shm.publishers(region)))
+    subscribers = by_topic(shm.living(shm.subscribers(region)))
+    lying = region.contents()
+
+    def of(life: int) -> set[int]:
+        for rows in (publishers.get(life, ()), subscribers.get(life, ())):
+            if types := {row.type for row in rows} - {shm.TYPE_ANY}:
+                return types
+        return {*lying.get(life, (0, 0, ()))[2]}
+
+    return {row.name: of(row.life) for row in shm.topics(region) if means(row.name)}
 
 
 def _listed(unshown: dict[str, str]) -> str:

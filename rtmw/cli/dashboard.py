@@ -38,7 +38,6 @@ def dashboard(arguments: argparse.Namespace) -> int:
     def begin() -> tuple[HttpServer, str]:
         site = Site(arguments.domain)
         server = HttpServer(address, port, site.answer, "the dashboard")
-        site.is_at(server.port)
         place = f"http://{bracketed(address)}:{server.port}/?token={site.token}"
         return server, f"the dashboard of domain {arguments.domain} is at {place}"
 

@@ -35,7 +35,6 @@ SERVER = """
     from rtmw.cli import main
     sys.exit(main(["dashboard", "--domain", "{}", "--listen", "127.0.0.1:0"]))
 """
-DOCUMENTS = ("graph", "doctor")
 HOSTILE = ["<script>alert(1)</script>", "a\"b'c&d;--", "x" * 191, "\u202egnp.exe", "{{7+7}}"]
 
 
@@ -64,6 +63,13 @@ class Browser:
     def state(self) -> Any:
         return self.document("/state.json")
 
+    def whole(self) -> Any:
+        return self.document("/state.json?whole=1")
+
+    def topics(self) -> list[dict[str, Any]]:
+        found = self.state()["top"]
+        return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
+
 
 @pytest.fixture
 def site(domain_id: int) -> Site:
@@ -73,7 +79,6 @@ def site(domain_id: int) -> Site:
 @pytest.fixture
 def browser(site: Site) -> Generator[Browser]:
     server = HttpServer("127.0.0.1", 0, site.answer, "the dashboard")
-    site.is_at(server.port)
     yield Browser(server.port, site.token)
     server.close()
 
@@ -165,20 +170,41 @@ def test_twenty_clients_of_which_half_say_nothing_do_not_keep_it_busy(browser: B
             client.close()
 
 
-def test_the_state_has_what_the_commands_say_for_programs(
+def test_the_state_has_what_the_commands_say_for_programs_whole_or_what_the_page_shows_of_it(
     browser: Browser, domain: rtmw.Domain, domain_id: int, run: Run
 ) -> None:
     with rtmw.Publisher("t", domain=domain) as publisher, rtmw.Subscriber("t", domain=domain):
         publisher.publish(b"x")
-        state = browser.state()
-        edges, examined = (
-            json.loads(run(name, "--domain", str(domain_id), "--json")[1]) for name in ("graph", "doctor")
+        state, (shown,) = browser.whole(), browser.topics()
+        edges, examined, (row,) = (
+            json.loads(run(*command, "--domain", str(domain_id), "--json")[1])
+            for command in (("graph",), ("doctor",), ("top", "--once"))
         )
+        short = browser.state()
     assert state["graph"] == edges
     assert state["doctor"].keys() == examined.keys()
-    (row,) = state["top"]
-    assert (row["topic"], row["publishers"], row["queued"]) == ("t", 1, 1)
+    assert state["doctor"]["books"] == examined["books"]
+    assert [one.keys() for one in state["top"]] == [row.keys()]
+    assert (shown["topic"], shown["publishers"], shown["subscribers"], shown["queued"]) == ("t", 1, 1, 1)
     assert [state[name] for name in ("node", "transfers", "absent")] == [None, None, ""]
+    assert short.keys() == state.keys() - {"doctor"}
+    (program,) = short["graph"]["programs"]
+    assert (program["pid"], program["name"]) == (os.getpid(), edges[0]["process"])
+    assert sorted(short["graph"]["edges"]) == [[0, "t", False, True], [0, "t", True, True]]
+
+
+# Proves G114.
+def test_the_state_of_a_thousand_topics_is_below_300_kb(domain_id: int) -> None:
+    with rtmw.Domain(domain_id, pool="64M") as domain, ExitStack() as stack:
+        for number in range(1000):
+            name = f"plant/hall-{number % 7}/machine-{number}/speed"
+            publisher = stack.enter_context(rtmw.Publisher(name, dict, domain=domain))
+            subscriber = stack.enter_context(rtmw.Subscriber(name, dict, domain=domain))
+            publisher.publish({"rpm": number})
+            assert subscriber.take()
+        told = State(domain_id).told()
+    assert len(json.loads(told)["top"]["rows"]) == 1000
+    assert len(told) < 300_000
 
 
 def kinds(state: Any) -> dict[str, str]:
@@ -215,7 +241,7 @@ def test_topics_of_rtmw_itself_and_commands_that_look_on_wait_for_nobody(
             assert echo.stdout.readline()
         state = browser.state()
         assert kinds(state) == {}
-        assert any("rtmw topic echo a/t --wait" in edge["process"] for edge in state["graph"])
+        assert any("rtmw topic echo a/t --wait" in program["name"] for program in state["graph"]["programs"])
     echo.send_signal(signal.SIGINT)
     echo.communicate(timeout=20)
 
@@ -225,8 +251,8 @@ def test_a_service_without_its_server_is_told_by_its_name_once(browser: Browser,
         with rtmw.Service("add", lambda asked: asked, request=dict, reply=dict, domain=domain):
             assert client.call({"a": 1}, timeout=10) == {"a": 1}
         state = browser.state()
-    (process,) = {edge["process"] for edge in state["graph"]}
-    who = f"{observe.program(process)} ({os.getpid()})"
+    (program,) = state["graph"]["programs"]
+    who = f"{observe.program(program['name'])} ({os.getpid()})"
     why = f"nobody serves add any more; {who} is still there"
     assert state["problems"] == [{"kind": "silent", "about": "add/reply/server", "why": why}]
 
@@ -339,7 +365,7 @@ def test_a_domain_that_is_not_there_yet_or_was_removed_is_said(browser: Browser,
     for _ in range(2):
         with rtmw.Domain(domain_id) as made, rtmw.Publisher("t", domain=made):
             site_is_asked_again(browser)
-            assert [row["topic"] for row in browser.state()["top"]] == ["t"]
+            assert [row["topic"] for row in browser.topics()] == ["t"]
         rtmw.Domain.unlink(domain_id)
         site_is_asked_again(browser)
         assert "does not exist" in browser.state()["absent"]
@@ -352,7 +378,7 @@ def test_names_and_values_are_data_whatever_they_say(name: str, browser: Browser
     with rtmw.Publisher(name, dict, domain=domain) as publisher:
         publisher.publish({"text": name})
         assert browser.document(f"/value.json?topic={quote(name)}")["value"] == {"text": name}
-        assert [row["topic"] for row in browser.state()["top"]] == [name]
+        assert [row["topic"] for row in browser.topics()] == [name]
         picture = browser.ask("/graph.svg", cookie=browser.cookie).read()
     assert b"<script" not in picture
 
@@ -368,7 +394,11 @@ def test_a_value_is_that_of_the_last_message_and_says_why_where_there_is_none(
         assert answer.status == 503
         assert answer.read().startswith(f"There is no topic {name} in domain {domain.id}".encode())
     with rtmw.Publisher("t", domain=domain) as publisher:
-        assert value("t")["words"] == "no message lies in its queues"
+        site_is_asked_again(browser)
+        empty = value("t")
+        assert empty["words"] == "no message lies in its queues"
+        (edge,) = empty["endpoints"]
+        assert (edge["does"], edge["topic"], edge["type"], edge["matched"]) == ("publishes", "t", "bytes", True)
         for data in (b"one", b"two"):
             publisher.publish(data)
         assert value("t")["value"] == "two"
@@ -383,7 +413,7 @@ def test_looking_on_takes_no_place_of_a_program_and_subscribes_to_nothing(
     with rtmw.Publisher("t", domain=domain) as publisher:
         publisher.publish(b"x")
         browser.document("/value.json?topic=t")
-        state = browser.state()
+        state = browser.whole()
     (participant,) = state["doctor"]["books"]["participants"]
     assert (participant["pid"], participant["subscribers"]) == (os.getpid(), 0)
     assert state["top"][0]["subscribers"] == []

@@ -67,7 +67,6 @@ def seen() -> Seen:
 def page(chromium: Any, seen: Seen, width: int, domain_id: int) -> Generator[Page]:
     site = Site(domain_id)
     server = HttpServer("127.0.0.1", 0, site.answer, "the dashboard")
-    site.is_at(server.port)
     context = chromium.new_context(viewport={"width": width, "height": 900})
     made = context.new_page()
     made.on("console", lambda message: seen.errors.append(message.text) if message.type == "error" else None)
@@ -186,8 +185,10 @@ def test_a_row_keeps_five_minutes_of_rates_as_a_line(page: Page, domain: rtmw.Do
         ages = page.evaluate(
             """() => {
                 const begin = last.time + 1000;
-                for (let at = 0; at <= 400; at += 10)
-                    take({ ...last, time: begin + at, top: [{ ...last.top[0], messages_per_s: at }] });
+                for (let at = 0; at <= 400; at += 10) {
+                    const row = ["t", at, ...last.top.rows[0].slice(2)];
+                    take({ ...last, time: begin + at, top: { ...last.top, rows: [row] } });
+                }
                 show();
                 return rates.get("t").map(([at]) => last.time - at);
             }"""

@@ -1,8 +1,9 @@
 """A domain on a page, read-only: what `rtmw dashboard` serves. It looks on, and only while somebody asks.
 
-    /               the page, and its two files
-    /state.json     what is wrong, and what `top`, `graph`, `doctor`, `node info` and `transfers` say for programs
-    /value.json     the last message of one topic, as a row that is open asks for it
+    /               the page, and its files
+    /state.json     what is wrong, and what `top`, `graph`, `doctor`, `node info` and `transfers` say for programs: each
+                    fact that the page shows, once; with ?whole=1, all that they say
+    /value.json     the endpoints and the last message of one topic, as a row that is open asks for them
     /graph.svg      the picture of `rtmw graph`
     /metrics        what `rtmw metrics` says
 
@@ -22,12 +23,13 @@ from http import HTTPStatus
 from importlib.resources import files
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from rtmw import observe
+from rtmw.addresses import parts
 from rtmw.cli import graph, node_doctor, top
-from rtmw.cli.common import find_topic, look_at
-from rtmw.cli.doctor import MOST_HOLDINGS, NEARLY_FULL, Examination
+from rtmw.cli.common import CommandError, find_topic, look_at
+from rtmw.cli.doctor import NEARLY_FULL, Examination
 from rtmw.cli.environment import Check
 from rtmw.cli.metrics import OfDomain
 from rtmw.cli.node_status import status_seen
@@ -57,7 +59,6 @@ SHARE: Final = 0.04
 STALE_S: Final = 10.0
 """Rates over a longer time say nothing about now: they are measured anew."""
 FIRST_S: Final = 0.25
-DOCTOR_S: Final = 10.0
 LOOKING: Final = ("rtmw foxglove", "rtmw topic", "rtmw trace", "rtmw record")
 """Commands that take what comes."""
 RECENT_S: Final = 60.0
@@ -66,16 +67,25 @@ VALUE_MOST: Final = 1 << 16
 """Bytes of a value that are decoded for a row."""
 RAW_MOST: Final = 512
 """Bytes without a type that are shown."""
-_FILES: Final = {"/": "page.html", "/page.css": "page.css", "/page.js": "page.js"}
-_KINDS: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+_OF_TOPIC: Final = ("messages_per_s", "bytes_per_s", "p50", "p99", "queued", "publishers", "subscribers", "behind")
+"""What the page shows of a topic, beside its name and drops."""
+_JSON: Final = "application/json"
+_TEXT: Final = "text/plain; charset=utf-8"
+_SVG: Final = "image/svg+xml"
+_FILES: Final = {
+    "/": ("page.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", _SVG),
+}
+_POLICY: Final = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+_SVG_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+"""A picture has its colours in itself."""
 _HEADERS: Final = (
-    ("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
     ("Cache-Control", "no-store"),
 )
-_PICTURE: Final = (("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"), *_HEADERS[1:])
-"""A picture has its colours in itself."""
 
 
 # ---- what is told ----
@@ -87,61 +97,56 @@ class State:
     def __init__(self, number: int) -> None:
         self.number, self._lock = number, threading.Lock()
         self._meter, self._measured = observe.Meter(), float("-inf")
-        self._told, self._until = b"", float("-inf")
+        self._seen, self._told, self._until = dict[str, Any](), b"", float("-inf")
         self._drops: list[tuple[float, str, Counter[str]]] = []
-        self._examined: dict[str, Any] = {}
-        self._examined_at = float("-inf")
 
-    def told(self) -> bytes:
-        """The document, as JSON."""
+    def told(self, whole: bool = False) -> bytes:
+        """The documents, as JSON: what the page shows of them, or all."""
         with self._lock:
             if CLOCK.monotonic() >= self._until:
                 begun = time.thread_time()
-                self._told = as_bytes(self._document())
+                self._seen = self._documents()
+                self._told = _json(_short(self._seen))
                 self._until = CLOCK.monotonic() + max(NEW_S, (time.thread_time() - begun) / SHARE)
-            return self._told
+            return _json(self._seen) if whole else self._told
 
-    def _document(self) -> dict[str, Any]:
+    def graph(self) -> observe.Graph:
+        """Who talks to whom. RtmwError: there is no domain."""
+        self.told()
+        if self._seen["absent"]:
+            raise CommandError(self._seen["absent"])
+        found: observe.Graph = self._seen["graph"]
+        return found
+
+    def _documents(self) -> dict[str, Any]:
         head = {"domain": self.number, "host": socket.gethostname(), "time": CLOCK.wall()}
         try:
             with look_at(self.number) as domain:
                 return head | {"absent": ""} | self._of_domain(domain)
         except RtmwError as error:
-            self._measured = self._examined_at = float("-inf")
+            self._measured = float("-inf")
             self._drops.clear()
             return head | {"absent": str(error)}
 
     def _of_domain(self, domain: Domain) -> dict[str, Any]:
-        views, activity = self._activity(domain)
-        status, core = status_seen(domain), observe.transfers(domain)
-        whole, doctor = observe.graph(views), self._doctor()
-        found = [*_of_topics(views), *self._of_drops(activity), *_of_doctor(doctor), *_of_transfers(core)]
+        if CLOCK.monotonic() - self._measured > STALE_S:
+            self._meter.read(observe.topics(domain), CLOCK.monotonic())
+            CLOCK.sleep(FIRST_S)
+        views, self._measured = observe.topics(domain), CLOCK.monotonic()
+        activity, whole = self._meter.read(views, self._measured), observe.graph(views)
+        doctor, status, core = Examination.of(self.number), status_seen(domain), observe.transfers(domain)
+        found = [*_of_topics(views), *self._of_drops(activity), *_of_services(doctor, core)]
         if status is not None:
             try:
-                found += _of_node(node_doctor.checks(self.number, status, logs(domain)))
+                checks = node_doctor.checks(self.number, status, logs(domain))
+                found += _told("node", (one for one in checks if one.kind == "fault" or one.name == "keys"))
                 whole = graph.across(views, status)
             except (LookupError, TypeError, ValueError):
-                found.append(
-                    ("node", "node", "it says what another version of rtmw says: start it again with this one")
-                )
-        return {
-            "problems": [{"kind": kind, "about": about, "why": why} for kind, about, why in found],
-            "top": [top.record(topic) for topic in activity],
-            "graph": [graph.record(edge) for edge in whole.edges],
-            "doctor": doctor,
-            "node": status,
-            "transfers": core,
-        }
-
-    def _activity(self, domain: Domain) -> tuple[list[observe.TopicView], list[observe.TopicActivity]]:
-        views, now = observe.topics(domain), CLOCK.monotonic()
-        if now - self._measured > STALE_S:
-            self._meter = observe.Meter()
-            self._meter.read(views, now)
-            CLOCK.sleep(FIRST_S)
-            views, now = observe.topics(domain), CLOCK.monotonic()
-        self._measured = now
-        return views, self._meter.read(views, now)
+                words = "it says what another version of rtmw says: start it again with this one"
+                found.append(("node", "node", words))
+        problems = [{"kind": kind, "about": about, "why": why} for kind, about, why in found]
+        told = {"top": activity, "graph": whole, "doctor": doctor, "node": status, "transfers": core}
+        return {"problems": problems, **told}
 
     def _of_drops(self, activity: Sequence[observe.TopicActivity]) -> Iterator[Problem]:
         now = CLOCK.monotonic()
@@ -155,44 +160,62 @@ class State:
             if dropped:
                 yield "drops", topic, f"{top.drops(dropped)} in the last minute"
 
-    def _doctor(self) -> dict[str, Any]:
-        if CLOCK.monotonic() - self._examined_at > DOCTOR_S:
-            found = Examination.of(self.number).document()
-            self._examined = found | {"holdings": found["holdings"][:MOST_HOLDINGS]}
-            self._examined_at = CLOCK.monotonic()
-        return self._examined
-
-    def picture(self) -> bytes:
-        """Who talks to whom. RtmwError: there is no domain."""
-        with self._lock, look_at(self.number) as domain:
-            views, status = observe.topics(domain), status_seen(domain)
-        whole = graph.across(views, status) if status else observe.graph(views)
-        return picture(whole, f"Domain {self.number}").encode()
-
     def value(self, topic: str) -> dict[str, Any]:
-        """The last message in the queues of a topic, decoded. RtmwError: there is no domain, or topic."""
-        with self._lock, look_at(self.number) as domain:
+        """Who uses a topic, and the last message in its queues, decoded. RtmwError: there is no domain, or topic."""
+        endpoints = [graph.record(edge) for edge in self.graph().edges if edge.topic == topic]
+        with look_at(self.number) as domain:
             find_topic(domain, self.number, topic)
             found = max(observe.queue(domain, topic, VALUE_MOST), key=lambda one: one.source_time_ns, default=None)
             types = dict(observe.types_in_use(domain, topic))
+        about: dict[str, Any] = {"topic": topic, "endpoints": endpoints, "value": None, "words": ""}
         if found is None:
-            return {"topic": topic, "value": None, "words": "no message lies in its queues"}
-        about: dict[str, Any] = {
-            "topic": topic,
-            "type": found.type_name,
-            "size": found.size,
-            "priority": found.priority,
-        }
-        about["age"] = max(0.0, (CLOCK.wall_ns() - found.source_time_ns) / 1e9)
+            return about | {"words": "no message lies in its queues"}
+        age = max(0.0, (CLOCK.wall_ns() - found.source_time_ns) / 1e9)
+        about |= {"type": found.type_name, "size": found.size, "priority": found.priority, "age": age}
         if len(found.preview) < found.size:
-            return about | {"value": None, "words": f"{found.size} bytes are too many to show"}
+            return about | {"words": f"{found.size} bytes are too many to show"}
         try:
             description = types.get(found.type_name)
             decode = from_description(description).decode if description else None
             value = found.preview[:RAW_MOST] if decode is None else content(found.type_name, decode(found.preview))
-            return about | {"value": to_plain(value), "words": ""}
+            return about | {"value": to_plain(value)}
         except Exception as error:  # whatever another program has published
-            return about | {"value": None, "words": f"it cannot be decoded: {error}"}
+            return about | {"words": f"it cannot be decoded: {error}"}
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    return as_json(document, _plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    """A part of the documents as the commands print it."""
+    if isinstance(value, observe.TopicActivity):
+        return top.record(value)
+    if isinstance(value, observe.Graph):
+        return [graph.record(edge) for edge in value.edges]
+    return value.document() if isinstance(value, Examination) else to_plain(value)
+
+
+def _short(seen: dict[str, Any]) -> dict[str, Any]:
+    """What the page shows of the documents. It asks for the endpoints of a topic when a row is open."""
+    if seen["absent"]:
+        return seen
+    whole, node = seen["graph"], seen["node"]
+    numbers = {program: number for number, program in enumerate(whole.processes)}
+    edges = [(numbers[edge.process], edge.topic, edge.publishes, edge.matched) for edge in whole.edges]
+    return {name: part for name, part in seen.items() if name != "doctor"} | {
+        "top": {"columns": ("topic", *_OF_TOPIC, "dropped"), "rows": [_row(topic) for topic in seen["top"]]},
+        "graph": {"programs": [*numbers], "edges": edges},
+        "node": node and {name: node.get(name) for name in ("host", "pid", "links")},
+    }
+
+
+def _row(topic: observe.TopicActivity) -> tuple[Any, ...]:
+    """Its cells, of which the page makes one object. Four figures are more than people read."""
+    rates = (topic.messages_per_s, topic.bytes_per_s, topic.latency.percentile(50), topic.latency.percentile(99))
+    shown = [None if number is None else float(f"{number:.4g}") for number in rates]
+    behind = topic.behind and {"pid": topic.behind.pid, "messages": topic.behind.behind}
+    return topic.topic, *shown, topic.queued, topic.publishers, len(topic.subscribers), behind, topic.dropped
 
 
 Problem = tuple[str, str, str]
@@ -204,55 +227,40 @@ def _of_topics(views: Sequence[observe.TopicView]) -> Iterator[Problem]:
         for words in mismatches(view):
             yield "unmatched", view.name, words
         service, _, reply = view.name.rpartition("/reply/")
-        if _is_deserted(view) and (not service or reply == "server"):
+        is_ended = view.published and not view.publishers and not is_own(view.name)
+        waiting = [(observe.program(one.process), one.pid) for one in view.subscribers] if is_ended else []
+        if (not service or reply == "server") and any(not program.startswith(LOOKING) for program, _ in waiting):
             gone = f"nobody serves {service} any more" if service else "its publishers are gone"
-            yield "silent", view.name, f"{gone}; {_names(view.subscribers)} still there"
+            names = sorted({f"{program} ({pid})" for program, pid in waiting})
+            yield "silent", view.name, f"{gone}; {some(names)} {'is' if len(names) == 1 else 'are'} still there"
         late = sum(one.deadlines_missed for one in view.subscribers)
         if late:
             yield "deadline", view.name, f"{counted(late, 'deadline')} missed by its subscribers of now"
 
 
-def _names(subscribers: Sequence[observe.SubscriberView]) -> str:
-    names = sorted({f"{observe.program(one.process)} ({one.pid})" for one in subscribers})
-    return f"{some(names)} {'is' if len(names) == 1 else 'are'}"
-
-
-def _is_deserted(view: observe.TopicView) -> bool:
-    """Are its publishers gone, while a program waits for more? Commands that look on wait for nothing."""
-    if is_own(view.name) or view.publishers or not view.published:
-        return False
-    return any(not observe.program(one.process).startswith(LOOKING) for one in view.subscribers)
-
-
-def _of_doctor(found: dict[str, Any]) -> Iterator[Problem]:
-    for table in found["tables"]:
+def _of_services(doctor: Examination, core: observe.TransferActivity | None) -> Iterator[Problem]:
+    for table in doctor.findings.tables if doctor.findings else ():
         if table.share_of_all >= NEARLY_FULL:
             share = f"{100 * table.share_of_all:.0f} % of what all may use"
             yield "full", f"the table of {table.name}", f"{share}; rtmw doctor says by whom"
-    for words in found["books"].problems if found["books"] else ():
+    for words in doctor.findings.books.problems if doctor.findings else ():
         yield "books", "the books", words
-    yield from _told("relay", found["relay"])
-
-
-def _of_node(checks: Iterable[Check]) -> Iterator[Problem]:
-    """What the node's doctor finds; of mere remarks only that keys end soon."""
-    yield from _told("node", (one for one in checks if one.kind == "fault" or one.name == "keys"))
+    yield from _told("relay", doctor.orders)
+    if core is not None and core.counters.dead:
+        yield "transfers", "transfers", f"{counted(core.counters.dead, 'dead letter')}: rtmw transfers"
 
 
 def _told(kind: str, checks: Iterable[Check]) -> Iterator[Problem]:
     return ((kind, one.name, f"{one.found}; {one.advice}") for one in checks if one.advice)
 
 
-def _of_transfers(core: observe.TransferActivity | None) -> Iterator[Problem]:
-    if core is not None and core.counters.dead:
-        yield "transfers", "transfers", f"{counted(core.counters.dead, 'dead letter')}: rtmw transfers"
-
-
-def as_bytes(document: dict[str, Any]) -> bytes:
-    return as_json(document, to_plain).encode()
-
-
 # ---- who is answered ----
+
+
+class _Refused(RtmwError):
+    def __init__(self, status: HTTPStatus, words: str) -> None:
+        super().__init__(words)
+        self.status = status
 
 
 class Site:
@@ -260,85 +268,64 @@ class Site:
 
     def __init__(self, number: int) -> None:
         self.token, self._state = secrets.token_urlsafe(24), State(number)
-        self._cookie = ""
         self._names = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
-
-    def is_at(self, port: int) -> None:
-        """Cookies do not know ports, so their names do."""
-        self._cookie = f"rtmw-{port}"
 
     def answer(self, request: dict[str, Any], start: Start) -> Iterable[bytes]:
         """The WSGI application."""
         query = parse_qs(request.get("QUERY_STRING", ""))
-        if (refusal := self._refusal(request, query)) is not None:
-            return _say(start, *refusal)
-        if "token" in query:
-            cookie = f"{self._cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
-            start("303 See Other", [("Location", "/"), ("Set-Cookie", cookie), *_HEADERS])
-            return []
+        cookie = f"rtmw-{request['SERVER_PORT']}"  # cookies do not know ports, so their names do
+        status = HTTPStatus.OK
         try:
-            answer = self._page(request, query, start)
+            self._check(request, query, cookie)
+            if "token" in query:
+                value = f"{cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+                start("303 See Other", [("Location", "/"), ("Set-Cookie", value), *_HEADERS])
+                return []
+            content, kind = self._content(request["PATH_INFO"], query)
         except RtmwError as error:
-            answer = _say(start, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-        return answer if request["REQUEST_METHOD"] == "GET" else []
+            status = error.status if isinstance(error, _Refused) else HTTPStatus.SERVICE_UNAVAILABLE
+            content, kind = f"{error}\n".encode(), _TEXT
+        policy = _SVG_POLICY if kind == _SVG else _POLICY
+        headers = [("Content-Type", kind), ("Content-Security-Policy", policy), *_HEADERS]
+        if "gzip" in request.get("HTTP_ACCEPT_ENCODING", ""):
+            content = gzip.compress(content, 1)
+            headers.append(("Content-Encoding", "gzip"))
+        start(f"{status.value} {status.phrase}", [*headers, ("Content-Length", str(len(content)))])
+        return [content] if request["REQUEST_METHOD"] == "GET" else []
 
-    def _page(self, request: dict[str, Any], query: dict[str, list[str]], start: Start) -> Iterable[bytes]:
-        path = request["PATH_INFO"]
-        if path in _FILES:
-            name = _FILES[path]
-            content = files(__name__).joinpath(name).read_bytes()
-            return _give(request, start, content, f"{_KINDS[name.rpartition('.')[2]]}; charset=utf-8")
-        if path == "/state.json":
-            return _give(request, start, self._state.told(), "application/json")
-        if path == "/value.json":
-            value = self._state.value(query.get("topic", [""])[0])
-            return _give(request, start, as_bytes(value), "application/json")
-        if path == "/graph.svg":
-            return _give(request, start, self._state.picture(), "image/svg+xml", _PICTURE)
-        if path == "/metrics":
-            from rtmw.net.http_server import as_text
-
-            text = as_text(OfDomain(self._state.number)).encode()
-            return _give(request, start, text, "text/plain; version=0.0.4; charset=utf-8")
-        if path == "/favicon.ico":
-            start("204 No Content", [*_HEADERS])
-            return []
-        return _say(start, HTTPStatus.NOT_FOUND, "there is no such page")
-
-    def _refusal(self, request: dict[str, Any], query: dict[str, list[str]]) -> tuple[HTTPStatus, str] | None:
+    def _check(self, request: dict[str, Any], query: dict[str, list[str]], cookie: str) -> None:
         if not self._is_ours(request.get("HTTP_HOST", "")):
-            return HTTPStatus.MISDIRECTED_REQUEST, "ask by an address of this host, or its name"
+            raise _Refused(HTTPStatus.MISDIRECTED_REQUEST, "ask by an address of this host, or its name")
         if request["REQUEST_METHOD"] not in ("GET", "HEAD"):
-            return HTTPStatus.METHOD_NOT_ALLOWED, "the dashboard only shows: GET, HEAD"
+            raise _Refused(HTTPStatus.METHOD_NOT_ALLOWED, "the dashboard only shows: GET, HEAD")
         cookies = dict(part.strip().partition("=")[::2] for part in request.get("HTTP_COOKIE", "").split(";"))
-        said = query["token"][0] if "token" in query else cookies.get(self._cookie, "")
+        said = query["token"][0] if "token" in query else cookies.get(cookie, "")
         if not secrets.compare_digest(said.encode(), self.token.encode()):
-            return HTTPStatus.FORBIDDEN, "open the URL that rtmw dashboard has printed: it has a token"
-        return None
+            raise _Refused(HTTPStatus.FORBIDDEN, "open the URL that rtmw dashboard has printed: it has a token")
 
     def _is_ours(self, host: str) -> bool:
         """A page of somebody else, whose name was made to mean this host, says its own name."""
         try:
-            name = urlsplit(f"//{host}").hostname or ""
+            name, _ = parts(host)
+            return name.lower() in self._names or bool(ip_address(name))
         except ValueError:
             return False
-        try:
-            return bool(ip_address(name))
-        except ValueError:
-            return name in self._names
 
+    def _content(self, path: str, query: dict[str, list[str]]) -> tuple[bytes, str]:
+        """What lies there, and its kind."""
+        match path:
+            case "/state.json":
+                return self._state.told("whole" in query), _JSON
+            case "/value.json":
+                return _json(self._state.value(query.get("topic", [""])[0])), _JSON
+            case "/graph.svg":
+                return picture(self._state.graph(), f"Domain {self._state.number}").encode(), _SVG
+            case "/metrics":
+                from rtmw.net.http_server import as_text
 
-def _say(start: Start, status: HTTPStatus, words: str) -> Iterable[bytes]:
-    start(f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8"), *_HEADERS])
-    return [f"{words}\n".encode()]
-
-
-def _give(
-    request: dict[str, Any], start: Start, content: bytes, kind: str, headers: Sequence[tuple[str, str]] = _HEADERS
-) -> Iterable[bytes]:
-    more = [("Content-Type", kind), *headers]
-    if "gzip" in request.get("HTTP_ACCEPT_ENCODING", ""):
-        content = gzip.compress(content, 1)
-        more.append(("Content-Encoding", "gzip"))
-    start("200 OK", [*more, ("Content-Length", str(len(content)))])
-    return [content]
+                return as_text(OfDomain(self._state.number)).encode(), f"{_TEXT}; version=0.0.4"
+            case _ if path in _FILES:
+                name, kind = _FILES[path]
+                return files(__name__).joinpath(name).read_bytes(), kind
+            case _:
+                raise _Refused(HTTPStatus.NOT_FOUND, "there is no such page")

@@ -52,15 +52,15 @@ const TABLES = {
       ["msg/s", (row) => row.messages_per_s, (row) => number(row.messages_per_s), "n"],
       ["five minutes", null, (row) => spark(row.topic), "spare"],
       ["bytes/s", (row) => row.bytes_per_s, (row) => bytes(row.bytes_per_s), "n spare"],
-      ["p50", (row) => row.latency.p50, (row) => time(row.latency.p50), "n spare"],
-      ["p99", (row) => row.latency.p99, (row) => time(row.latency.p99), "n"],
+      ["p50", (row) => row.p50, (row) => time(row.p50), "n spare"],
+      ["p99", (row) => row.p99, (row) => time(row.p99), "n"],
       ["queued", (row) => row.queued, (row) => number(row.queued), "n spare"],
       ["pubs", (row) => row.publishers, (row) => row.publishers, "n spare"],
-      ["subs", (row) => row.subscribers.length, (row) => row.subscribers.length, "n spare"],
+      ["subs", (row) => row.subscribers, (row) => row.subscribers, "n spare"],
       ["behind", (row) => row.behind?.messages ?? 0, (row) => row.behind ? `${row.behind.messages} (${row.behind.pid})` : "", "n"],
       ["drops", (row) => sum(row.dropped), (row) => causes(row.dropped), "text"],
     ], key: (row) => row.topic, bad: (row) => last.wrong.has(row.topic), more: details,
-    idle: (row) => !row.publishers && !row.subscribers.length,
+    idle: (row) => !row.publishers && !row.subscribers,
   },
   programs: {
     columns: [
@@ -193,10 +193,10 @@ function details(data, row) {
   }
   const [words, value] = row.cells[0].children, said = values.get(data.topic);
   const why = last.problems.filter((one) => one.about === data.topic).map((one) => `${one.kind}: ${one.why}`);
-  const who = last.graph.filter((edge) => edge.topic === data.topic).map((edge) =>
+  const who = (said?.endpoints ?? []).map((edge) =>
     `${edge.process} (${edge.pid})${edge.host ? ` on ${edge.host}` : ""} ${edge.does}, ${edge.reliability}, ${edge.type}`
     + (edge.matched ? "" : `: meets nobody${edge.apart ? `, ${edge.apart}` : ""}`));
-  fill(words, [...why, ...who].join("\n") || "nobody uses it");
+  fill(words, [...why, ...who].join("\n") || (said ? "nobody uses it" : "…"));
   fill(value, !said ? "…" : said.words || `${time(said.age)} ago, ${bytes(said.size)}:\n${written(said.value)}`);
   return row;
 }
@@ -215,18 +215,15 @@ async function askValues() {
 
 // ---- what was told ----
 
-function programs(edges, node) {
-  const found = new Map();
-  if (node) {
-    const key = ` ${node.pid}`;
-    found.set(key, { key, pid: node.pid, process: "rtmw node", host: "", publishes: [], subscribes: [], alone: 0 });
-  }
-  for (const edge of edges) {
-    const key = `${edge.host || ""} ${edge.pid}`;
-    const row = found.get(key) ?? { key, pid: edge.pid, process: edge.process, host: edge.host, publishes: [], subscribes: [], alone: 0 };
-    row[edge.does].push(edge.topic);
-    row.alone += edge.matched ? 0 : 1;
-    found.set(key, row);
+function programs({ programs: processes, edges }, node) {
+  const made = ({ pid, name, host }) => ({ key: `${host} ${pid}`, pid, process: name, host, publishes: [], subscribes: [], alone: 0 });
+  const found = new Map(), rows = processes.map(made);
+  if (node) rows.push(made({ pid: node.pid, name: "rtmw node", host: "" }));
+  for (const row of [...rows].reverse()) found.set(row.key, found.get(row.key) ?? row);
+  for (const [number, topic, publishes, matched] of edges) {
+    const row = found.get(rows[number].key);
+    row[publishes ? "publishes" : "subscribes"].push(topic);
+    row.alone += matched ? 0 : 1;
   }
   for (const row of found.values()) {
     row.isBad = row.alone > 0;
@@ -244,9 +241,11 @@ function programs(edges, node) {
 }
 
 function take(told) {
-  last = { problems: [], top: [], graph: [], node: null, transfers: null, ...told };
+  const { columns, rows } = told.top ?? { columns: [], rows: [] };
+  last = { problems: [], graph: { programs: [], edges: [] }, node: null, transfers: null, ...told };
+  last.topics = rows.map((row) => Object.fromEntries(row.map((cell, at) => [columns[at], cell])));
   last.wrong = new Set(last.problems.map((one) => one.about));
-  for (const row of last.top) {
+  for (const row of last.topics) {
     const points = rates.get(row.topic) ?? rates.set(row.topic, []).get(row.topic);
     points.push([last.time, row.messages_per_s]);
     while (points.length && last.time - points[0][0] > KEPT_S) points.shift();
@@ -272,7 +271,9 @@ function show() {
   }), ...(wrong.length || last.absent ? [] : [element("li", last.problems.length ? "Nothing that the filter lets through."
     : "Nothing that is known.", last.problems.length ? "" : "well")]));
   byId("n-problems").textContent = part(wrong.length, last.problems.length) || "";
-  table("topics", last.top, (row) => has(row.topic, ...row.subscribers.map((one) => one.process)));
+  const users = new Map();
+  for (const row of last.programs) for (const topic of row.subscribes) users.set(topic, `${users.get(topic) ?? ""} ${row.process}`);
+  table("topics", last.topics, (row) => has(row.topic, users.get(row.topic) ?? ""));
   table("programs", last.programs, (row) => has(row.process, row.pid, row.host, ...row.publishes, ...row.subscribes));
   byId("s-links").hidden = !last.node?.links?.peers.length;
   table("links", last.node?.links?.peers ?? [], (row) => has(row.peer, row.host, row.why_down));
@@ -291,8 +292,8 @@ async function ask() {
     if (!answer.ok) throw new Error(await answer.text());
     const told = await answer.json();
     if (told.time !== last?.time) take(told); // with very many topics the same is told again for a while
-    const volume = last.top.reduce((all, row) => all + row.bytes_per_s, 0);
-    const rate = last.top.reduce((all, row) => all + row.messages_per_s, 0);
+    const volume = last.topics.reduce((all, row) => all + row.bytes_per_s, 0);
+    const rate = last.topics.reduce((all, row) => all + row.messages_per_s, 0);
     say(last.absent || `${number(rate)} messages/s, ${bytes(volume)}/s, at ${new Date(last.time * 1000).toLocaleTimeString()}`, last.absent);
     show();
     await askValues();
