@@ -89,7 +89,7 @@ def test_a_source_file_that_the_architecture_names_exists(path: Path) -> None:
     assert [n for n in named if not any(file.endswith(f"/{n}") for file in present)] == []
 
 
-FLAT = {"docs/design/core.md": "rtmw/shm"}
+FLAT = {"docs/design/core.md": "rtmw/shm", "docs/design/log.md": "rtmw/log"}
 """Pages whose first table says which part of a flat folder each of its files is of."""
 
 

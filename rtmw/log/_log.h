@@ -1,8 +1,7 @@
 /* Python's view of the log: what its files share that know Python.
  *
- *   _log.c   the module, and functions of a folder       _writer.c   Writer       _reader.c   Reader
- *   _cursor.c   functions of cursors                         _run.c   Reader.run, and stretches of an index
- *   _record.c   Record, and Reader.take
+ *   _log.c      the module, and functions of a folder and of its cursors       _writer.c   Writer
+ *   _reader.c   Reader and Record, runs, stretches of an index
  */
 #ifndef RTMW_LOG_GLUE_H
 #define RTMW_LOG_GLUE_H
@@ -36,15 +35,15 @@ struct reader *reader_core(PyObject *object, PyObject **subject);
  * ENDS may be added: records that end work, for which a full disk leaves a reserve. FENCED: the record is a fence. */
 enum { HELD, STARTED, SYNCED, ENDS = 4, FENCED = 8 };
 
-/* _record.c. The state of the module is a reference to Record. */
+/* _reader.c. The state of the module is a reference to Record. */
 PyObject *Reader_take(PyObject *object, PyObject *args);
 
-/* _run.c: RUN_…: what is wanted of records besides position, time and epoch. */
+/* _reader.c: RUN_…: what is wanted of records besides position, time and epoch. */
 enum { RUN_KEYS = 1, RUN_IDS = 2, RUN_DATA = 4 };
 PyObject *Reader_run(PyObject *object, PyObject *args);
 PyObject *stretches(PyObject *module, PyObject *args);
 
-/* _cursor.c */
+/* _log.c */
 PyObject *cursor_make(PyObject *module, PyObject *args);
 PyObject *cursor_read(PyObject *module, PyObject *args);
 PyObject *cursor_hold(PyObject *module, PyObject *args);

@@ -1,11 +1,11 @@
 /* To flush: to swap the batches, write one, mark if that is due, sync once, and wake who waited. One thread does it, the
- * flusher; or an appender that is alone (append.c). */
+ * flusher; or an appender that is alone (writer.c). */
 #include <errno.h>
 #include <string.h>
 
 #include "../shm/atomics.h"
 #include "../shm/futex.h"
-#include "spare.h"
+#include "segment.h"
 #include "writer.h"
 
 /* Any thread, without the lock. The first fault counts. Everybody who waits is told. */

@@ -1,3 +1,30 @@
+/* Records by what they are called: ids, of which each is appended once, and keys. */
+#ifndef RTMW_LOG_IDS_H
+#define RTMW_LOG_IDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "reader.h"
+#include "record.h"
+#include "segment.h"
+
+/* ======== siphash ======== */
+
+/* SipHash-2-4 with a result of 128 bits: a keyed hash of short texts, which nobody without the key can make collide.
+ *
+ * J.-P. Aumasson and D. J. Bernstein, SipHash: a fast short-input PRF, INDOCRYPT 2012. The key is the log's uuid.
+ */
+
+/* Two words, which are the 16 bytes of the result in their order. Any thread; it does not block. */
+struct siphash {
+    uint64_t low, high;
+};
+
+struct siphash siphash(const uint8_t key[16], const void *bytes, size_t size);
+
+/* ======== ids ======== */
+
 /* The dedupe window: the ids of the last records that had one, so that an append that is made again is not appended again.
  *
  *   ring   | entry | entry | entry … |    in the order of positions; where the window is full, the oldest gives its place
@@ -10,12 +37,6 @@
  *
  * A batch of several records has one id at most, on its first record, and one entry.
  */
-#ifndef RTMW_LOG_IDS_H
-#define RTMW_LOG_IDS_H
-
-#include "record.h"
-#include "segment.h"
-#include "siphash.h"
 
 struct id_entry {
     uint64_t low, high; /* SipHash of the kind of the id and its bytes */
@@ -79,5 +100,33 @@ bool ids_copy(const struct ids *ids, uint64_t upto, struct ids_snapshot *snapsho
 int ids_save(const struct log_folder *folder, const struct ids_snapshot *snapshot, struct log_fault *fault);
 /* Of the snapshot, if there is one, only what lies below `end` stays. As ids_save. Idempotent. */
 int ids_truncate(const struct log_folder *folder, uint64_t end, struct log_fault *fault);
+
+/* ======== keys ======== */
+
+/* How often each key occurs: a table of hashes for a compaction, of bounded size.
+ *
+ * A key is its kind and bytes, as 128 bits of SipHash with the log's uuid as the secret: two keys of a log do not meet in
+ * practice, and a long key takes no more memory than a short one. (Kafka's log cleaner does the same, with MD5.)
+ */
+
+enum { KEYS_MOST = 1 << 19 }; /* in a table of 24 MiB */
+
+struct key_count {
+    uint64_t low, high;   /* 0 and 0: empty */
+    uint32_t total, seen; /* records with the key; those that were passed by now */
+};
+
+struct keys {
+    struct key_count *slots;
+    uint32_t slot_count, count;
+};
+
+/* The hash of a record's key; false: it has none. */
+bool key_of(const struct reader_record *record, const uint8_t uuid[16], struct key_count *key);
+/* The count of this key, or NULL. Valid until the next keys_add. */
+struct key_count *keys_find(const struct keys *keys, const struct key_count *key);
+/* The same; where there is none, a new one of 0. NULL: KEYS_MOST are in the table, or there is no memory. */
+struct key_count *keys_add(struct keys *keys, const struct key_count *key);
+void keys_free(struct keys *keys);
 
 #endif

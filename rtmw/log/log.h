@@ -60,7 +60,7 @@ struct log_folder {
 int log_fail(struct log_fault *fault, int code, const char *what, const char *file, int error);
 int log_damaged(struct log_fault *fault, const char *what, const char *file, uint64_t from, uint64_t to);
 
-/* ---- create.c: the file `log`, made last: where it is, there is a log ---- */
+/* ---- folder.c: the file `log`, made last: where it is, there is a log ---- */
 
 struct log_creation {
     uint64_t segment; /* bytes of the first segment's file */
@@ -77,7 +77,7 @@ int log_create(const struct log_folder *folder, const struct log_creation *creat
 /* uuid, kind and description of the log; the caller frees the description. LOG_NO_LOG, LOG_VERSION_OTHER, LOG_DAMAGED. */
 int log_identify(struct log_folder *folder, void **description, uint32_t *size, struct log_fault *fault);
 
-/* ---- end.c: the file `end` ---- */
+/* ---- and the file `end` ---- */
 
 /* Not synced: after a power cut it says less than was durable, and never more. 0 or -errno. */
 int end_write(const struct log_folder *folder, int file, uint64_t end);

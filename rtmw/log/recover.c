@@ -1,3 +1,6 @@
+/* What of a log is there: after its writer ended, after its master said that less of it holds, and in a segment that is
+ * spoiled. See recover.h.
+ */
 #include "recover.h"
 
 #include <errno.h>
@@ -5,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "folder.h"
+#include "ids.h"
+#include "reader.h"
 #include "record.h"
-#include "spare.h"
-#include "start.h"
-#include "truncate.h"
-#include "window.h"
+#include "segment.h"
 
 enum { STEP = 256 * 1024 };
 
@@ -217,4 +220,208 @@ int log_recover(const struct log_folder *folder, bool to_write, struct recovered
     if (code && found->last.file >= 0) segment_close(folder, &found->last);
     free(bases.of);
     return code;
+}
+
+/* ======== salvage ======== */
+
+/* Records of a segment that is damaged: what is valid is found, wherever it lies. Nothing is trusted but each record's CRC. */
+
+/* With a head that is spoiled: as one that is compacted, of which nobody knows how much it holds. Any record is valid there
+ * that was not moved behind its own position. */
+static int open_spoiled(struct reader *r, uint64_t base, struct log_fault *fault)
+{
+    const struct log_io *io = r->folder.io;
+    char name[SEGMENT_NAME];
+    segment_name(base, name);
+    int file = io->open(io->disk, r->folder.folder, name, O_RDONLY);
+    if (file == -ENOENT) return log_fail(fault, LOG_TRIMMED, "open", name, ENOENT);
+    if (file < 0) return log_fail(fault, LOG_FAILED, "open", name, -file);
+    int64_t size = io->size(io->disk, file);
+    r->segment = (struct segment){.file = file, .base = base, .size = (uint64_t)size, .is_compacted = true};
+    r->segment.end = UINT64_MAX;
+    if (size > SEGMENT_DATA) r->segment.bytes = (uint64_t)size - SEGMENT_DATA;
+    return size < 0 ? log_fail(fault, LOG_FAILED, "fstat", name, (int)-size) : LOG_OK;
+}
+
+static int open_any(struct reader *r, uint64_t base, struct log_fault *fault)
+{
+    if (r->segment.file >= 0 && r->segment.base == base) return LOG_OK;
+    segment_close(&r->folder, &r->segment);
+    window_clear(&r->window);
+    r->place = r->scanned = base;
+    int code = segment_open(&r->folder, base, O_RDONLY, &r->segment, fault);
+    return code == LOG_DAMAGED || code == LOG_VERSION_OTHER ? open_spoiled(r, base, fault) : code;
+}
+
+int reader_scan(struct reader *r, uint64_t base, uint64_t from, struct reader_record *record, struct log_fault *fault)
+{
+    const uint8_t *bytes;
+    uint64_t size;
+    int code = open_any(r, base, fault);
+    if (code) return code;
+    uint64_t last = segment_last_place(&r->segment);
+    if (!r->segment.is_compacted)
+        r->place = from > base ? from : base;
+    else if (r->scanned != from)
+        r->place = base;
+    r->is_whole = true;
+    while (r->place < last) {
+        int found = window_record(&r->window, &r->folder, &r->segment, r->place, last, &bytes, &size);
+        if (found < 0) return log_fail(fault, found == -ENOMEM ? LOG_NO_MEMORY : LOG_FAILED, "read", "segment", -found);
+        bool is_right = found && reader_split(bytes, size, record) == LOG_OK;
+        if (!is_right) r->is_whole = false;
+        r->place += is_right ? size : RECORD_ALIGN;
+        r->scanned = is_right ? record->end : r->scanned;
+        if (is_right && record->head.lsn >= from) return LOG_OK;
+    }
+    return LOG_AT_END;
+}
+
+/* ======== truncation ======== */
+
+static const char NAME[] = "truncated";
+
+enum { IS_BEGUN = 1, MADE = 2 }; /* flag of its marks; number of the newer one of those that it is made with */
+
+int truncate_make(const struct log_folder *folder, struct log_fault *fault)
+{
+    return marks_make(folder, NAME, MARKS_TRUNCATED, 0, 0, fault);
+}
+
+void truncate_unmake(const struct log_folder *folder) { folder->io->unlink(folder->io->disk, folder->folder, NAME); }
+
+static int say(const struct log_folder *folder, uint64_t position, uint32_t flags, struct log_fault *fault)
+{
+    int code = marks_change(folder, NAME, MARKS_TRUNCATED, position, flags, fault);
+    return code == LOG_AT_END ? log_damaged(fault, "the file is missing", NAME, position, position) : code;
+}
+
+/* Readers of other processes may have it open, and may have read up to `told` there: they meet zeros, and not what follows. */
+static int remove_segment(const struct log_folder *folder, uint64_t base, uint64_t told, struct log_fault *fault)
+{
+    struct segment s;
+    uint64_t cut = 0;
+    int code = told > base ? segment_open(folder, base, O_RDWR, &s, fault) : LOG_TRIMMED;
+    int error = code ? 0 : recover_zero(folder, &s, base, s.size, &cut);
+    if (!code) segment_close(folder, &s);
+    if (!error) error = start_remove(folder, base);
+    return error ? log_fail(fault, LOG_FAILED, "unlink", "segment", -error) : LOG_OK;
+}
+
+/* The segment of `base` ends at `to`. */
+static int cut_segment(const struct log_folder *folder, uint64_t base, uint64_t to, struct log_fault *fault)
+{
+    const struct log_io *io = folder->io;
+    struct segment s;
+    struct segment_mark mark;
+    char name[SEGMENT_NAME];
+    uint64_t cut = 0;
+    index_name(base, name); /* of a sealed segment: it says where records are that go */
+    int error = io->unlink(io->disk, folder->folder, name);
+    if (error && error != -ENOENT) return log_fail(fault, LOG_FAILED, "unlink", name, -error);
+    segment_name(base, name);
+    int code = segment_open(folder, base, O_RDWR, &s, fault);
+    if (code) return code;
+    code = segment_read_mark(folder, &s, &mark, fault);
+    error = code ? 0 : recover_zero(folder, &s, to, segment_reach(&s, mark.flags), &cut);
+    if (!code && !error) error = segment_write_mark(folder, &s, to, MARK_CLEAN);
+    if (!code && !error) error = io->sync(io->disk, s.file);
+    segment_close(folder, &s);
+    return error ? log_fail(fault, LOG_FAILED, "truncate", name, -error) : code;
+}
+
+static int lower_end(const struct log_folder *folder, uint64_t end, struct log_fault *fault)
+{
+    const struct log_io *io = folder->io;
+    int file = io->open(io->disk, folder->folder, "end", O_RDWR | O_CREAT);
+    int error = file < 0 ? file : end_write(folder, file, end);
+    if (!error) error = io->sync(io->disk, file);
+    if (file >= 0) io->close(io->disk, file);
+    if (!error) error = io->sync_folder(io->disk, folder->folder);
+    return error ? log_fail(fault, io_is_full(error) ? LOG_FULL : LOG_FAILED, "write", "end", -error) : LOG_OK;
+}
+
+/* Steps 2 to 6. */
+static int complete(const struct log_folder *folder, uint64_t to, struct log_fault *fault)
+{
+    struct bases bases;
+    uint64_t told;
+    int code = start_list(folder, &bases, fault);
+    if (!end_read(folder, &told)) told = code ? 0 : bases.start;
+    size_t kept = bases.before;
+    if (!code && (kept == bases.count || bases.of[kept] > to))
+        code = log_damaged(fault, "the segment to be truncated is missing", ".", to, to);
+    while (!code && kept + 1 < bases.count && bases.of[kept + 1] <= to) kept++;
+    for (size_t n = bases.count; n-- > kept + 1 && !code;) code = remove_segment(folder, bases.of[n], told, fault);
+    if (!code) code = ids_truncate(folder, to, fault);
+    if (!code) code = cut_segment(folder, bases.of[kept], to, fault);
+    if (!code) code = lower_end(folder, told < to ? told : to, fault);
+    if (!code) code = say(folder, 0, 0, fault);
+    free(bases.of);
+    return code;
+}
+
+/* What the newest mark says need not be on the disk, if its writer was killed, or its sync has failed: it is written once more.
+ * Else a power cut would bring back a truncation that is over, below new records, or take one away that is half done. */
+int truncate_complete(const struct log_folder *folder, struct log_fault *fault)
+{
+    struct segment_mark mark;
+    int code = marks_read(folder, NAME, MARKS_TRUNCATED, &mark, fault);
+    if (code) return code == LOG_AT_END ? LOG_OK : code;
+    if (mark.number > MADE) code = say(folder, mark.durable, mark.flags, fault);
+    return code || !(mark.flags & IS_BEGUN) ? code : complete(folder, mark.durable, fault);
+}
+
+/* `end` is lowered before `truncated` says that nothing is to be done: so it is read behind it. */
+bool truncate_took(const struct log_folder *folder, uint64_t position)
+{
+    struct segment_mark mark;
+    struct log_fault fault;
+    uint64_t told;
+    if (marks_read(folder, NAME, MARKS_TRUNCATED, &mark, &fault)) return false;
+    if (mark.flags & IS_BEGUN) return mark.durable <= position;
+    return mark.number > MADE && end_read(folder, &told) && told <= position;
+}
+
+void truncate_limit(const struct log_folder *folder, uint64_t *end)
+{
+    struct segment_mark mark;
+    struct log_fault fault;
+    if (!marks_read(folder, NAME, MARKS_TRUNCATED, &mark, &fault) && mark.flags & IS_BEGUN && mark.durable < *end)
+        *end = mark.durable;
+}
+
+/* Does a batch end at `to`, or the log begin there? */
+static int check_bound(const struct log_folder *folder, uint64_t to, struct log_fault *fault)
+{
+    struct bases bases;
+    struct segment s;
+    uint64_t base = 0, end;
+    int code = start_list(folder, &bases, fault);
+    for (size_t n = bases.before; n < bases.count && !code; n++)
+        if (bases.of[n] <= to) base = bases.of[n];
+    free(bases.of);
+    if (!code) code = segment_open(folder, base, O_RDONLY, &s, fault);
+    if (code) return code;
+    code = recover_scan(folder, &s, to, &end, fault);
+    segment_close(folder, &s);
+    fault->from = to;
+    fault->to = end;
+    if (!code && end != to) code = log_fail(fault, LOG_REFUSED, "no batch ends where the log is to end", ".", 0);
+    return code;
+}
+
+int log_truncate(const struct log_folder *folder, uint64_t to, struct log_fault *fault)
+{
+    struct recovered found;
+    int code = log_recover(folder, false, &found, fault);
+    if (code) return code;
+    segment_close(folder, &found.last);
+    fault->from = to;
+    fault->to = found.end;
+    if (!folder->is_replicated || to < found.earliest || to > found.end)
+        return log_fail(fault, LOG_REFUSED, "the log is plain, or does not reach there", ".", 0);
+    code = check_bound(folder, to, fault);
+    if (!code && to < found.end) code = say(folder, to, IS_BEGUN, fault);
+    return code || to == found.end ? code : complete(folder, to, fault);
 }

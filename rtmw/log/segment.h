@@ -10,7 +10,7 @@
  * all.
  * A sealed mark says that the segment ends there, and that the next one is durable.
  *
- * A sealed segment may be compacted (compact.h): another file, in its place, with some of its records. They lie one behind
+ * A sealed segment may be compacted (maker.h): another file, in its place, with some of its records. They lie one behind
  * the other, in the order of their positions, which they keep; so the place of a record does not follow from its position,
  * and a gap between two positions is what compaction removed. The head is of version 2 and says how many bytes of
  * records there are: fewer that are valid are damage.
@@ -107,5 +107,31 @@ static inline uint32_t segment_reach_flags(const struct segment *s, uint64_t rea
 }
 /* The next mark, into the slot of the older one; not synced. 0 or -errno. */
 int segment_write_mark(const struct log_folder *folder, struct segment *segment, uint64_t durable, uint32_t flags);
+
+/* ======== spares ======== */
+
+/* A spare: the file of the next segment, made ahead.
+ *
+ * It is filled with zeros and synced, because a write into blocks that a file already has needs no change of the file
+ * system's own books at the sync: that is faster than a write that extends a file, and cannot meet a full disk.
+ */
+
+/* Makes the file `spare` of so many bytes, and leaves it open. LOG_FULL: the disk has no room; nothing is left behind then.
+ * `stop`: ends it early when it is not 0 any more (LOG_CLOSED); NULL: never. */
+int spare_make(const struct log_folder *folder, uint64_t size, int *file, const uint32_t *stop,
+               struct log_fault *fault);
+/* The same with the file `spare` that a trim has left, whose blocks the disk has given already: it is filled with zeros in
+ * place. No LOG_FULL. Zeros and not what it held: a record's data may look like a record of a later position. */
+int spare_refill(const struct log_folder *folder, uint64_t size, int *file, const uint32_t *stop,
+                 struct log_fault *fault);
+/* It becomes a segment, durable with its name. `spare` has file, size and base, and gets the rest; `epoch`: of its first
+ * record. */
+int spare_name(const struct log_folder *folder, struct segment *spare, uint32_t epoch, struct log_fault *fault);
+/* Away with it: it was not used. `file`: its descriptor, or -1. */
+void spare_discard(const struct log_folder *folder, int file);
+/* Bytes of the segment behind one of `size` bytes: twice as many, `most` at most; but `needs` fit in any case. */
+uint64_t spare_size(uint64_t size, uint64_t most, uint64_t needs);
+
+enum { SEGMENT_FIRST = 1 << 20 };
 
 #endif

@@ -19,11 +19,10 @@
 
 #include <pthread.h>
 
-#include "compact.h"
 #include "ids.h"
+#include "maker.h"
 #include "record.h"
 #include "recover.h"
-#include "retention.h"
 
 enum { WRITER_BATCH = 4 << 20, WRITER_EVENTFDS = 8 };
 #define WRITER_FOREVER UINT64_MAX
@@ -141,11 +140,11 @@ struct writer_options {
 int writer_open(struct writer *w, const struct log_folder *folder, const struct writer_options *options,
                 struct log_fault *fault);
 /* Writes what was appended, marks the log as clean, ends the threads. LOG_FAILED, with its fault, where the writer had failed.
- * Once. Others may still be inside of the functions of append.c: they are told, and the memory stays until writer_free. */
+ * Once. Others may still be inside of the functions below: they are told, and the memory stays until writer_free. */
 int writer_close(struct writer *w, struct log_fault *fault);
 void writer_free(struct writer *w); /* closed, and nobody is inside */
 
-/* append.c: any thread. `deadline`: of the monotonic clock of the seam. */
+/* Any thread. `deadline`: of the monotonic clock of the seam. */
 
 /* Takes records, all of one batch, all or none of which will be durable. `*first`, `*end`: their positions. It waits for room
  * only, and begins no sync. A batch of several may have an id on its first record, and on no other. A batch with an id that is
@@ -224,9 +223,9 @@ int writer_show(struct writer *w, uint64_t committed, struct log_fault *fault);
 /* flush.c. Lock held. Has the flusher something to do, and sleeps? */
 bool writer_needs_flusher(const struct writer *w);
 void *writer_make(void *writer);          /* maker.c */
-bool trim_is_due(const struct writer *w); /* upkeep.c, as the next one */
+bool trim_is_due(const struct writer *w); /* maker.c, as the next one */
 int trim_now(struct writer *w, struct log_fault *fault);
-/* upkeep.c, of the maker. Lock held, and held again at the end. One piece of work; LOG_OK or LOG_FAILED. */
+/* maker.c, of the maker. Lock held, and held again at the end. One piece of work; LOG_OK or LOG_FAILED. */
 bool upkeep_is_due(const struct writer *w);
 int upkeep(struct writer *w, struct log_fault *fault);
 void writer_fail(struct writer *w, const struct log_fault *fault);

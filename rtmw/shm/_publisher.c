@@ -3,7 +3,6 @@
  *   publish, publish_many   values are encoded, and given to the core in batches
  *   Loan                    a block that the program writes itself
  */
-
 #include "_core.h"
 
 #include "topics.h"

@@ -1,5 +1,4 @@
 /* Subscriber: an endpoint from its opening to its close, its takes and waits, and the wait for several. */
-
 #include "_core.h"
 
 #include <errno.h>

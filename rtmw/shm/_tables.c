@@ -1,5 +1,4 @@
 /* What tools see of a region, as lists and dicts: topics, endpoints, programs, types; messages that lie in queues; traces. */
-
 #include "_core.h"
 
 #include "histogram.h"

@@ -6,7 +6,6 @@
  *   *_fingerprint        one number that changes when anything comes or goes                    the node
  *   books_check          whether all that there is is accounted for                             rtmw doctor
  */
-
 #include "inspect.h"
 
 #include <stdio.h>

@@ -16,7 +16,6 @@
  * they do not know. It is swept then. It finds its word changed when it next opens, waits or sweeps, and its endpoints
  * changed when it next publishes or takes; from then on each call returns RTMW_SWEPT and changes nothing shared.
  */
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -5,7 +5,6 @@
  *   a message with a block, a loan         reliable_room → a block → memcpy → loan_append
  *   both                                   → rtmw_publisher_flush
  */
-
 #include <string.h>
 
 #include "reclaim.h"

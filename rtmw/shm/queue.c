@@ -17,7 +17,6 @@
  * Damage: a process that holds a message sees that its sequence is the one it followed the links for. So links that
  *   somebody wrote over end at the first wrong one, also when they lead in a circle; and no try is repeated for ever.
  */
-
 #include "queue.h"
 
 /* The last hold of this process ends. A large block that I was the last to hold is found by others at once. */

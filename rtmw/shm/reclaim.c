@@ -8,7 +8,6 @@
  * Callers rely on this: nothing that a RELIABLE subscriber needs is taken, whoever dies meanwhile. Where only messages
  * behind a needed one are left, their blocks go: within.c. The lock is held in all of it.
  */
-
 #include "reclaim.h"
 
 #include "bitmap.h"

@@ -1,5 +1,4 @@
 /* Subscriptions: where one begins, how it leaves, and how it outlives its process. How it takes: take.c. */
-
 #include <stdlib.h>
 #include <string.h>
 

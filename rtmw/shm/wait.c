@@ -13,7 +13,6 @@
  *             message stays unseen whose publisher was killed or stopped between linking it and waking.
  * Below: spinning before a sleep; sleepers in poll, select, epoll and asyncio (datagrams); sleepers on several subscribers.
  */
-
 #include "wait.h"
 
 #include <errno.h>

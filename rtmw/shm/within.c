@@ -23,7 +23,6 @@
  * A traversal goes on where it ended in the call before, with what it has foretold. It begins anew when a subscriber with an
  * interval has moved otherwise than foretold, and now and then, for what has expired since.
  */
-
 #include "reclaim.h"
 
 #include "topics.h"

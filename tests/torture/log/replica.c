@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../../rtmw/log/epochs.h"
-#include "../../../rtmw/log/truncate.h"
+#include "../../../rtmw/log/reader.h"
+#include "../../../rtmw/log/recover.h"
 #include "../../../rtmw/shm/atomics.h"
 #include "rig.h"
 

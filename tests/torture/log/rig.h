@@ -2,9 +2,8 @@
 #ifndef TORTURE_RIG_H
 #define TORTURE_RIG_H
 
-#include "../../../rtmw/log/cursor.h"
+#include "../../../rtmw/log/folder.h"
 #include "../../../rtmw/log/reader.h"
-#include "../../../rtmw/log/start.h"
 #include "../../../rtmw/log/writer.h"
 #include "disk.h"
 

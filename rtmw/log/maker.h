@@ -1,3 +1,45 @@
+/* What the maker does besides spares: retention and compaction. Its thread and the upkeep are declared in writer.h. */
+#ifndef RTMW_LOG_MAKER_H
+#define RTMW_LOG_MAKER_H
+
+#include "folder.h"
+#include "ids.h"
+#include "segment.h"
+
+/* ======== retention ======== */
+
+/* Retention: how much of a log is kept, in whole segments; and the trim, which removes what is not. */
+
+#define RETENTION_ALL UINT64_MAX
+
+/* A full segment goes when one of the limits says so, and no cursor needs it. The last segment stays. */
+struct retention {
+    uint64_t age_ns;     /* goes when it was sealed longer ago; RETENTION_ALL: no limit */
+    uint64_t bytes;      /* the oldest ones go, until no more is left in all; RETENTION_ALL: no limit */
+    uint64_t cursors_ns; /* a cursor that was neither opened nor committed for so long keeps nothing; 0: none does */
+    uint32_t per_key;    /* of records with the same key the newest so many stay (compaction); 0: all */
+};
+
+static inline bool retention_limits(const struct retention *r)
+{
+    return r->age_ns != RETENTION_ALL || r->bytes != RETENTION_ALL;
+}
+
+/* `*start`: where the log may begin. `*held`: bytes of segments that would go but for a cursor. LOG_DAMAGED, LOG_FAILED,
+ * LOG_NO_MEMORY. */
+int retention_find(const struct log_folder *folder, const struct retention *r, uint64_t *start, uint64_t *held,
+                   struct log_fault *fault);
+/* The lowest position of the cursors that are not abandoned; UINT64_MAX: there is none. */
+int retention_floor(const struct log_folder *folder, uint64_t cursors_ns, uint64_t *position, struct log_fault *fault);
+
+/* The log begins with the segment in which `before` lies, or with the last one. `*start`: where. First the file `start` says
+ * so, durably; then segments go. With `keeps_one` the newest of them becomes the spare, unfilled, and `*kept` is its size, 0:
+ * none did. LOG_FAILED: it begins there, or where it did. */
+int trim(const struct log_folder *folder, uint64_t before, bool keeps_one, uint64_t *start, uint64_t *kept,
+         struct log_fault *fault);
+
+/* ======== compaction ======== */
+
 /* Compaction: of the records with the same key, the newest ones stay. It rewrites sealed segments, and the maker does it in
  * small steps.
  *
@@ -14,11 +56,6 @@
  * Interrupted at any point, each segment is there in its old form or in its new one, and both are whole: what a cut may bring
  * back is what was to be removed. `compacted` saves work, and nothing else rests on it.
  */
-#ifndef RTMW_LOG_COMPACT_H
-#define RTMW_LOG_COMPACT_H
-
-#include "keys.h"
-#include "start.h"
 
 enum compaction_phase { COMPACTION_NONE, COMPACTION_NEW, COMPACTION_OLD, COMPACTION_CHOICE, COMPACTION_COPY };
 
