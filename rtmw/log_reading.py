@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -95,17 +96,14 @@ class Reading(Closing, ABC, Generic[R, T]):
         """Records that were read ahead. `close` empties it from any thread, which ends `_next`, too."""
         self._next = iter(self._made)
         self._commits: Commits | None = None
-        self._cursor = None if asked.cursor is None else HeldCursor(folder, asked.cursor)
-        self._origin = Origin(decode, self._cursor)
-        try:
-            self._folder = folder.copy()
+        with ExitStack() as opened:
+            self._cursor = None if asked.cursor is None else opened.enter_context(HeldCursor(folder, asked.cursor))
+            self._origin = Origin(decode, self._cursor)
+            self._folder = opened.enter_context(folder.copy())
             earliest, self._end = folder.bounds()
             self._reader = self._open_reader(asked.start, earliest)
             self._watch = folder.watch() if asked.follow or folder.is_remote else None
-        except BaseException:
-            if self._cursor is not None:
-                self._cursor.close()
-            raise
+            opened.pop_all()
         self._closed = False
 
     def _open_reader(self, start: Start | int | datetime, earliest: int) -> Reader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from datetime import UTC, datetime, timedelta
@@ -124,6 +125,16 @@ def test_records_that_are_kept_outlive_their_log(log: rtmw.Log[bytes]) -> None:
         next(records)
     assert (first.value[:3], first.epoch) == (b"000", 1)
     assert repr(first) == "<rtmw.LogRecord 0 key=0 1000 bytes>"
+
+
+def test_reading_that_cannot_begin_leaves_no_descriptor(log: rtmw.Log[bytes]) -> None:
+    with pytest.raises(ValueError, match="no time zone"):
+        log.read(datetime.now())
+    with pytest.raises(ValueError, match="start='x' is not possible"):
+        log.read_batches("x", cursor="c")  # type: ignore[arg-type]
+    assert log.cursors() == {}
+    opened = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
+    assert opened.count(str(log.path)) == 1, "that of the log itself"
 
 
 def test_records_say_when_they_were_appended(tmp_path: Path) -> None:
