@@ -410,7 +410,7 @@ class Replica:
         """Rule 6, first part. The slices were read with the version that the transaction compares."""
         control = event.control
         assert control is not None
-        is_news = self.control is not None and control.epoch > self.control.epoch
+        is_news = control.epoch > (self.control.epoch if self.control is not None else self.marks.promise)
         self.control, self._version, self._is_stale = control, event.version, False
         is_own = control.master == self.me
         if control.in_sync.get(self.me) != self.marks.incarnation:

@@ -19,22 +19,28 @@ from bench.rsync import DAEMON, SSH, program
 from bench.stage import Stage
 
 
+def rate(system: str, **options: object) -> float:
+    """What is counted in a second, in ever longer time: a busy machine may do nothing in a tenth of a second."""
+    for seconds in (0.1, 1.0, 10.0):
+        case = Case("", (system,), {"seconds": seconds, **options})
+        if (found := transfer_rate.measure(Stage("8M"), system, case)[system].value) > 0:
+            return found
+    return 0
+
+
 @pytest.mark.parametrize("part", ["tasks", "threads"])
 @pytest.mark.parametrize("system", [RTMW, APPENDS])
 def test_letters_and_appends_of_tasks_and_threads_are_counted(system: str, part: str) -> None:
-    case = Case("", (system,), {"seconds": 0.1, "writers": 8, "delivery": "LOG", "part": part})
-    assert transfer_rate.measure(Stage("8M"), system, case)[system].value > 0
+    assert rate(system, writers=8, delivery="LOG", part=part) > 0
 
 
 @pytest.mark.parametrize(("system", "delivery"), [(RTMW, "NORMAL"), (RTMW, "LOG"), (APPENDS, "LOG")])
 def test_letters_and_appends_in_batches_are_counted(system: str, delivery: str) -> None:
-    case = Case("", (system,), {"seconds": 0.1, "delivery": delivery, "part": "batches"})
-    assert transfer_rate.measure(Stage("8M"), system, case)[system].value > 0
+    assert rate(system, delivery=delivery, part="batches") > 0
 
 
 def test_letters_are_compared_with_messages_of_their_size_a_second_on_a_topic() -> None:
-    case = Case("", (TOPIC,), {"seconds": 0.1, "writers": 8, "delivery": "NORMAL"})
-    assert transfer_rate.measure(Stage("8M"), TOPIC, case)[TOPIC].value > 1000
+    assert rate(TOPIC, writers=8, delivery="NORMAL") > 1000
 
 
 @pytest.mark.parametrize("question", [transfer_rate, transfer_between])

@@ -336,6 +336,17 @@ def test_an_epoch_that_this_node_knows_is_not_given_again_by_a_store_that_was_re
     assert stage.control.epoch == stage.replica.marks.promise == 6
 
 
+def test_a_member_that_begins_beside_a_new_master_gives_it_its_time() -> None:
+    stage = Stage()
+    stage.control = Control(1, "b", stage.control.members, stage.control.in_sync, settings=Settings())
+    for _ in range(6):
+        stage.wait(0.2)
+    assert isinstance(stage.store(), w.ReadStore)
+    assert (stage.replica.status().role, stage.store(), stage.control.epoch) == (Role.SLAVE, None, 1)
+    stage.lead()
+    assert stage.control.epoch == 2, "it was silent"
+
+
 def test_a_candidate_whose_disk_has_no_room_yet_for_the_cache_goes_on_by_another_switch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -348,6 +359,7 @@ def test_a_candidate_whose_disk_has_no_room_yet_for_the_cache_goes_on_by_another
         1, "b", stage.control.members, stage.control.in_sync, slices=(w.Slice(0, SIZE),), settings=Settings()
     )
     stage.slices = (data,)
+    stage.replica.control = stage.control
     with monkeypatch.context() as full:
         full.setattr(stage.disk, "append_raw", waits)
         for _ in range(6):
