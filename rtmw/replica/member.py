@@ -40,8 +40,10 @@ __all__ = ["Identity", "Member", "Nodes"]
 
 log = logging.getLogger("rtmw.replica")
 
-PART: Final = 256 << 10
-"""Bytes of the log that are sent at once; a batch that is larger goes alone."""
+PART: Final = 512 << 10
+"""Bytes of the log that are sent at once; a batch that is larger goes alone, and is read twice."""
+_HERE: Final = 256 << 10
+"""More bytes than this are synced by the log's thread, also on a fast disk: the loop takes the next ones meanwhile."""
 _ROOM_S: Final = 0.01
 """An append that has to wait for room is tried again after so long, if nothing has said before that there is some."""
 _LOOK_S: Final = 1.0
@@ -130,6 +132,7 @@ class Member:
         self._store, self._nodes = store, nodes
         self._version = 0
         self._events, self._held = deque[w.Event](), deque[w.Event]()
+        self._tried = asyncio.Event()
         self._is_busy = self._syncs = False
         self._sync_s = self._sync_begun = 0.0
         """How long a sync takes on average, and when the one began that is under way; 0: none is."""
@@ -189,6 +192,7 @@ class Member:
         """Who waits is told MOVED. LogFailed: the log had failed."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(self.wal.watch())
+        self._tried.set()
         if self._timer is not None:
             self._timer.cancel()
         if self._work is not None:  # a thread that is at the disk cannot be cancelled
@@ -250,6 +254,11 @@ class Member:
     def holds(self) -> bool:
         """Batches or requests wait for room in the log."""
         return bool(self._held)
+
+    async def next_try(self) -> None:
+        """Until what waits for room was tried again, or the member closes."""
+        self._tried.clear()
+        await self._tried.wait()
 
     def lags(self) -> dict[str, tuple[int, float]]:
         """Bytes that each other member has not acknowledged, and for how many seconds, as a master knows it."""
@@ -371,7 +380,8 @@ class Member:
         if not self.is_open or self.failed is not None or self.wal.end <= self._durable:
             return
         self._sync_begun = self._sync_begun or CLOCK.monotonic()  # it may be under way since an earlier turn
-        if self._sync_s <= FAST_S and self._nodes.has_one_log and self.wal.try_sync():
+        is_fast = self._sync_s <= FAST_S and self._nodes.has_one_log and self.wal.end - self._durable <= _HERE
+        if is_fast and self.wal.try_sync():
             self._synced()
         else:
             self.wal.sync()
@@ -394,6 +404,7 @@ class Member:
         """More is durable, or there is room, or the writer has failed."""
         self.wal.hear()
         self._synced()
+        self._tried.set()
 
     def _synced(self) -> None:
         if not self.is_open:
@@ -513,6 +524,7 @@ class Member:
         for event in held:
             if isinstance(event, _HELD):
                 self._answer(w.Answer(event.ticket, w.Reply.MOVED))
+        self._tried.set()
         self._tell()
 
     def _refetch(self, effect: w.Refetch) -> None:

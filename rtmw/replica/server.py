@@ -44,8 +44,6 @@ _LOOK_S: Final = 0.5
 _ASK_STORE_S: Final = 5.0
 """A log without appends asks nothing of the store: so often it is seen whether that is there."""
 _AGAIN_S: Final = 0.2
-_ROOM_S: Final = 0.01
-"""Seconds between looks whether a log has room for batches again."""
 
 
 class _Link:
@@ -329,7 +327,7 @@ class Server:
     async def _has_room(self, member: Member) -> None:
         """While the disk of a log is slower than its master, the stream is not read: it pushes back."""
         while member.holds and member.failed is None and self._by_uuid.get(member.uuid) is member:
-            await asyncio.sleep(_ROOM_S)
+            await member.next_try()
 
     # ---- programs and operators ----
 
