@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import rtmw
-from rtmw.cli.terminal import Cell, Table, counted, duration, show, size
+from rtmw.cli.terminal import Cell, Table, counted, duration, say, show, size
 from rtmw.clock import CLOCK
 from rtmw.log import Folder, bases, cursor_names, holder_of, holder_of_cursor, index, look_into, segment
 from rtmw.types import from_description, shown_name
@@ -135,11 +135,15 @@ def picture(info: LogInfo) -> list[str]:
 
 
 def show_info(info: LogInfo) -> None:
+    parts = f"{counted(len(info.segments), 'segment')}, " if info.segments else ""
     head = [
-        f"{info.path}: log of {info.type}, {counted(len(info.segments), 'segment')}, {size(info.disk)} on the disk",
+        f"{info.path}: log of {info.type}, {parts}{size(info.disk)} on the disk",
         f"written by {info.writer}" if info.writer else "nobody writes",
         *picture(info),
     ]
+    if not info.segments:  # of nodes, each of which has its own
+        say(*head)
+        return
     gone = sum(found.compacted for found in info.segments)
     if gone:
         head.insert(2, f"compaction has removed {size(gone)} of {size(info.end - info.start)} of records")

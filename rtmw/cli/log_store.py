@@ -219,16 +219,12 @@ class _Nodes(Closing):
             if left <= 0:
                 raise CommandError(
                     f"{counted(stored.messages, 'message')} stored, and {len(waiting)} more were sent to nodes that do "
-                    f"not answer: rtmw log status {self._log.path} says why"
+                    f"not answer, or have no room: rtmw log status {self._log.path} says why"
                 )
 
     async def _one(self, sample: rtmw.Sample[Any]) -> None:
         while True:
-            try:
-                answer = await self._log.append_async(sample.value, key=sample.topic)
-            except LogFull:
-                await asyncio.sleep(STEP_S)
-                continue
+            answer = await self._log.append_async(sample.value, key=sample.topic)
             await answer.resolve_async()
             if answer.state is not rtmw.Durability.ABSENT:
                 return

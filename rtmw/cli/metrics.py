@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from rtmw.addresses import metrics_url, place_to_listen
@@ -54,6 +54,8 @@ class OfNode:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
+        self._unreached = suppress(RtmwError) if arguments.listen is not None else nullcontext()
+        """Where they are served, /health says why there are none."""
 
     def told(self) -> dict[str, Any]:
         from rtmw.cli.log_replica import ask_place
@@ -63,7 +65,7 @@ class OfNode:
     def collect(self) -> Iterator[Metric]:
         from rtmw.observe.metrics import of_logs
 
-        with suppress(RtmwError):  # /health says why there are none
+        with self._unreached:
             yield from of_logs(self.told())
 
     def fault(self) -> str:
@@ -83,7 +85,7 @@ def metrics(arguments: argparse.Namespace) -> int:
         return _serve(what, collector, *arguments.listen)
     from rtmw.net.http_server import as_text
 
-    if fault := collector.fault():
+    if isinstance(collector, OfDomain) and (fault := collector.fault()):  # a node that is asked says it itself
         raise CommandError(fault)
     say(*as_text(collector).removesuffix("\n").split("\n"))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -39,6 +40,8 @@ _HEAD: Final = 32
 """Bytes before a record's labels and data in the log; all together are a multiple of eight."""
 _SINCES: Final = 65536
 """The number of ids that are remembered of appends whose outcome is unknown; nodes remember as many ids."""
+_FULL_S: Final = 0.2
+"""Seconds after which an append that waits for room is sent again."""
 T = TypeVar("T")
 _STATES: Final = {
     Reply.WRITTEN: Durability.WRITTEN,
@@ -98,11 +101,11 @@ class RemoteLog(Log[T]):
         """By id of the program, while its outcome is not known: `since` of its first try, which later ones have, too.
         Else a node that has forgotten the id would take it for new."""
         self._readers = WeakSet()
-        self._closed = False
+        self._closed = self._waits_for_room = False
 
     def wait_for_ever(self) -> None:
-        """From now on calls wait for a master without limit, whatever `timeout` was."""
-        self._net.timeout = None
+        """From now on calls wait for a master without limit, whatever `timeout` was, and `append_async` for room."""
+        self._net.timeout, self._waits_for_room = None, True
 
     # ---- append ----
 
@@ -117,6 +120,14 @@ class RemoteLog(Log[T]):
     async def append_async(self, value: T, *, key: Label | None = None, id: Label | None = None) -> Appended:
         call, labels, since = self._call(value, key, id)
         await self._net.wait_async(call)
+        while self._waits_for_room and call.heard is not None and call.heard.reply is Reply.FULL:
+            await asyncio.sleep(_FULL_S)
+            if call.was_resent:  # an earlier master may have kept it
+                call = Call(call.ticket, call.data, 1)
+                call.was_sent = True
+            else:
+                call, labels, since = self._call(value, key, id)
+            await self._net.wait_async(call)
         return self._answer(call, labels, since, id)
 
     def _call(self, value: T, key: Label | None, id: Label | None) -> tuple[Call, bytes, int]:

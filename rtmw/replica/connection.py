@@ -195,8 +195,11 @@ class Connection(Closing):
     def _state(self) -> str:
         """How it is with each node, for people."""
         told = {place: "no answer" for place in self.way.places} | self._why
-        told |= {one.place: f"connected, it takes {one.master or 'nobody'} for the master" for one in list(self._links)}
-        return "; ".join(f"{place}: {words}" for place, words in told.items())
+        links = list(self._links)
+        told |= {one.place: f"connected, it takes {one.master or 'nobody'} for the master" for one in links}
+        unnamed = {one.master for one in links} - {one.node for one in links} - {""}
+        more = [f"name the place of {', '.join(sorted(unnamed))}, too"] if unnamed and len(links) == len(told) else []
+        return "; ".join([f"{place}: {words}" for place, words in told.items()] + more)
 
     # ---- the program's threads and loops ----
 
@@ -303,15 +306,14 @@ class Connection(Closing):
     # ---- the thread of the loop ----
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._serve())
-        finally:
-            self._is_over = True
-            self._finish(list(self._calls.values()))
-            self._began.notify(all=True)
-            self.room.notify(all=True)
-            self._loop.close()
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # which ends tries of addresses, too
+            try:
+                runner.run(self._serve())
+            finally:
+                self._is_over = True
+                self._finish(list(self._calls.values()))
+                self._began.notify(all=True)
+                self.room.notify(all=True)
 
     async def _serve(self) -> None:
         program = f"{os.path.basename(sys.argv[0])[:60]} {os.getpid()}".replace(",", " ")

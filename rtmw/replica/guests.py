@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import closing, nullcontext, suppress
 from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rtmw.errors import LogDamaged, LogError, LogFull, LogLocked, RtmwError, SessionError, StreamError
 from rtmw.log import Folder, HeldCursor, bases, cursor_names, delete_cursor
@@ -50,6 +50,7 @@ CURSORS_MOST: Final = 2000
 """Cursors of a log: what is told of all of them fits in one answer."""
 FRAME: Final = 1 << 18
 """Bytes of whole batches that a reader gets at a time; or one batch."""
+T = TypeVar("T")
 _PROGRAM: Final = "program="
 _APPENDS: Final = frozenset({Ask.APPEND, Ask.RESOLVE, Ask.TRIM})
 _ANYWHERE: Final = frozenset({Ask.BOUNDS, Ask.SEEK, Ask.STATS})
@@ -79,6 +80,11 @@ def _refusal_of(error: Exception) -> Refusal:
             return Refusal.NO_RECORD
         case _:
             return Refusal.TRIMMED if "trimmed" in str(error) else Refusal.OTHER
+
+
+def _words(member: Member, error: Exception) -> str:
+    """A program knows the name of the log, and not where a node has it."""
+    return str(error).replace(str(member.path), f"log {member.name}")
 
 
 class _Guest:
@@ -249,7 +255,7 @@ class Guests:
             return
         except (LogError, ValueError, _Refused) as error:
             with suppress(SessionError):
-                await stream.write(_last(_refusal_of(error), str(error)))
+                await stream.write(_last(_refusal_of(error), _words(begun, error)))
         finally:
             guest.pumps.discard(changed)
             leave()
@@ -508,7 +514,7 @@ class _Desk:
         self._say(r.pack_answer(reply, request.ticket, position, self._member.committed, words))
 
     def _refuse(self, request: Request, error: Exception) -> None:
-        self._answer(request, Reply.REFUSED, _refusal_of(error), str(error).encode())
+        self._answer(request, Reply.REFUSED, _refusal_of(error), _words(self._member, error).encode())
 
     async def _do(self, request: Request) -> None:
         is_long = request.ask in (Ask.CURSORS, Ask.STATS)
@@ -526,14 +532,42 @@ class _Desk:
             else:
                 self._refuse(request, error)
 
+    async def _found(self, look: Callable[[Folder], T]) -> T:
+        """What a thread finds in the files of the log; if they are closed meanwhile, to be cut, it looks again."""
+        while True:
+            await self._opened()
+            folder = self._member.folder
+            try:
+                found = await asyncio.to_thread(look, folder)
+            except (LogError, OSError):
+                if self._has_open(folder):
+                    raise
+            else:
+                if self._has_open(folder):
+                    return found
+
+    def _has_open(self, folder: Folder) -> bool:
+        return self._member.is_open and self._member.folder is folder
+
+    async def _opened(self) -> None:
+        """Waits while the log is closed, because it is cut or copied anew; if it is dropped, until the stream ends."""
+        changed = asyncio.Event()
+        leave = self._member.on_commit(changed.set)
+        try:
+            while not self._member.is_open:
+                changed.clear()
+                await changed.wait()
+        finally:
+            leave()
+
     async def _carry_out(self, request: Request) -> None:
         ask, member, guests, body = request.ask, self._member, self._guests, request.body
         if ask == Ask.BOUNDS:
             return self._answer(request, Reply.DONE, member.earliest)
         if ask == Ask.SEEK:
-            return self._answer(request, Reply.DONE, await asyncio.to_thread(_seek, member, _placed(body)[0]))
+            return self._answer(request, Reply.DONE, await self._found(partial(_seek, member, _placed(body)[0])))
         if ask == Ask.STATS:
-            told = json.dumps(await asyncio.to_thread(member.folder.segments)).encode()
+            told = json.dumps(await self._found(Folder.segments)).encode()
             return self._answer(request, Reply.DONE, member.earliest, told)
         status, position = member.status(), 0
         if status.role is not Role.MASTER:
@@ -562,8 +596,8 @@ def _placed(body: bytes) -> tuple[int, str]:
     return r.PLACE.unpack_from(body)[0], body[r.PLACE.size :].decode()
 
 
-def _seek(member: Member, time_ns: int) -> int:
-    with closing(member.folder.reader(member.earliest, begins=True)) as reader:
+def _seek(member: Member, time_ns: int, folder: Folder) -> int:
+    with closing(folder.reader(member.earliest, begins=True)) as reader:
         reader.seek_time(time_ns, member.committed)
         return reader.position
 

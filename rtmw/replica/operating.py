@@ -19,7 +19,7 @@ from uuid import uuid4
 from rtmw.addresses import place_to_reach, unix_path
 from rtmw.clock import CLOCK
 from rtmw.control.store import Outcome, Store
-from rtmw.errors import LogError, RtmwError, SessionError
+from rtmw.errors import LogError, NotPermitted, RtmwError, SessionError
 from rtmw.net.session import Carrier, Hello, Session, Stream
 from rtmw.observe.logs import MOST_LOGS
 from rtmw.replica import words as w
@@ -71,10 +71,13 @@ async def ask(session: Session, seconds: float = _ANSWER_S, /, **question: Any) 
     return told
 
 
-async def answer(stream: Stream, desk: Operating, *, is_node: bool) -> None:
-    """One question. What is wrong with it is the answer. SessionError: who has asked is gone."""
+async def answer(stream: Stream, desk: Operating, *, is_node: bool, refusal: str | None = None) -> None:
+    """One question. What is wrong with it, or `refusal`, is the answer. SessionError: who has asked is gone."""
     try:
-        told = await desk.obey(json.loads(await _whole(stream)), is_node=is_node)
+        question = json.loads(await _whole(stream))
+        if refusal is not None:
+            raise NotPermitted(refusal)
+        told = await desk.obey(question, is_node=is_node)
     except SessionError:
         raise
     except (RtmwError, ValueError, TypeError, KeyError, AttributeError, OSError, RecursionError) as error:

@@ -335,12 +335,10 @@ class Server:
         if operating.OPERATOR not in session.peer.capabilities:
             await self.guests.run(session)
             return
-        if (why := self._may_not_operate(session)) is not None:
-            session.close(why)
-            return
         async for stream in session:
             with suppress(SessionError):
-                await operating.answer(stream, self.operating, is_node=False)
+                refusal = self._may_not_operate(session)
+                await operating.answer(stream, self.operating, is_node=False, refusal=refusal)
 
     def _may_not_operate(self, session: Session) -> str | None:
         why = self._may_not_serve(session)

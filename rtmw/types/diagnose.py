@@ -22,7 +22,7 @@ def explain(plan: Plan, value: Any, error: Exception) -> MessageError:
     name = plan.schema.shown_name
     cls = plan.classes[plan.schema.name]
     if not isinstance(value, cls):
-        return TypeMismatch(f"the topic carries {name} ({full_name(cls)}), not {full_name(type(value))}")
+        return TypeMismatch(f"expected a value of {name} ({full_name(cls)}), not {full_name(type(value))}")
     try:
         _check_struct(plan, plan.schema.top, value, name)
     except MessageError as found:

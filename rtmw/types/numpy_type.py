@@ -130,13 +130,13 @@ def _encoder(dtype: np.dtype[Any]) -> Callable[[Any], memoryview]:
 
     def encode(value: Any) -> memoryview:
         if not isinstance(value, accepted):
-            raise TypeMismatch(f"the topic carries numpy arrays of {dtype}, not {type(value).__name__}; use np.asarray")
+            raise TypeMismatch(f"expected a numpy array of {dtype}, not {type(value).__name__}; use np.asarray")
         if value.dtype != base:
-            raise TypeMismatch(f"the topic carries numpy arrays of {base}, not of {value.dtype}; use .astype")
+            raise TypeMismatch(f"expected a numpy array of {base}, not of {value.dtype}; use .astype")
         array: np.ndarray[Any, Any] = np.asarray(value)
         if array.shape != shape if shape else array.ndim > 1:
             wanted = f"shape {shape}" if shape else "one dimension"
-            raise ValueMismatch(f"the topic carries arrays of {wanted}, not of shape {array.shape}")
+            raise ValueMismatch(f"expected an array of {wanted}, not of shape {array.shape}")
         return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
     return encode

@@ -76,6 +76,25 @@ def test_a_log_of_nodes_has_its_cursors_in_info_and_in_the_way_of_trim(
     assert run(capsys, nodes, "trim", "trimmed", 0)[:2] == (0, "trimmed: begins at 0; 0 B of records were removed\n")
 
 
+def test_info_of_a_log_of_nodes_has_no_table_of_segments(nodes: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, nodes, "info", "orders")
+    assert status == 0
+    assert "segment" not in out
+    assert "records/s" not in out
+    assert "written by its nodes" in out
+
+
+def test_metrics_of_a_node_are_asked_for_once(nodes: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    carrier = nodes.servers["a"].peers._carrier
+    assert carrier is not None
+    begun = carrier.begun
+    assert main(["metrics", "--node", nodes.places[0]]) == 0
+    assert carrier.begun == begun + 1
+    assert "rtmw_log_committed" in capsys.readouterr().out
+    assert main(["metrics", "--node", "127.0.0.1:1"]) == 1
+    assert "the node at 127.0.0.1:1 is not reached" in capsys.readouterr().err
+
+
 def test_the_logs_of_a_node_are_listed(nodes: Here, capsys: pytest.CaptureFixture[str]) -> None:
     status = main(["log", "list", "--node", nodes.places[0]])
     out = capsys.readouterr().out

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Generator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -22,12 +23,16 @@ import pytest
 
 import rtmw
 from rtmw import Durability
+from rtmw.control.settings import read_log
 from rtmw.log import cursor
+from rtmw.net.security.errors import KeysError
 from rtmw.net.security.identity import Identity
 from rtmw.replica import guests, wal
 from rtmw.replica import requests as r
+from rtmw.replica import words as w
 from rtmw.replica.client import NODES
 from rtmw.replica.connection import OPEN_MOST, Call
+from rtmw.replica.operating import ask_node
 from rtmw.replica.words import Reply
 from tests.net.security.site import Site
 from tests.replica.nodes import Here, until
@@ -335,6 +340,22 @@ def test_programs_have_certificates_or_come_by_a_unix_socket(tmp_path: Path) -> 
             rtmw.Log.connect("x", nodes=nodes.places, keys=keys["q"])
         with pytest.raises(rtmw.SessionError, match="a node with keys takes TLS only: give keys"):
             rtmw.Log.connect("x", nodes=nodes.places, timeout=0.5)
+        with pytest.raises(rtmw.LogError, match=r"^rtmw://plant/q may not operate logs: .*; give it serve = ..log..$"):
+            ask_node(nodes.places[0], Identity.load(keys["q"]), ask="status", name="x")
+
+
+def test_settings_that_lost_their_keys_are_not_taken_in(tmp_path: Path) -> None:
+    keys = f'keys = "{Site(tmp_path / "site").keys("rtmw://plant/a")}"'
+    with Here(tmp_path, "a", log=keys) as nodes:
+        text = nodes.file("a").read_text()
+
+        async def obey(line: str) -> None:
+            nodes.file("a").write_text(text.replace(keys, line))
+            nodes.servers["a"].obey(read_log(nodes.file("a")))
+
+        with pytest.raises(KeysError, match="the settings name no keys any more"):
+            nodes.call(obey(""))
+        nodes.call(obey("insecure = true"))  # it is meant
 
 
 def test_a_node_that_is_no_member_does_not_speak_for_those_that_are_not_reached(tmp_path: Path) -> None:
@@ -468,7 +489,60 @@ def test_full_disks_at_a_later_master_leave_the_outcome_unknown(log: rtmw.Log[by
         any_log._answer(call, b"", 0, None)
 
 
+def test_an_append_that_waits_for_room_is_there_once_also_if_an_earlier_master_may_have_it(
+    one: Here, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with rtmw.Log.connect(name, nodes=one.places) as log:
+        any_log, wal = cast("Any", log), one.servers["a"].members[name].wal
+        append, full, seen = wal.append, [False, True, True], list[bytes]()
+
+        def refuses(epoch: int, id: bytes, kind: w.Kind, data: Any) -> tuple[int, int] | None:
+            seen.append(id)
+            if not full:
+                return append(epoch, id, kind, data)
+            for call in any_log._net._calls.values():
+                call.was_resent = full[0]
+            full.pop(0)
+            return None
+
+        monkeypatch.setattr(wal, "append", refuses)
+        any_log.wait_for_ever()
+        assert asyncio.run(log.append_async(b"x")).state is Durability.WRITTEN
+        assert [record.data for record in log.read()] == [b"x"]
+        assert (len(seen), len(set(seen))) == (4, 2)  # what was surely not kept goes as a new append
+
+
+def test_a_program_is_told_the_name_of_the_log_and_not_where_a_node_has_it(one: Here, name: str) -> None:
+    with rtmw.Log.connect(name, nodes=one.places) as log:
+        log.append(b"x")
+        with pytest.raises(ValueError, match=rf"^log {name}\b") as refused:
+            list(log.read(8))
+        assert str(one.folder) not in str(refused.value)
+
+
 # ---- what only several nodes can ----
+
+
+def test_who_does_not_name_the_place_of_the_master_is_told_to(three: Here) -> None:
+    with rtmw.Log.connect("orders", nodes=three.places) as log:
+        log.append(b"x")
+        master = three.status("orders", "a")["master"]
+    others = [place for name, place in zip("abc", three.places, strict=True) if name != master]
+    words = f"; name the place of {master}, too$"
+    with rtmw.Log.connect("orders", nodes=others, timeout=0.3) as log, pytest.raises(TimeoutError, match=words):
+        log.append(b"x")
+
+
+def test_a_program_that_ends_while_it_dials_leaves_no_task_behind(one: Here, name: str) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf, ExitStack() as full:
+        for _ in range(2):  # nobody accepts them, and who comes next waits
+            waits = full.enter_context(socket.socket())
+            waits.setblocking(False)
+            waits.connect_ex(deaf.getsockname())
+        places = [*one.places, f"127.0.0.1:{deaf.getsockname()[1]}"]
+        code = f"import rtmw\nwith rtmw.Log.connect({name!r}, nodes={places!r}) as log:\n    log.append(b'x')\n"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # Proves G381.

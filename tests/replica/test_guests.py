@@ -9,7 +9,8 @@ import threading
 import tomllib
 from collections import Counter
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -236,6 +237,29 @@ async def test_a_cursor_that_is_damaged_or_a_log_that_is_cut_while_cursors_are_l
         folders = [nodes.member(node, "other").folder for node in "ab"]
         await until(lambda: all(len(names(folder)) == 2 for folder in folders))
         assert not any(server._failure() for server in nodes.servers.values())
+
+
+@in_loop
+async def test_a_log_that_is_cut_tells_its_size_and_the_place_of_a_time_when_it_is_open_again(tmp_path: Path) -> None:
+    async with Inside(tmp_path, "a") as nodes:
+        await nodes.start("a")
+        await nodes.create(members="a", min_insync=1)
+        await nodes.append(0, 5)
+        member = nodes.member("a")
+        log = await asyncio.to_thread(rtmw.Log.connect, "orders", nodes=places(nodes), timeout=8.0)
+        with closing(log):
+            begin = datetime.fromtimestamp(0, UTC)
+            asks = [log.stats, lambda: next(log.read(begin, follow=True)).position]
+            listening = len(member._listeners)
+            member.is_open = False
+            await asyncio.to_thread(member.wal.close)
+            asked = [asyncio.ensure_future(asyncio.to_thread(ask)) for ask in asks]
+            await until(lambda: len(member._listeners) == listening + len(asks))
+            await asyncio.to_thread(member.wal.open)
+            member.opened()
+            stats, position = await asyncio.gather(*asked)
+            assert (stats.end, position) == (member.committed, stats.earliest)
+            await asyncio.to_thread(log.close)
 
 
 @in_loop

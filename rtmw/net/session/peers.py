@@ -158,7 +158,13 @@ class Peers:
         return self._peers[node].certified
 
     def obey(self, network: Network) -> None:
-        """Rules, keys and places to connect to; where it listens stays until a new start."""
+        """Rules, keys and places to connect to; where it listens stays until a new start. KeysError: the keys are gone,
+        and nothing says that this is meant."""
+        if self.network.identity is not None and network.link.keys is None and not network.link.insecure:
+            raise KeysError(
+                "the settings name no keys any more, and nothing of them is taken in: a node that loses its keys by "
+                "mistake would speak in clear from its next start on; name keys, or set insecure = true"
+            )
         self.network = network
         self.rights.swap(network.rules)
         if self._carrier is None:
