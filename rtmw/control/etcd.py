@@ -130,7 +130,7 @@ class EtcdStore(Store):
                 if connection is not None:
                     connection.close()
                 self._first += 1
-                why = f"{endpoint}: {error or type(error).__name__}"
+                why = f"{endpoint}: {_words(error)}"
             if (is_change and is_sent) or monotonic() > until:
                 break
         if _FULL in why:
@@ -152,6 +152,14 @@ class EtcdStore(Store):
         self._threads.shutdown(cancel_futures=True)
         for connection in chain(*self._idle.values()):
             connection.close()
+
+
+def _words(error: Exception) -> str:
+    """Who is refused for its certificate hears an alert, or only the end: of TLS 1.3 the handshake was over before."""
+    words = str(error) or type(error).__name__
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLCertVerificationError):
+        words += "; it may want a certificate (cert and key of [control]) from an authority that it trusts"
+    return words
 
 
 def _answer(connection: HTTPConnection, path: str, data: bytes) -> dict[str, Any]:

@@ -524,12 +524,11 @@ def test_a_program_is_told_the_name_of_the_log_and_not_where_a_node_has_it(one: 
 
 
 def test_who_does_not_name_the_place_of_the_master_is_told_to(three: Here) -> None:
-    with rtmw.Log.connect("orders", nodes=three.places) as log:
-        log.append(b"x")
-        master = three.status("orders", "a")["master"]
+    three.create("unnamed")
+    master = three.master("unnamed", "a")
     others = [place for name, place in zip("abc", three.places, strict=True) if name != master]
     words = f"; name the place of {master}, too$"
-    with rtmw.Log.connect("orders", nodes=others, timeout=0.3) as log, pytest.raises(TimeoutError, match=words):
+    with rtmw.Log.connect("unnamed", nodes=others, timeout=0.3) as log, pytest.raises(TimeoutError, match=words):
         log.append(b"x")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from contextlib import suppress
+import ssl
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from rtmw.log import HeldCursor, delete_cursor
 from rtmw.replica import member, operating, wal
 from rtmw.replica.words import Reply, Role
 from rtmw.types import resolve
+from tests.control.certificates import write_certificates
+from tests.control.stores import Cluster, needs_etcd
 from tests.replica.inside import Inside, appended, in_loop, numbers, until
 
 BYTES = resolve(bytes).description.hex()
@@ -113,6 +116,32 @@ async def test_a_log_without_appends_says_that_the_control_store_is_away_and_is_
         await until(says)
         store.timeout = patience
         await until(lambda: not says())
+
+
+@needs_etcd
+@in_loop
+async def test_nodes_whose_etcd_wants_certificates_keep_a_log_there_and_one_without_says_so(tmp_path: Path) -> None:
+    write_certificates(tmp_path)
+    ca, cert, key = (tmp_path / name for name in ("ca.pem", "node.pem", "node.key"))
+    known = ssl.create_default_context(cafile=ca)
+    known.load_cert_chain(cert, key)
+    asked = ("--client-cert-auth", f"--trusted-ca-file={ca}", f"--cert-file={cert}", f"--key-file={key}")
+    (tmp_path / "etcd").mkdir()
+    with closing(Cluster(tmp_path / "etcd", 1, *asked, tls=known)) as etcd:
+        await asyncio.to_thread(etcd.start)
+        files = 'ca = "ca.pem"\ncert = "node.pem"\nkey = "node.key"'  # beside the settings
+        async with Inside(tmp_path, "ab", store=f'["{etcd.members[0].endpoint}"]\n{files}') as nodes:
+            await nodes.start(*"ab")
+            await nodes.create(members="ab")
+            await nodes.append(0, 5)
+            await nodes.obey("a", ask="move", name="orders", off=(await nodes.master()).node)
+            await nodes.append(5, 5)
+            await nodes.stop(*"ab")
+            file = tmp_path / "a.toml"
+            file.write_text(file.read_text().replace('cert = "node.pem"\nkey = "node.key"', ""))
+            await nodes.start("a")
+            await until(lambda: bool(nodes.servers["a"].store.fault))
+            assert "it may want a certificate (cert and key of [control])" in nodes.servers["a"].store.fault
 
 
 @in_loop
