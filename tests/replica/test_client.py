@@ -489,6 +489,7 @@ def test_full_disks_at_a_later_master_leave_the_outcome_unknown(log: rtmw.Log[by
         any_log._answer(call, b"", 0, None)
 
 
+# Proves G387.
 def test_an_append_that_waits_for_room_is_there_once_also_if_an_earlier_master_may_have_it(
     one: Here, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

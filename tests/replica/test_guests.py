@@ -240,6 +240,7 @@ async def test_a_cursor_that_is_damaged_or_a_log_that_is_cut_while_cursors_are_l
 
 
 @in_loop
+# Proves G387.
 async def test_a_log_that_is_cut_tells_its_size_and_the_place_of_a_time_when_it_is_open_again(tmp_path: Path) -> None:
     async with Inside(tmp_path, "a") as nodes:
         await nodes.start("a")

@@ -120,6 +120,7 @@ async def test_a_log_without_appends_says_that_the_control_store_is_away_and_is_
 
 @needs_etcd
 @in_loop
+# Proves G386.
 async def test_nodes_whose_etcd_wants_certificates_keep_a_log_there_and_one_without_says_so(tmp_path: Path) -> None:
     write_certificates(tmp_path)
     ca, cert, key = (tmp_path / name for name in ("ca.pem", "node.pem", "node.key"))
