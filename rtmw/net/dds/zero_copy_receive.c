@@ -36,7 +36,7 @@ struct loan_sample {
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list, and the references */
 static struct loan_receiver *receivers;
 
-static const struct ddsi_serdata_ops operations;
+static const struct ddsi_serdata_ops received_operations;
 
 static struct loan_sample *loan_sample_of(const struct ddsi_serdata *d) { return (struct loan_sample *)(uintptr_t)d; }
 
@@ -62,23 +62,23 @@ static void drop(struct ddsi_serdata *d)
     free(s);
 }
 
-static uint32_t get_size(const struct ddsi_serdata *d)
+static uint32_t received_size(const struct ddsi_serdata *d)
 {
     return (uint32_t)(OCTETS_HEADER + loan_sample_of(d)->loan.size + loan_sample_of(d)->tail_size);
 }
 
 /* The key of a sample: that of the one instance of a topic without keys. */
-static struct ddsi_serdata *to_untyped(const struct ddsi_serdata *d)
+static struct ddsi_serdata *received_to_untyped(const struct ddsi_serdata *d)
 {
-    struct loan_sample *s = keyless_new(sizeof *s, &operations, d->type, DDS_KEY);
+    struct loan_sample *s = keyless_new(sizeof *s, &received_operations, d->type, DDS_KEY);
     if (!s) abort(); /* the interface has no error, and the library aborts, too */
     return &s->head;
 }
 
-static const struct ddsi_serdata_ops operations = {
+static const struct ddsi_serdata_ops received_operations = {
     .eqkey = keyless_are_equal,
-    .get_size = get_size,
-    .to_untyped = to_untyped,
+    .get_size = received_size,
+    .to_untyped = received_to_untyped,
     .free = drop,
     .print = keyless_print,
     .get_keyhash = keyless_hash,
@@ -161,7 +161,7 @@ static bool fill(struct loan_sample *s, const struct ddsi_rdata *parts, size_t s
 static struct ddsi_serdata *make(struct loan_receiver *l, const struct ddsi_rdata *parts, size_t size,
                                  const struct heading *h)
 {
-    struct loan_sample *s = keyless_new(sizeof *s, &operations, l->type, DDS_DATA);
+    struct loan_sample *s = keyless_new(sizeof *s, &received_operations, l->type, DDS_DATA);
     if (!s) return unreference(l), NULL;
     s->receiver = l;
     s->tail_size = size - OCTETS_HEADER - h->octets.length;
@@ -217,7 +217,7 @@ void loan_receiver_close(struct loan_receiver *l)
 
 rtmw_loan *received_loan(const struct inbound *i, const struct ddsi_serdata *d)
 {
-    return i->may_receive_in_loan && d->operations == &operations ? &loan_sample_of(d)->loan : NULL;
+    return i->may_receive_in_loan && d->operations == &received_operations ? &loan_sample_of(d)->loan : NULL;
 }
 
 struct iovec received_tail(const struct inbound *i, const struct ddsi_serdata *d)

@@ -1,6 +1,6 @@
 /* Zero-copy send: a DDS sample whose bytes are those of a large message of the bus, in the pool.
  *
- * The DDS library reads the bytes of a sample through a table of functions; `operations` is such a table. The sample takes
+ * The DDS library reads the bytes of a sample through a table of functions; `sent_operations` is such a table. The sample takes
  * over the route's hold on the message. The library frees the sample when it has sent it or, if it is RELIABLE, when all
  * readers have acknowledged it; the hold ends then. Held messages lessen the pool of this host, so all samples together
  * hold at most `zero_copy_most` bytes; messages beyond that are copied, as small messages are.
@@ -35,7 +35,7 @@ struct zero_copy_sample {
     uint8_t before[OCTETS_HEADER], after[AFTER_MOST];
 };
 
-static const struct ddsi_serdata_ops operations;
+static const struct ddsi_serdata_ops sent_operations;
 
 static const struct zero_copy_sample *sample_of(const struct ddsi_serdata *d)
 {
@@ -124,11 +124,11 @@ static void to_ser_unref(struct ddsi_serdata *d, const struct iovec *part)
     ddsi_serdata_unref(d);
 }
 
-static uint32_t get_size(const struct ddsi_serdata *d) { return (uint32_t)size_of(sample_of(d)); }
+static uint32_t sent_size(const struct ddsi_serdata *d) { return (uint32_t)size_of(sample_of(d)); }
 
 static struct zero_copy_sample *new_sample(struct engine *e, const struct ddsi_sertype *type, int kind)
 {
-    struct zero_copy_sample *l = keyless_new(sizeof *l, &operations, type, kind);
+    struct zero_copy_sample *l = keyless_new(sizeof *l, &sent_operations, type, kind);
     if (!l) return NULL;
     l->engine = e;
     l->descriptor = NO_DESCRIPTOR;
@@ -138,7 +138,7 @@ static struct zero_copy_sample *new_sample(struct engine *e, const struct ddsi_s
 }
 
 /* The key of a sample: that of the one instance of a topic without keys. */
-static struct ddsi_serdata *to_untyped(const struct ddsi_serdata *d)
+static struct ddsi_serdata *sent_to_untyped(const struct ddsi_serdata *d)
 {
     struct zero_copy_sample *l = new_sample(sample_of(d)->engine, d->type, DDS_KEY);
     if (!l) abort();
@@ -158,13 +158,13 @@ static void give_back(struct ddsi_serdata *d)
     free(l);
 }
 
-static const struct ddsi_serdata_ops operations = {
+static const struct ddsi_serdata_ops sent_operations = {
     .eqkey = keyless_are_equal,
-    .get_size = get_size,
+    .get_size = sent_size,
     .to_ser = to_ser,
     .to_ser_ref = to_ser_ref,
     .to_ser_unref = to_ser_unref,
-    .to_untyped = to_untyped,
+    .to_untyped = sent_to_untyped,
     .free = give_back,
     .print = keyless_print,
     .get_keyhash = keyless_hash,

@@ -24,7 +24,7 @@ struct parts {
     size_t passed; /* bytes to be passed over yet */
 };
 
-static void add(struct parts *p, uint8_t *at, size_t size)
+static void add_part(struct parts *p, uint8_t *at, size_t size)
 {
     size_t passed = size < p->passed ? size : p->passed;
     p->passed -= passed;
@@ -36,10 +36,10 @@ static uint32_t list(struct landing *x, size_t passed, struct iovec part[LANDING
 {
     struct parts p = {.part = part, .passed = passed};
     size_t crc = crc_size(x);
-    add(&p, x->edge[0].header, sizeof x->header);
+    add_part(&p, x->edge[0].header, sizeof x->header);
     for (uint32_t n = 1; n <= x->frames; n++) {
-        add(&p, x->to + (n - 1) * x->size, x->size);
-        add(&p, (uint8_t *)&x->edge[n] + FRAME_CRC - crc, n < x->frames ? crc + sizeof x->header : crc);
+        add_part(&p, x->to + (n - 1) * x->size, x->size);
+        add_part(&p, (uint8_t *)&x->edge[n] + FRAME_CRC - crc, n < x->frames ? crc + sizeof x->header : crc);
     }
     return p.count;
 }
@@ -75,7 +75,7 @@ static void copy_from(struct landing *x, uint32_t frame, size_t size, uint8_t *l
     }
 }
 
-static void pass(struct landing *x, uint32_t frames)
+static void pass_frames(struct landing *x, uint32_t frames)
 {
     x->edge[0] = x->edge[frames];
     x->edge[1] = x->edge[frames + 1];
@@ -92,7 +92,7 @@ uint32_t landing_take(struct landing *x, size_t got, uint8_t *loose, size_t *siz
     *size = is_part ? 0 : left;
     copy_from(x, whole, *size, loose);
     x->have = is_part ? left : 0;
-    if (whole) pass(x, whole);
+    if (whole) pass_frames(x, whole);
     return whole;
 }
 
