@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../../rtmw/net/dds/pack.h"
+#include "../../rtmw/net/route/trailer.h"
 #include "native.h"
 
 enum { SPACE = 4 * PAGE, MESSAGES = 255 };

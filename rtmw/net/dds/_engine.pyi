@@ -34,7 +34,7 @@ class Engine:
         wire_domain: int = 0,
     ) -> Engine:
         """`zero_copy_most`: bytes of the pool that DDS may hold at a time (zero_copy_send.c). `carried`: the file in
-        which nodes of the region leave to the next one how far lanes were carried (carried.c), of this DDS domain.
+        which nodes of the region leave to the next one how far lanes were carried (loss_report.c), of this DDS domain.
         Raises OSError if it cannot be made."""
 
     def outbound(
@@ -182,7 +182,7 @@ class Route:
 
     def pack(self, may: bool, may_check: bool, may_date: bool, /) -> None:
         """Outbound: may small messages travel together, samples have a CRC, and lifetimes a date? All who read the
-        topic must know packs (pack.h), and CRCs and dates (trailer.h)."""
+        topic must know packs, CRCs and dates (trailer.h)."""
 
     def limit(self, bytes_per_second: int, places: int, /) -> None:
         """Outbound: send at most so many bytes a second of it; 0: no limit.

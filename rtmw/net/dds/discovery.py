@@ -28,7 +28,7 @@ _PLACES_MOST, _PLACE_LONGEST = 8, 64
 _BATCHES = 16
 """Batches of news that one `poll` takes from a reader, so that a flood of it keeps nothing else waiting."""
 PACKS = 1
-"""The version of packs that this node reads (pack.h)."""
+"""The version of packs that this node reads (trailer.h)."""
 TRAILERS = 2
 """The version of trailers that this node reads: 2 have a CRC (trailer.h); nodes that say none read 1."""
 
@@ -144,7 +144,7 @@ class Program:
     domain: int | None = None
     """Its rtmw domain; None: it is no node."""
     knows_packs: bool = False
-    """A node that reads several messages out of one sample (pack.h)."""
+    """A node that reads several messages out of one sample (trailer.h)."""
     knows_crcs: bool = False
     """A node that reads samples with a CRC (trailer.h)."""
     knows_dates: bool = False

@@ -19,7 +19,7 @@
 #include "../../shm/rtmw.h"
 #include "../route/locks.h"
 #include "../route/now.h"
-#include "../route/rate_limit.h"
+#include "../route/sending.h"
 #include "../route/trailer.h"
 #include "data_event.h"
 #include "dds.h"

@@ -4,7 +4,6 @@
 
 #include "../../shm/crc32c.h"
 #include "engine.h"
-#include "pack.h"
 
 enum { HEADER = 4 }; /* bytes before the data */
 

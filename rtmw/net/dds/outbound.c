@@ -3,9 +3,8 @@
 #include <time.h>
 
 #include "../../shm/crc32c.h"
-#include "../route/depth.h"
+#include "../route/sending.h"
 #include "engine.h"
-#include "pack.h"
 
 /* Before the octets of FRAMING_OCTETS: the CDR header, little endian, and the length of the sequence. */
 struct octets {

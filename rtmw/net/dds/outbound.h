@@ -2,8 +2,7 @@
 #ifndef RTMW_NET_OUTBOUND_H
 #define RTMW_NET_OUTBOUND_H
 
-#include "../route/lookahead.h"
-#include "../route/rate_limit.h"
+#include "../route/sending.h"
 #include "dds.h"
 #include "route.h"
 

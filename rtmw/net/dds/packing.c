@@ -1,5 +1,4 @@
-/* The form that a sample may have now. A pack, or one with a CRC, only if every reader of the topic knows such (pack.h,
- * trailer.h), and no other can come unnoticed.
+/* The form that a sample may have now. A pack, or one with a CRC, only if every reader of the topic knows such (trailer.h), and no other can come unnoticed.
  *
  * Python looks ten times a second who reads which topic, and says of each route what those know. A reader that has come
  * since must not find what it does not know: DDS tells of a reader, in the thread that received the news, before it

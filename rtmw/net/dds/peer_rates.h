@@ -3,7 +3,7 @@
 #ifndef RTMW_NET_PEER_RATES_H
 #define RTMW_NET_PEER_RATES_H
 
-#include "../route/rate_limit.h"
+#include "../route/sending.h"
 
 enum { LIMITED_PEERS = 64 };
 

@@ -7,7 +7,7 @@
 
 #include "../../shm/rtmw.h"
 #include "../route/carried.h"
-#include "../route/lookahead.h"
+#include "../route/sending.h"
 #include "../route/trailer.h"
 
 struct engine;
@@ -30,7 +30,7 @@ enum { OCTETS_HEADER = 8 };                           /* bytes before the octets
  * the partition of nodes (policies.py). LANE_REPEATS: a node writes for plain programs what it writes for nodes, too. */
 enum lane { LANE_RELIABILITY = 3, LANE_KEEPS = 4, LANE_NODES = 8, LANE_REPEATS = 254, LANE_UNKNOWN = 255 };
 
-/* carried.c */
+/* loss_report.c */
 bool carried_open(struct engine *, const char *path); /* makes the file, if it is not there. false: errno says why */
 void carried_close(struct engine *);
 /* origin: as of carried_key */

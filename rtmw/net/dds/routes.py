@@ -263,7 +263,7 @@ class Outgoing(_Ending):
     ) -> None:
         """Open the route when somebody reads, thin as far as all readers wish, and close it when the last has gone.
 
-        `may_pack`: all that may read the topic know packs (pack.h). Messages kept for later readers are not packed.
+        `may_pack`: all that may read the topic know packs (trailer.h). Messages kept for later readers are not packed.
         `may_check`, `may_date`: they know CRCs, and lifetimes that say when they were sent (trailer.h).
         `is_news`: what DDS shows has changed, such as what a reader asks for. `region_of`: that of a reader's node.
         """

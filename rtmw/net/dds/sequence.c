@@ -4,7 +4,7 @@
  * JUMP_MOST at most: the difference was lost on the way; (3) less, by REPEATED_MOST at most: another reader of the lane
  * had it; (4) anything else: it is refused, and counted, and the source stays where it is. A sample that follows the one
  * that was refused is taken again (as in RFC 3550, appendix A.1), so that no number mutes a source for good. A node that is
- * started again has other DDS writers, and so other sources; its numbers go on where those of the last node ended (carried.c).
+ * started again has other DDS writers, and so other sources; its numbers go on where those of the last node ended (loss_report.c).
  */
 #include "engine.h"
 

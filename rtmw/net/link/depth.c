@@ -8,7 +8,7 @@
  * Not so where somebody waits longer behind them than the publisher means: while the line is cut, where its way is slow, and
  * where a subscriber is to get few of them (min_interval).
  */
-#include "../route/depth.h"
+#include "../route/sending.h"
 #include "link.h"
 
 enum {

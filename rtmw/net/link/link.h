@@ -25,9 +25,8 @@
 #include "../../shm/rtmw.h"
 #include "../route/carried.h"
 #include "../route/locks.h"
-#include "../route/lookahead.h"
 #include "../route/now.h"
-#include "../route/rate_limit.h"
+#include "../route/sending.h"
 #include "by_number.h"
 #include "channel.h"
 #include "kept.h"
@@ -127,7 +126,7 @@ void out_adjust(struct out *, uint32_t depth, uint64_t min_interval_ns);
 void out_weigh(struct out *, uint64_t size);
 void out_fit(struct out *);
 
-/* told.c. Open: before anybody else has the route; key: of its lane and peer, 0: nothing is told. Under the lock of the line: was
+/* loss_report.c. Open: before anybody else has the route; key: of its lane and peer, 0: nothing is told. Under the lock of the line: was
  * this one published since the lane was carried last; it has a number now; nobody is to get it; the bus has no more. */
 void told_open_out(struct out *, uint64_t key, uint64_t lane, bool begins_in_the_past);
 bool told_is_new(const struct out *, const rtmw_message *);
@@ -188,7 +187,7 @@ struct incoming {
     struct waiting *to; /* where the bytes go; NULL: nowhere */
 };
 
-/* told.c. Open: before anybody else has the route; begins: as the peer says. Came: under `arriving`, when a message has come to
+/* loss_report.c. Open: before anybody else has the route; begins: as the peer says. Came: under `arriving`, when a message has come to
  * its end. */
 void told_open_in(struct in *, uint64_t key, uint64_t begins);
 static inline void in_reach(struct in *i, uint32_t band, uint64_t number)

@@ -1,6 +1,6 @@
 /* Rates that hold over all lines of a node: of an interface (`max_rate`), and of a topic (`topic_rates`).
  *
- * What was sent is a debt (rate_limit.h) of all lines that share the rate. The urgent connections of an interface have a debt of
+ * What was sent is a debt (sending.h) of all lines that share the rate. The urgent connections of an interface have a debt of
  * their own beside it: they wait for that alone, and what they send delays the bulk connections of all lines. Whoever
  * looks late loses nothing of the rate, up to CREDIT_NS.
  */

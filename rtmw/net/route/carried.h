@@ -1,4 +1,4 @@
-/* How far lanes were carried: a table that outlives nodes (carried_table.c). */
+/* How far lanes were carried: a table that outlives nodes (carried.c). */
 #ifndef RTMW_NET_CARRIED_H
 #define RTMW_NET_CARRIED_H
 
@@ -7,7 +7,7 @@
 
 #include "../../shm/fnv.h"
 #include "../../shm/rtmw.h"
-#include "lookahead.h"
+#include "sending.h"
 
 enum { CARRIED = 4096 /* lanes of which is known how far they were carried, over restarts */ };
 

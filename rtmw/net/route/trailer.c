@@ -1,8 +1,9 @@
 /* Trailers, as they are read. They come from another host: each field is compared with what may be, before any is used. */
+#include "trailer.h"
+
 #include <string.h>
 
 #include "../../shm/crc32c.h"
-#include "trailer.h"
 
 enum { PRIORITIES = 8 };
 
@@ -34,4 +35,38 @@ bool trailer_fits(uint32_t crc, const uint8_t *end)
     memcpy(&t, end - sizeof t, sizeof t);
     memcpy(&sent, end - sizeof t - sizeof sent, sizeof sent);
     return trailer_crc(crc, &t) == sent;
+}
+
+/* ---- packs ---- */
+
+/* Packs, as they are read. They come from another host: each length is compared with what there is, before any is used. */
+
+bool pack_open(struct pack *p, const uint8_t *bytes, size_t size, size_t before, uint32_t messages)
+{
+    size_t table = messages * sizeof(struct packed);
+    if (messages < TRAILER_PACK_LEAST || size < before || size - before < table) return false;
+    *p = (struct pack){bytes + before, bytes + size - table, messages};
+    uint64_t payload = 0;
+    struct packed entry;
+    for (uint32_t n = 0; n < messages; n++) {
+        memcpy(&entry, p->table + n * sizeof entry, sizeof entry);
+        payload += entry.size;
+    }
+    return payload == size - before - table;
+}
+
+bool pack_may_be(const struct packed *entry)
+{
+    return entry->source_time_ns <= INT64_MAX && entry->lifetime_ns <= INT64_MAX && !entry->reserved;
+}
+
+bool pack_next(struct pack *p, const uint8_t **payload, struct packed *entry)
+{
+    if (!p->left) return false;
+    memcpy(entry, p->table, sizeof *entry);
+    *payload = p->payload;
+    p->payload += entry->size;
+    p->table += sizeof *entry;
+    p->left--;
+    return true;
 }

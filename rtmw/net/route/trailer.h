@@ -26,7 +26,7 @@ struct trailer { /* little endian, like the data before it */
     uint8_t version; /* 1: a single message; 2: a pack; 3: a single one from before anybody read */
     uint8_t priority;
     uint8_t padding;      /* zero bytes before it, and before the CRC: 0 to 3 */
-    uint8_t messages;     /* of a pack (pack.h); 0: it is a single message */
+    uint8_t messages;     /* of a pack (below); 0: it is a single message */
     uint64_t publisher;   /* identity on its own host; of a pack: 0 */
     uint64_t sequence;    /* messages that its node sent of the topic, with this one: a gap was lost on the way */
     uint64_t lifetime_ns; /* left when it was sent; 0: no limit; of a pack: 0. Relative: clocks need not agree */
@@ -93,5 +93,45 @@ static inline size_t trailer_size(const struct trailer *t)
 {
     return sizeof *t + (trailer_is_checked(t) ? TRAILER_CRC : 0);
 }
+
+/* ---- packs ---- */
+
+/* Several small messages of one topic and band in one DDS sample, from node to node: what DDS does for a sample costs
+ * more than a small message does.
+ *
+ *   | the first, as it travels alone | payload of the second | … | struct packed, for each | 0 to 3 zero bytes | trailer |
+ *
+ * A plain DDS program would find the first message and miss the others; so a pack is sent only where every reader of the
+ * topic is a node that has said it knows packs (packing.c). Messages of a pack wait already: none waits for a pack.
+ */
+
+enum {
+    PACK_MOST = 32,        /* messages in a pack that is sent */
+    PACK_BYTES = 32 << 10, /* payload in a pack that is sent */
+};
+
+struct packed { /* little endian */
+    uint64_t publisher;
+    uint64_t source_time_ns;
+    uint64_t lifetime_ns; /* as in the trailer */
+    uint32_t size;        /* of the payload */
+    uint32_t reserved;    /* 0 */
+};
+
+_Static_assert(sizeof(struct packed) == 32, "the table travels");
+
+/* A pack that was received and is read from the first message on. */
+struct pack {
+    const uint8_t *payload, *table; /* of the next message */
+    uint32_t left;
+};
+
+/* `bytes`: the sample without its trailer and padding; `before`: where the payload of the first message begins.
+ * false: the lengths contradict each other, and nothing of it is to be used. Reads nothing outside of `bytes`. */
+bool pack_open(struct pack *, const uint8_t *bytes, size_t size, size_t before, uint32_t messages);
+/* Is what it says of a message within its bounds? */
+bool pack_may_be(const struct packed *);
+/* false: that was the last one. */
+bool pack_next(struct pack *, const uint8_t **payload, struct packed *);
 
 #endif

@@ -7,8 +7,8 @@ NET := ../../../rtmw/net/dds
 ROUTE := ../../../rtmw/net/route
 SHM := ../../../rtmw/shm
 BUILD := build
-PARTS := inbound listen write_cdr zero_copy_receive pack sequence sources dedup backlog keyless flow watch carried dated instances
-SHARED := trailer carried_table
+PARTS := inbound listen write_cdr zero_copy_receive sequence sources dedup backlog keyless flow watch loss_report dated instances
+SHARED := trailer carried
 HEADERS := $(wildcard $(NET)/*.h $(ROUTE)/*.h) engine_stage.h require.h
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=all -fno-omit-frame-pointer
 FLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread $(SANITIZE) -I$(NET) \

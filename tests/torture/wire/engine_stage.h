@@ -3,7 +3,6 @@
 #define ENGINE_STAGE_H
 
 #include "../../../rtmw/net/dds/engine.h"
-#include "../../../rtmw/net/dds/pack.h"
 #include "require.h"
 
 enum {

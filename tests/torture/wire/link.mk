@@ -11,7 +11,7 @@ NET := ../../../rtmw/net/route
 SHM := ../../../rtmw/shm
 BUILD := build
 LINES := $(filter-out _%,$(notdir $(basename $(wildcard $(LINK)/*.c))))
-SHARED := carried_table lookahead rate_limit trailer
+SHARED := carried sending trailer
 HEADERS := $(wildcard $(LINK)/*.h $(NET)/*.h $(SHM)/*.h) link_stage.h link_peer.h require.h
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=all -fno-omit-frame-pointer
 FLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -pthread $(SANITIZE) -I$(LINK) -I$(NET) -Depoll_wait=stage_epoll_wait

@@ -3,7 +3,7 @@
  *   bus ─ number of the message in its lane ─► outbound ─ sequence ─► inbound ─ rtmw_publisher_lost ─► subscribers
  *              compared with number[]                      compared with sequence
  *
- * A route writes its entry of the table (carried_table.c) as it sends or publishes. A node that follows finds it:
+ * A route writes its entry of the table (carried.c) as it sends or publishes. A node that follows finds it:
  *
  *   outbound  A route's subscriber begins behind a message with a number, in each band. No node has sent the messages
  *             between number[] and that one. The sequence of the first sample leaves as much out, and goes on where that
