@@ -1,7 +1,6 @@
 /* Engine: opens routes, and carries between them and DDS until it is closed. */
 #include "_engine.h"
 #include "../../shm/identity.h"
-#include "library_log.h"
 
 enum { TOPIC_NAME = 512 }; /* bytes: more than a topic of the bus can have, with what is before it */
 

@@ -1,8 +1,8 @@
 /* Python's view of the engine: what its files share that know Python.
  *
- *   _engine.c   Engine, and the module       _route.c   Route: one topic in one direction
- *   _data_event.c     DataEvent                         _shown.c   what DDS shows of others: functions of the module
- *   _counters.c       what routes have counted
+ *   _engine.c   Engine, and the module
+ *   _route.c    Route: one topic in one direction, and what it has counted
+ *   _shown.c    DataEvent, and what DDS shows of others: functions of the module
  */
 #ifndef RTMW_NET_GLUE_H
 #define RTMW_NET_GLUE_H
@@ -48,7 +48,7 @@ void engine_let_go(PyObject *self);
 PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords);
 
-/* _counters.c: of one route by name, and the sum by which it is seen to move; that of all */
+/* _route.c: of one route by name, and the sum by which it is seen to move; that of all */
 PyObject *outbound_counters(struct outbound *);
 PyObject *inbound_counters(const struct inbound *);
 uint64_t outbound_total(struct outbound *);

@@ -33,7 +33,7 @@ class Engine:
         carried: str | None = None,
         wire_domain: int = 0,
     ) -> Engine:
-        """`zero_copy_most`: bytes of the pool that DDS may hold at a time (zero_copy_send.c). `carried`: the file in
+        """`zero_copy_most`: bytes of the pool that DDS may hold at a time (zero_copy.c). `carried`: the file in
         which nodes of the region leave to the next one how far lanes were carried (loss_report.c), of this DDS domain.
         Raises OSError if it cannot be made."""
 
@@ -92,7 +92,7 @@ class Engine:
 
     def clocks(self, measured: list[tuple[bytes, int, int]], /) -> None:
         """Sets, in place of what was said before, how far the clocks of other nodes are ahead, and what that may be
-        wrong by, in nanoseconds, by the GUID of their participants (dated.c)."""
+        wrong by, in nanoseconds, by the GUID of their participants (inbound.c)."""
 
     def link(self, origins: list[str], /) -> None:
         """Pass over what these nodes send over DDS from now on: those that are met over links, by the origins of their
@@ -117,7 +117,7 @@ class Engine:
         """Is the DDS library laid out as the engine expects? Writes a sample, CDR of the writer's type, to see."""
 
     def public_calls(self, writer: int, sample: bytes, /) -> bool:
-        """Before the first route: use public calls of the DDS library alone, for it does not fit (write_cdr.c).
+        """Before the first route: use public calls of the DDS library alone, for it does not fit (library.c).
 
         `sample`: as for `abi_check`; it is not written. False: these calls do not carry it, and routes would carry
         nothing.
@@ -129,7 +129,7 @@ class Engine:
 
     @staticmethod
     def capture_log(is_on: bool, /) -> bool:
-        """While this is on, a DDS library that begins to log is given a stream of the node (library_log.c). False: it
+        """While this is on, a DDS library that begins to log is given a stream of the node (library.c). False: it
         cannot be, and logs to standard error."""
 
     @staticmethod
@@ -148,7 +148,7 @@ class Engine:
         """The DDS reader that tells who reads what: when it has news, no pack and no CRC is sent until `looked`."""
 
     def follow(self, participant: int, /) -> None:
-        """The DDS participant whose endpoints are followed (matched.c); to be called before it has any."""
+        """The DDS participant whose endpoints are followed (events.c); to be called before it has any."""
 
     def matched(self) -> set[str] | None:
         """The DDS topics of endpoints that have met others, or lost some, since it was asked last; None: too many to
@@ -161,7 +161,7 @@ class Engine:
         """How much news it had. To be asked before looking."""
 
     def looked(self, heard: int, /) -> None:
-        """Says that `pack` of each route was decided with knowledge of the first `heard` readers (packing.c)."""
+        """Says that `pack` of each route was decided with knowledge of the first `heard` readers (outbound.c)."""
 
     def counters(self) -> dict[str, int]:
         """How often others said of pauses what is not believed: notes that are none (malformed), of topics of this node
@@ -231,7 +231,7 @@ class Route:
         the other node has not sent."""
 
     def newest(self) -> bytes:
-        """Inbound: what it has brought of which publishers, for the next route of its lane (dedup.c)."""
+        """Inbound: what it has brought of which publishers, for the next route of its lane (sources.c)."""
 
     def want_old(self, wanted: bool, /) -> None:
         """Inbound: should messages come that nodes had kept from before anybody read?"""

@@ -3,11 +3,11 @@
  * The library is loaded, and its names made global, before this extension (library.py). All declared here is public
  * and stable in Cyclone DDS 11, but for three things:
  *   1. `struct ddsi_serdata` and its table of functions. The engine sets the time stamp of samples, makes samples of its
- *      own (zero_copy_send.c, zero_copy_receive.c), and puts functions of its own into the tables of types (watch.c). With
- *      a library that lays them out otherwise (abi_check.c) it does none of that, and writes by public calls (write_cdr.c).
+ *      own (zero_copy.c), and puts functions of its own into the tables of types (library.c). With
+ *      a library that lays them out otherwise (abi_check.c) it does none of that, and writes by public calls (library.c).
  *   2. Datagrams, `struct ddsi_rdata`. Their layout cannot be checked, so messages are received into loans only with the
  *      releases whose layout it is (library.py).
- *   3. `struct ddsi_sertype_ops`, of which cyclonedds has a table (type_hash.c). Where it is another one, topics share
+ *   3. `struct ddsi_sertype_ops`, of which cyclonedds has a table (abi_check.c). Where it is another one, topics share
  *      types, by which routes can no longer be told apart: so the same holds as for 1.
  */
 #ifndef RTMW_NET_DDS_H

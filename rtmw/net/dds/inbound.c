@@ -404,3 +404,161 @@ void inbound_close(struct inbound *i)
     free(i->sources);
     pthread_mutex_destroy(&i->lock);
 }
+
+/* ---- backlog ---- */
+
+/* Samples that came from other hosts and wait for room on the bus.
+ *
+ * A node that is asked to pause sends little more; so much may come that others on its way see no limit. One that does not
+ * heed it, and many that are none, take so much memory and no more.
+ */
+
+enum {
+    SPACE_FIRST = 64,
+    COUNT_MOST = 1 << 18, /* samples that wait of one participant, */
+    BYTES_MOST = 256 << 20,
+    ALL_COUNT_MOST = 1 << 20, /* and of all */
+    ALL_BYTES_MOST = 1 << 30,
+};
+
+static struct share *share_of(struct engine *e, uint64_t node)
+{
+    return &e->shares[((node ^ e->salt) * UINT64_C(0x9E3779B97F4A7C15)) >> 32 & (SHARES - 1)];
+}
+
+static bool has_room(const struct share *s, uint64_t count_most, uint64_t bytes_most)
+{
+    return load_relaxed(&s->count) < count_most && load_relaxed(&s->bytes) < bytes_most;
+}
+
+static void charge(struct share *s, uint64_t count, uint64_t bytes)
+{
+    fetch_add(&s->count, count);
+    fetch_add(&s->bytes, bytes);
+}
+
+static bool grow(struct backlog *b)
+{
+    uint32_t space = b->space ? b->space * 2 : SPACE_FIRST;
+    struct sample *ring = space ? malloc(space * sizeof *ring) : NULL;
+    if (!ring) return false;
+    for (uint32_t n = 0; n < b->count; n++) ring[n] = b->ring[(b->first + n) & (b->space - 1)];
+    free(b->ring);
+    b->ring = ring;
+    b->space = space;
+    b->first = 0;
+    return true;
+}
+
+bool backlog_add(struct engine *e, struct backlog *b, struct sample sample)
+{
+    struct share *own = share_of(e, sample.node);
+    uint64_t bytes = ddsi_serdata_size(sample.data);
+    if (!has_room(own, COUNT_MOST, BYTES_MOST) || !has_room(&e->all, ALL_COUNT_MOST, ALL_BYTES_MOST)) return false;
+    if (b->count == b->space && !grow(b)) return false;
+    b->ring[(b->first + b->count++) & (b->space - 1)] = sample;
+    b->bytes += bytes;
+    charge(own, 1, bytes);
+    charge(&e->all, 1, bytes);
+    return true;
+}
+
+struct sample *backlog_first(struct backlog *b) { return b->count ? &b->ring[b->first] : NULL; }
+
+void backlog_drop_first(struct engine *e, struct backlog *b, uint32_t bytes)
+{
+    charge(share_of(e, b->ring[b->first].node), UINT64_C(-1), -(uint64_t)bytes);
+    charge(&e->all, UINT64_C(-1), -(uint64_t)bytes);
+    b->bytes -= bytes;
+    b->first = (b->first + 1) & (b->space - 1);
+    b->count--;
+}
+
+void backlog_clear(struct engine *e, struct backlog *b)
+{
+    for (struct sample *s; (s = backlog_first(b));) {
+        struct ddsi_serdata *data = s->data;
+        backlog_drop_first(e, b, ddsi_serdata_size(data));
+        ddsi_serdata_unref(data);
+    }
+    free(b->ring);
+    *b = (struct backlog){0};
+}
+
+/* ---- dated ---- */
+
+/* The time that a message was on its way is taken off its lifetime: as far as it is known, and never more.
+ *
+ *   sent, on the sender's clock ── way ──► published here      way = now + how far its clock is ahead − sent − unsure
+ *
+ * Both clocks are steady ones (now.h). Wall clocks would not do: while one is set, messages are on the way and wait to be
+ * sent again, and what was measured before is believed for a second. Each of them would be an hour too old, or too young.
+ *
+ * Nodes measure with beacons how far the clock of each other node is ahead, and what they may be wrong by: half of the
+ * way there and back (own_topics.py). Of a node that is not measured yet, nothing is known, and a lifetime is what was left
+ * when it was sent.
+ */
+
+static struct clock_of *find(struct engine *e, uint64_t node)
+{
+    struct clock_of *c = &e->clocks[(node * UINT64_C(0x9E3779B97F4A7C15)) >> 53];
+    for (uint32_t n = 0; n < CLOCKS; n++, c = c + 1 == e->clocks + CLOCKS ? e->clocks : c + 1)
+        if (!c->node || c->node == node) return c;
+    return NULL;
+}
+
+void dated_forget(struct engine *e)
+{
+    lock(&e->clocks_lock, LOCK_LEAF);
+    memset(e->clocks, 0, sizeof e->clocks);
+    unlock(&e->clocks_lock, LOCK_LEAF);
+}
+
+void dated_learn(struct engine *e, const uint8_t participant[16], int64_t ahead_ns, uint64_t unsure_ns)
+{
+    uint64_t node = node_named(participant);
+    lock(&e->clocks_lock, LOCK_LEAF);
+    struct clock_of *c = find(e, node);
+    if (c) *c = (struct clock_of){node, ahead_ns, unsure_ns};
+    unlock(&e->clocks_lock, LOCK_LEAF);
+}
+
+uint64_t dated_left(struct engine *e, uint64_t node, uint64_t lifetime)
+{
+    if (!lifetime_is_dated(lifetime)) return lifetime;
+    lock(&e->clocks_lock, LOCK_LEAF);
+    const struct clock_of *found = find(e, node);
+    struct clock_of clock = found ? *found : (struct clock_of){0};
+    unlock(&e->clocks_lock, LOCK_LEAF);
+    if (!clock.node) return lifetime_left_ns(lifetime);
+    return lifetime_after_way(lifetime, now_steady_ns() + (uint64_t)clock.ahead_ns, clock.unsure_ns);
+}
+
+/* ---- instances ---- */
+
+/* Instances of a keyed topic: a plain writer disposes one, or unregisters it, or leaves, which unregisters what it wrote.
+ * The bus has no instances, so nothing of that is published; it is counted.
+ *
+ * DDS tells it with a sample: one of its own that has a key and no data, or, where data of the instance have not been
+ * taken yet, in the state that it gives for all of these. Samples of an instance come one behind the other; so what the
+ * last of them says counts, once, whether or not they were taken in several calls.
+ *
+ * Samples of nodes have no instances: their writers let go of all that they have registered when a route closes.
+ */
+
+void instances_count(struct inbound *i)
+{
+    dds_sample_info_t *last = &i->instance;
+    if (!last->instance_handle) return;
+    if (last->instance_state == DDS_DISPOSED) count_up(&i->disposed, 1);
+    if (last->instance_state == DDS_NO_WRITERS) count_up(&i->unregistered, 1);
+    *last = (dds_sample_info_t){0};
+}
+
+void instances_see(struct inbound *i, const dds_sample_info_t *info)
+{
+    if (!i->is_keyed) return;
+    if (i->instance.instance_handle != info->instance_handle) instances_count(i);
+    const struct source *s = inbound_source(i, info->publication_handle);
+    if (!s->is_node && (s->lane == i->lane || s->lane == LANE_UNKNOWN)) i->instance = *info;
+}

@@ -5,7 +5,7 @@ Neither brings a file to link with. So the names of both are made global, and th
 
 The hints of cyclonedds describe neither its policies nor its IDL types, and call what it makes of them unknown. So its
 names are Any here, and everything that leaves rtmw.net has types of ours. Its listeners are not used: the DDS library
-calls them while it holds locks of its own, for which a thread that has the interpreter may be waiting (data_event.c).
+calls them while it holds locks of its own, for which a thread that has the interpreter may be waiting (events.c).
 
 `open_engine` has the engine of a node (engine.h) open while the node runs. `FlowControl` is its topic on which nodes
 ask each other to pause (flow.c).
@@ -141,7 +141,7 @@ def log_what_it_said(log: logging.Logger) -> None:
 
 
 def type_hash_install() -> str | None:
-    """Let each topic have a type of its own (type_hash.c). To be called before there is any Topic.
+    """Let each topic have a type of its own (abi_check.c). To be called before there is any Topic.
 
     Returns what is different in this DDS library, so that it cannot be; None: it is done.
     """

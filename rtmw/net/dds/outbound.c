@@ -364,3 +364,118 @@ void outbound_close(struct outbound *o)
 }
 
 void outbound_park(struct outbound *o, uint64_t for_ns) { o->park_ns = o->reliable ? for_ns : 0; }
+
+/* ---- what is taken in advance ---- */
+
+/* How much a route takes from the bus in advance, and how much of a TIMELY topic waits for it there.
+ *
+ * Messages that a route has taken are in this process alone. They are lost if they are not sent before the node ends, or
+ * before a node that ends and that they are kept for has gone (handover.c). So a RELIABLE route takes no more than leaves
+ * in AHEAD_PARTS / 100 of a second, which is less than both wait; one message at least. Routes that have something share
+ * the line, and limits of the line and of hosts. Where neither line nor limit is slow, that is more than LOOKAHEAD_BYTES,
+ * and nothing changes.
+ *
+ * Not covered: a single message that takes longer, more routes with a message each than leave in that time, and a line that
+ * becomes slower, or is cut, while they are taken. Those are told by counters.py, and counted as lost by who did not get
+ * them.
+ *
+ * The sender sleeps until a topic has something, and a processor that was idle lets it run 0.1 to 0.5 ms later. By then a
+ * TIMELY burst may be over. So of small messages more than `depth` may wait on the bus: as many as the line takes in a
+ * hundredth of a second, for TIMELY asks for the newest. Where the line was not seen to be slow, that is TIMELY_BYTES_MOST, or a part of
+ * the pool if that is less. Once the first datagrams show that the line is slow, the depth follows, and the next take drops
+ * the oldest.
+ */
+
+enum {
+    AHEAD_PARTS = 40,
+    TIMELY_BYTES_LEAST = 64 << 10,
+    TIMELY_BYTES_MOST = 1 << 20,
+    TIMELY_POOL_SHARE = 8, /* of what may wait of a RELIABLE topic, which is a part of the pool itself */
+};
+
+static uint64_t least(uint64_t one, uint64_t other) { return one < other ? one : other; }
+
+/* Bytes of a route that leave in a hundredth of a second, as far as is known. */
+static uint64_t in_a_hundredth(const struct outbound *o, uint64_t most)
+{
+    const struct engine *e = o->engine;
+    uint64_t shared = e->pacing.rate ? e->pacing.rate / 100 : UINT64_MAX;
+    shared = peer_rates_burst(&e->peer_rates, load_relaxed(&o->limited), rate_limit_burst(&e->limit, shared));
+    return least(rate_limit_burst(&o->limit, most), shared / (e->holding ? e->holding : 1));
+}
+
+uint64_t outbound_advance(const struct outbound *o)
+{
+    return o->reliable ? AHEAD_PARTS * in_a_hundredth(o, LOOKAHEAD_BYTES / AHEAD_PARTS) : LOOKAHEAD_BYTES;
+}
+
+uint64_t outbound_timely_bytes(const struct outbound *o)
+{
+    uint64_t leaves = in_a_hundredth(o, least(TIMELY_BYTES_MOST, o->engine->zero_copy_most / TIMELY_POOL_SHARE));
+    return leaves > TIMELY_BYTES_LEAST ? leaves : TIMELY_BYTES_LEAST;
+}
+
+/* ---- the form of a sample ---- */
+
+/* The form that a sample may have now. A pack, or one with a CRC, only if every reader of the topic knows such (trailer.h),
+ * and no other can come unnoticed.
+ *
+ * Python looks ten times a second who reads which topic, and says of each route what those know. A reader that has come
+ * since must not find what it does not know: DDS tells of a reader, in the thread that received the news, before it
+ * connects it to any writer. From there on nothing of the kind is sent until Python has looked again. (A reader on whose
+ * side the two are connected earlier may see what is multicast to others: DDS owes it nothing before both sides are.)
+ *
+ * The sender makes `turn` odd while it writes, and looks at `heard` afterwards; a thread that hears of a reader counts it
+ * in `heard`, and then waits for the end of a turn that it finds begun. So nobody waits for more than one sample, nor for
+ * longer than WAIT_MOST looks, whatever the sender waits for.
+ */
+
+enum { LOOK_NS = 20000, WAIT_MOST = 10000 };
+
+static void on_reader(dds_entity_t readers, void *argument)
+{
+    struct engine *e = argument;
+    struct timespec pause = {.tv_nsec = LOOK_NS};
+    (void)readers;
+    fetch_add(&e->heard, 1u);
+    uint64_t turn = load_seq(&e->turn);
+    for (int looks = 0; turn & 1 && load_seq(&e->turn) == turn && looks < WAIT_MOST; looks++) nanosleep(&pause, NULL);
+}
+
+int packing_open(struct engine *e, dds_entity_t readers)
+{
+    int code = listen_to(readers, on_reader, e);
+    if (code == DDS_OK) e->readers = readers;
+    return code;
+}
+
+void packing_close(struct engine *e)
+{
+    if (e->readers) listen_to(e->readers, NULL, NULL);
+    e->readers = 0;
+}
+
+uint32_t packing_heard(struct engine *e) { return load_seq(&e->heard); }
+
+void packing_looked(struct engine *e, uint32_t heard) { store_seq(&e->looked, heard); }
+
+static struct readers_know readers_know(const struct outbound *o)
+{
+    return (struct readers_know){load_acquire(&o->may_pack), load_acquire(&o->may_check), load_acquire(&o->may_date)};
+}
+
+struct readers_know packing_begin(struct outbound *o)
+{
+    struct engine *e = o->engine;
+    struct readers_know is = readers_know(o);
+    if (!is.packs && !is.crcs && !is.dates) return is;
+    store_seq(&e->turn, e->turn + 1); /* pairs with the heard, then turn, of on_reader */
+    if (load_seq(&e->heard) != load_seq(&e->looked)) return (struct readers_know){false, false, false};
+    return readers_know(o); /* as it was decided for all that were heard: what was loaded above may be from before */
+}
+
+void packing_end(struct outbound *o)
+{
+    struct engine *e = o->engine;
+    if (e->turn & 1) store_seq(&e->turn, e->turn + 1);
+}

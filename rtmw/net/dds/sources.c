@@ -172,3 +172,113 @@ bool linked_may_come(const struct inbound *i, const struct source *s)
 {
     return (s->lane == i->lane || s->lane == LANE_UNKNOWN) && !is_linked(i->engine, s);
 }
+
+/* ---- sequence numbers ---- */
+
+/* The sequence numbers of a node's samples: what they say is believed as far as it may be true.
+ *
+ * A sample's number says how many messages were sent before it. That is (1) as many as have come: it is next; (2) more, by
+ * JUMP_MOST at most: the difference was lost on the way; (3) less, by REPEATED_MOST at most: another reader of the lane
+ * had it; (4) anything else: it is refused, and counted, and the source stays where it is. A sample that follows the one
+ * that was refused is taken again (as in RFC 3550, appendix A.1), so that no number mutes a source for good. A node that is
+ * started again has other DDS writers, and so other sources; its numbers go on where those of the last node ended (loss_report.c).
+ */
+
+#define JUMP_MOST     (UINT64_C(1) << 32) /* messages: minutes at the rate of the fastest link */
+#define REPEATED_MOST (UINT64_C(1) << 20) /* messages that a reader may bring that another one had */
+
+bool sequence_is_repeated(uint64_t last, uint64_t sequence)
+{
+    return sequence <= last && last - sequence <= REPEATED_MOST;
+}
+
+enum turn sequence_turn(struct source *s, const struct trailer *t)
+{
+    uint64_t messages = trailer_messages(t), before = t->sequence - messages;
+    if (t->sequence < messages || t->sequence > INT64_MAX) return TURN_REFUSED;
+    if (!s->sequence || (s->doubted && before == s->doubted)) return TURN_NEXT;
+    if (t->sequence > s->sequence && (before < s->sequence || before - s->sequence <= JUMP_MOST)) return TURN_NEXT;
+    if (sequence_is_repeated(s->sequence, t->sequence)) return TURN_PAST;
+    s->doubted = t->sequence;
+    return TURN_REFUSED;
+}
+
+uint64_t sequence_gap(const struct source *s, const struct trailer *t)
+{
+    uint64_t last = s->sequence, before = t->sequence - trailer_messages(t);
+    const struct carried *carried = last ? NULL : carried_at(&s->carried);
+    if (carried) last = load_relaxed(&carried->sequence);
+    if (last && last < s->passed) last = s->passed;
+    uint64_t lost = last && before > last ? before - last : 0;
+    return lost > JUMP_MOST ? 0 : lost;
+}
+
+void sequence_move(struct source *s, const struct trailer *t)
+{
+    s->sequence = t->sequence;
+    s->passed = s->doubted = 0;
+    carried_received(s, s->sequence);
+}
+
+void sequence_pass(struct source *s, const struct trailer *t)
+{
+    s->passed = t->sequence;
+    carried_received(s, s->passed);
+}
+
+/* ---- duplicates ---- */
+
+/* Dedup: a kept message that the bus already has is not published again. DDS delivers it again when a route is opened anew,
+ * and a node that was killed and started again sends it again, when the receiving node asks for what is kept.
+ *
+ *   newest_before   the newest of each publisher from earlier routes of the lane; for the first route of a node, those
+ *                      that lie on the bus
+ *   newest          these, and what this route has published
+ *
+ * A message is a duplicate if and only if: (1) it is among the first `history` of its source, as only those may be kept;
+ * (2) newest_before has a message of its publisher with this source time or a later one, or this route has published
+ * one from another node, the predecessor of the source's on its host. A publisher's messages come in the order of their
+ * source times, so the newest stands for all. Messages that are published together have the same source time; so messages
+ * of the same node are not compared.
+ */
+
+static struct newest *find(struct newest *list, uint64_t publisher)
+{
+    for (uint32_t n = 0; n < NEWEST_MOST; n++)
+        if (list[n].publisher == publisher) return &list[n];
+    return NULL;
+}
+
+static struct newest *find_or_add(struct inbound *i, uint64_t publisher)
+{
+    struct newest *k = find(i->newest, publisher);
+    if (!k) k = find(i->newest, 0); /* nobody's yet */
+    if (!k) k = &i->newest[i->newest_next++ % NEWEST_MOST];
+    if (k->publisher != publisher) *k = (struct newest){.publisher = publisher};
+    return k;
+}
+
+bool dedup_is_duplicate(struct inbound *i, struct source *s, uint64_t publisher, uint64_t source_time_ns)
+{
+    if (!(i->lane & LANE_KEEPS) || s->brought >= i->history) return false;
+    const struct newest *before = find(i->newest_before, publisher), *now = find(i->newest, publisher);
+    bool is = (before && source_time_ns <= before->newest_ns) ||
+              (now && now->node != s->node && source_time_ns <= now->newest_ns);
+    s->brought += is;
+    return is;
+}
+
+void dedup_begin(struct inbound *i, uint64_t publisher, uint64_t newest_ns)
+{
+    struct newest *k = find_or_add(i, publisher);
+    if (newest_ns > k->newest_ns) k->newest_ns = newest_ns;
+}
+
+void dedup_add(struct inbound *i, struct source *s, uint64_t publisher, uint64_t source_time_ns)
+{
+    if (!(i->lane & LANE_KEEPS)) return;
+    struct newest *k = find_or_add(i, publisher);
+    if (source_time_ns > k->newest_ns) k->newest_ns = source_time_ns;
+    k->node = s->node;
+    s->brought++;
+}

@@ -102,7 +102,7 @@ static inline size_t trailer_size(const struct trailer *t)
  *   | the first, as it travels alone | payload of the second | … | struct packed, for each | 0 to 3 zero bytes | trailer |
  *
  * A plain DDS program would find the first message and miss the others; so a pack is sent only where every reader of the
- * topic is a node that has said it knows packs (packing.c). Messages of a pack wait already: none waits for a pack.
+ * topic is a node that has said it knows packs (outbound.c). Messages of a pack wait already: none waits for a pack.
  */
 
 enum {

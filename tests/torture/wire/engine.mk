@@ -7,7 +7,7 @@ NET := ../../../rtmw/net/dds
 ROUTE := ../../../rtmw/net/route
 SHM := ../../../rtmw/shm
 BUILD := build
-PARTS := inbound listen write_cdr zero_copy_receive sequence sources dedup backlog keyless flow watch loss_report dated instances
+PARTS := inbound library zero_copy sources flow loss_report
 SHARED := trailer carried
 HEADERS := $(wildcard $(NET)/*.h $(ROUTE)/*.h) engine_stage.h require.h
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=all -fno-omit-frame-pointer
