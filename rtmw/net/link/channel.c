@@ -2,6 +2,9 @@
 #include "channel.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +13,6 @@
 
 #include "../../shm/atomics.h"
 #include "../../shm/crc32c.h"
-#include "kept.h"
 
 enum {
     AHEAD_PARTS = 256,  /* bytes of such a part of a second lie in the kernel in advance */
@@ -295,4 +297,196 @@ enum channel_state channel_write(struct channel *c)
     c->is_swift = c->written == all;
     channel_forget(c);
     return CHANNEL_DONE;
+}
+
+/* ---- landing ---- */
+
+/* Frames that are expected: where they are read to, and whether they have come. */
+
+static size_t crc_size(const struct landing *x) { return x->header.flags & FRAME_CHECKED ? FRAME_CRC : 0; }
+
+void landing_expect(struct landing *x, struct frame_header header, uint8_t *to, uint64_t left)
+{
+    x->header = header;
+    x->header.length = FRAME_MOST;
+    x->size = FRAME_MOST - sizeof header - crc_size(x);
+    x->frames = left / x->size < LANDING_FRAMES ? (uint32_t)(left / x->size) : LANDING_FRAMES;
+    x->to = to;
+}
+
+/* ---- parts ---- */
+
+struct parts {
+    struct iovec *part;
+    uint32_t count;
+    size_t passed; /* bytes to be passed over yet */
+};
+
+static void add_part(struct parts *p, uint8_t *at, size_t size)
+{
+    size_t passed = size < p->passed ? size : p->passed;
+    p->passed -= passed;
+    if (size > passed) p->part[p->count++] = (struct iovec){at + passed, size - passed};
+}
+
+/* Of all frames, but for the first `passed` bytes. */
+static uint32_t list(struct landing *x, size_t passed, struct iovec part[LANDING_PARTS])
+{
+    struct parts p = {.part = part, .passed = passed};
+    size_t crc = crc_size(x);
+    add_part(&p, x->edge[0].header, sizeof x->header);
+    for (uint32_t n = 1; n <= x->frames; n++) {
+        add_part(&p, x->to + (n - 1) * x->size, x->size);
+        add_part(&p, (uint8_t *)&x->edge[n] + FRAME_CRC - crc, n < x->frames ? crc + sizeof x->header : crc);
+    }
+    return p.count;
+}
+
+uint32_t landing_parts(struct landing *x, struct iovec part[LANDING_PARTS]) { return list(x, x->have, part); }
+
+/* ---- what has come ---- */
+
+static bool is_expected(const struct landing *x, uint32_t frame)
+{
+    return memcmp(x->edge[frame].header, &x->header, sizeof x->header) == 0;
+}
+
+/* All bytes of it have come. */
+static bool is_right(const struct landing *x, uint32_t frame)
+{
+    if (!is_expected(x, frame)) return false;
+    if (!crc_size(x)) return true;
+    uint32_t crc = crc32c(0, &x->header, sizeof x->header);
+    crc = crc32c(crc, x->to + frame * x->size, x->size);
+    return memcmp(&crc, x->edge[frame + 1].crc, sizeof crc) == 0;
+}
+
+static void copy_from(struct landing *x, uint32_t frame, size_t size, uint8_t *loose)
+{
+    struct iovec part[LANDING_PARTS];
+    list(x, (size_t)frame * x->header.length, part);
+    for (const struct iovec *p = part; size; p++) {
+        size_t some = p->iov_len < size ? p->iov_len : size;
+        memcpy(loose, p->iov_base, some);
+        loose += some;
+        size -= some;
+    }
+}
+
+static void pass_frames(struct landing *x, uint32_t frames)
+{
+    x->edge[0] = x->edge[frames];
+    x->edge[1] = x->edge[frames + 1];
+    x->to += frames * x->size;
+    x->frames -= frames;
+}
+
+uint32_t landing_take(struct landing *x, size_t got, uint8_t *loose, size_t *size)
+{
+    size_t left = x->have + got, length = x->header.length;
+    uint32_t whole = 0;
+    for (; left >= length && is_right(x, whole); left -= length) whole++;
+    bool is_part = left < sizeof x->header || (left < length && is_expected(x, whole));
+    *size = is_part ? 0 : left;
+    copy_from(x, whole, *size, loose);
+    x->have = is_part ? left : 0;
+    if (whole) pass_frames(x, whole);
+    return whole;
+}
+
+void landing_move(struct landing *x)
+{
+    size_t some = x->have > sizeof x->header ? x->have - sizeof x->header : 0;
+    memcpy(x->spare, x->to, some < x->size ? some : x->size);
+    x->to = x->spare;
+    x->frames = 1;
+}
+
+/* ---- options ---- */
+
+/* What the kernel is asked to do for a connection. */
+
+/* Of Linux 6.15; the headers of a C library may be older. */
+#ifndef TCP_RTO_MIN_US
+#define TCP_RTO_MIN_US 45
+#endif
+#ifndef TCP_DELACK_MAX_US
+#define TCP_DELACK_MAX_US 46
+#endif
+
+enum {
+    UNSENT_MOST = 16 << 10, /* bytes that the kernel has and has not sent, before it takes no more */
+    IDLE_S = 5,             /* of a connection, before the kernel probes whether the peer is there */
+    UNACKNOWLEDGED_MS = 20000,
+    RESENT_US = 20000,      /* beyond a round trip, after which what was not acknowledged is sent again */
+    ACKNOWLEDGED_US = 8000, /* after which what has come is acknowledged */
+    FAR_US = 5000,          /* of a round trip, from which on a way is far */
+};
+
+static void set(int descriptor, int level, int option, int value)
+{
+    setsockopt(descriptor, level, option, &value, sizeof value); /* one that a kernel does not have costs speed alone */
+}
+
+static bool is_within_host(int descriptor)
+{
+    struct sockaddr_storage at = {0};
+    socklen_t size = sizeof at;
+    if (getpeername(descriptor, (void *)&at, &size) < 0) return true;
+    if (at.ss_family == AF_INET) return ntohl(((struct sockaddr_in *)&at)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return at.ss_family != AF_INET6 || IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&at)->sin6_addr);
+}
+
+static void set_congestion(int descriptor, const char *name)
+{
+    setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
+}
+
+static bool is_far(int descriptor)
+{
+    struct tcp_info i;
+    socklen_t size = sizeof i;
+    return getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &i, &size) == 0 && i.tcpi_rtt >= FAR_US;
+}
+
+/* On loopback nothing queues, and an algorithm that paces (bbr) has a timer for each packet. Reno has none; each kernel has
+ * it, and each process may take it. On a far way algorithms that slow down at each packet that is lost leave most of the way
+ * empty where some are always lost. Bbr does not. Where kernel or administrator do not let one be taken, that of the route or
+ * the host stays. */
+static void choose_congestion(const struct channel *c)
+{
+    if (c->is_within_host)
+        set_congestion(c->descriptor, "reno");
+    else if (c->is_far)
+        set_congestion(c->descriptor, "bbr");
+}
+
+void channel_mark(struct channel *c, int code_point)
+{
+    if (c->is_unix) return;
+    set(c->descriptor, IPPROTO_IP, IP_TOS, code_point << 2); /* also of IPv4 at a socket of IPv6 */
+    set(c->descriptor, IPPROTO_IPV6, IPV6_TCLASS, code_point << 2);
+}
+
+/* All but the first of the options are those of TCP. */
+bool channel_set_options(struct channel *c)
+{
+    int domain, descriptor = c->descriptor, flags = fcntl(descriptor, F_GETFL);
+    socklen_t size = sizeof domain;
+    if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0) return false;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0) return false;
+    c->is_unix = domain == AF_UNIX;
+    c->is_within_host = is_within_host(descriptor);
+    if (domain != AF_INET && domain != AF_INET6) return true;
+    c->is_far = !c->is_within_host && is_far(descriptor);
+    set(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
+    set(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_MOST);
+    set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S);
+    set(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, IDLE_S);
+    set(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS);
+    set(descriptor, IPPROTO_TCP, TCP_RTO_MIN_US, RESENT_US);
+    set(descriptor, IPPROTO_TCP, TCP_DELACK_MAX_US, ACKNOWLEDGED_US);
+    choose_congestion(c);
+    return true;
 }

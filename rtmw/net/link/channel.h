@@ -1,7 +1,7 @@
 /* A channel: one connection, over TCP or a Unix socket, with TLS, a CRC a frame, or neither, and what is read and written of it.
  *
  *   outbox ─ frames, whole ─► socket ─► … ─► socket ─► inbox ─ frame by frame ─► who reads
- *                                                  └─► landing (landing.h) ─┘
+ *                                                  └─► landing ─────────────┘
  *
  * The outbox is filled when it is empty, and no sooner: so the band of each chunk is chosen as late as can be.
  */
@@ -10,9 +10,80 @@
 
 #include <sys/uio.h>
 
+#include "../../shm/rtmw.h"
 #include "frame.h"
-#include "landing.h"
 #include "tls.h"
+
+/* ---- landing ---- */
+
+/* Landing: frames whose bodies are read straight into the place of their message, and not by way of the inbox.
+ *
+ *   | header | body | CRC | header | body | CRC | …       as they come; under TLS and within a host without CRC
+ *   edge[0]   place edge[1]         place edge[2]         where they are read to; bodies lie one behind the other
+ *
+ * While a large message is under way, its next frames are expected as its sender makes them: MORE, each as long as a frame
+ * may be. What comes is only compared with that. A frame that is another one or damaged is copied to the inbox as it came,
+ * with all that came behind it, and is read there.
+ *
+ * All of it under `arriving` of the line: whoever takes the place away says so first (landing_move).
+ */
+
+enum { LANDING_FRAMES = 16, LANDING_PARTS = 2 * LANDING_FRAMES + 1 };
+
+struct landing_edge {
+    uint8_t crc[FRAME_CRC]; /* of the frame before */
+    uint8_t header[sizeof(struct frame_header)];
+};
+_Static_assert(sizeof(struct landing_edge) == FRAME_CRC + sizeof(struct frame_header), "both are read as one part");
+
+struct landing {
+    struct frame_header header; /* of each frame that is expected */
+    uint32_t frames;            /* that are expected; 0: none */
+    uint8_t *to;                /* where the body of the first one goes */
+    size_t size;                /* of each body */
+    size_t have;                /* bytes of the first one that have come */
+    struct landing_edge edge[LANDING_FRAMES + 2];
+    uint8_t spare[FRAME_MOST];
+};
+
+/* Expects frames with this header, but for its length: as many as `left` bytes of a message fill. What has come of the first
+ * one stays, and is of the same message. */
+void landing_expect(struct landing *, struct frame_header, uint8_t *to, uint64_t left);
+/* Where the rest of them goes, in its order. Returns how many parts. */
+uint32_t landing_parts(struct landing *, struct iovec part[LANDING_PARTS]);
+/* `got` bytes more have come. Returns how many frames are whole and right: their bodies lie in the place. All behind these
+ * is copied to `loose` if it is not expected: `*size` bytes of at most LANDING_FRAMES frames. */
+uint32_t landing_take(struct landing *, size_t got, uint8_t *loose, size_t *size);
+/* The place is taken away: what has come of a frame, and its rest, goes to memory of its own. */
+void landing_move(struct landing *);
+static inline bool landing_has_moved(const struct landing *x) { return x->have && x->to == x->spare; }
+
+/* ---- messages that are kept ---- */
+
+/* A message that was sent, until the peer has acknowledged it and no outbox has parts of it. */
+
+struct line;
+
+struct kept {
+    struct kept *next;
+    struct line *line;
+    uint32_t references; /* the list of its route, and outboxes; under the lock of the line */
+    bool is_zero_copy;   /* it holds the message of the bus; else `copy` has the bytes */
+    bool has_gone;       /* its first chunk was sent, maybe by a connection before this one */
+    uint64_t number;
+    rtmw_message message;
+    const uint8_t *data;
+    uint8_t copy[];
+};
+
+/* out.c: under the lock of the line */
+/* Takes over the hold on the message of the bus. `is_zero_copy`: keeps it; else copies the bytes and ends the hold. NULL: no
+ * memory; then the hold is the caller's. */
+struct kept *kept_new(struct line *, const rtmw_message *, bool is_zero_copy);
+void kept_hold(struct kept *);
+void kept_let_go(struct kept *);
+
+/* ---- channel ---- */
 
 enum {
     INBOX_BYTES = LANDING_FRAMES * FRAME_MOST,
@@ -22,9 +93,6 @@ enum {
     COPIED_MOST = 1024, /* bytes of a payload that are copied also where they could be sent from their place */
     CHANNEL_WORDS = 600,
 };
-
-/* Memory that parts of an outbox lie in, until they are written. */
-struct kept;
 
 struct outbox {
     struct iovec part[OUTBOX_PARTS]; /* those from `first` on are to be written */
@@ -71,7 +139,7 @@ enum channel_state { CHANNEL_DONE, CHANNEL_READ, CHANNEL_WRITE, CHANNEL_CLOSED, 
 struct channel *channel_open(int descriptor, const struct tls_context *);
 void channel_close(struct channel *); /* NULL is allowed. The outbox holds nothing any more */
 
-/* options.c: non-blocking, those of TCP, and what its other end is. false: errno is set. */
+/* channel.c: non-blocking, those of TCP, and what its other end is. false: errno is set. */
 bool channel_set_options(struct channel *);
 /* Its packets have this code point (DSCP) from here on. */
 void channel_mark(struct channel *, int code_point);

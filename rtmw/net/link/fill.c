@@ -223,3 +223,134 @@ void line_fill(struct line *l, int channel, uint64_t now)
     put_frames(l, channel, now);
     c->is_followed = !channel_is_slow(c) && is_under_way(l, channel);
 }
+
+/* ---- pump ---- */
+
+/* Pump: from the bus to the sockets, as far as both have something. */
+
+static uint32_t bands_of(const struct out *o)
+{
+    uint32_t bands = 0;
+    for (uint32_t band = 0; band < BANDS; band++)
+        if (lookahead_count(&o->lookahead, band) || o->band[band].again) bands |= 1u << band;
+    return bands;
+}
+
+bool line_gather(struct line *l)
+{
+    bool is_more = false;
+    l->filled = 0;
+    for (struct out *o = l->outs; o; o = o->next) {
+        is_more = out_gather(o) || is_more;
+        l->filled |= bands_of(o);
+        if (o->reliable && out_is_behind(o))
+            rtmw_subscriber_alive(o->subscriber); /* the lease of the line says who is */
+    }
+    return is_more;
+}
+
+/* true: the outbox was written, and there may be more for it. */
+static bool pump(struct line *l, int channel, uint64_t now)
+{
+    struct channel *c = l->channel[channel];
+    if (!c || !c->may_write || (channel == TWIN && channel_is_empty(c))) return false;
+    c->paced_ns = line_ahead_ns(l, channel, now);
+    if (c->paced_ns && !l->has_pong[channel] && !l->must_ping[channel]) return false; /* these say that it lives */
+    if (channel_is_empty(c)) line_fill(l, channel, now);
+    if (channel_is_empty(c)) return false;
+    uint64_t before = c->written;
+    c->may_write = channel_write(c) == CHANNEL_DONE;
+    shared_rate_charge(l->lines, c->interface, channel != BULK, c->written - before, now);
+    return c->may_write;
+}
+
+bool line_pump(struct line *l, uint64_t now, bool may_write_bulk)
+{
+    line_gather(l);
+    bool is_more = pump(l, URGENT, now);
+    pump(l, TWIN, now); /* the copies of that */
+    return (may_write_bulk && pump(l, BULK, now)) || is_more;
+}
+
+bool line_has_bulk(const struct line *l)
+{
+    const struct channel *c = l->channel[BULK];
+    bool has = c && (!channel_is_empty(c) || l->has_pong[BULK] || l->must_ping[BULK]);
+    for (uint32_t band = 0; band < URGENT_FROM; band++) has = has || l->under_way[band].kept || l->filled >> band & 1;
+    return c && has;
+}
+
+uint64_t line_paced_ns(const struct line *l)
+{
+    uint64_t at = UINT64_MAX;
+    for (int n = 0; n < CHANNELS; n++)
+        if (l->channel[n] && l->channel[n]->paced_ns && (n != BULK || line_has_bulk(l)))
+            at = least(at, l->channel[n]->paced_ns);
+    return at;
+}
+
+uint64_t line_next_try(const struct line *l, uint64_t now)
+{
+    uint64_t at = line_paced_ns(l);
+    for (const struct out *o = l->outs; o; o = o->next) {
+        uint64_t next =
+            out_is_behind(o) ? now + WAIT_NS : UINT64_MAX; /* publishers are to be told that this program lives */
+        uint64_t free_ns = out_free_ns(o, now);
+        if (o->lookahead.taken && free_ns && free_ns < next) next = free_ns;
+        if (next < at) at = next;
+    }
+    return at;
+}
+
+/* ---- twin ---- */
+
+/* Twin: a connection beside the urgent one, over which small urgent messages go a second time.
+ *
+ * TCP sends what was lost again after a round trip and more, and keeps back all that has come behind it until then. Two
+ * connections seldom lose the same message, so the copy comes in time. Nothing depends on the copy: numbers, room and
+ * acknowledgements are those of the message, and a line without a twin, or with a bad one, carries the same messages.
+ *
+ *   out   A frame is copied if and only if: (1) it is of an urgent band and has a whole message; (2) the twin has sent all
+ *         that it has, and its outbox has room; (3) the kernel took the last outbox of the urgent connection at once, so the
+ *         urgent bands are no flood; (4) copies have not used up their share of the rate, where pacing has found or been
+ *         given one. Else the copy is left out.
+ *   in    A copy is taken if and only if: (1) its number is the next one of its route and band; (2) this message has not
+ *         come in part over the urgent connection; (3) its route has room for it. Else it is passed over (in.c). Of a
+ *         message that was taken so, the one that comes over the urgent connection is passed over.
+ */
+
+enum { SHARE = 8 }; /* of the rate: such a part at most is for copies */
+
+/* A debt is of bytes: made at a low rate, it is soon paid at a higher one. */
+static void change_rate(struct rate_limit *limit, uint64_t rate, uint64_t now)
+{
+    uint64_t debt_us = (limit->free_ns > now ? limit->free_ns - now : 0) / 1000;
+    limit->free_ns = rate ? now + debt_us * limit->bytes_per_second / rate * 1000 : 0;
+    limit->bytes_per_second = rate;
+}
+
+void twin_prepare(struct line *l, uint64_t now)
+{
+    const struct channel *c = l->channel[TWIN], *urgent = l->channel[URGENT];
+    if (!c) return;
+    uint64_t rate = larger(urgent->rate, l->channel[BULK]->rate) / SHARE;
+    if (rate != l->twin.limit.bytes_per_second) change_rate(&l->twin.limit, rate, now);
+    l->twin.takes = c->may_write && channel_is_empty(c) && !line_ahead_ns(l, TWIN, now) && urgent->is_swift &&
+                    !rate_limit_free_ns(&l->twin.limit, now);
+}
+
+void twin_copy(struct line *l, struct frame_header header, const struct frame_begin *begin, struct kept *k,
+               uint64_t now)
+{
+    struct channel *c = l->channel[TWIN];
+    if (!c) return;
+    size_t size = channel_around(c) + sizeof *begin + k->message.size;
+    if (!l->twin.takes || channel_room(c) < size) {
+        count_up(&l->twin.left_out, 1);
+        return;
+    }
+    channel_put(c, header, (struct iovec){(void *)(uintptr_t)begin, sizeof *begin},
+                (struct iovec){(void *)(uintptr_t)k->data, k->message.size}, k);
+    rate_limit_charge(&l->twin.limit, size, now);
+    count_up(&l->twin.copies, 1);
+}

@@ -2,24 +2,31 @@
  *
  *   bus ─ take ─► out: a queue a band ─► chunks, highest band first ─┬► urgent channel (bands 4 to 7) ─►
  *                    │ kept until acknowledged                       ├► bulk channel (bands 0 to 3) ─►
- *                    │                                               └► twin, if there is one: copies (twin.c) ─►
+ *                    │                                               └► twin, if there is one: copies (fill.c) ─►
  *   bus ◄─ publish ─ in: a message a band is put together ◄─ frames ◄─ any channel
  *
  * A thread a line, from line_start to line_stop, and one for all lines of a node (struct lines):
  *   receiver   sleeps until a channel can be read or written; reads, publishes, pumps, and ends channels
  *   sender     sleeps until the bus has something for a route of any line, and pumps (sender.c)
- * A thread that pumps (pump.c) takes messages of the bus and writes frames, under the lock of the line.
+ * A thread that pumps (fill.c) takes messages of the bus and writes frames, under the lock of the line.
  *
- * Routes, what they keep (kept.h), numbers, and controls outlive a cut of the connections. Outboxes, inboxes, and messages
+ * Routes, what they keep (channel.h), numbers, and controls outlive a cut of the connections. Outboxes, inboxes, and messages
  * that had come in part do not; such messages are sent again from their beginning.
  *
  * Locks (../route/locks.h): `lock` has rank LOCK_ENGINE, `arriving` LOCK_ROUTE, `news` and those of channels LOCK_LEAF. The
  * bus is called under the first two, and never waited for.
+ *
+ * The C files that include this header are one module: they call each other in a circle, since whoever sends may wake who
+ * receives, and the other way round. Frames, channels and TLS below them know nothing of it.
  */
 #ifndef RTMW_LINK_LINK_H
 #define RTMW_LINK_LINK_H
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "../../shm/atomics.h"
 #include "../../shm/rtmw.h"
@@ -27,9 +34,68 @@
 #include "../route/locks.h"
 #include "../route/now.h"
 #include "../route/sending.h"
-#include "by_number.h"
 #include "channel.h"
-#include "kept.h"
+
+/* ---- routes by number ---- */
+
+/* Routes of a line by their number, for the frames that name them: a search in an array that is in order. Each side chooses the
+ * numbers of its own routes, and only higher ones, so what is added comes last, and no choice of numbers makes a search longer
+ * than the logarithm of how many are open. The lock of the routes is held. */
+
+struct by_number {
+    struct numbered {
+        uint32_t number;
+        void *route;
+    } *entries;
+    uint32_t count, room;
+};
+
+/* Where the number is, or would be. */
+static inline uint32_t by_number_at(const struct by_number *b, uint32_t number)
+{
+    uint32_t low = 0, high = b->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (b->entries[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* NULL: there is none. */
+static inline void *by_number_find(const struct by_number *b, uint32_t number)
+{
+    uint32_t at = by_number_at(b, number);
+    return at < b->count && b->entries[at].number == number ? b->entries[at].route : NULL;
+}
+
+/* false: the number is not above all that are there, or there is no memory. */
+static inline bool by_number_add(struct by_number *b, uint32_t number, void *route)
+{
+    if (b->count && b->entries[b->count - 1].number >= number) return false;
+    if (b->count == b->room) {
+        uint32_t room = b->room ? 2 * b->room : 8;
+        struct numbered *entries = realloc(b->entries, room * sizeof *entries);
+        if (!entries) return false;
+        b->entries = entries;
+        b->room = room;
+    }
+    b->entries[b->count++] = (struct numbered){number, route};
+    return true;
+}
+
+/* Nothing happens if it is not there. */
+static inline void by_number_remove(struct by_number *b, uint32_t number)
+{
+    uint32_t at = by_number_at(b, number);
+    if (at == b->count || b->entries[at].number != number) return;
+    b->count--;
+    memmove(&b->entries[at], &b->entries[at + 1], (b->count - at) * sizeof *b->entries);
+}
+
+/* ---- the line ---- */
 
 _Static_assert((int)FRAME_BANDS == (int)BANDS, "a band a priority");
 
@@ -120,7 +186,7 @@ void out_cut(struct out *); /* the connections have ended */
 bool out_is_delivered(struct out *);
 uint32_t out_held(struct out *); /* taken from the bus, and not begun to be sent */
 
-/* depth.c. Adjust: any thread without a lock. The others: under the lock of the line. Fit tells the bus how many messages of
+/* out.c. Adjust: any thread without a lock. The others: under the lock of the line. Fit tells the bus how many messages of
  * such a weight may wait there. */
 void out_adjust(struct out *, uint32_t depth, uint64_t min_interval_ns);
 void out_weigh(struct out *, uint64_t size);
@@ -241,7 +307,7 @@ struct news {
     uint8_t bytes[];
 };
 
-/* news.c: any thread, under any lock above LOCK_LEAF or none */
+/* line.c: any thread, under any lock above LOCK_LEAF or none */
 void news_tell(struct line *, enum news_kind, uint64_t number, const void *bytes, size_t size);
 struct news *news_take(struct line *); /* all, in their order: the caller's */
 
@@ -392,7 +458,7 @@ void *line_receive(void *line);
 bool line_turn(struct line *, bool is_more);
 void line_end(struct line *);
 
-/* pump.c: under the lock. Takes from the bus, fills outboxes and writes, for a burst; on the bulk connection if the thread may.
+/* fill.c: under the lock. Takes from the bus, fills outboxes and writes, for a burst; on the bulk connection if the thread may.
  * true: there is more to do at once. */
 bool line_pump(struct line *, uint64_t now, bool may_write_bulk);
 bool line_has_bulk(const struct line *); /* is there anything to write on the bulk connection? */
@@ -410,7 +476,7 @@ void line_steer(struct line *, uint64_t now);
 uint64_t line_ahead_ns(struct line *, int channel, uint64_t now);
 void line_close_channel(struct line *, int channel); /* NULL is allowed */
 
-/* shared_rate.c: any thread, under any lock above LOCK_LEAF or none. Hold: a topic's name; of: the interface of a connection. Of
+/* pacing.c: any thread, under any lock above LOCK_LEAF or none. Hold: a topic's name; of: the interface of a connection. Of
  * an interface urgent messages wait for each other alone, of a topic for all. NULL as a rate: no limit. */
 struct shared_rate *shared_rate_hold(struct lines *, const char *name);
 struct shared_rate *shared_rate_of(struct lines *, int descriptor);
@@ -426,12 +492,12 @@ bool line_gather(struct line *); /* takes from the bus as far as routes may. tru
 /* fill.c: under the lock: fills an outbox that is empty */
 void line_fill(struct line *, int channel, uint64_t now);
 
-/* twin.c: under the lock. Prepare: before the outbox of the urgent channel is filled. Copy: of a frame of that channel, which
+/* fill.c: under the lock. Prepare: before the outbox of the urgent channel is filled. Copy: of a frame of that channel, which
  * has a whole message. */
 void twin_prepare(struct line *, uint64_t now);
 void twin_copy(struct line *, struct frame_header, const struct frame_begin *, struct kept *, uint64_t now);
 
-/* hear.c: the receiver, without a lock */
+/* in.c: the receiver, without a lock */
 struct verdict {
     enum down down;
     const char *words; /* NULL: all is well */

@@ -5,8 +5,10 @@
  * Messages that were lost on the bus before a message take numbers, too: the peer counts the step. A message that expires
  * before it is begun takes none.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "../route/sending.h"
 #include "link.h"
 
 static uint64_t ahead_of(const struct out *o) { return o->lookahead.bytes + (uint64_t)o->lookahead.taken * FRAME_COST; }
@@ -298,4 +300,106 @@ bool out_is_delivered(struct out *o)
         is = is && !lookahead_count(&o->lookahead, band) && !o->band[band].first;
     unlock(&o->line->lock, LOCK_ENGINE);
     return is && (is_finishing || rtmw_wait(o->subscriber, 0, 0) != RTMW_OK);
+}
+
+/* ---- depth ---- */
+
+/* Depth: how many messages of a RELIABLE route may wait on the bus. A publisher waits when there are so many.
+ *
+ * Of large messages no more wait than have a share of the pool together, as those of a route over DDS: the other publishers of
+ * this host need the rest of it.
+ *
+ * Of small ones more than `depth` may wait, if that is as usual. Else, the publisher stands still after 64 of them, and publisher
+ * and sender wake each other for each few. They are bounded by number and bytes, and all routes of a line share a part of the pool.
+ * Not so where somebody waits longer behind them than the publisher means: while the line is cut, where its way is slow, and
+ * where a subscriber is to get few of them (min_interval).
+ */
+
+enum {
+    SMALL_MOST = 512,
+    SMALL_BYTES = 512 << 10,
+    SMALL_COST = 1024, /* of a smaller one: a descriptor, of which there are few */
+};
+
+static bool is_swift(const struct line *l)
+{
+    for (int c = 0; c < PAIR; c++)
+        if (!l->channel[c] || channel_is_slow(l->channel[c])) return false;
+    return true;
+}
+
+static uint32_t small_depth(const struct out *o)
+{
+    uint64_t share = o->line->zero_copy_most / larger(o->line->out_count, 1);
+    return (uint32_t)least(SMALL_MOST, least(SMALL_BYTES / o->weight, share / larger(o->weight, SMALL_COST)));
+}
+
+static uint32_t depth_for(const struct out *o)
+{
+    if (!o->weight) return o->depth;
+    bool may_be_more = o->depth >= DEPTH_USUAL && !o->min_interval_ns && is_swift(o->line);
+    uint32_t more = may_be_more ? small_depth(o) : 0;
+    return more > o->depth ? more : depth_within(o->depth, o->line->zero_copy_most, o->weight);
+}
+
+/* Is it worth to tell the bus? Half or double is; less for large messages, and so that it is `depth` again. */
+static bool is_other(const struct out *o, uint32_t fits)
+{
+    if (fits / 2 >= o->depth_now || fits <= o->depth_now / 2) return true;
+    return fits <= o->depth && o->depth_now != fits && (fits == o->depth || fits < o->depth_now);
+}
+
+static void set_depth(struct out *o, uint32_t depth)
+{
+    o->depth_now = depth;
+    rtmw_subscriber_adjust(o->subscriber, depth, o->min_interval_ns);
+}
+
+void out_weigh(struct out *o, uint64_t size) { o->weight = weight_after(o->weight, cost_of(size)); }
+
+void out_fit(struct out *o)
+{
+    if (!o->reliable || !o->line->zero_copy_most) return;
+    uint32_t fits = depth_for(o);
+    if (is_other(o, fits)) set_depth(o, fits);
+}
+
+void out_adjust(struct out *o, uint32_t depth, uint64_t min_interval_ns)
+{
+    line_lock(o->line);
+    o->depth = depth;
+    o->min_interval_ns = min_interval_ns;
+    set_depth(o, o->reliable && o->line->zero_copy_most ? depth_for(o) : depth);
+    unlock(&o->line->lock, LOCK_ENGINE);
+}
+
+/* ---- messages that are kept ---- */
+
+/* Messages that were sent and are not acknowledged: what TCP had in its buffers is sent again out of these. */
+
+struct kept *kept_new(struct line *line, const rtmw_message *m, bool is_zero_copy)
+{
+    struct kept *k = malloc(sizeof *k + (is_zero_copy ? 0 : m->size));
+    if (!k) return NULL;
+    *k = (struct kept){.line = line, .references = 1, .is_zero_copy = is_zero_copy, .message = *m, .data = m->data};
+    if (is_zero_copy) {
+        line->zero_copied += m->size;
+        return k;
+    }
+    if (m->size) memcpy(k->copy, m->data, m->size);
+    k->data = k->copy;
+    rtmw_release(line->region, m->descriptor);
+    return k;
+}
+
+void kept_hold(struct kept *k) { k->references++; }
+
+void kept_let_go(struct kept *k)
+{
+    if (--k->references) return;
+    if (k->is_zero_copy) {
+        rtmw_release(k->line->region, k->message.descriptor);
+        k->line->zero_copied -= k->message.size;
+    }
+    free(k);
 }

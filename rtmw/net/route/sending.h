@@ -55,7 +55,7 @@ static inline bool is_expired(const rtmw_message *m, uint64_t now) { return m->e
 /* ---- depth ---- */
 
 /* Depth: how many messages of a route may wait on the bus, by what they weigh. Routes over DDS (../dds/outbound.c) and over links
- * (../link/depth.c) reckon with these. */
+ * (../link/out.c) reckon with these. */
 
 enum {
     DEPTH_LEAST = 2,  /* messages that may wait on the bus, however large */
