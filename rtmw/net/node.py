@@ -57,7 +57,7 @@ from rtmw.net.met import nodes_met
 from rtmw.net.neighbours import LocalTopic, Neighbours, origin
 from rtmw.net.process import ENDING, NodeError, claim, hold_signals, let_signals_in, notify
 from rtmw.net.refusals import Refusals
-from rtmw.net.route.counters import Undelivered, added, read_rows, rows_of, words
+from rtmw.net.route.topics import Undelivered, added, read_rows, rows_of, words
 from rtmw.net.services import Services
 from rtmw.net.settings import NODE, OF_RELAY, STATUS_TOPIC, Settings, check_reload, other_pool
 from rtmw.net.status import Status, document, make_waiting, measured_clocks, plain

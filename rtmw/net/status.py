@@ -28,7 +28,7 @@ from rtmw.net.dds.policies import Names
 from rtmw.net.dds.routes import Incoming, Outgoing
 from rtmw.net.link.service import LinkService, why_so
 from rtmw.net.neighbours import LocalTopic
-from rtmw.net.route.counters import MOST
+from rtmw.net.route.topics import MOST
 from rtmw.net.security.health import KeysHealth
 from rtmw.net.security.rules import RuleTable
 from rtmw.net.settings import WITH_NODES, WITH_PLAIN, Settings

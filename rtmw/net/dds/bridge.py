@@ -25,8 +25,7 @@ from rtmw.net.dds.routes import Incoming, Lane, Outgoing, lane_of, type_in
 from rtmw.net.dds.wire import Endpoints, Offer, Request
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing, on_bus, origin
 from rtmw.net.refusals import Refusals
-from rtmw.net.route.by_topic import ByTopic
-from rtmw.net.route.counters import Ended, Undelivered
+from rtmw.net.route.topics import ByTopic, Ended, Undelivered
 from rtmw.net.settings import Settings
 from rtmw.patterns import is_meant
 from rtmw.qos import Reliability

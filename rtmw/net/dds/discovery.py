@@ -13,7 +13,7 @@ from rtmw.net.dds.library import DomainParticipant, builtin, shown
 from rtmw.net.dds.policies import FOR_EVER_NS, RELIABLE, TRANSIENT_LOCAL, Policies
 from rtmw.net.dds.wire import FOR_PLAIN, MARK
 from rtmw.net.refusals import Refusals, Refused
-from rtmw.net.route.by_topic import ByTopic
+from rtmw.net.route.topics import ByTopic
 from rtmw.types.message_type import DESCRIPTION_LIMIT
 from rtmw.visible import visible
 

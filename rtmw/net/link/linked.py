@@ -23,7 +23,7 @@ from rtmw.net.link.matching import Lane
 from rtmw.net.link.messages import COUNT_MOST, Hello, Open, Unsent, Using, pack
 from rtmw.net.link.routes import Account, Refusal
 from rtmw.net.neighbours import LocalTopic
-from rtmw.net.route.counters import Ended, Undelivered
+from rtmw.net.route.topics import Ended, Undelivered
 from rtmw.net.security.rules import Rights, Verdict
 from rtmw.net.settings import Settings
 from rtmw.publisher import wire_type

@@ -56,7 +56,7 @@ from rtmw.net.link.places import Listening
 from rtmw.net.link.routes import Account, Budget
 from rtmw.net.neighbours import LocalTopic, on_bus, origin
 from rtmw.net.process import NodeError
-from rtmw.net.route.counters import Ended, Undelivered
+from rtmw.net.route.topics import Ended, Undelivered
 from rtmw.net.security.identity import Identity, Peer
 from rtmw.net.security.names import is_user
 from rtmw.net.security.rules import Rights

@@ -33,7 +33,7 @@ from rtmw.net.link.messages import (
     pack,
 )
 from rtmw.net.neighbours import LocalTopic
-from rtmw.net.route.by_topic import ByTopic
+from rtmw.net.route.topics import ByTopic
 from rtmw.net.security.rules import CAUSES, Rights, Verdict
 from rtmw.net.session.errors import Violation
 from rtmw.publisher import wire_type

@@ -19,7 +19,7 @@ from rtmw.net.link.linked import Said
 from rtmw.net.link.messages import Using
 from rtmw.net.link.routes import Refusal
 from rtmw.net.neighbours import LocalTopic, origin
-from rtmw.net.route.counters import Ended, Undelivered
+from rtmw.net.route.topics import Ended, Undelivered
 from rtmw.net.security.names import is_user, user_name
 from rtmw.net.security.tables import Link
 from rtmw.net.settings import Settings

@@ -12,7 +12,7 @@ from rtmw.net.link.control import Control
 from rtmw.net.link.matching import Lane
 from rtmw.net.link.messages import Allowed, Answer, Close, Interest, Leaving, Open, Wanted
 from rtmw.net.link.routes import Incoming, IncomingRoutes, Outgoing, OutgoingRoutes, Patterns, Refusal
-from rtmw.net.route.by_topic import ByTopic
+from rtmw.net.route.topics import ByTopic
 from rtmw.net.security.rules import Rule, RuleTable, Verdict
 from rtmw.types import MessageType
 from tests.harm import first_harm

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import rtmw
 from rtmw.net.link.links import Links
-from rtmw.net.route.counters import Ended
+from rtmw.net.route.topics import Ended
 from rtmw.net.security.identity import Identity
 from rtmw.net.settings import make_settings
 from tests.conftest import free_number

@@ -22,7 +22,7 @@ from rtmw.net.link.matching import wanted_of
 from rtmw.net.link.messages import Answer, Close, Denied, Hello, Interest, Message, Open, pack, read
 from rtmw.net.link.routes import ENDLESS, Account, Refusal
 from rtmw.net.neighbours import LocalTopic, Subscribing, origin
-from rtmw.net.route.counters import Ended
+from rtmw.net.route.topics import Ended
 from rtmw.net.security.rules import Rights, Rule, RuleTable
 from rtmw.net.settings import Settings
 from rtmw.publisher import wire_type

@@ -1,17 +1,84 @@
-"""What a node shows of topics that are gone: counters of those that no longer cross, and messages not delivered at its
-end.
+"""Books of a node by topic: `ByTopic` finds entries, `Ended` and `Undelivered` tell of topics that are gone.
 
-The last topics are told one by one, and those of all before in one sum. A topic of which nothing was counted is not
-kept. So a crowd of silent topics leaves no objects that would keep the memory of all others from being returned.
+A table `ByTopic` has entries of a topic each: found by their key, and all of one topic without a look at the others.
+
+Of topics that no longer cross, the counters of the last ones are told one by one, and those of all before in one sum. A
+topic of which nothing was counted is not kept. So a crowd of silent topics leaves no objects that would keep the memory
+of all others from being returned. What a node has not delivered when it ends, and can wait for no longer, is told in
+its log, and is part of what it and later nodes show.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Generic, TypeVar, cast
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class ByTopic(Generic[Key, Value]):
+    """Keys are unique over all topics. Iterates over the values."""
+
+    def __init__(self) -> None:
+        self._topic: dict[Key, str] = {}
+        self._all: dict[Key, Value] = {}
+        self._of: dict[str, dict[Key, Value]] = {}
+
+    def put(self, topic: str, key: Key, value: Value) -> None:
+        """Puts a value in place of the one that had the key before, of whatever topic."""
+        self.pop(key)
+        self._topic[key], self._all[key] = topic, value
+        self._of.setdefault(topic, {})[key] = value
+
+    def pop(self, key: Key) -> Value | None:
+        """Remove the value that has the key and return it; None: no value had it."""
+        topic = self._topic.pop(key, None)
+        if topic is None:
+            return None
+        del self._of[topic][key]
+        if not self._of[topic]:
+            del self._of[topic]
+        return self._all.pop(key)
+
+    def get(self, key: Key) -> Value | None:
+        return self._all.get(key)
+
+    def at(self, key: Key) -> Value:
+        """The value that has the key. Raises KeyError."""
+        return self._all[key]
+
+    def has_key(self, key: Key) -> bool:
+        return key in self._all
+
+    def keys(self, topic: str) -> list[Key]:
+        """The keys of a topic."""
+        return [*self._of.get(topic, ())]
+
+    def of(self, topic: str) -> list[Value]:
+        """The values of a topic."""
+        return [*self._of.get(topic, {}).values()]
+
+    def has(self, topic: str) -> bool:
+        """Is there anything of a topic?"""
+        return topic in self._of
+
+    def topics(self) -> list[str]:
+        """Topics that have entries."""
+        return [*self._of]
+
+    def items(self) -> ItemsView[Key, Value]:
+        return self._all.items()
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self._all.values())
+
+    def __len__(self) -> int:
+        return len(self._all)
+
 
 MOST: Final = 1000
 """Topics that are told apart."""
