@@ -25,6 +25,9 @@ class Receiving(Protocol[T]):
     @property
     def topic(self) -> str: ...
 
+    @property
+    def closed(self) -> bool: ...
+
     def receive(self, timeout: float | None = None) -> shm.Sample[T]: ...
 
     def _log_silence(self) -> None: ...
@@ -46,7 +49,10 @@ def is_async(callback: object) -> bool:
 
 
 def _check_callback(callback: object) -> None:
-    """Raise TypeError for what makes a coroutine, which a thread without an event loop would not await."""
+    """Raise TypeError for what cannot be called, or makes a coroutine, which a thread without an event loop would not
+    await."""
+    if not callable(callback):
+        raise TypeError(f"listen cannot call {callback!r} back; give it a function of one sample")
     if is_async(callback):
         raise TypeError(
             f"listen calls back from a thread, and nothing there would await {callback!r}; in a coroutine use "
@@ -70,7 +76,10 @@ class Listener(Closing, Generic[T]):
         on_deadline: Callable[[], object] | None = None,
     ) -> None:
         _check_callback(callback)
-        _check_callback(on_deadline)
+        if on_deadline is not None:
+            _check_callback(on_deadline)
+        if subscriber.closed:
+            raise ClosedError(f"{subscriber!r}: listen after close() would never call back")
         self.errors = 0
         """Exceptions that callbacks have raised."""
         self._subscriber = subscriber

@@ -20,7 +20,13 @@ OWN_PREFIX: Final = "rtmw/"
 WILD: Final = frozenset("*?[")
 MQTT_WILD: Final = frozenset("#+")
 """Levels that stand for others in MQTT. No topic has such a level, so that no program waits for it in vain."""
+LONGEST: Final = 191
+"""Bytes of a name."""
+NEVER: Final = "(?!)"
+"""What a class of letters becomes in which there is none, such as `[z-a]`."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+_CLASS: Final = re.compile(r"\[!?+\]?+[^\]]*+\]")
 
 
 def is_own(topic: str) -> bool:
@@ -79,10 +85,17 @@ def check_levels(topic: object) -> None:
 
 def check_pattern(wanted: object) -> str:
     """The name or pattern as it was given. Raises TopicNameError for what no topic can ever be meant by."""
-    if not isinstance(wanted, str) or not wanted or _CONTROL.search(wanted):
+    if not isinstance(wanted, str) or not wanted or _CONTROL.search(wanted) or _SURROGATE.search(wanted):
         raise TopicNameError(
             f"{wanted!r} is no pattern of topics; give a name, or a text such as 'pump/*', 'pump/+/speed' or 'pump/#'"
         )
+    if "[" in _CLASS.sub("", wanted) or NEVER in translate(wanted):
+        raise TopicNameError(
+            f"{wanted!r} means no topic: `[` begins a class of letters, such as `[a-z]` or `[!0-9]`, and `]` ends it"
+        )
+    fixed = len(_CLASS.sub("?", wanted).removesuffix("/#").replace("*", "").encode())
+    if fixed > LONGEST:
+        raise TopicNameError(f"{wanted!r} means no topic: it asks for {fixed} bytes, and a name has {LONGEST} at most")
     if "#" in wanted.split("/")[:-1]:
         raise TopicNameError(
             f"{wanted!r} is no pattern: `#` means a level and all below, and has to be the last level, as in "
@@ -128,4 +141,9 @@ def topics_of(given: str | Iterable[str], unwanted: str | Iterable[str] = ()) ->
     wanted, excluded = _each(given), _each(unwanted)
     if not wanted:
         raise ValueError("no topic is wanted; give names or patterns, or '*' for all")
+    for one in wanted:
+        if isinstance(one, str) and is_own(one) and is_pattern(one):
+            raise TopicNameError(
+                f"{one!r} means no topic: those of rtmw itself, under {OWN_PREFIX!r}, are meant by name"
+            )
     return Topics(tuple(map(check_pattern, wanted)), tuple(map(check_pattern, excluded)))

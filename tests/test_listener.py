@@ -224,3 +224,16 @@ def test_a_callback_that_gives_a_coroutine_nevertheless_is_reported_and_counted(
         publisher.publish(b"x")
         eventually(lambda: listener.errors == 1)
     assert "use `async for`" in caplog.text
+
+
+@pytest.mark.parametrize("opened", [rtmw.Subscriber, rtmw.PatternSubscriber])
+def test_listen_refuses_what_cannot_be_called_and_a_subscriber_that_is_closed(opened: Callable[[str], Any]) -> None:
+    subscriber = opened("t")
+    for wrong in (None, 5, "callback"):
+        with pytest.raises(TypeError, match="cannot call"):
+            subscriber.listen(wrong)
+    with pytest.raises(TypeError, match="cannot call 5 back"):
+        subscriber.listen(print, on_deadline=5)
+    subscriber.close()
+    with pytest.raises(rtmw.ClosedError, match=r"after close\(\)"):
+        subscriber.listen(print)

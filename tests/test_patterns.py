@@ -76,12 +76,29 @@ def test_levels_of_mqtt_and_patterns_of_the_shell_stand_in_one_pattern(topic: st
 
 
 def test_topics_of_rtmw_itself_are_meant_by_name_only() -> None:
-    for wanted in ("#", "*", "rtmw/#", "rtmw/+"):
+    for wanted in ("#", "*", "*/node"):
         assert not topics_of(wanted).take("rtmw/node")
+    for wanted in ("rtmw/#", "rtmw/+", "rtmw/n*"):
+        with pytest.raises(rtmw.TopicNameError, match="are meant by name"):
+            topics_of(wanted)
+        assert topics_of("*", unwanted=wanted)
     assert topics_of("rtmw/node").take("rtmw/node")
 
 
-@pytest.mark.parametrize("wanted", ["a/#/b", "#/a", "a/#/+", "", "a\nb", "\x00", 7, None])
+@pytest.mark.parametrize("wanted", ["a[", "[z-a]", "x[]", "[!]", "a" * 192, "a*" * 192, "é" * 96 + "/#", "[ab]" * 192])
+def test_a_pattern_that_no_name_can_ever_match_is_refused(wanted: str) -> None:
+    with pytest.raises(rtmw.TopicNameError, match="means no topic"):
+        check_pattern(wanted)
+
+
+@pytest.mark.parametrize(
+    "wanted", ["[a-z]", "[!a]*", "[]a]", "a]", "a" * 191, "a" * 191 + "/#", "[ab]" * 191, "*" * 250]
+)
+def test_a_pattern_that_some_name_matches_is_taken(wanted: str) -> None:
+    assert check_pattern(wanted) == wanted
+
+
+@pytest.mark.parametrize("wanted", ["\ud800", "a/#/b", "#/a", "a/#/+", "", "a\nb", "\x00", 7, None])
 def test_what_is_no_pattern_is_refused_with_what_one_looks_like(wanted: Any) -> None:
     with pytest.raises(rtmw.TopicNameError, match=r"is no pattern.*`#`|is no pattern.*'pump/\*'"):
         check_pattern(wanted)

@@ -12,10 +12,12 @@ from rtmw.cli.common import CommandError, attach, look_at
 from rtmw.cli.parsing import Commands, runs, seconds
 from rtmw.cli.terminal import Table, counted, say, show, show_json
 from rtmw.cli.values import lines, to_plain
+from rtmw.types import shown_name
+from rtmw.types.message_type import read_document
 from rtmw.types.text import Json, content
 
-JSON: Final = "_rtmw_Json"
-"""The end of the names of structs that carry a JSON value."""
+TEXTS: Final = {"string": str, "bytes": bytes, "rtmw::Json": dict}
+"""Types of values that are given as they are, by the word for what they travel in."""
 
 
 COMMANDS: Final[Commands] = {
@@ -42,9 +44,9 @@ def list_services(arguments: argparse.Namespace) -> int:
     end = server_topic("")
     with look_at(arguments.domain) as domain:
         views = {view.name: view for view in observe.topics(domain)}
-    signs = [name.removesuffix(end) for name, view in views.items() if name.endswith(end) and view.publishers]
-    names = [name for name in signs if _readers(views.get(request_topic(name)))]  # a replay has none
-    rows = [_row(name, views) for name in names]
+        signs = [name.removesuffix(end) for name, view in views.items() if name.endswith(end) and view.publishers]
+        names = [name for name in signs if _readers(views.get(request_topic(name)))]  # a replay has none
+        rows = [_row(domain, name, views) for name in names]
     if arguments.json:
         show_json([dict(zip(_COLUMNS, row, strict=True)) for row in rows])
     else:
@@ -55,12 +57,13 @@ def list_services(arguments: argparse.Namespace) -> int:
 _COLUMNS: Final = ("service", "served by", "request", "reply", "clients", "waiting")
 
 
-def _row(name: str, views: dict[str, observe.TopicView]) -> tuple[Any, ...]:
+def _row(domain: rtmw.Domain, name: str, views: dict[str, observe.TopicView]) -> tuple[Any, ...]:
     """`clients`: processes here, and nodes."""
     from rtmw.requests import wire
 
     sign, asked = views[wire.server_topic(name)], views.get(wire.request_topic(name))
-    types = [_carried(view.types if view else ()) for view in (asked, sign)]
+    topics = wire.request_topic(name), wire.server_topic(name)
+    types = [", ".join(_value_of(*one)[0] for one in observe.types_in_use(domain, topic)) for topic in topics]
     prefix = wire.reply_topic(name, 0)[:-1]
     clients = sum(bool(_readers(view)) for one, view in views.items() if one.startswith(prefix) and view != sign)
     programs = {f"{observe.program(view.process)} ({view.pid})" for view in sign.publishers}
@@ -73,9 +76,19 @@ def _readers(view: observe.TopicView | None) -> list[observe.SubscriberView]:
     return [one for one in view.subscribers if one.type_name != "*"] if view else []
 
 
-def _carried(types: tuple[str, ...]) -> str:
-    """Names of structs without what each of them begins with."""
-    return ", ".join(one.partition("_")[2] or one for one in types)
+def _value_of(struct: str, description: bytes | None) -> tuple[str, type | None]:
+    """The type of the values that a struct carries: its name, and it itself, if it is one of TEXTS."""
+    fields: Any = read_document(description).get("fields") if description else None
+    try:
+        carried = fields[-1][1]["optional"]
+        if not isinstance(carried, str):
+            carried = carried.get("type") or f"{carried['sequence']}[]"
+    except (LookupError, TypeError, AttributeError):  # no struct of a request or a reply
+        carried = None
+    if not isinstance(carried, str):
+        return struct, None
+    kind = TEXTS.get(carried)
+    return (kind.__name__ if kind else shown_name(carried)), kind
 
 
 def call(arguments: argparse.Namespace) -> int:
@@ -85,17 +98,12 @@ def call(arguments: argparse.Namespace) -> int:
     name, domain = arguments.name, attach(arguments.domain)
     request, asks = _envelope(domain, name, wire.request_topic(name))
     reply, answers = _envelope(domain, name, wire.server_topic(name))
-    try:
-        value = json.loads(arguments.value)
-    except ValueError as error:
-        raise CommandError(f"{name} takes {asks}, and {arguments.value!r} is no JSON: {error}") from error
-    if asks.endswith(JSON):
-        value = {"text": arguments.value}
+    value = _value(name, asks, arguments.value)
     with domain, rtmw.Client(name, request=request, reply=reply, domain=domain) as client:
         client.wait(timeout=min(arguments.timeout, 1.0))
         with client.stream(value, timeout=arguments.timeout) as stream:
             for answer in stream:
-                plain = to_plain(content(Json.__idl_typename__, answer) if answers.endswith(JSON) else answer)
+                plain = to_plain(content(Json.__idl_typename__, answer) if answers[1] is dict else answer)
                 if arguments.json:
                     show_json(plain)
                 else:
@@ -103,12 +111,26 @@ def call(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _envelope(domain: rtmw.Domain, name: str, topic: str) -> tuple[Any, str]:
-    """The struct that a topic carries, by its description in the region, and its name."""
+def _value(name: str, asks: tuple[str, type | None], text: str) -> Any:
+    """The request that a text stands for: its JSON; for `str` and `bytes` any text but a JSON string is itself."""
+    kind = asks[1]
+    try:
+        plain = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if kind is str or kind is bytes:
+            return text
+        raise CommandError(f"{name} takes {asks[0]}, and {text!r} is no JSON: {error}") from error
+    if kind is dict:
+        return {"text": text}
+    return plain if kind is None or isinstance(plain, str) else text
+
+
+def _envelope(domain: rtmw.Domain, name: str, topic: str) -> tuple[Any, tuple[str, type | None]]:
+    """The struct that a topic carries, by its description in the region, and the type of its values."""
     from rtmw.requests.wire import described
 
     found = [(one, data) for one, data in observe.types_in_use(domain, topic) if data is not None]
     if len(found) != 1:
         told = f"its topic {topic} carries {', '.join(one for one, _ in found)}" if found else "nobody serves it here"
         raise CommandError(f"Service {name} of domain {domain.id} cannot be called: {told}; see `rtmw service list`.")
-    return described(found[0][1]), found[0][0]
+    return described(found[0][1]), _value_of(*found[0])

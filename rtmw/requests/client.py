@@ -66,6 +66,7 @@ _NOTHING: Final[Any] = object()
 class _Call:
     """A call, and what has come of it. `_Line.begin` makes it, and sets what has no default here."""
 
+    owner: Client[Any, Any]
     number: int
     end: float
     server: int
@@ -144,6 +145,13 @@ class _Line:
     def close(self) -> None:
         self._opened.close()
 
+    def end(self, owner: Client[Any, Any]) -> None:
+        """Calls of a client that was closed are over."""
+        for call in list(self.calls.values()):
+            if call.owner is owner:
+                self._give_up(call, owner.closed_error())
+        self._signal.notify()
+
     # Who serves.
 
     def look(self, said: shm.Sample[Any] | None = None) -> int:
@@ -185,13 +193,14 @@ class _Line:
 
     def why_none(self) -> str:
         """Why there is no server, as far as that is known."""
-        unmatched = *self._servers.stats().unheard, *self.publisher.stats().refused
-        return "; ".join(unmatched) or f"nobody serves {self.name!r} in domain {self.domain.id}"
+        if unmatched := (*self._servers.stats().unheard, *self.publisher.stats().refused):
+            return f"service {self.name!r} has no server of these types: {'; '.join(unmatched)}"
+        return f"nobody serves {self.name!r} in domain {self.domain.id}; a server may come later (`Client.wait`)"
 
     def no_server(self, call: _Call | None = None) -> NoServer:
         """`call`: its server was there when it began."""
         if call is None:
-            return NoServer(f"{self.why_none()}; start its server, or wait for it with `Client.wait`")
+            return NoServer(self.why_none())
         return NoServer(f"the server of {self.name!r} has ended since the call began; what it did is not known")
 
     def _watch(self, now: float) -> None:
@@ -209,7 +218,7 @@ class _Line:
 
     # Calls.
 
-    def begin(self, now: float, end: float, arrived: deque[Any] | None = None) -> _Call:
+    def begin(self, owner: Client[Any, Any], now: float, end: float, arrived: deque[Any] | None = None) -> _Call:
         """A call whose request is published next. `arrived`: it is a stream. NoServer."""
         server, said = self.server, self._servers.take()
         if said is not None or not server or now >= self._holds_s:
@@ -220,7 +229,7 @@ class _Line:
             self._next_look_s = now + WATCH_S
         self.begun = number = next(self._numbers)
         self.calls[number] = call = _Call()
-        call.number, call.end, call.server, call.arrived = number, end, server, arrived
+        call.owner, call.number, call.end, call.server, call.arrived = owner, number, end, server, arrived
         return call
 
     def lead_once(self, call: _Call, seconds: float) -> None:
@@ -369,7 +378,8 @@ class _Line:
             self.calls.pop(number, None)
             call.error, call.is_over = error, True
         elif call.arrived is not None and len(call.arrived) > wire.UNREAD_MOST:
-            self._give_up(call, f"its caller left {wire.UNREAD_MOST} replies unread, and the call was given up")
+            told = f"its caller left {wire.UNREAD_MOST} replies unread, and the call was given up"
+            self._give_up(call, CallFailed(told))
         if self._followers:
             self._signal.notify()
 
@@ -380,11 +390,12 @@ class _Line:
     def _lose(self, error: LeaseExpired) -> None:
         """This process stood still, and replies are gone, nobody knows to which calls."""
         for call in list(self.calls.values()):
-            self._give_up(call, f"this process stood still, and {error.missed} replies to it are gone")
+            told = f"this process stood still, and {error.missed} replies to it are gone"
+            self._give_up(call, CallFailed(told))
         self._signal.notify()
 
-    def _give_up(self, call: _Call, why: str) -> None:
-        call.error = CallFailed(why)
+    def _give_up(self, call: _Call, error: Exception) -> None:
+        call.error = error
         self.leave(call)
 
     def stats(self) -> ClientStats:
@@ -458,7 +469,7 @@ class Stream(Closing, Generic[R]):
         """The next reply; None: there are no more."""
         try:
             if self._call is None and not self._closed:
-                self._call = self._line.begin(monotonic(), self._end, deque())
+                self._call = self._line.begin(self._client, monotonic(), self._end, deque())
                 await self._line.ask(self._call, self._value, way)
             if self._closed or self._call is None:
                 return None
@@ -467,6 +478,9 @@ class Stream(Closing, Generic[R]):
                 return (self._call.arrived.popleft(),)
             if self._call.error is not None:
                 raise self._call.error
+        except ClosedError:
+            self.close()
+            raise self._client.closed_error() from None
         except BaseException:
             self.close()
             raise
@@ -537,8 +551,12 @@ class Client(Closing, Generic[Q, R]):
     @property
     def _line(self) -> _Line:
         if self._shared is None:
-            raise ClosedError(f"service {self.name!r}: a Client used after close()")
+            raise self.closed_error()
         return self._shared
+
+    def closed_error(self) -> ClosedError:
+        """The error of what needs an open client."""
+        return ClosedError(f"service {self.name!r}: the Client was closed")
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until there is a server; it looks a hundred times a second. False: not within `timeout` seconds; None:
@@ -560,7 +578,7 @@ class Client(Closing, Generic[Q, R]):
         """The reply to a request; of several the last one. `timeout`: seconds; so long the request is valid. None:
         no limit."""
         line, now = self._shared or self._line, monotonic()
-        call = line.begin(now, wire.end_of(timeout, now))
+        call = line.begin(self, now, wire.end_of(timeout, now))
         try:
             left = call.end - now
             packed = line.packed(value) if value is None or line.wraps else value
@@ -570,6 +588,8 @@ class Client(Closing, Generic[Q, R]):
             line.lead_once(call, WATCH_S if left > WATCH_S else max(left, 0.0))
             answer: R = call.last()
             return answer
+        except ClosedError:
+            raise self.closed_error() from None
         finally:
             if not call.is_over:
                 line.leave(call)
@@ -577,12 +597,14 @@ class Client(Closing, Generic[Q, R]):
     async def call_async(self, value: Q, timeout: float | None = 5.0) -> R:
         """`call`, for asyncio. Cancelled, it cancels the call."""
         line, now = self._line, monotonic()
-        call = line.begin(now, wire.end_of(timeout, now))
+        call = line.begin(self, now, wire.end_of(timeout, now))
         try:
             await line.ask(call, value, IN_LOOP)
             await line.wait(call, IN_LOOP)
             answer: R = call.last()
             return answer
+        except ClosedError:
+            raise self.closed_error() from None
         finally:
             line.leave(call)
 
@@ -595,9 +617,10 @@ class Client(Closing, Generic[Q, R]):
         return self._line.stats()
 
     def close(self) -> None:
-        """Calls of the last client of a service in a process that are not over end with ClosedError."""
+        """Its calls and streams that are not over end with ClosedError."""
         line, self._shared = self._shared, None
         if line is not None and self._drop.detach():
+            line.end(self)
             _give_back(line)
             _settle()
 

@@ -12,7 +12,10 @@ import logging
 import math
 import os
 import socket
+import sys
 import threading
+import warnings
+import weakref
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import ExitStack, suppress
@@ -283,8 +286,9 @@ class Service(Closing, Generic[Q, R]):
         if self._loop is not None:
             self._add_task(self._serve_async())
             return
+        work = weakref.ref(self), self._turn, self._stopped
         for _ in range(self._workers):
-            thread = threading.Thread(target=self._serve, name=f"rtmw {self.name}", daemon=True)
+            thread = threading.Thread(target=_serve, args=work, name=f"rtmw {self.name}", daemon=True)
             self._threads.append(thread)
             thread.start()
 
@@ -296,6 +300,7 @@ class Service(Closing, Generic[Q, R]):
         self._stopped.set()
         with suppress(RtmwError):  # of a child of fork(), say
             self._sign.close(forget=True)
+            self._requests.close()  # a thread that waits is woken
         for task in list(self._tasks):
             with suppress(RuntimeError):  # the loop was closed
                 task.get_loop().call_soon_threadsafe(task.cancel)
@@ -316,6 +321,12 @@ class Service(Closing, Generic[Q, R]):
 
     def __repr__(self) -> str:
         return f"<rtmw.Service {self.name!r}{', closed' if self._stopped.is_set() else ''}>"
+
+    def __del__(self) -> None:
+        if hasattr(self, "_opened") and not self._stopped.is_set() and not sys.is_finalizing():
+            self.close()
+            log.warning("service %r is served no more: its Service was dropped without close()", self.name)
+            warnings.warn(f"{self!r} was dropped without close()", ResourceWarning, stacklevel=2, source=self)
 
     # What threads and tasks share. Whoever takes requests has the turn.
 
@@ -572,46 +583,33 @@ class Service(Closing, Generic[Q, R]):
 
     # In threads.
 
-    def _serve(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                call = self._next()
-                if call is not None:
-                    self._run(call)
-                del call  # its value is not kept until the next one comes
-            except ClosedError:
-                return
-            except Exception:
-                self._note_fault()
-                self._stopped.wait(TICK_S)
-
     def _note_fault(self) -> None:
         log.exception("service %r goes on after an error of its own", self.name)
 
     def _next(self) -> _Call | None:
-        """A call to serve; None: the service is closed. One thread waits for it, the others for their turn."""
-        self._turn.acquire()  # `with` takes three times as long; no signal's handler runs in these threads
+        """A call to serve, for the thread that has the turn; None: there was none for TICK_S."""
         try:
-            while not self._stopped.is_set():
-                now = monotonic()
-                if now >= self._tidy_s:
-                    self._tidy()
-                self._accept_all(now)
-                call = self._next_waiting()
-                if call is None:
-                    sample = wire.received(self._requests, TICK_S, self._lapsed)
-                    call = None if sample is None else self._accept(sample)
-                if call is not None:
-                    return call
-        finally:
-            self._turn.release()
+            now = monotonic()
+            if now >= self._tidy_s:
+                self._tidy()
+            self._accept_all(now)
+            call = self._next_waiting()
+            if call is None:
+                sample = wire.received(self._requests, TICK_S, self._lapsed)
+                call = None if sample is None else self._accept(sample)
+            return call
+        except Exception as error:
+            if not isinstance(error, ClosedError):
+                self._note_fault()
+            self._stopped.wait(TICK_S)
         return None
 
     def _look_between(self) -> None:
         """Take requests while a generator runs, for there may be cancellations among them."""
         if self._turn.acquire(blocking=False):
             try:
-                self._accept_all(monotonic())
+                with suppress(ClosedError):
+                    self._accept_all(monotonic())
             finally:
                 self._turn.release()
 
@@ -666,6 +664,23 @@ class Service(Closing, Generic[Q, R]):
             self._add(self._fate(call) or "cancelled")
         self._calls.pop(call.key, None)
         self._start()
+
+
+def _serve(of: weakref.ref[Service[Any, Any]], turn: threading.Lock, stopped: threading.Event) -> None:
+    """A thread serves calls, until the service is closed or nobody has it any more: one thread waits for a request, the
+    others for their turn, and hold no reference to it meanwhile."""
+    while not stopped.is_set():
+        turn.acquire()  # `with` takes three times as long; no signal's handler runs in these threads
+        try:
+            service = of()
+            call = None if service is None or stopped.is_set() else service._next()
+        finally:
+            turn.release()
+        if service is None:
+            return
+        if call is not None:
+            service._run(call)
+        del service, call  # its value is not kept until the next one comes
 
 
 def _told(error: BaseException) -> str:

@@ -28,6 +28,7 @@ from rtmw.errors import (
     UnsupportedType,
     ValueMismatch,
 )
+from rtmw.patterns import has_mqtt_levels
 from rtmw.profiles import REQUEST
 from rtmw.publisher import Publisher
 from rtmw.qos import check_seconds
@@ -72,10 +73,12 @@ serving: Final[ContextVar[Within | None]] = ContextVar("serving", default=None)
 
 def check_name(name: object) -> None:
     """TopicNameError: topics of such a service could have no names; what else is none, says who opens them."""
-    if not isinstance(name, str) or not name or not shm.is_topic_name(reply_topic(name, (1 << 64) - 1)):
+    longest = reply_topic(str(name), (1 << 64) - 1)
+    if not isinstance(name, str) or not name or not shm.is_topic_name(longest) or has_mqtt_levels(name):
         raise TopicNameError(
             f"{name!r} cannot be the name of a service: it is the beginning of the names of its topics, such as "
-            "NAME/request; 1 to 168 bytes of UTF-8 can, without control characters, `*`, `?` and `[`"
+            "NAME/request; 1 to 168 bytes of UTF-8 can, without control characters, `*`, `?` and `[`, and without "
+            "levels that are `#` or `+`"
         )
 
 

@@ -56,8 +56,14 @@ def test_list_counts_neither_a_replay_as_server_nor_a_recorder_as_client(
 
 @pytest.mark.parametrize(
     ("kind", "text", "printed"),
-    [(dict, '{"a": [1]}', '{"a": [1]}'), (str, '"x"', '"x"'), (dict, "3", "3")],
-    ids=["dict", "str", "number"],
+    [
+        (dict, '{"a": [1]}', '{"a": [1]}'),
+        (dict, "3", "3"),
+        (str, '"x"', '"x"'),
+        (str, "abc", '"abc"'),
+        (str, "3", '"3"'),
+        (bytes, "abc", '"abc"'),
+    ],
 )
 def test_call_takes_and_shows_json_and_text(
     domain_id: int, capsys: pytest.CaptureFixture[str], kind: Any, text: str, printed: str
@@ -65,6 +71,9 @@ def test_call_takes_and_shows_json_and_text(
     with rtmw.Service("echo", lambda value: value, request=kind, reply=kind):
         assert main(["service", "call", "echo", text, "--domain", str(domain_id), "--json"]) == 0
         assert capsys.readouterr().out == f"{printed}\n"
+        assert main(["service", "list", "--domain", str(domain_id), "--json"]) == 0
+        row = json.loads(capsys.readouterr().out)[0]
+        assert (row["request"], row["reply"]) == (kind.__name__, kind.__name__)
 
 
 def test_what_goes_wrong_is_said_in_a_sentence(domain_id: int, capsys: pytest.CaptureFixture[str]) -> None:

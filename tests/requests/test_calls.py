@@ -9,7 +9,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
 
@@ -344,7 +344,7 @@ def test_workers_bound_how_many_are_served_at_a_time_and_the_rest_is_counted() -
 
 @pytest.mark.parametrize("name", ["", 3, None, "a/*", "rtmw/x", "a/#", "a" * 169], ids=repr)
 def test_a_name_of_which_no_topics_can_be_made_is_refused_on_both_sides(name: Any, domain: rtmw.Domain) -> None:
-    with pytest.raises(rtmw.TopicNameError):
+    with pytest.raises(rtmw.TopicNameError, match=r"cannot be (?:the name of a service|published on)"):
         service(double, name)
     with pytest.raises(rtmw.TopicNameError):
         client(name)
@@ -547,6 +547,65 @@ def test_a_client_that_is_closed_in_a_call_ends_it() -> None:
     assert len(ended) == 3
 
 
+def test_a_client_that_is_closed_ends_its_own_calls_and_streams_and_no_others() -> None:
+    went = threading.Event()
+    with service(lambda goal: went.wait(LONG) and Step(goal.count), workers=3) as serves, client() as other:
+        caller, ended = client(), list[BaseException | Step]()
+
+        def note(call: Callable[[], Step]) -> None:
+            try:
+                ended.append(call())
+            except rtmw.ClosedError as error:
+                ended.append(error)
+
+        works = [
+            lambda: caller.call(Goal(1), timeout=LONG),
+            lambda: next(caller.stream(Goal(1), timeout=LONG)),
+            lambda: other.call(Goal(2), timeout=LONG),
+        ]
+        threads = [threading.Thread(target=note, args=(work,)) for work in works]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: serves.stats().running == 3)
+        caller.close()
+        eventually(lambda: len(ended) == 2)
+        assert {str(error) for error in ended} == {"service 'arm': the Client was closed"}
+        went.set()
+        for thread in threads:
+            thread.join()
+        assert ended[2] == Step(2)
+
+
+def test_a_call_of_other_types_says_so_and_does_not_advise_to_start_the_server() -> None:
+    with service(double), rtmw.Client("arm", request=Step, reply=Goal) as caller:
+        with pytest.raises(rtmw.NoServer, match="service 'arm' has no server of these types: ") as caught:
+            caller.call(Step(1), timeout=LONG)
+        assert "start" not in str(caught.value)
+
+
+def test_an_idle_service_closes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "TICK_S", 6 * LONG)
+    serves = service(double, workers=2)
+    time.sleep(0.05)  # one of its threads waits
+    began = time.monotonic()
+    serves.close()
+    assert time.monotonic() - began < LONG
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_service_that_is_dropped_is_closed_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    before = threading.active_count()
+    serves = service(double, workers=3)
+    with client() as caller:
+        assert caller.call(Goal(1), timeout=LONG) == Step(2)
+        del serves
+        eventually(lambda: "service 'arm' is served no more" in caplog.text)
+        eventually(lambda: threading.active_count() == before)
+        with service(double):
+            assert caller.wait(LONG)
+            assert caller.call(Goal(2), timeout=LONG) == Step(4)
+
+
 def test_an_async_handler_whose_client_is_closed_in_the_call_has_not_failed(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async def handler(_: Goal) -> Step:
@@ -576,10 +635,11 @@ def test_a_handler_can_be_called() -> None:
 
 def test_closing_the_domain_closes_both_sides(domain_id: int) -> None:
     own = rtmw.Domain(domain_id)
-    service(double, domain=own)
+    serves = service(double, domain=own)
     caller = client(domain=own)
     assert caller.call(Goal(1), timeout=LONG) == Step(2)
     own.close()
+    assert "closed" in repr(serves)
     with pytest.raises(rtmw.ClosedError):
         caller.call(Goal(1))
     with service(double), client() as other:

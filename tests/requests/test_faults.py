@@ -365,7 +365,7 @@ def test_no_call_begins_with_a_server_that_another_thread_has_just_seen_go(monke
 
         reads = [identity]
         monkeypatch.setattr(line, "__class__", Racing)
-        call = line.begin(time.monotonic(), time.monotonic() + LONG)
+        call = line.begin(caller, time.monotonic(), time.monotonic() + LONG)
         line.leave(call)
         assert call.server == identity
 
