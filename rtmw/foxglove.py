@@ -13,17 +13,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from rtmw import shm
-from rtmw.addresses import bracketed, is_loopback
+from rtmw.addresses import bracketed
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain
 from rtmw.errors import DomainNotFound, RtmwError
 from rtmw.observe.views import by_topic
 from rtmw.optional import needed
-from rtmw.patterns import check_pattern, is_among, is_own
+from rtmw.patterns import Topics, topics_of
 from rtmw.qos import Reliability
 from rtmw.recording.schemas import SchemaText, remark_of, schema_of
 from rtmw.recording.versions import some
@@ -40,8 +40,6 @@ _TURN: Final = 256
 """Messages of a topic before the next has its turn."""
 _HISTORY: Final = 1 << 16
 """All that publishers keep for late subscribers."""
-_STATUS_S: Final = 2.0
-"""Seconds after which clients are told again what is not shown: one may have come since."""
 _SCHEMAS: Final = ("omgidl", "ros2msg")
 """Encodings of schemas that Foxglove reads."""
 _JSON: Final = resolve(Json).description
@@ -54,44 +52,14 @@ class FoxgloveOptions:
     domain: int
     patterns: tuple[str, ...] = ()
     """Names and patterns of topics; none: all but rtmw's own."""
-    address: str = "127.0.0.1"
-    port: int = 8765
-    """0: any that is free."""
-    allow_remote: bool = False
+    place: tuple[str, int] = ("127.0.0.1", 8765)
+    """Address and port; port 0: any that is free."""
     tls: tuple[Path, Path] | None = None
     """Files with certificate and key, in PEM."""
     ros2: bool = False
     """Schemas in the language of ROS 2 instead of IDL."""
     backlog: int = 1024
     """Messages that wait for a client; then its oldest are dropped."""
-
-    def means(self, topic: str) -> bool:
-        return topic in self.patterns or (not is_own(topic) and (not self.patterns or is_among(topic, self.patterns)))
-
-
-class _Event(NamedTuple):
-    """A client shows a channel, or no longer does."""
-
-    client: int
-    channel: int
-    shows: bool
-    after_ns: int = 0
-    """Source time of the last message that was sent before: the client has not got it."""
-
-
-class _Viewers:
-    """Told by threads of the library who shows what; read by the thread of the server."""
-
-    def __init__(self) -> None:
-        self.events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
-        self.sent_ns: dict[int, int] = {}
-        """Source time of the last message of each channel."""
-
-    def on_subscribe(self, client: Any, channel: Any) -> None:
-        self.events.put(_Event(client.id, channel.id, True, self.sent_ns.get(channel.id, 0)))
-
-    def on_unsubscribe(self, client: Any, channel: Any) -> None:
-        self.events.put(_Event(client.id, channel.id, False))
 
 
 @dataclass
@@ -108,15 +76,13 @@ class _Channel:
     subscriber: Subscriber[Any] | None = None
 
     def subscribe(self, domain: Domain) -> Subscriber[Any]:
-        """Opens a subscriber to messages of its type, with all that publishers keep for late subscribers. Raises
-        RtmwError."""
+        """Opens a subscriber, with all that publishers keep for late subscribers. Raises RtmwError."""
         kind: Any = Json if self.description == _JSON else carried_type(self.description)
         how: Any = {"domain": domain, "reliability": Reliability.TIMELY, "depth": 1024, "history": _HISTORY}
         return Subscriber(self.topic, kind, **how)
 
     def send(self, sample: shm.Sample[Any], client: int | None = None) -> None:
-        """Sends a message to this client, or to all that show the channel. A client is one sink of the library, with
-        its number."""
+        """Sends a message to this client, which the library has as the sink of its number, or to all of the channel."""
         payload = sample.value.text.encode() if self.description == _JSON else bytes(sample)
         self.opened.log(payload, log_time=sample.source_time_ns, sink_id=client)
 
@@ -128,15 +94,17 @@ class FoxgloveServer(Closing):
     """
 
     def __init__(self, options: FoxgloveOptions, tell: Callable[[str], None]) -> None:
-        for pattern in options.patterns:
-            check_pattern(pattern)
-        self._options, self._tell = options, tell
+        self._options, self._topics, self._tell = options, topics_of(options.patterns or "*"), tell
         self._library = needed("foxglove", "foxglove-sdk", "foxglove", "rtmw foxglove")
         logging.getLogger("foxglove").setLevel(logging.CRITICAL)  # a client that goes is no news
-        self._viewers = _Viewers()
+        self._events: queue.SimpleQueue[tuple[int, int, bool, int]] = queue.SimpleQueue()
+        """Client, channel, whether it shows it, and the source time of the last message that was sent before: the
+        client has not got it."""
+        self._sent_ns: dict[int, int] = {}
+        """Source time of the last message of each channel."""
         self._context = self._library.Context()
         self._server = self._started()
-        self.url = f"ws{'s' if options.tls else ''}://{bracketed(options.address)}:{self._server.port}"
+        self.url = f"ws{'s' if options.tls else ''}://{bracketed(options.place[0])}:{self._server.port}"
         self._looking: Domain | None = None
         self._bus: Domain | None = None
         self._region: int | None = None
@@ -146,32 +114,19 @@ class FoxgloveServer(Closing):
         self._unshown: dict[str, str] = {}
         """Topics without a schema that Foxglove reads, and why."""
         self._told: set[tuple[str, str]] = set()
-        self._status_s = 0.0
         self.missed = 0
         """Messages that its subscribers did not get, of topics that were shown."""
 
     def _started(self) -> Any:
-        options = self._options
-        if not (is_loopback(options.address) or options.allow_remote or options.tls):
-            raise RtmwError(
-                f"{options.address} is reached from other hosts, and whoever reaches it reads all topics: say so with "
-                "--allow-remote, or name --tls-cert and --tls-key, or listen at 127.0.0.1"
-            )
+        options, (address, port) = self._options, self._options.place
+        start, name = self._library.start_server, f"rtmw domain {options.domain}"
+        how: Any = {"context": self._context, "message_backlog_size": options.backlog}
         cert, key = (None, None) if options.tls is None else map(_pem, options.tls, ("CERTIFICATE", "PRIVATE KEY"))
         try:
-            return self._library.start_server(
-                name=f"rtmw domain {options.domain}",
-                host=options.address,
-                port=options.port,
-                server_listener=self._viewers,
-                context=self._context,
-                message_backlog_size=options.backlog,
-                tls_cert=cert,
-                tls_key=key,
-            )
+            return start(name=name, host=address, port=port, tls_cert=cert, tls_key=key, server_listener=self, **how)
         except RuntimeError as error:
             why = str(error).removeprefix("FoxgloveError: ")
-            place = f"{bracketed(options.address)}:{options.port}"
+            place = f"{bracketed(address)}:{port}"
             place += f" with {options.tls[0]} and {options.tls[1]}" if options.tls else ""
             raise RtmwError(f"Foxglove cannot be served at {place}: {why}") from error
 
@@ -211,30 +166,26 @@ class FoxgloveServer(Closing):
         seen = region.endpoints_fingerprint(), region.topic_count
         if seen != self._seen:
             self._seen = seen
-            self._follow(_types(region, self._options.means), region.types())
-        if self._unshown and CLOCK.monotonic() >= self._status_s:
-            self._status_s = CLOCK.monotonic() + _STATUS_S
+            self._follow(_types(region, self._topics), region.types())
+        if self._unshown:  # told again and again, for a client may have come
             level = self._library.StatusLevel.Warning
             self._server.publish_status(f"Not shown: {_listed(self._unshown)}", level, id="rtmw")
 
     def _follow(self, types: dict[str, set[int]], described: dict[int, tuple[str, bytes]]) -> None:
         for topic in [topic for topic in self._channels if topic not in types]:
             self._close(topic)
-        self._unshown = {topic: why for topic, why in self._unshown.items() if topic in types}
+        self._unshown.clear()
         for topic, lives in types.items():
             known = self._channels.get(topic)
             if lives and (known is None or known.type not in lives):
                 self._open(topic, max(lives), described)
-        new = {topic: why for topic, why in self._unshown.items() if (topic, why) not in self._told}
-        if new:
+        if new := dict(self._unshown.items() - self._told):
             self._told.update(new.items())
-            self._status_s = 0.0
             self._tell(f"not shown: {_listed(new)}")
 
     def _open(self, topic: str, life: int, described: dict[int, tuple[str, bytes]]) -> None:
         """Makes the channel of a topic, instead of that of its type before."""
         self._close(topic)
-        self._unshown.pop(topic, None)
         description = described[life][1] if life in described else resolve(bytes).description
         how: Any = {"ros2": self._options.ros2, "optional": False}  # which Foxglove's reader of IDL passes over
         text = schema_of(description, **how)
@@ -252,50 +203,52 @@ class FoxgloveServer(Closing):
         channel = self._channels.pop(topic, None)
         if channel is not None:
             self._unsubscribe(channel)
-            self._viewers.sent_ns.pop(channel.opened.id(), None)
+            self._sent_ns.pop(channel.opened.id(), None)
             channel.opened.close()
 
     def _leave(self) -> None:
         """Forgets the domain: it was removed, or the server ends."""
         for topic in [*self._channels]:
             self._close(topic)
-        for domain in (self._bus, self._looking):
-            if domain is not None:
-                domain.close()
+        for domain in filter(None, (self._bus, self._looking)):
+            domain.close()
         self._bus = self._looking = self._seen = None
 
     # ---- what clients show ----
+
+    def on_subscribe(self, client: Any, channel: Any) -> None:
+        """Called in threads of the library."""
+        self._events.put((client.id, channel.id, True, self._sent_ns.get(channel.id, 0)))
+
+    def on_unsubscribe(self, client: Any, channel: Any) -> None:
+        self._events.put((client.id, channel.id, False, 0))
 
     def _hear(self, seconds: float) -> None:
         """Subscribes to what is shown now, and ends what no longer is. Waits so long for news."""
         with suppress(queue.Empty):
             while True:
-                event = self._viewers.events.get(timeout=seconds)
+                client, number, shows, after_ns = self._events.get(timeout=seconds)
                 seconds = 0.0
                 for channel in self._channels.values():
-                    if channel.opened.id() == event.channel:  # else it was closed meanwhile
-                        self._note(channel, event)
+                    if channel.opened.id() == number:  # else it was closed meanwhile
+                        self._note(channel, client, shows, after_ns)
 
-    def _note(self, channel: _Channel, event: _Event) -> None:
-        (channel.viewers.add if event.shows else channel.viewers.discard)(event.client)
+    def _note(self, channel: _Channel, client: int, shows: bool, after_ns: int) -> None:
+        (channel.viewers.add if shows else channel.viewers.discard)(client)
         try:
-            if event.shows and channel.subscriber is None:
+            if shows and channel.subscriber is None:
                 self._bus = self._bus or Domain(self._options.domain, create=False)
                 channel.subscriber = channel.subscribe(self._bus)
-            elif event.shows and self._bus is not None:
-                self._catch_up(channel, event, self._bus)
+            elif shows and self._bus is not None:
+                with channel.subscribe(self._bus) as kept:  # for a client that shows it after others
+                    for sample in iter(kept.take, None):
+                        if sample.source_time_ns > after_ns:
+                            break
+                        channel.send(sample, client)
             elif not channel.viewers:
                 self._unsubscribe(channel)
         except RtmwError as error:  # the domain is full, or was removed just now
             self._tell(f"{channel.topic} is not shown: {error}")
-
-    def _catch_up(self, channel: _Channel, event: _Event, bus: Domain) -> None:
-        """Sends what is kept of a topic to a client that shows it after others."""
-        with channel.subscribe(bus) as kept:
-            for sample in iter(kept.take, None):
-                if sample.source_time_ns > event.after_ns:
-                    break
-                channel.send(sample, event.client)
 
     def _unsubscribe(self, channel: _Channel) -> None:
         if channel.subscriber is not None:
@@ -307,11 +260,11 @@ class FoxgloveServer(Closing):
         for subscriber in WaitSet(*shown).wait(_WAIT_S):
             channel = shown[subscriber]
             for sample in subscriber.take_many(_TURN):
-                self._viewers.sent_ns[channel.opened.id()] = sample.source_time_ns
+                self._sent_ns[channel.opened.id()] = sample.source_time_ns
                 channel.send(sample)
 
 
-def _types(region: shm.Region, means: Callable[[str], bool]) -> dict[str, set[int]]:
+def _types(region: shm.Region, meant: Topics) -> dict[str, set[int]]:
     """The types of each topic that is meant: those that its publishers have; without any, its subscribers; else those
     of messages that lie in its queues."""
     publishers = by_topic(shm.living(shm.publishers(region)))
@@ -324,7 +277,7 @@ def _types(region: shm.Region, means: Callable[[str], bool]) -> dict[str, set[in
                 return types
         return {*lying.get(life, (0, 0, ()))[2]}
 
-    return {row.name: of(row.life) for row in shm.topics(region) if means(row.name)}
+    return {row.name: of(row.life) for row in shm.topics(region) if meant.take(row.name)}
 
 
 def _listed(unshown: dict[str, str]) -> str:

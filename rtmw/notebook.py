@@ -9,9 +9,8 @@ from reprlib import Repr
 from typing import Any, Final, cast
 
 from rtmw.latency import Latency
+from rtmw.units import duration
 
-_MOST_FIELDS: Final = 100
-"""How many fields of a value are shown, at most."""
 _short: Final = Repr()
 _short.maxstring = _short.maxother = 200
 _short.maxlist = _short.maxtuple = _short.maxdict = 20
@@ -22,9 +21,8 @@ def table(title: str, headings: Sequence[str], rows: Iterable[Sequence[Any]], no
     from rtmw.visible import markup  # importing rtmw has to be quick, and few programs run in a notebook
 
     head = "".join(f"<th>{markup(name)}</th>" for name in headings)
-    body = "".join(
-        f"<tr>{''.join(f'<td{_side(value)}>{markup(shown(value))}</td>' for value in row)}</tr>" for row in rows
-    )
+    cells = ("".join(f"<td{_side(value)}>{markup(shown(value))}</td>" for value in row) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
     below = "".join(f"<div>{markup(note)}</div>" for note in notes)
     thead = f"<thead><tr>{head}</tr></thead>" if headings else ""
     return f"<div><b>{markup(title)}</b><table>{thead}<tbody>{body}</tbody></table>{below}</div>"
@@ -38,48 +36,38 @@ def _side(value: Any) -> str:
 def shown(value: Any) -> str:
     """A value in a cell, of bounded length."""
     match value:
-        case bool() | Enum():
-            return value.name if isinstance(value, Enum) else str(value)
-        case None:
-            return "–"
-        case int():
+        case Enum():
+            return value.name
+        case int() if not isinstance(value, bool):
             return f"{value:,}"
         case float():
             return f"{value:.6g}"
         case str():
             return value if len(value) <= 1000 else f"{value[:1000]}…"
-        case Latency():
-            return f"p50 {_ms(value.percentile(50))}, p99 {_ms(value.percentile(99))}" if value.count else "–"
+        case Latency() if value.count:
+            return f"p50 {duration(value.percentile(50))}, p99 {duration(value.percentile(99))}"
         case ShownByFields():
             return ", ".join(f"{name} {shown(part)}" for name, part in fields(value))
-        case Mapping() | tuple() if not value:
+        case None | Latency() | Mapping() | tuple() if not value or isinstance(value, Latency):
             return "–"
         case _:
             return _short.repr(value)
-
-
-def _ms(seconds: float | None) -> str:
-    return f"{(seconds or 0.0) * 1e3:.4g} ms"
 
 
 def moment(ns: int | None) -> str | None:
     """Nanoseconds since 1970 as a time of UTC, to the microsecond."""
     from datetime import UTC, datetime
 
-    if ns is None:
-        return None
-    stamp = datetime.fromtimestamp(ns // 10**9, UTC).replace(tzinfo=None, microsecond=ns % 10**9 // 1000)
-    return f"{stamp.isoformat(' ')} UTC"
+    stamp = None if ns is None else datetime.fromtimestamp(ns // 1000 / 1e6, UTC).isoformat(" ")
+    return stamp and stamp.replace("+00:00", " UTC")
 
 
 def fields(value: Any) -> list[tuple[str, Any]]:
-    """Name and value of each member of an object with members; of others none."""
+    """Name and value of each member of an object with members, 100 at most; of others none."""
     names: Any = getattr(value, "__dataclass_fields__", None) or getattr(value, "__struct_fields__", None)
     names = names or getattr(value.__class__, "model_fields", ())
-    members = (
-        cast("Any", value).items() if isinstance(value, dict) else ((name, getattr(value, name)) for name in names)
-    )
-    return [(str(name), part) for name, part in islice(members, _MOST_FIELDS)]
+    members = cast("Any", value).items() if isinstance(value, dict) else ((one, getattr(value, one)) for one in names)
+    return [(str(name), part) for name, part in islice(members, 100)]
 
 
 class ShownByFields:

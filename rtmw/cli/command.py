@@ -29,7 +29,7 @@ COMMANDS: Final[Commands] = {
     "trace": ("trace:add_arguments", "show each message of topics: published, taken, dropped, by whom, when"),
     "metrics": ("metrics:add_arguments", "print the domain's metrics as Prometheus reads them"),
     "foxglove": ("foxglove:add_arguments", "show topics in Foxglove, live, until SIGINT or SIGTERM"),
-    "dashboard": ("dashboard:add_arguments", "serve a page that shows the domain, read-only"),
+    "dashboard": ("page:add_arguments", "serve a page that shows the domain, read-only"),
     "topic": ("topic:COMMANDS", "look at topics, and publish by hand"),
     "service": ("service:COMMANDS", "list services, and call one by hand"),
     "node": ("node:add_arguments", "carry topics to other hosts through DDS, until SIGINT or SIGTERM"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import time
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from rtmw import observe, shm
+from rtmw.addresses import is_loopback
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import DomainNotFound, RtmwError
@@ -20,6 +22,15 @@ LOOK_S: Final = 0.05
 
 class CommandError(RtmwError):
     """Seconds between looks for something that is awaited, such as a domain or a topic."""
+
+
+def place_of(arguments: argparse.Namespace, reads: str, advice: str, *, allowed: bool = False) -> tuple[str, int]:
+    """Returns where a server listens, by the arguments of `add_listen`. CommandError for an address other than
+    loopback that nobody has allowed. `reads`: who reads what there; `advice`: what else helps."""
+    address, port = arguments.listen
+    if not (is_loopback(address) or arguments.allow_remote or allowed):
+        raise CommandError(f"{address} is reached from other hosts, {reads}: say --allow-remote, or {advice}.")
+    return address, port
 
 
 def attach(number: int) -> Domain:

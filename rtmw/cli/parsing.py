@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar, cast
 
+from rtmw.addresses import place_to_listen
 from rtmw.domain import LARGEST_ID
 from rtmw.errors import RtmwError
 from rtmw.settings import Declaration, Setting, option_of, values
@@ -117,6 +118,15 @@ def add_place(parser: argparse.ArgumentParser, help: str, default: str | None = 
     """Adds the arguments that say where nodes of replicated logs are, and with which keys they are asked."""
     parser.add_argument("--node", default=default, metavar="PLACE", help=help)
     parser.add_argument("--keys", type=Path, metavar="FOLDER", help="keys of a node, where those nodes have some")
+
+
+def add_listen(parser: argparse.ArgumentParser, what: str, port: int, warning: str) -> None:
+    """Adds the arguments that say where a server listens: on loopback, if nothing else is asked for and allowed.
+    `what` is there. `warning`: who reads what on another address."""
+    help = f"{what} (default 127.0.0.1:{port}); port 0: any that is free"
+    default = ("127.0.0.1", port)
+    parser.add_argument("--listen", type=argument(place_to_listen), default=default, metavar="ADDRESS:PORT", help=help)
+    parser.add_argument("--allow-remote", action="store_true", help=warning)
 
 
 def add_windows(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from rtmw.notebook import moment, table
 from rtmw.recording.paths import Source, find_recordings
 from rtmw.recording.recording import Recording
 from rtmw.recording.tabular import Tabular
-from rtmw.recording.tools.info import RunInfo, TopicInfo, info_of, run_of
+from rtmw.recording.tools.info import TopicInfo, info_of, run_of
 from rtmw.recording.versions import some
 from rtmw.units import counted, size
 
@@ -37,12 +37,11 @@ class Recordings(Tabular):
     """
 
     def __init__(self, source: Source, *, strict: bool = True) -> None:
-        self._source: Source = source if isinstance(source, (str, os.PathLike)) else list(source)
+        self._sources = [source] if isinstance(source, (str, os.PathLike)) else list(source)
         self._strict = strict
         self._opened: dict[Path, Recording] = {}
         self._unopened: dict[Path, RecordingError] = {}
         self._damage: dict[str, None] = {}
-        self._known: tuple[int, RunInfo] | None = None
         try:
             self.refresh()
         except BaseException:
@@ -51,15 +50,14 @@ class Recordings(Tabular):
 
     def refresh(self) -> bool:
         """Looks again: are there more files, or more whole chunks in files that are being written? Errors as above."""
-        chunks = self._chunks
-        grown = [recording.refresh() for recording in self._opened.values()]
-        new = [path for path in find_recordings(self._source) if path not in self._opened]
+        files, grown = len(self._opened), [recording.refresh() for recording in self._opened.values()]
         self._unopened.clear()
-        for path in new:
-            self._open(path)
+        for path in find_recordings(self._sources):
+            if path not in self._opened:
+                self._open(path)
         if not self._opened:
             raise next(iter(self._unopened.values()))
-        return any(grown) or self._chunks > chunks
+        return any(grown) or len(self._opened) > files
 
     def _open(self, path: Path) -> None:
         recording: Recording | None = None
@@ -89,38 +87,25 @@ class Recordings(Tabular):
     def message_count(self) -> int:
         return sum(recording.message_count for recording in self._opened.values())
 
-    @property
-    def _chunks(self) -> int:
-        return sum(len(recording.chunks) for recording in self._opened.values())
-
     def topics(self) -> dict[str, list[TopicInfo]]:
         """The topics by name, with type, messages, rate and what is missing: several of a topic that has had several
         types."""
         found: dict[str, list[TopicInfo]] = {}
-        for topic in self._run.topics:
+        for topic in run_of([info_of(recording) for recording in self._opened.values()]).topics:
             found.setdefault(topic.topic, []).append(topic)
         return found
 
-    @property
-    def _run(self) -> RunInfo:
-        """The totals; they are read again when there is more."""
-        chunks = self._chunks
-        if self._known is None or self._known[0] != chunks:
-            self._known = chunks, run_of([info_of(recording) for recording in self._opened.values()])
-        return self._known[1]
-
     def _repr_html_(self) -> str:
-        named = [self._source] if isinstance(self._source, (str, os.PathLike)) else list(self._source)
-        return as_html(f"Recordings {some(named)}", self._recordings(), self.left_out)
+        return as_html(f"Recordings {some(self._sources)}", self._recordings(), self.left_out)
 
     def _recordings(self) -> tuple[Recording, ...]:
         return tuple(self._opened.values())
 
     def _rows(self, frame: Frame, query: Query) -> Iterator[pa.RecordBatch]:
-        return frame.read_in_order(query, None if self._strict else self._leave_out)
+        def leave_out(error: RecordingDamaged) -> None:
+            self._damage.setdefault(str(error))
 
-    def _leave_out(self, error: RecordingDamaged) -> None:
-        self._damage.setdefault(str(error))
+        return frame.read_in_order(query, None if self._strict else leave_out)
 
     def close(self) -> None:
         for recording in self._opened.values():

@@ -1,4 +1,4 @@
-"""A domain on a page, read-only: what `rtmw dashboard` serves. It looks on, and only while somebody asks.
+"""`rtmw dashboard`: a domain on a page, read-only. It looks on, and only while somebody asks.
 
     /               the page, and its files
     /state.json     what is wrong, and what `top`, `graph`, `doctor`, `node info` and `transfers` say for programs: each
@@ -12,6 +12,7 @@ Whoever has the URL with its token reads all this; the token becomes a cookie wi
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import secrets
 import socket
@@ -22,17 +23,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from http import HTTPStatus
 from importlib.resources import files
 from ipaddress import ip_address
+from mimetypes import guess_type
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
 from rtmw import observe
-from rtmw.addresses import parts
+from rtmw.addresses import bracketed, parts
 from rtmw.cli import graph, node_doctor, top
-from rtmw.cli.common import CommandError, find_topic, look_at
+from rtmw.cli.common import CommandError, find_topic, look_at, place_of
 from rtmw.cli.doctor import NEARLY_FULL, Examination
 from rtmw.cli.environment import Check
-from rtmw.cli.metrics import OfDomain
+from rtmw.cli.metrics import OfDomain, serve
 from rtmw.cli.node_status import status_seen
+from rtmw.cli.parsing import add_listen, runs
 from rtmw.cli.terminal import counted
 from rtmw.cli.topic import mismatches
 from rtmw.cli.values import to_plain
@@ -48,9 +51,7 @@ from rtmw.types import from_description
 from rtmw.types.text import content
 
 if TYPE_CHECKING:
-    from rtmw.net.http_server import Start
-
-__all__ = ["Site"]
+    from rtmw.net.http_server import HttpServer, Start
 
 NEW_S: Final = 0.9
 """State that is not older is told again: all pages cost what one costs."""
@@ -67,25 +68,37 @@ VALUE_MOST: Final = 1 << 16
 """Bytes of a value that are decoded for a row."""
 RAW_MOST: Final = 512
 """Bytes without a type that are shown."""
-_OF_TOPIC: Final = ("messages_per_s", "bytes_per_s", "p50", "p99", "queued", "publishers", "subscribers", "behind")
-"""What the page shows of a topic, beside its name and drops."""
+_FILES: Final = {"/": "page.html", "/page.css": "page.css", "/page.js": "page.js", "/icon.svg": "icon.svg"}
 _JSON: Final = "application/json"
-_TEXT: Final = "text/plain; charset=utf-8"
 _SVG: Final = "image/svg+xml"
-_FILES: Final = {
-    "/": ("page.html", "text/html; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/icon.svg": ("icon.svg", _SVG),
-}
+_COLUMNS: Final = ("topic", "rate", "bytes", "p50", "p99", "queued", "publishers", "subscribers", "behind", "dropped")
+"""What the page shows of a topic."""
 _POLICY: Final = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 _SVG_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 """A picture has its colours in itself."""
-_HEADERS: Final = (
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cache-Control", "no-store"),
-)
+_SAFE: Final = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    runs(parser, dashboard, json=False)
+    warning = "listen on an address that other hosts reach: whoever has the URL reads, and it is not encrypted"
+    add_listen(parser, "where the page is served, until SIGINT or SIGTERM", 9466, warning)
+
+
+def dashboard(arguments: argparse.Namespace) -> int:
+    """Serve the page until SIGINT or SIGTERM, also of a domain that does not exist yet."""
+    reads = "without encryption, and whoever has the URL reads all topics"
+    address, port = place_of(arguments, reads, "listen at 127.0.0.1 and forward the port with ssh")
+
+    def begin() -> tuple[HttpServer, str]:
+        from rtmw.net.http_server import HttpServer
+
+        site = Site(arguments.domain)
+        server = HttpServer(address, port, site.answer, "the dashboard")
+        place = f"http://{bracketed(address)}:{server.port}/?token={site.token}"
+        return server, f"the dashboard of domain {arguments.domain} is at {place}"
+
+    return serve(begin)
 
 
 # ---- what is told ----
@@ -106,17 +119,16 @@ class State:
             if CLOCK.monotonic() >= self._until:
                 begun = time.thread_time()
                 self._seen = self._documents()
-                self._told = _json(_short(self._seen))
+                self._told = as_json(_short(self._seen), _plain).encode()
                 self._until = CLOCK.monotonic() + max(NEW_S, (time.thread_time() - begun) / SHARE)
-            return _json(self._seen) if whole else self._told
+            return as_json(self._seen, _plain).encode() if whole else self._told
 
-    def graph(self) -> observe.Graph:
-        """Who talks to whom. RtmwError: there is no domain."""
+    def graph(self) -> Any:
+        """Who talks to whom, an observe.Graph. RtmwError: there is no domain."""
         self.told()
         if self._seen["absent"]:
             raise CommandError(self._seen["absent"])
-        found: observe.Graph = self._seen["graph"]
-        return found
+        return self._seen["graph"]
 
     def _documents(self) -> dict[str, Any]:
         head = {"domain": self.number, "host": socket.gethostname(), "time": CLOCK.wall()}
@@ -142,11 +154,9 @@ class State:
                 found += _told("node", (one for one in checks if one.kind == "fault" or one.name == "keys"))
                 whole = graph.across(views, status)
             except (LookupError, TypeError, ValueError):
-                words = "it says what another version of rtmw says: start it again with this one"
-                found.append(("node", "node", words))
-        problems = [{"kind": kind, "about": about, "why": why} for kind, about, why in found]
+                found.append(("node", "node", "it says what another version of rtmw says: start it with this one"))
         told = {"top": activity, "graph": whole, "doctor": doctor, "node": status, "transfers": core}
-        return {"problems": problems, **told}
+        return told | {"problems": [{"kind": kind, "about": about, "why": why} for kind, about, why in found]}
 
     def _of_drops(self, activity: Sequence[observe.TopicActivity]) -> Iterator[Problem]:
         now = CLOCK.monotonic()
@@ -183,10 +193,6 @@ class State:
             return about | {"words": f"it cannot be decoded: {error}"}
 
 
-def _json(document: dict[str, Any]) -> bytes:
-    return as_json(document, _plain).encode()
-
-
 def _plain(value: Any) -> Any:
     """A part of the documents as the commands print it."""
     if isinstance(value, observe.TopicActivity):
@@ -204,14 +210,14 @@ def _short(seen: dict[str, Any]) -> dict[str, Any]:
     numbers = {program: number for number, program in enumerate(whole.processes)}
     edges = [(numbers[edge.process], edge.topic, edge.publishes, edge.matched) for edge in whole.edges]
     return {name: part for name, part in seen.items() if name != "doctor"} | {
-        "top": {"columns": ("topic", *_OF_TOPIC, "dropped"), "rows": [_row(topic) for topic in seen["top"]]},
+        "top": {"columns": _COLUMNS, "rows": [_row(topic) for topic in seen["top"]]},
         "graph": {"programs": [*numbers], "edges": edges},
         "node": node and {name: node.get(name) for name in ("host", "pid", "links")},
     }
 
 
 def _row(topic: observe.TopicActivity) -> tuple[Any, ...]:
-    """Its cells, of which the page makes one object. Four figures are more than people read."""
+    """The cells of _COLUMNS. Four figures are more than people read."""
     rates = (topic.messages_per_s, topic.bytes_per_s, topic.latency.percentile(50), topic.latency.percentile(99))
     shown = [None if number is None else float(f"{number:.4g}") for number in rates]
     behind = topic.behind and {"pid": topic.behind.pid, "messages": topic.behind.behind}
@@ -257,10 +263,8 @@ def _told(kind: str, checks: Iterable[Check]) -> Iterator[Problem]:
 # ---- who is answered ----
 
 
-class _Refused(RtmwError):
-    def __init__(self, status: HTTPStatus, words: str) -> None:
-        super().__init__(words)
-        self.status = status
+class _Refused(Exception):
+    """Why there is no answer: a status, and words."""
 
 
 class Site:
@@ -279,14 +283,14 @@ class Site:
             self._check(request, query, cookie)
             if "token" in query:
                 value = f"{cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
-                start("303 See Other", [("Location", "/"), ("Set-Cookie", value), *_HEADERS])
+                start("303 See Other", [("Location", "/"), ("Set-Cookie", value), *_SAFE.items()])
                 return []
             content, kind = self._content(request["PATH_INFO"], query)
-        except RtmwError as error:
-            status = error.status if isinstance(error, _Refused) else HTTPStatus.SERVICE_UNAVAILABLE
-            content, kind = f"{error}\n".encode(), _TEXT
+        except (_Refused, RtmwError) as error:
+            status, words = error.args if isinstance(error, _Refused) else (HTTPStatus.SERVICE_UNAVAILABLE, error)
+            content, kind = f"{words}\n".encode(), "text/plain; charset=utf-8"
         policy = _SVG_POLICY if kind == _SVG else _POLICY
-        headers = [("Content-Type", kind), ("Content-Security-Policy", policy), *_HEADERS]
+        headers = [("Content-Type", kind), ("Content-Security-Policy", policy), *_SAFE.items()]
         if "gzip" in request.get("HTTP_ACCEPT_ENCODING", ""):
             content = gzip.compress(content, 1)
             headers.append(("Content-Encoding", "gzip"))
@@ -317,15 +321,15 @@ class Site:
             case "/state.json":
                 return self._state.told("whole" in query), _JSON
             case "/value.json":
-                return _json(self._state.value(query.get("topic", [""])[0])), _JSON
+                return as_json(self._state.value(query.get("topic", [""])[0]), _plain).encode(), _JSON
             case "/graph.svg":
                 return picture(self._state.graph(), f"Domain {self._state.number}").encode(), _SVG
             case "/metrics":
                 from rtmw.net.http_server import as_text
 
-                return as_text(OfDomain(self._state.number)).encode(), f"{_TEXT}; version=0.0.4"
+                return as_text(OfDomain(self._state.number)).encode(), "text/plain; version=0.0.4; charset=utf-8"
             case _ if path in _FILES:
-                name, kind = _FILES[path]
-                return files(__name__).joinpath(name).read_bytes(), kind
+                file = files(__name__).joinpath(_FILES[path])
+                return file.read_bytes(), guess_type(file.name)[0] or ""
             case _:
                 raise _Refused(HTTPStatus.NOT_FOUND, "there is no such page")

@@ -49,9 +49,9 @@ const TABLES = {
   topics: {
     columns: [
       ["topic", (row) => row.topic, (row) => opener(row)],
-      ["msg/s", (row) => row.messages_per_s, (row) => number(row.messages_per_s), "n"],
+      ["msg/s", (row) => row.rate, (row) => number(row.rate), "n"],
       ["five minutes", null, (row) => spark(row.topic), "spare"],
-      ["bytes/s", (row) => row.bytes_per_s, (row) => bytes(row.bytes_per_s), "n spare"],
+      ["bytes/s", (row) => row.bytes, (row) => bytes(row.bytes), "n spare"],
       ["p50", (row) => row.p50, (row) => time(row.p50), "n spare"],
       ["p99", (row) => row.p99, (row) => time(row.p99), "n"],
       ["queued", (row) => row.queued, (row) => number(row.queued), "n spare"],
@@ -247,7 +247,7 @@ function take(told) {
   last.wrong = new Set(last.problems.map((one) => one.about));
   for (const row of last.topics) {
     const points = rates.get(row.topic) ?? rates.set(row.topic, []).get(row.topic);
-    points.push([last.time, row.messages_per_s]);
+    points.push([last.time, row.rate]);
     while (points.length && last.time - points[0][0] > KEPT_S) points.shift();
   }
   for (const topic of rates.keys()) {
@@ -292,8 +292,8 @@ async function ask() {
     if (!answer.ok) throw new Error(await answer.text());
     const told = await answer.json();
     if (told.time !== last?.time) take(told); // with very many topics the same is told again for a while
-    const volume = last.topics.reduce((all, row) => all + row.bytes_per_s, 0);
-    const rate = last.topics.reduce((all, row) => all + row.messages_per_s, 0);
+    const volume = last.topics.reduce((all, row) => all + row.bytes, 0);
+    const rate = last.topics.reduce((all, row) => all + row.rate, 0);
     say(last.absent || `${number(rate)} messages/s, ${bytes(volume)}/s, at ${new Date(last.time * 1000).toLocaleTimeString()}`, last.absent);
     show();
     await askValues();

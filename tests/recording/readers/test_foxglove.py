@@ -28,8 +28,9 @@ pytest.importorskip("foxglove")
 
 import rtmw
 from rtmw import observe
-from rtmw.errors import NotInstalled, RtmwError
+from rtmw.errors import NotInstalled
 from rtmw.foxglove import FoxgloveOptions, FoxgloveServer
+from rtmw.publisher import OwnPublisher
 from tests.bus import eventually
 from tests.control.certificates import write_certificates
 from tests.recording.readers.made import plain
@@ -96,7 +97,8 @@ def serve(domain_id: int, node_folder: Path) -> Iterator[Callable[..., Any]]:
     def serving(*patterns: str, **options: Any) -> Iterator[Served]:
         told: list[str] = []
         end = threading.Event()
-        with FoxgloveServer(FoxgloveOptions(domain_id, patterns, port=0, **options), told.append) as server:
+        how: Any = {"place": ("127.0.0.1", 0)} | options
+        with FoxgloveServer(FoxgloveOptions(domain_id, patterns, **how), told.append) as server:
             thread = threading.Thread(target=server.run, args=(end.is_set,))
             thread.start()
 
@@ -286,11 +288,17 @@ def test_topics_that_come_are_shown_and_a_new_type_is_a_new_channel(
         assert "other" not in {said.get("topic") for said in client.passed}
 
 
-def test_topics_of_rtmw_itself_are_shown_where_they_are_named() -> None:
-    assert not FoxgloveOptions(10).means("rtmw/node")
-    assert not FoxgloveOptions(10, ("*",)).means("rtmw/node")
-    assert FoxgloveOptions(10, ("rtmw/node",)).means("rtmw/node")
-    assert FoxgloveOptions(10, ("pump/+/speed", "level*")).means("pump/1/speed")
+@pytest.mark.parametrize(("patterns", "shown"), [((), ["t"]), (("*",), ["t"]), (("t*", "rtmw/own"), ["rtmw/own", "t"])])
+def test_topics_of_rtmw_itself_are_shown_where_they_are_named(
+    serve: Callable[..., Any], domain: rtmw.Domain, patterns: tuple[str, ...], shown: list[str]
+) -> None:
+    with (
+        OwnPublisher("rtmw/own", TYPES[0], domain=domain),
+        rtmw.Publisher("t", str, domain=domain),
+        serve(*patterns) as served,
+    ):
+        client = served.client()
+        assert sorted(client.next("advertise")["topic"] for _ in shown) == shown
 
 
 def test_what_foxglove_cannot_read_is_told_once_and_shown_as_a_status(
@@ -380,7 +388,7 @@ def test_an_older_client_is_refused(serve: Callable[..., Any]) -> None:
 
 def test_with_a_certificate_it_speaks_tls_at_any_address(serve: Callable[..., Any], tmp_path: Path) -> None:
     write_certificates(tmp_path)
-    with serve(address="127.0.0.2", tls=(tmp_path / "node.pem", tmp_path / "node.key")) as served:
+    with serve(place=("127.0.0.2", 0), tls=(tmp_path / "node.pem", tmp_path / "node.key")) as served:
         assert served.server.url.startswith("wss://127.0.0.2:")
         assert served.client().next("info")["info"]["name"].startswith("rtmw domain ")
 
@@ -413,7 +421,10 @@ def test_what_is_not_possible_is_said_in_one_sentence(domain_id: int, tmp_path: 
         for arguments, words in (
             (["--listen", f"127.0.0.1:{port}"], f"Foxglove cannot be served at 127.0.0.1:{port}: .*in use"),
             (["--listen", "192.0.2.1:0", "--allow-remote"], "at 192.0.2.1:0: .*Cannot assign"),
-            (["--listen", "0.0.0.0:0"], "0.0.0.0 is reached from other hosts, .*--allow-remote"),
+            (
+                ["--listen", "0.0.0.0:0"],
+                "0.0.0.0 is reached from other hosts, and whoever reaches it reads all topics: .*--allow-remote",
+            ),
             (["--listen", "127.0.0.1:0", *files], "none.pem has no CERTIFICATE in PEM"),
             (["--listen", "127.0.0.1:0", *wrong], "none.pem has no PRIVATE KEY in PEM.*; openssl pkcs8 -topk8"),
             (["--listen", "127.0.0.1:0", *files[:2]], "--tls-cert and --tls-key belong together"),
@@ -435,7 +446,9 @@ def test_without_the_library_the_command_that_installs_it_is_named(
         FoxgloveServer(FoxgloveOptions(domain_id), print)
 
 
-def test_another_address_than_loopback_is_refused_unless_it_is_meant(domain_id: int) -> None:
-    with pytest.raises(RtmwError, match=r"whoever reaches it reads all topics"):
-        FoxgloveServer(FoxgloveOptions(domain_id, address="0.0.0.0", port=0), print)
-    FoxgloveServer(FoxgloveOptions(domain_id, address="0.0.0.0", port=0, allow_remote=True), print).close()
+def test_another_address_than_loopback_is_served_where_it_is_meant(domain_id: int) -> None:
+    process = start(domain_id, "--listen", "0.0.0.0:0", "--allow-remote")
+    assert process.stdout is not None
+    assert " at ws://0.0.0.0:" in process.stdout.readline()
+    process.terminate()
+    assert process.communicate(timeout=PATIENCE) == ("", "")
