@@ -255,6 +255,19 @@ def test_a_reader_that_is_killed_misses_nothing_and_gets_again_at_most_what_it_h
     assert seen == {str(number) for number in range(last + 1)}
 
 
+def test_a_commit_reaches_the_disk_though_the_log_is_closed_while_another_thread_is_inside_its_reader(
+    log: rtmw.Log[bytes],
+) -> None:
+    records = log.read(cursor="c")
+    record = next(records)
+    record.commit()
+    with records._busy:  # as a thread has it that reads; it closes the reader then
+        log.close()
+    records.close()
+    with rtmw.Log(log.path) as again:
+        assert again.cursors()["c"].position == next(again.read(cursor="c")).position > record.position
+
+
 INTERRUPTED = """
     import signal, sys
     from pathlib import Path

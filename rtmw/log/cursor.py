@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from threading import RLock
 from typing import Final
 from urllib.parse import unquote
@@ -66,7 +66,7 @@ class HeldCursor(Closing):
 
     def __init__(self, folder: Folder, name: str, clock: Clock = CLOCK) -> None:
         self.name = name
-        self._folder, self._clock = folder, clock
+        self._clock = clock
         file_of(name)  # raises ValueError
         self._busy = RLock()
         """Protects what is committed; nothing waits for the disk under it."""
@@ -76,12 +76,11 @@ class HeldCursor(Closing):
         self._owner = os.getpid()
         self._closed = self._failed = False
         self._untold: Exception | None = None
-        self._holder = folder.hold_cursor(name)
-        try:
-            found = folder.cursor(name)
-        except BaseException:
-            self._holder.close()
-            raise
+        with ExitStack() as opened:
+            self._folder = opened.enter_context(folder.copy())  # the log may be closed while a thread commits
+            self._holder = opened.enter_context(self._folder.hold_cursor(name))
+            found = self._folder.cursor(name)
+            opened.pop_all()
         self.position: int | None = None if found is None else found[0]
         """Up to where all is committed, durably or in the batch; None: it is new, and `begin` makes it."""
         self._durable: int | None = self.position
@@ -174,4 +173,5 @@ class HeldCursor(Closing):
             with self._busy:
                 self._closed = True
             self._holder.close()
+            self._folder.close()
         self._tell_failure()

@@ -88,7 +88,6 @@ class RemoteLog(Log[T]):
             welcome = self._net.welcome
             assert welcome is not None
             self.path, self._welcome = Path(name), welcome
-            self._folder = RemoteFolder(self._net, welcome, follows=False)
             wanted = None if isinstance(type, AnyType) else resolve(type)
             self.type = agreed_type(Path(f"log {name}"), welcome.description, wanted)
         except BaseException:
@@ -367,6 +366,9 @@ class RemoteFolder(Folder):
 
     def watch(self) -> Watch:
         return self._watch
+
+    def close(self) -> None:
+        self._watch.close()
 
     def hold_cursor(self, name: str) -> Closing:
         held = self._net.ask(Ask.HOLD, PLACE.pack(r.NO_LIMIT) + name.encode())

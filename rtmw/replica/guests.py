@@ -270,7 +270,7 @@ class Guests:
         if key in self._held:
             cursor = self._held[key][0]
         else:
-            cursor = await asyncio.to_thread(HeldCursor, member.folder, name)
+            cursor = await _opened(member.folder, name)
             cursor.write_later(lambda _: True)  # `commit` flushes, in a thread
         self._held[key] = cursor, guest
         if begin != r.NO_LIMIT:
@@ -360,6 +360,16 @@ class Guests:
                     cursor.commit(position)
         for name in known.keys() - told.keys() if len(told) < CURSORS_MOST else ():
             delete_cursor(folder, name)
+
+
+async def _opened(folder: Folder, name: str) -> HeldCursor:
+    """In a thread, which goes on where its program leaves meanwhile: nobody holds the cursor then."""
+    opening = asyncio.ensure_future(asyncio.to_thread(HeldCursor, folder, name))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(lambda done: None if done.exception() else done.result().close())
+        raise
 
 
 def _is_of(log: str, one: tuple[str, str]) -> bool:

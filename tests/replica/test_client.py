@@ -35,7 +35,7 @@ from rtmw.replica.connection import OPEN_MOST, Call
 from rtmw.replica.operating import ask_node
 from rtmw.replica.words import Reply
 from tests.net.security.site import Site
-from tests.replica.nodes import Here, until
+from tests.replica.nodes import Here, eventfds, until
 from tests.users import ALICE, BOB, as_user, needs_users
 
 
@@ -72,6 +72,13 @@ def name(one: Here) -> str:
 def log(one: Here, name: str) -> Generator[rtmw.Log[bytes]]:
     with rtmw.Log.connect(name, nodes=one.places) as connected:
         yield connected
+
+
+def test_a_log_that_is_closed_leaves_no_descriptor_nor_does_reading_that_cannot_begin(one: Here, name: str) -> None:
+    before = eventfds()
+    with rtmw.Log.connect(name, nodes=one.places) as log, pytest.raises(ValueError, match="start='x'"):
+        log.read("x")  # type: ignore[arg-type]
+    assert eventfds() == before
 
 
 # ---- what a local log promises ----

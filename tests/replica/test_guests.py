@@ -9,7 +9,7 @@ import threading
 import tomllib
 from collections import Counter
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -341,3 +341,27 @@ async def test_what_a_node_cannot_do_any_more_since_another_is_the_master_is_ask
         moved.set()
         assert await asked == {}
         await asyncio.to_thread(log.close)
+
+
+@in_loop
+async def test_a_program_that_leaves_while_its_cursor_is_opened_leaves_it_free(tmp_path: Path) -> None:
+    async with alone(tmp_path) as nodes:
+        log = await asyncio.to_thread(rtmw.Log.connect, "orders", nodes=places(nodes))
+        member, there = nodes.member("a"), nodes.servers["a"].guests
+        (guest,), opened = there._guests, partial(opened_at, member.path)
+        before = opened()
+        for _ in range(10):
+            holding = asyncio.ensure_future(there.hold(guest, member, "c", r.NO_LIMIT))
+            await asyncio.sleep(0)  # a thread is at it
+            holding.cancel()
+            with suppress(asyncio.CancelledError, rtmw.LogLocked):
+                await holding
+        await until(lambda: opened() == before)
+        await there.hold(guest, member, "c", r.NO_LIMIT)
+        await asyncio.to_thread(log.close)
+
+
+def opened_at(path: Path) -> int:
+    """How many descriptors of this folder, and of cursors in it, this process has."""
+    found = (os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd"))
+    return sum(name == str(path) or name.endswith(".cursor.lock") for name in found)

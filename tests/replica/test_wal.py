@@ -19,6 +19,7 @@ from rtmw.replica.words import Found, Kind, Marks
 from rtmw.types import resolve
 from tests.disks import Counting, Killed
 from tests.replica.disk import Disk
+from tests.replica.nodes import eventfds
 from tests.whole import sample
 
 UUID = b"replicas" * 2
@@ -45,15 +46,6 @@ def packed(number: int, content: str) -> bytes:
 
 def batch(number: int, content: str) -> Batch:
     return unpack_batch(packed(number, content))
-
-
-def eventfds() -> int:
-    """How many eventfds this process has open."""
-    found = 0
-    for name in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # that of the list itself, or of another thread
-            found += os.readlink(f"/proc/self/fd/{name}") == "anon_inode:[eventfd]"
-    return found
 
 
 def retry(call: Callable[[], object]) -> None:
