@@ -244,7 +244,7 @@ class _Line:
                 if self._followers:
                     self._pass_on()
         if not call.is_over:
-            wire.run(self.wait(call, IN_THREAD))
+            wire.run(self.wait, call, IN_THREAD)
 
     async def ask(self, call: _Call, value: Any, way: InThread) -> None:
         """Publish the request; waits while the queue of the server is full. TimeoutError, NoServer, MessageError."""
@@ -491,7 +491,7 @@ class Stream(Closing, Generic[R]):
         return self
 
     def __next__(self) -> R:
-        step = wire.run(self._step(IN_THREAD))
+        step = wire.run(self._step, IN_THREAD)
         if step is None:
             raise StopIteration
         return step[0]
@@ -584,7 +584,7 @@ class Client(Closing, Generic[Q, R]):
             packed = line.packed(value) if value is None or line.wraps else value
             message = line.id, call.number, 0, "", packed
             if not line.publisher.publish(message, lifetime=left if 0.0 < left < math.inf else wire.left_of(call.end)):
-                wire.run(line.ask(call, value, IN_THREAD))
+                wire.run(line.ask, call, value, IN_THREAD)
             line.lead_once(call, WATCH_S if left > WATCH_S else max(left, 0.0))
             answer: R = call.last()
             return answer

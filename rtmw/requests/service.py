@@ -484,7 +484,7 @@ class Service(Closing, Generic[Q, R]):
                     raise call.refusal
                 made = self._handler(call.value)
                 if hasattr(made, "__next__"):
-                    return wire.run(self._stream(call, made, IN_THREAD))
+                    return wire.run(self._stream, call, made, IN_THREAD)
                 client, (number, call_number) = call.client, call.key
                 packed = self._packed(made) if made is None or self._wraps else made
                 message = number, call_number, LAST, "", packed
@@ -492,10 +492,10 @@ class Service(Closing, Generic[Q, R]):
                     sent = client.publisher.publish(message, lifetime=left_of(call.end))
                     client.is_full = not sent
                 else:
-                    sent = wire.run(self._send(call, message, IN_THREAD))
+                    sent = wire.run(self._send, call, message, IN_THREAD)
             except BaseException as error:  # SystemExit too, with which Python ends a thread in silence
                 message = self._failure(call, error)
-                sent = wire.run(self._send(call, message, IN_THREAD))
+                sent = wire.run(self._send, call, message, IN_THREAD)
             self._ended(call, message, sent)
         except BaseException:
             self._note_silence()

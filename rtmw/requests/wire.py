@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass, make_dataclass, replace
 from functools import cache, partial
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -318,10 +318,14 @@ IN_THREAD: Final = InThread()
 IN_LOOP: Final = InLoop()
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives that never suspends."""
+_begin: Final = methodcaller("send", None)
+
+
+def run(function: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+    """What a coroutine gives that never suspends. It is made and begun by one call of C: else a handler of a signal
+    that raises between the two would leave a coroutine of which Python says that it was never awaited."""
     try:
-        work.send(None)
+        next(map(_begin, map(function, *zip(arguments))))
     except StopIteration as end:
         value: T = end.value
         return value

@@ -7,10 +7,13 @@ import gc
 import logging
 import os
 import signal
+import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -441,6 +444,28 @@ def test_a_handler_of_a_signal_that_raises_in_a_call_slows_down_no_later_call() 
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_a_handler_of_a_signal_that_raises_as_a_wait_begins_leaves_no_coroutine_that_was_never_awaited() -> None:
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(frame: FrameType, event: str, _: object) -> None:
+        if frame.f_code is wire.run.__code__ and event == "call":
+            raise Interrupted
+
+    with service(steps), client() as caller, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        before, stream = sys.getprofile(), caller.stream(Goal(1))
+        sys.setprofile(interrupt)
+        try:
+            with pytest.raises(Interrupted):
+                next(stream)
+        finally:
+            sys.setprofile(before)
+        gc.collect()
+        assert [*stream] == [Step(0)]
+    assert told == []
 
 
 def test_a_handler_of_a_signal_may_call_while_its_thread_waits_for_a_reply() -> None:
