@@ -13,7 +13,8 @@ import pytest
 
 import rtmw
 from rtmw import Durability
-from rtmw.log import HELD, cursor
+from rtmw.log import HELD
+from rtmw.log import folder as cursors
 from tests.bus import eventually
 
 
@@ -182,7 +183,7 @@ def test_a_task_that_reads_what_is_there_lets_others_have_their_turn(tmp_path: P
 
 def test_the_loop_goes_on_while_a_commit_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow disk: the sync of the cursor ends only when the loop, which has to be alive for that, says so."""
-    begun, may_end, write = threading.Event(), threading.Event(), cursor.core.cursor_write
+    begun, may_end, write = threading.Event(), threading.Event(), cursors.core.cursor_write
     slow = 0
 
     def write_slowly(subject: str, folder: int, uuid: bytes, file: str, position: int) -> None:
@@ -194,7 +195,7 @@ def test_the_loop_goes_on_while_a_commit_waits_for_the_disk(tmp_path: Path, monk
     async def read(log: rtmw.Log[bytes]) -> None:
         with log.read(cursor="c", follow=True) as records:
             await anext(records)
-            monkeypatch.setattr(cursor.core, "cursor_write", write_slowly)
+            monkeypatch.setattr(cursors.core, "cursor_write", write_slowly)
             async for record in records:
                 record.commit()
                 if record.key == 3:
@@ -234,7 +235,7 @@ def test_a_commit_that_fails_is_told_once_by_what_the_task_does_next(
     async def read(log: rtmw.Log[bytes]) -> None:
         records = log.read(cursor="c")
         async for record in records:
-            monkeypatch.setattr(cursor.core, "cursor_write", fail)
+            monkeypatch.setattr(cursors.core, "cursor_write", fail)
             record.commit()
 
     with rtmw.Log(tmp_path / "log") as log:

@@ -34,11 +34,20 @@ from rtmw.log._log import (
     stretches,
 )
 from rtmw.log.check import Checked, Missing, Salvaged, bases, check, look_into, salvage
-from rtmw.log.cursor import BATCH_S, HeldCursor, cursor_names, delete_cursor, holder_of_cursor
-from rtmw.log.folder import KEEP_ALL, Folder, open_folder
-from rtmw.log.holder import Holder, holder_of
+from rtmw.log.folder import (
+    BATCH_S,
+    KEEP_ALL,
+    Folder,
+    HeldCursor,
+    Holder,
+    Watch,
+    cursor_names,
+    delete_cursor,
+    holder_of,
+    holder_of_cursor,
+    open_folder,
+)
 from rtmw.log.labels import AutomaticId, Label, pack_labels, unpack_labels
-from rtmw.log.watch import Watch
 
 __all__ = [
     "BATCH_S",

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from rtmw.errors import LogDamaged, LogError
 from rtmw.log import _log as core
-from rtmw.log.cursor import cursor_names
-from rtmw.log.folder import Folder, open_folder
+from rtmw.log.folder import Folder, cursor_names, open_folder
 
 __all__ = ["Checked", "Missing", "Salvaged", "bases", "check", "look_into", "salvage"]
 

@@ -20,8 +20,7 @@ from rtmw.disk import DISK, Disk
 from rtmw.errors import LogDamaged, LogError
 from rtmw.log import _log as core
 from rtmw.log.check import bases, look_into
-from rtmw.log.folder import CURSOR, Folder
-from rtmw.log.holder import Holder
+from rtmw.log.folder import CURSOR, Folder, Holder
 
 __all__ = ["Copied", "Copy", "CopyFile", "copy_files", "make_room", "set_aside", "settle"]
 

@@ -61,7 +61,7 @@ int start_remove(const struct log_folder *folder, uint64_t base);
 
 /* A cursor: up to where a named reader has come. A file of two marks, `<name>.cursor`, made by marks_make.
  *
- * The process that makes, commits or removes it holds its lock (cursor.py). A commit is durable when it was answered; one
+ * The process that makes, commits or removes it holds its lock (folder.py). A commit is durable when it was answered; one
  * that was not is there or not, and the reader gets the records behind the last one again.
  */
 

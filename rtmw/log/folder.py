@@ -1,25 +1,218 @@
-"""A log as a folder: find it, make it, recover it, and open what reads and writes it."""
+"""A log as a folder: find it, make it, recover it, and open what reads and writes it. Who holds its lock and its
+cursors, and who waits for more.
+
+The process that recovers or writes holds the lock, until it closes the log or ends. Cursors say up to where a named
+reader has come, durably; each is a file of its own, with one holder at a time. Whoever waits for records watches the
+file `end`, which is written when more is durable.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import select
+import sys
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
-from urllib.parse import quote
+from threading import RLock
+from typing import ClassVar, Final
+from urllib.parse import quote, unquote
 
-from rtmw.clock import CLOCK
+from rtmw.clock import CLOCK, Clock
 from rtmw.closing import Closing
 from rtmw.disk import DISK, Disk
-from rtmw.errors import LogError, LogFull, LogLocked
+from rtmw.errors import ClosedError, ForkedError, LogError, LogFull, LogLocked
+from rtmw.locks import FileLock, NoLocks, is_locked
 from rtmw.log import _log as core
-from rtmw.log.holder import LOCK, Holder
-from rtmw.log.watch import Watch
 
-__all__ = ["Folder", "open_folder"]
+__all__ = [
+    "BATCH_S",
+    "Folder",
+    "HeldCursor",
+    "Holder",
+    "Watch",
+    "cursor_names",
+    "delete_cursor",
+    "holder_of",
+    "holder_of_cursor",
+    "open_folder",
+]
+
+
+LOCK = "lock"
+_RECOVERING = ", which looks whether it is whole"
+"""What stands behind the name of one who opens the log to read it; that takes a moment, and a writer waits for it."""
+_WRITES = (
+    "{log}: {name} writes to this log, and one process at a time may; end it, or append through it. Reading is free to "
+    "all"
+)
+RECOVERY_S = 60.0
+_NAMED_S = 0.1
+"""A holder that was killed has left its name; whoever has taken the lock from it has mostly written another by then."""
+_NAMING_S = 5.0
+"""A process that has just taken the lock has written its name by then, also on a busy machine."""
+_NAME_SIZE = 120
+_UNNAMED = "another process"
+_LOOK_S = 0.002
+
+
+class Holder(Closing):
+    """Takes the lock of the log in this folder, or another one. LogLocked: somebody has it, who is named.
+
+    `told`: what LogLocked says then. PermissionError, or OSError of a read-only file system: this user may read only.
+    """
+
+    def __init__(self, log: str, folder: int, to_write: bool = True, *, lock: str = LOCK, told: str = _WRITES) -> None:
+        self._lock = FileLock(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666, dir_fd=folder))
+        try:
+            _take(log, self._lock, to_write, told)
+        except BaseException:
+            self._lock.close()
+            raise
+        _write_name(self._lock.descriptor, "" if to_write else _RECOVERING)
+
+    def is_named(self, folder: int, lock: str) -> bool:
+        """Whether its file still has this name: it is not, if the file was removed between its opening and the lock."""
+        with suppress(FileNotFoundError):
+            return os.path.samestat(os.stat(lock, dir_fd=folder), os.fstat(self._lock.descriptor))
+        return False
+
+    def close(self) -> None:
+        if self._lock.is_ours:
+            _remove_name(self._lock.descriptor)
+        self._lock.close()
+
+
+def _take(log: str, lock: FileLock, to_write: bool, told: str) -> None:
+    seen, since = "", CLOCK.monotonic()
+    while True:
+        try:
+            if lock.take():
+                return
+        except NoLocks as error:
+            raise LogError(
+                f"{log}: this file system has no locks ({error.strerror}), so two writers could not be kept apart; put "
+                "the log on another one"
+            ) from error
+        name = _read_name(lock.descriptor)
+        if name != seen:  # another holder than at the last look, or one that has written its name since
+            seen, since = name, CLOCK.monotonic()
+        patience = RECOVERY_S if name.endswith(_RECOVERING) else _NAMED_S if name else _NAMING_S
+        if not to_write or CLOCK.monotonic() - since > patience:
+            raise LogLocked(told.format(log=log, name=name or _UNNAMED))
+        time.sleep(_LOOK_S)
+
+
+def holder_of(folder: int, lock: str = LOCK) -> str | None:
+    """The holder of a lock: program and process id; None: there is none."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        return (_read_name(descriptor) or _UNNAMED) if is_locked(descriptor) else None
+    finally:
+        os.close(descriptor)
+
+
+def _write_name(descriptor: int, doing: str) -> None:
+    """Writes for people who holds the lock; the lock counts also where this cannot be written."""
+    program = os.path.basename(sys.argv[0] if sys.argv and sys.argv[0] else sys.executable)
+    text = f"{program} ({os.getpid()}){doing}".encode(errors="replace")[:_NAME_SIZE]
+    with suppress(OSError):  # in one call: whoever looks meanwhile sees one name or the other
+        os.pwrite(descriptor, text.ljust(_NAME_SIZE) + b"\n", 0)
+
+
+def _remove_name(descriptor: int) -> None:
+    """Removes the holder's name before the lock is given back, so that it is not taken for that of the next holder,
+    which has not written its own yet."""
+    with suppress(OSError):
+        os.pwrite(descriptor, b" " * _NAME_SIZE + b"\n", 0)
+
+
+def _read_name(descriptor: int) -> str:
+    with suppress(OSError):
+        return os.pread(descriptor, 2 * _NAME_SIZE, 0).decode(errors="replace").strip()
+    return ""
+
+
+LOOK_AGAIN_S = 0.5
+WITHOUT_S = 0.005
+"""Seconds between looks where this user has no inotify instance left to make."""
+
+
+class Watch(Closing):
+    """Wakes when the log's end moves, or somebody calls `wake`. One waiter at a time.
+
+    `log`: its folder; None: it is elsewhere, and whoever reads from there calls `tell`.
+    """
+
+    def __init__(self, log: str | None) -> None:
+        self._lock, self._owner = RLock(), os.getpid()
+        """Handlers of signals take it, too, and may interrupt whoever holds it."""
+        self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._descriptor = -1
+        with suppress(OSError):
+            if log is None:
+                self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            else:
+                self._descriptor = core.watch(os.path.join(log, "end"))
+        self._poll = select.poll()
+        for descriptor in (self._event, self._descriptor):
+            if descriptor >= 0:
+                self._poll.register(descriptor, select.POLLIN)
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Readable when something may have changed."""
+        return [descriptor for descriptor in (self._event, self._descriptor) if descriptor >= 0]
+
+    @property
+    def seconds(self) -> float:
+        """A waiter looks by itself after so long."""
+        return LOOK_AGAIN_S if self._descriptor >= 0 else WITHOUT_S
+
+    def wait(self) -> None:
+        """Waits until something may have changed. Look at the end after the watch was made, and again after each
+        wait."""
+        self._poll.poll(self.seconds * 1000)
+        self.drain()
+
+    def drain(self) -> None:
+        """Takes the notices: the descriptor is not readable any more."""
+        if self._descriptor >= 0:
+            with suppress(BlockingIOError):
+                os.read(self._descriptor, 65536)
+
+    def tell(self) -> None:
+        """End this wait, where there is no folder. From any thread."""
+        with self._lock:
+            if self._descriptor >= 0:
+                os.eventfd_write(self._descriptor, 1)
+
+    def wake(self) -> None:
+        """End all waits from now on. From any thread; in a child of fork() it does nothing, for the parent waits."""
+        if self._is_forked:
+            return
+        with self._lock:
+            if self._event >= 0:
+                os.eventfd_write(self._event, 1)
+
+    def close(self) -> None:
+        """Closes the descriptors; nobody may wait any more."""
+        with nullcontext() if self._is_forked else self._lock:
+            descriptors, self._event, self._descriptor = self.descriptors, -1, -1
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    @property
+    def _is_forked(self) -> bool:
+        """Is this a child of fork()? It shares the descriptors, and a thread that it lacks may hold the lock."""
+        return self._owner != os.getpid()
+
 
 LONGEST_NAME = 64
 OWN = frozenset(
@@ -119,8 +312,6 @@ class Folder(Closing):
 
     def hold_cursor(self, name: str) -> Closing:
         """The lock of the cursor. LogLocked: another reader has it, and is named."""
-        from rtmw.log.cursor import hold
-
         return hold(self, name)
 
     def begin_cursor(self, name: str, position: int, *, is_new: bool) -> None:
@@ -217,3 +408,162 @@ def _check_empty(path: str, descriptor: int) -> None:
     others = sorted(name for name in os.listdir(descriptor) if name not in OWN and not name.endswith(ENDINGS))
     if others:
         raise LogError(f"{path} has other files ({others[0]}), and no log; name a folder that is empty or new")
+
+
+BATCH_S: Final = 0.1
+"""Commits that come within this time go to the disk together."""
+_HELD = (
+    "{log}: the cursor is held by {name}, and one reader at a time may go on with a cursor; end that one, or read with "
+    "a cursor of another name"
+)
+
+
+def cursor_names(folder: Folder) -> list[str]:
+    names = os.listdir(folder.descriptor)
+    return sorted(unquote(name.removesuffix(CURSOR)) for name in names if name.endswith(CURSOR))
+
+
+def holder_of_cursor(folder: Folder, name: str) -> str | None:
+    """Program and process id; None: nobody."""
+    return holder_of(folder.descriptor, file_of(name) + ".lock")
+
+
+def hold(folder: Folder, name: str) -> Holder:
+    """The lock of the cursor, whose file is removed together with it."""
+    lock, subject = file_of(name) + ".lock", f"{folder.path}, cursor {name!r}"
+    while True:
+        holder = Holder(subject, folder.descriptor, lock=lock, told=_HELD)
+        if holder.is_named(folder.descriptor, lock):
+            return holder
+        holder.close()
+
+
+def delete_cursor(folder: Folder, name: str) -> None:
+    """Removes a cursor: it keeps no records any more. LogLocked names its holder; LogError: there is none of this
+    name."""
+    if name not in cursor_names(folder):
+        raise LogError(f"{folder.path}: there is no cursor {name!r}; it has {cursor_names(folder) or 'none'}")
+    with hold(folder, name):
+        core.cursor_delete(folder.path, folder.descriptor, folder.uuid, file_of(name))
+        with suppress(FileNotFoundError):
+            os.unlink(file_of(name) + ".lock", dir_fd=folder.descriptor)
+
+
+class HeldCursor(Closing):
+    """A cursor that this process holds. `commit` and `flush` may be called from any thread, and a handler of a signal
+    may close it while the thread that it interrupts commits.
+
+    LogLocked: another one holds it, and is named.
+    """
+
+    def __init__(self, folder: Folder, name: str, clock: Clock = CLOCK) -> None:
+        self.name = name
+        self._clock = clock
+        file_of(name)  # raises ValueError
+        self._busy = RLock()
+        """Protects what is committed; nothing waits for the disk under it."""
+        self._writing = RLock()
+        """Protects the file; it is taken before `_busy`."""
+        self._later: Callable[[float], bool] | None = None
+        self._owner = os.getpid()
+        self._closed = self._failed = False
+        self._untold: Exception | None = None
+        with ExitStack() as opened:
+            self._folder = opened.enter_context(folder.copy())  # the log may be closed while a thread commits
+            self._holder = opened.enter_context(self._folder.hold_cursor(name))
+            found = self._folder.cursor(name)
+            opened.pop_all()
+        self.position: int | None = None if found is None else found[0]
+        """Up to where all is committed, durably or in the batch; None: it is new, and `begin` makes it."""
+        self._durable: int | None = self.position
+        self._written_s = 0.0
+
+    def begin(self, position: int) -> None:
+        """Where it is new: it begins here. Else the time of its last use becomes now. Durable.
+
+        LogFull: the disk has no room for a new cursor.
+        """
+        is_new = self.position is None
+        self._folder.begin_cursor(self.name, position if self.position is None else self.position, is_new=is_new)
+        if is_new:
+            self.position = position
+        self._durable = self.position
+        self._written_s = self._clock.monotonic()
+
+    def write_later(self, later: Callable[[float], bool]) -> None:
+        """From now on `commit` does not write: `later` is called with the seconds until a write is due, and sees to a
+        `flush`. False: it cannot."""
+        self._later = later
+
+    def commit(self, end: int) -> None:
+        """All below `end` is done with. On the disk within a batch of a tenth of a second, or with `flush`."""
+        self._check_owner()
+        self._tell_failure()
+        with self._busy:
+            if self._closed:
+                raise ClosedError(
+                    f"{self._folder.path}: the reader with cursor {self.name!r} has ended; commit before it is closed"
+                )
+            self.position = max(self.position or 0, end)
+            self._failed = False
+            due_s = max(0.0, self._written_s + BATCH_S - self._clock.monotonic())
+        if self._later is not None and self._later(due_s):
+            return
+        if not due_s:
+            self.flush()
+
+    def flush(self) -> None:
+        """Brings commits to the disk, also those whose write has failed before. LogFailed: they may be there or not."""
+        self._check_owner()
+        with self._writing:
+            self._failed = False
+            self._write()
+            self._tell_failure()  # under the lock: of several who flush, each is told of its own write
+
+    def write(self) -> None:
+        """Writes like `flush`, but the next commit, flush or close raises what goes wrong."""
+        with self._writing:
+            self._write()
+
+    @property
+    def is_flushed(self) -> bool:
+        """Nothing was committed that is not on the disk, or a write of it has failed."""
+        return self.position == self._durable or self._failed or self._closed
+
+    def _check_owner(self) -> None:
+        """Raises ForkedError in a child of fork(). It goes before the locks, which a thread of the parent may hold
+        for ever there."""
+        if self._owner != os.getpid():
+            raise ForkedError(f"{self._folder.path}: cursor {self.name!r} is held by the parent of this process")
+
+    def _write(self) -> None:
+        """`_writing` is held. After one that failed the next commit or flush writes; `_tell_failure` raises it."""
+        position = self.position
+        if position is None or self.is_flushed:
+            return
+        try:
+            self._folder.write_cursor(self.name, position)
+        except Exception as error:
+            self._failed, self._untold = True, error
+            return
+        self._durable = position
+        self._written_s = self._clock.monotonic()
+
+    def _tell_failure(self) -> None:
+        """Raises the failure of a write once, to the first who asks."""
+        with self._busy:
+            error, self._untold = self._untold, None
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """Brings commits to the disk, and gives the cursor free. LogFailed: the commits may be there or not."""
+        if self._owner != os.getpid():
+            return  # the holder has closed its copy of the lock
+        with self._writing:
+            self._write()
+            with self._busy:
+                self._closed = True
+            self._holder.close()
+            self._folder.close()
+        self._tell_failure()

@@ -24,7 +24,7 @@ import pytest
 import rtmw
 from rtmw import Durability
 from rtmw.control.settings import read_log
-from rtmw.log import cursor
+from rtmw.log import folder as cursors
 from rtmw.net.security.errors import KeysError
 from rtmw.net.security.identity import Identity
 from rtmw.replica import guests, wal
@@ -462,7 +462,7 @@ def test_a_commit_that_failed_is_not_taken_for_done_later(
     with log.read(cursor="c") as records:
         record = next(records)
         with monkeypatch.context() as patch:
-            patch.setattr(cursor.core, "cursor_write", _fail)
+            patch.setattr(cursors.core, "cursor_write", _fail)
             with pytest.raises(rtmw.LogError, match="the disk is gone"):
                 until(record.commit)  # a write is due
         record = next(records)
