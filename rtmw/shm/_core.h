@@ -154,16 +154,11 @@ extern PyType_Spec Region_spec, Publisher_spec, Subscriber_spec, Loan_spec, Samp
 
 /* Methods and functions that stand in one file, and in a table in another. */
 typedef PyObject *Method(PyObject *self, PyObject *argument);
-typedef PyObject *FastMethod(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames);
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
 
 Method Region_topics, Region_topic_life, Region_contents, Region_publishers, Region_subscribers, Region_participants,
     Region_names, Region_types, Region_endpoints_fingerprint, Region_participants_fingerprint, Region_identity;
-Method Region_queue, Region_trace, Region_trace_next, Region_events, Publisher_sleep, Publisher_has_room;
-FastMethod Publisher_publish, Publisher_publish_many, Publisher_loan, Publisher_try;
-Method Subscriber_take;
-FastMethod Subscriber_take_many, Subscriber_receive;
-PyObject *Subscriber_next(PyObject *self);
+Method Region_queue, Region_trace, Region_trace_next, Region_events;
 Method core_wait_any;
 
 /* ---- _core.c ---- */
@@ -231,48 +226,6 @@ static inline struct rtmw_region *region_of(PyObject *self) { return ((Region *)
 PyObject *subscriber_counters(struct rtmw_region *r, struct topic *t, struct subscriber_block *s);
 /* (shortest, longest, count) of each bucket that is not empty; times in nanoseconds. */
 PyObject *latency_buckets(struct rtmw_region *r, uint32_t slot);
-
-/* ---- Publisher ---- */
-
-/* Python code may have run since the last look: an encoder, a signal handler, another thread. false: an exception. */
-/* _publisher.c: who is in its way, as a list of tuples; see blockers_of. */
-PyObject *publisher_blockers(Publisher *self, uint32_t most, uint32_t looks);
-
-static inline bool publisher_is_open(Publisher *self)
-{
-    if (self->core && !self->closed) return true;
-    return fail((PyObject *)self, RTMW_CLOSED, self->topic, 0), false;
-}
-void publisher_finish(Publisher *self); /* close(), once nobody is inside a wait */
-
-/* The first argument (`name`, by position or by name), and priority=, lifetime=, valid_until=. */
-bool parse_options(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *first_name, PyObject **first,
-                   rtmw_message_qos *qos);
-static inline bool parse_call(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *first_name,
-                              PyObject **first, rtmw_message_qos *qos)
-{
-    *first = count == 1 ? args[0] : NULL;
-    *qos = (rtmw_message_qos){.priority = -1};
-    return (*first && !kwnames) || parse_options(args, count, kwnames, first_name, first, qos);
-}
-/* After RTMW_FULL or RTMW_NO_MEMORY: true, try again; false, give up (or an exception is set). `end` begins as 0. */
-bool wait_for_room(Publisher *self, int code, uint64_t *end);
-/* 0: refused and counted, -1: an exception is set */
-int not_published(Publisher *self, int code, uint64_t size);
-/* The same, and 1: published. */
-static inline int verdict(Publisher *self, int code, uint64_t size)
-{
-    return code == RTMW_OK ? 1 : not_published(self, code, size);
-}
-
-/* ---- Subscriber ---- */
-
-static inline bool subscriber_is_open(Subscriber *self)
-{
-    if (self->core && !self->closed) return true;
-    return fail((PyObject *)self, RTMW_CLOSED, self->topic, 0), false;
-}
-void subscriber_finish(Subscriber *self); /* as publisher_finish */
 
 /* _sample.c. New references to all that is given; NULL: an exception is set */
 SampleContext *sample_context(State *state, PyObject *region, PyObject *topic, PyObject *decode, bool any);

@@ -10,6 +10,16 @@
 
 /* ======== publishing ======== */
 
+/* close(), once nobody is inside a wait. */
+static void publisher_finish(Publisher *self);
+
+/* Python code may have run since the last look: an encoder, a signal handler, another thread. false: an exception. */
+static bool publisher_is_open(Publisher *self)
+{
+    if (self->core && !self->closed) return true;
+    return fail((PyObject *)self, RTMW_CLOSED, self->topic, 0), false;
+}
+
 /* publish and publish_many: values are encoded, and given to the core in batches. */
 
 enum { PUBLISH_AT_ONCE = 64 };
@@ -42,8 +52,9 @@ static bool parse_option(PyObject *name, PyObject *value, rtmw_message_qos *qos)
            false;
 }
 
-bool parse_options(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *first_name, PyObject **first,
-                   rtmw_message_qos *qos)
+/* The first argument (`name`, by position or by name), and priority=, lifetime=, valid_until=. */
+static bool parse_options(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *first_name,
+                          PyObject **first, rtmw_message_qos *qos)
 {
     if (count > 1)
         return PyErr_Format(PyExc_TypeError, "one argument by position, %s; %zd are given", first_name, count), false;
@@ -55,6 +66,14 @@ bool parse_options(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, c
             return false;
     }
     return *first || (PyErr_Format(PyExc_TypeError, "missing argument: %s", first_name), false);
+}
+
+static bool parse_call(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, const char *first_name,
+                       PyObject **first, rtmw_message_qos *qos)
+{
+    *first = count == 1 ? args[0] : NULL;
+    *qos = (rtmw_message_qos){.priority = -1};
+    return (*first && !kwnames) || parse_options(args, count, kwnames, first_name, first, qos);
 }
 
 /* Whether there may be room later, for which a publish waits. */
@@ -75,18 +94,26 @@ static bool sleep_for_room(Publisher *self, uint64_t end)
     return PyErr_CheckSignals() == 0 && publisher_is_open(self);
 }
 
-bool wait_for_room(Publisher *self, int code, uint64_t *end)
+/* After RTMW_FULL or RTMW_NO_MEMORY: true, try again; false, give up (or an exception is set). `end` begins as 0. */
+static bool wait_for_room(Publisher *self, int code, uint64_t *end)
 {
     if (!may_wait(self, code)) return false;
     if (*end == 0) *end = ends_after(self->max_blocking_ns);
     return remaining(*end) != 0 && sleep_for_room(self, *end);
 }
 
-int not_published(Publisher *self, int code, uint64_t size)
+/* 0: refused and counted, -1: an exception is set. */
+static int not_published(Publisher *self, int code, uint64_t size)
 {
     if (PyErr_Occurred()) return -1;
     if (code == RTMW_FULL || code == RTMW_NO_MEMORY) return publisher_refused(self->core, code), 0;
     return fail((PyObject *)self, code, self->topic, size), -1;
+}
+
+/* The same, and 1: published. */
+static int verdict(Publisher *self, int code, uint64_t size)
+{
+    return code == RTMW_OK ? 1 : not_published(self, code, size);
 }
 
 /* Lets `write` fill the loan; it shall have no view of it afterwards. */
@@ -241,12 +268,12 @@ static PyObject *publish_one(Publisher *self, PyObject *const *args, Py_ssize_t 
     return published < 0 ? NULL : PyBool_FromLong(published);
 }
 
-PyObject *Publisher_publish(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+static PyObject *Publisher_publish(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
 {
     return publish_one((Publisher *)self, args, count, kwnames, 0);
 }
 
-PyObject *Publisher_try(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+static PyObject *Publisher_try(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
 {
     uint64_t ns;
     if (count < 1) return PyErr_Format(PyExc_TypeError, "missing argument: seconds");
@@ -254,7 +281,7 @@ PyObject *Publisher_try(PyObject *self, PyObject *const *args, Py_ssize_t count,
     return publish_one((Publisher *)self, args + 1, count - 1, kwnames, ends_after(ns));
 }
 
-PyObject *Publisher_sleep(PyObject *object, PyObject *given)
+static PyObject *Publisher_sleep(PyObject *object, PyObject *given)
 {
     Publisher *self = (Publisher *)object;
     uint64_t ns;
@@ -264,7 +291,7 @@ PyObject *Publisher_sleep(PyObject *object, PyObject *given)
 }
 
 /* Whether the queues have room for a message of this priority: else a try is in vain, and its encoding too. */
-PyObject *Publisher_has_room(PyObject *object, PyObject *priority)
+static PyObject *Publisher_has_room(PyObject *object, PyObject *priority)
 {
     Publisher *self = (Publisher *)object;
     unsigned long band = PyLong_AsUnsignedLong(priority);
@@ -305,7 +332,7 @@ static uint32_t publish_next(Publisher *self, PyObject *list, Py_ssize_t from, i
     return published;
 }
 
-PyObject *Publisher_publish_many(PyObject *object, PyObject *const *args, Py_ssize_t given, PyObject *kwnames)
+static PyObject *Publisher_publish_many(PyObject *object, PyObject *const *args, Py_ssize_t given, PyObject *kwnames)
 {
     Publisher *self = (Publisher *)object;
     PyObject *values = only_argument(args, given, kwnames, "values");
@@ -321,6 +348,9 @@ PyObject *Publisher_publish_many(PyObject *object, PyObject *const *args, Py_ssi
 }
 
 /* ======== loan ======== */
+
+/* Who is in its way, as a list of tuples; see blockers_of. */
+static PyObject *publisher_blockers(Publisher *self, uint32_t most, uint32_t looks);
 
 /* Loan: a block that is being written. Published or dropped; else it goes back with its last view. */
 
@@ -498,7 +528,7 @@ static void fail_naming(Publisher *self, uint64_t size)
     Py_XDECREF(blockers);
 }
 
-PyObject *Publisher_loan(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+static PyObject *Publisher_loan(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
 {
     Publisher *self = (Publisher *)object;
     rtmw_message_qos qos;
@@ -563,7 +593,7 @@ static int Publisher_init(PyObject *object, PyObject *args, PyObject *kwargs)
     return 0;
 }
 
-void publisher_finish(Publisher *self)
+static void publisher_finish(Publisher *self)
 {
     if (self->closed && self->busy == 0 && self->core) {
         self->forgets ? rtmw_publisher_forget(self->core) : rtmw_publisher_close(self->core);
@@ -647,7 +677,7 @@ static PyObject *shown_blocker(struct rtmw_region *r, const struct blocker *b)
 }
 
 /* They are found first, and shown then: to make objects may run other code of the program. */
-PyObject *publisher_blockers(Publisher *self, uint32_t most, uint32_t looks)
+static PyObject *publisher_blockers(Publisher *self, uint32_t most, uint32_t looks)
 {
     struct blocker found[MOST_BLOCKERS];
     uint32_t count = blockers_of(self->core, found, most < MOST_BLOCKERS ? most : MOST_BLOCKERS, looks);

@@ -8,6 +8,16 @@
 
 /* ======== taking ======== */
 
+/* close(), once nobody is inside a wait. */
+static void subscriber_finish(Subscriber *self);
+
+/* Python code may have run since the last look. false: an exception. */
+static bool subscriber_is_open(Subscriber *self)
+{
+    if (self->core && !self->closed) return true;
+    return fail((PyObject *)self, RTMW_CLOSED, self->topic, 0), false;
+}
+
 /* take, take_many and receive: messages of the core become samples. */
 
 enum { TAKE_AT_ONCE = 64 };
@@ -59,7 +69,7 @@ static PyObject *take_one(Subscriber *self)
     return take_messages(self, &message, 1, &count) && count ? sample_of(self, &message) : NULL;
 }
 
-PyObject *Subscriber_take(PyObject *object, PyObject *unused)
+static PyObject *Subscriber_take(PyObject *object, PyObject *unused)
 {
     (void)unused;
     if (!subscriber_is_open((Subscriber *)object)) return NULL;
@@ -82,7 +92,7 @@ static Py_ssize_t take_into(Subscriber *self, PyObject *list, Py_ssize_t most)
     return failed ? -1 : (Py_ssize_t)count;
 }
 
-PyObject *Subscriber_take_many(PyObject *object, PyObject *const *args, Py_ssize_t given, PyObject *kwnames)
+static PyObject *Subscriber_take_many(PyObject *object, PyObject *const *args, Py_ssize_t given, PyObject *kwnames)
 {
     Subscriber *self = (Subscriber *)object;
     PyObject *limit = only_argument(args, given, kwnames, "limit");
@@ -141,7 +151,7 @@ static PyObject *receive_until(Subscriber *self, uint64_t end)
     }
 }
 
-PyObject *Subscriber_receive(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+static PyObject *Subscriber_receive(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
 {
     Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
     uint64_t ns;
@@ -157,7 +167,7 @@ static bool is_closed_error(Subscriber *self)
     return PyErr_ExceptionMatches(state_of(Py_TYPE((PyObject *)self))->closed_error);
 }
 
-PyObject *Subscriber_next(PyObject *object)
+static PyObject *Subscriber_next(PyObject *object)
 {
     Subscriber *self = (Subscriber *)object;
     if (self->closed) return NULL;
@@ -286,7 +296,7 @@ static int Subscriber_init(PyObject *object, PyObject *args, PyObject *kwargs)
     return 0;
 }
 
-void subscriber_finish(Subscriber *self)
+static void subscriber_finish(Subscriber *self)
 {
     if (self->closed && self->busy == 0 && self->core) {
         rtmw_subscriber_close(self->core);

@@ -33,7 +33,8 @@
 
 enum { REPAIRS = 64 }; /* topics */
 
-uint64_t *evictable_map(struct rtmw_region *r, uint32_t band)
+/* The bitmap of a band, a bit a topic. */
+static uint64_t *evictable_map(struct rtmw_region *r, uint32_t band)
 {
     return r->evictable + band * BITMAP_WORDS(r->header->topics);
 }

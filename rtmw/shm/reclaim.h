@@ -51,9 +51,6 @@ bool empty_within(struct search *, const struct outlook *);
  * messages in a call; until it has come to the end it answers what was so before. */
 uint32_t room_when_low(struct rtmw_publisher *, uint32_t band);
 
-/* reclaim.c, hints: the bitmap of a band, a bit a topic */
-uint64_t *evictable_map(struct rtmw_region *, uint32_t band);
-
 /* reclaim.c, eviction */
 struct victim {
     struct outlook outlook;

@@ -137,7 +137,7 @@ static int start_in_past(rtmw_subscriber *s)
 }
 
 /* Field by field, for a publisher may still be looking at the last owner of the slot: it sees that the word has changed. */
-void subscriber_fill(rtmw_subscriber *s)
+static void subscriber_fill(rtmw_subscriber *s)
 {
     struct subscriber_block *block = s->block;
     clear_counters(block);
@@ -158,7 +158,7 @@ void subscriber_fill(rtmw_subscriber *s)
     if (s->histogram) histogram_clear(s->histogram);
 }
 
-void subscriber_give_back(rtmw_subscriber *s)
+static void subscriber_give_back(rtmw_subscriber *s)
 {
     struct rtmw_region *r = s->region;
     slot_free(&r->subscriber_words[s->slot], load_seq(&r->subscriber_words[s->slot]));
