@@ -51,78 +51,91 @@ struct writer_counters {
         failed_compactions; /* bytes that compaction removed; what was given up for a fault or for room */
 };
 
+/* Each group says who owns its fields: which lock is held to touch them, and who writes them. */
 struct writer {
+    /* ---- No lock: writer_open writes them, and nobody afterwards. ---- */
     struct log_folder folder;
     uint64_t most;    /* bytes of a segment's file at most */
     uint64_t idle_ns; /* with nothing to do for so long the flusher writes a mark, or what nobody waits for */
     uint64_t ahead;   /* see struct writer_options, as for the next one */
     uint64_t mark_ns;
-    pthread_mutex_t lock; /* nothing else is taken under it, and no call of the system made but futex_wake */
+    struct retention retention;
+    uint64_t cut; /* bytes that recovery has cut off */
+    int end_file;
     pthread_t flusher, maker;
 
-    /* Under the lock. */
+    /* Nothing else is taken under it, and no call of the system made but futex_wake and a write to an eventfd. */
+    pthread_mutex_t lock;
+
+    /* ---- `lock`; appenders fill; whoever flushes swaps, and then has the other batch for itself, without the lock. ---- */
     struct writer_batch batches[2];
-    uint32_t filling;        /* which of them is being filled */
-    uint32_t epoch;          /* of the records that are made here; not below the next one */
-    uint32_t last_epoch;     /* of the last record, which epochs never fall behind */
-    uint64_t next, boundary; /* next - batches[filling].used is where that begins */
-    bool rolls;              /* the spare is set aside: the segment ends at roll_at, and the spare begins there */
+    uint32_t filling;                /* which of them is being filled */
+    uint32_t epoch;                  /* of the records that are made here; not below the next one */
+    uint32_t last_epoch;             /* of the last record, which epochs never fall behind */
+    uint64_t next;                   /* next - batches[filling].used is where that begins */
+    struct ids ids;                  /* of records that were taken, durable or not */
+    bool is_due;                     /* the batch being filled goes to the disk as soon as the flusher comes to it */
+    struct writer_counters counters; /* each by who does what it counts */
+
+    /* ---- `lock`; those who wait. ---- */
+    uint32_t room_waiters;
+    bool room_is_awaited; /* somebody found none since it was told of last; it may be an event loop, with an eventfd */
+    uint64_t awaited;     /* event loops wait until all below it is durable; 0: none ever did */
+    int eventfds[WRITER_EVENTFDS]; /* -1: none */
+
+    /* ---- `lock`; the segment that comes next. The maker makes it, an appender sets it aside, whoever flushes rolls. ---- */
+    uint64_t boundary; /* up to which there is room for records */
+    bool rolls;        /* the spare is set aside: the segment ends at roll_at, and the spare begins there */
     uint64_t roll_at;
     enum spare_state spare_state;
     struct segment spare;
-    uint64_t spare_needs;  /* bytes of records that have to fit into the next segment */
-    uint64_t lacks;        /* SPARE_FULL: bytes of the smallest segment for which the disk had no room */
-    uint64_t newest_size;  /* of the last segment, or of the one it rolls to */
-    bool is_due;           /* the batch being filled goes to the disk as soon as the flusher comes to it */
-    bool flushes;          /* somebody has a batch, and the last segment: the flusher, or an appender */
-    bool writes_ahead;     /* and it is the batch being filled, which must not be moved */
-    bool flusher_sleeps;   /* and nobody has woken it yet */
-    bool flusher_is_timed; /* and not for ever */
-    bool mark_is_due;      /* the newest mark says less than `durable`, or is not clean */
-    uint64_t flushed_ns;   /* monotonic clock, when the last batch was durable */
-    uint32_t room_waiters;
-    uint64_t awaited;     /* event loops wait until all below it is durable; 0: none ever did */
-    bool room_is_awaited; /* somebody found none since it was told of last; it may be an event loop, with an eventfd */
-    struct writer_counters counters;
-    struct ids ids;       /* of records that were taken, durable or not */
-    uint64_t earliest;    /* where the log begins */
-    uint64_t ids_upto;    /* what the snapshot of them covers */
-    bool snapshot_is_due; /* for the maker */
-    struct retention retention;
-    bool retention_is_due;  /* for the maker, as are the next two */
-    uint64_t trim_to;       /* somebody wants the log to begin at the segment of this position */
-    uint64_t trimmed;       /* the last trim_to that was done */
-    uint64_t kept;          /* size of the file `spare` that a trim has left, unfilled; 0: none */
-    uint64_t held;          /* bytes that the retention would remove but for cursors */
-    uint64_t last_base;     /* where the last segment begins */
-    uint64_t indexed;       /* sealed segments below this position have an index, as far as it could be made */
-    bool compaction_is_due; /* for the maker */
-    bool compacts;          /* the maker is at it, and alone has the next two */
-    struct compaction compaction;
-    uint64_t rest_ns;       /* it waits so long before the next step: half of the time is left to others */
-    struct log_fault fault; /* of the call that failed; written once, before `failed` */
+    uint64_t spare_needs; /* bytes of records that have to fit into the next segment */
+    uint64_t lacks;       /* SPARE_FULL: bytes of the smallest segment for which the disk had no room */
+    uint64_t newest_size; /* of the last segment, or of the one it rolls to */
+    uint64_t last_base;   /* where the last segment begins */
 
-    /* Words that threads sleep on; changed under the lock. */
+    /* ---- `lock`; who flushes. The flusher writes them, or an appender that does it instead while the flusher sleeps. ---- */
+    bool flushes;          /* somebody has a batch, and the last segment */
+    bool writes_ahead;     /* and it is the batch being filled, which must not be moved */
+    bool flusher_sleeps;   /* and no wake-up is on its way: who wakes it says so */
+    bool flusher_is_timed; /* its sleep has a timeout */
+    bool mark_is_due;      /* the newest mark is behind `durable`, or not clean; the flusher clears it, unlocked */
+    uint64_t flushed_ns;   /* monotonic clock, when the last batch was durable */
+
+    /* ---- `lock`; what the maker has to do. A roll makes it due, or somebody asks for a trim; the maker does it. ---- */
+    bool snapshot_is_due, retention_is_due, compaction_is_due;
+    uint64_t trim_to;  /* somebody wants the log to begin at the segment of this position */
+    uint64_t trimmed;  /* the last trim_to that was done */
+    uint64_t earliest; /* where the log begins */
+    uint64_t ids_upto; /* what the snapshot of ids covers */
+    uint64_t kept;     /* size of the file `spare` that a trim has left, unfilled; 0: none */
+    uint64_t held;     /* bytes that the retention would remove but for cursors */
+    uint64_t indexed;  /* sealed segments below this position have an index, as far as it could be made */
+    bool compacts;     /* it is at a compaction */
+
+    /* ---- No lock: the maker alone. ---- */
+    struct compaction compaction;
+    uint64_t rest_ns; /* it waits so long before the next step: half of the time is left to others */
+
+    /* ---- Words that threads sleep on; changed under `lock`. ---- */
     uint32_t work;   /* the flusher: a batch is due, or `stopping` */
     uint32_t room;   /* appenders: a batch was swapped, a spare made, or nothing will be any more */
     uint32_t chores; /* the maker */
 
-    /* Written by one side, read by any with acquire. */
-    uint64_t durable;              /* the flusher */
-    uint32_t failed;               /* whoever failed, once */
-    uint32_t stopping;             /* writer_close sets it */
-    int eventfds[WRITER_EVENTFDS]; /* eventfds, -1: none; under the lock */
+    /* ---- How it ends; written under `lock`, the words read by any thread with acquire. ---- */
+    struct log_fault fault; /* of the call that failed; written once, before `failed` */
+    uint32_t failed;        /* whoever failed, once */
+    uint32_t stopping;      /* writer_close */
 
-    /* Of a replicated log; under `end_lock`, under which the file `end` is written and nothing taken. */
+    /* ---- Whoever flushes, without a lock. Nobody else does while `flushes`, or while the flusher is awake. ---- */
+    uint64_t durable; /* stored with release, and read by any thread with acquire */
+    struct segment last;
+    uint64_t mark_from_ns; /* monotonic clock: a batch from then on takes a mark along */
+
+    /* ---- `end_lock`, under which the file `end` of a replicated log is written, and nothing taken. ---- */
     pthread_mutex_t end_lock;
     uint64_t committed; /* all below it is final: the master has said so */
     uint64_t shown;     /* what the file says: the lower one of this and `durable` */
-
-    /* Of whoever flushes. */
-    struct segment last;
-    uint64_t mark_from_ns; /* monotonic clock: a batch from then on takes a mark along */
-    int end_file;
-    uint64_t cut;
 };
 
 struct raw_run;
