@@ -1,1 +1,19 @@
-"""Topics over DDS: which of them cross (bridge.py), and the engine that carries them (engine.h)."""
+"""Topics over DDS: Python decides which of them cross, and an engine in C carries them (engine.h).
+
+Which topics cross, as Python decides:
+
+    bridge.py         keeps the routes in step with both sides          routes.py      a topic in one direction and lane
+    discovery.py      what DDS shows                                    mismatches.py  what does not cross, and why
+    own_topics.py     who the nodes are, and their programs             network.py     interfaces, hosts
+    reconciliation.py what one has sent with what came at the other     succession.py  one node follows another
+    wire.py           participant and QoS                               policies.py    names, partitions, policies
+    idl_class.py      types                                             library.py     cyclonedds and the engine
+
+The engine, without the interpreter (engine.h has what its files ask of each other):
+
+    out               outbound.c  sender.c  pacing.c
+    in                inbound.c  sources.c  flow.c
+    both              engine.h  route.h  handover.c  loss_report.c  zero_copy.c
+    the DDS library   dds.h  library.c  abi_check.c  events.c
+    for Python        _engine.h  _engine.c  _engine.pyi  _route.c  _shown.c
+"""

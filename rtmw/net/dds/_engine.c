@@ -316,13 +316,7 @@ static PyObject *Engine_close(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static void Engine_dealloc(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    Py_XDECREF(Engine_close(self, NULL));
-    type->tp_free(self);
-    Py_DECREF(type);
-}
+static void Engine_dealloc(PyObject *self) { dealloc_closed(self, Engine_close); }
 
 static PyMethodDef engine_methods[] = {{"outbound", (PyCFunction)(void (*)(void))Engine_outbound,
                                         METH_VARARGS | METH_KEYWORDS, NULL},

@@ -51,8 +51,7 @@ PyObject *Engine_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     if (!route) return NULL;
     struct outbound *out = calloc(1, sizeof *out);
     if (!out) return Py_DECREF(route), PyErr_NoMemory();
-    rtmw_subscriber_qos qos = {
-        (rtmw_reliability)(reliability | RTMW_EXACT), depth, history, min_interval_ns, 0, lease_ns};
+    rtmw_subscriber_qos qos = outbound_qos(reliability, depth, history, min_interval_ns, lease_ns);
     int code = rtmw_subscriber_open(core->region, topic, type, &qos, &out->subscriber);
     if (code != RTMW_OK) return failed(route, out, fail(state->error, topic, code));
     out->engine = core;
@@ -112,7 +111,7 @@ PyObject *Engine_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     if (!route) return NULL;
     struct inbound *in = calloc(1, sizeof *in);
     if (!in) return Py_DECREF(route), PyErr_NoMemory();
-    rtmw_publisher_qos qos = {(rtmw_reliability)reliability, (uint8_t)priority, depth, history, 0};
+    rtmw_publisher_qos qos = inbound_qos(reliability, priority, depth, history);
     int code = rtmw_publisher_open(core->region, topic, type, &qos, &in->publisher);
     if (code != RTMW_OK) return failed(route, in, fail(state->error, topic, code));
     in->engine = core;
@@ -240,10 +239,7 @@ static PyObject *Route_adjust(PyObject *object, PyObject *args)
 static PyObject *Route_want_old(PyObject *object, PyObject *given)
 {
     struct inbound *i = ((Route *)object)->inbound;
-    int wanted = PyObject_IsTrue(given);
-    if (wanted < 0) return NULL;
-    if (i) store_relaxed(&i->wants_old, (uint32_t)wanted);
-    Py_RETURN_NONE;
+    return set_wants_old(i ? &i->wants_old : NULL, given);
 }
 
 static PyObject *Route_park(PyObject *object, PyObject *given)
@@ -353,21 +349,15 @@ static PyObject *Route_hand_over(PyObject *object, PyObject *args)
     return PyBool_FromLong(done);
 }
 
-static void Route_dealloc(PyObject *object)
-{
-    PyTypeObject *type = Py_TYPE(object);
-    Py_XDECREF(Route_close(object, NULL));
-    type->tp_free(object);
-    Py_DECREF(type);
-}
+static void Route_dealloc(PyObject *object) { dealloc_closed(object, Route_close); }
 
 static PyObject *Route_unsent(PyObject *object, PyObject *args)
 {
     struct inbound *i = ((Route *)object)->inbound;
-    unsigned long long expired, thinned;
-    if (!PyArg_ParseTuple(args, "KK", &expired, &thinned)) return NULL;
+    rtmw_lost unsent;
+    if (!read_unsent(args, &unsent)) return NULL;
     Py_BEGIN_ALLOW_THREADS
-    if (i) inbound_unsent(i, (rtmw_lost){.expired = expired, .thinned = thinned});
+    if (i) inbound_unsent(i, unsent);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }

@@ -291,13 +291,7 @@ static PyObject *DataEvent_close(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static void DataEvent_dealloc(PyObject *object)
-{
-    PyTypeObject *type = Py_TYPE(object);
-    Py_XDECREF(DataEvent_close(object, NULL));
-    type->tp_free(object);
-    Py_DECREF(type);
-}
+static void DataEvent_dealloc(PyObject *object) { dealloc_closed(object, DataEvent_close); }
 
 static PyMethodDef data_event_methods[] = {{"fileno", DataEvent_fileno, METH_NOARGS, NULL},
                                            {"take", DataEvent_take, METH_NOARGS, NULL},

@@ -1,1 +1,23 @@
-"""Links: topics between two nodes over TCP or TLS. C carries messages (link.h); Python decides who, and what."""
+"""Links: topics between two nodes over TCP or TLS. C carries messages (link.h); Python decides who, and what.
+
+Who, and over which connections:
+
+    service.py        the links as the node sees them                   links.py       it listens and dials
+    found.py          nodes that DDS shows                              places.py      where it listens
+    handshake.py      two connections until a line has them             linked.py      one peer, its line and its routes
+    library.py        loads the C of lines
+
+What crosses, without I/O:
+
+    control.py        hears and says                                    messages.py    what it says, as JSON
+    routes.py         the routes in either direction                    effects.py     what the node is to do
+    matching.py       which routes a topic needs
+
+The line, without the interpreter (link.h has what its files ask of each other):
+
+    out               out.c  fill.c  sender.c  pacing.c
+    in                in.c  receiver.c
+    both              link.h  line.c  loss_report.c
+    connections       channel.h  channel.c  frame.h  frame.c  tls.h  tls.c  openssl.h
+    for Python        _line.h  _line.c  _line.pyi  _connection.c  _route.c
+"""

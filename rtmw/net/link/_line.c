@@ -62,13 +62,7 @@ static PyObject *Bus_close(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static void Bus_dealloc(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    Py_XDECREF(Bus_close(self, NULL));
-    type->tp_free(self);
-    Py_DECREF(type);
-}
+static void Bus_dealloc(PyObject *self) { dealloc_closed(self, Bus_close); }
 
 static PyMethodDef bus_methods[] = {{"close", Bus_close, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 static PyType_Slot bus_slots[] = {{Py_tp_new, Bus_new},
@@ -144,13 +138,7 @@ static PyObject *Line_close(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static void Line_dealloc(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    Py_XDECREF(Line_close(self, NULL));
-    type->tp_free(self);
-    Py_DECREF(type);
-}
+static void Line_dealloc(PyObject *self) { dealloc_closed(self, Line_close); }
 
 static PyObject *Line_carry(PyObject *self, PyObject *args)
 {

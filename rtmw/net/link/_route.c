@@ -81,8 +81,7 @@ PyObject *Line_outbound(PyObject *self, PyObject *args, PyObject *keywords)
     if (!route) return NULL;
     struct out *out = route->out = calloc(1, sizeof *out);
     if (!out) return failed(route, PyErr_NoMemory());
-    rtmw_subscriber_qos qos = {
-        (rtmw_reliability)(reliability | RTMW_EXACT), depth, history, min_interval_ns, 0, lease_ns};
+    rtmw_subscriber_qos qos = outbound_qos(reliability, depth, history, min_interval_ns, lease_ns);
     int code = rtmw_subscriber_open(core->region, topic, type, &qos, &out->subscriber);
     if (code != RTMW_OK) return failed(route, fail(state->error, topic, code));
     out->line = core;
@@ -155,7 +154,7 @@ PyObject *Line_inbound(PyObject *self, PyObject *args, PyObject *keywords)
     struct in *in = route->in = calloc(1, sizeof *in);
     if (!in) return failed(route, PyErr_NoMemory());
     route->about = Py_BuildValue("sO", topic, given);
-    route->qos = (rtmw_publisher_qos){(rtmw_reliability)reliability, (uint8_t)priority, depth, history, 0};
+    route->qos = inbound_qos(reliability, priority, depth, history);
     if (!route->about || (!later && !(in->publisher = open_publisher(route)))) return failed(route, NULL);
     in->line = core;
     in->number = number;
@@ -264,10 +263,10 @@ static PyObject *Route_passed(PyObject *object, PyObject *unused)
 static PyObject *Route_unsent(PyObject *object, PyObject *args)
 {
     struct in *i = ((Route *)object)->in;
-    unsigned long long expired, thinned;
-    if (!PyArg_ParseTuple(args, "KK", &expired, &thinned)) return NULL;
+    rtmw_lost unsent;
+    if (!read_unsent(args, &unsent)) return NULL;
     Py_BEGIN_ALLOW_THREADS
-    if (i) in_unsent(i, (rtmw_lost){.expired = expired, .thinned = thinned});
+    if (i) in_unsent(i, unsent);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
@@ -327,10 +326,7 @@ static PyObject *Route_adjust(PyObject *object, PyObject *args)
 static PyObject *Route_want_old(PyObject *object, PyObject *given)
 {
     struct in *i = ((Route *)object)->in;
-    int wanted = PyObject_IsTrue(given);
-    if (wanted < 0) return NULL;
-    if (i) store_relaxed(&i->wants_old, (uint32_t)wanted);
-    Py_RETURN_NONE;
+    return set_wants_old(i ? &i->wants_old : NULL, given);
 }
 
 static PyObject *Route_delivered(PyObject *object, PyObject *unused)
@@ -364,13 +360,7 @@ static PyObject *Route_stop(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static void Route_dealloc(PyObject *object)
-{
-    PyTypeObject *type = Py_TYPE(object);
-    Py_XDECREF(Route_close(object, NULL));
-    type->tp_free(object);
-    Py_DECREF(type);
-}
+static void Route_dealloc(PyObject *object) { dealloc_closed(object, Route_close); }
 
 static PyMethodDef route_methods[] = {{"begin", Route_begin, METH_NOARGS, NULL},
                                       {"counters", Route_counters, METH_NOARGS, NULL},
