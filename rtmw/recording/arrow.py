@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rtmw.recording.batch import Batch
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
-METADATA: Final = {
+MESSAGE_FIELDS: Final = {
     field.name: field
     for field in (
         pa.field("log_time", _TIME, True),
@@ -31,7 +31,7 @@ METADATA: Final = {
 """Times to the microsecond, which every reader knows, and to the nanosecond as numbers; null: nobody set the time."""
 
 
-def metadata(name: str, batch: Batch) -> pa.Array:
+def message_column(name: str, batch: Batch) -> pa.Array:
     """Returns one of these columns of a batch."""
     match name:
         case "log_time" | "publish_time":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
-from itertools import count
+import itertools
 
 from rtmw.recording import records
 from rtmw.recording.contents import TYPE_KEY
@@ -68,7 +68,7 @@ class Definitions:
 
 
 def _next(used: Mapping[int, bytes], what: str) -> int:
-    number = next(number for number in count(len(used) + 1) if number not in used)
+    number = next(number for number in itertools.count(len(used) + 1) if number not in used)
     if number > MOST:
         raise ValueError(f"a recording has at most {MOST} {what}")
     return number

@@ -10,9 +10,9 @@ from pathlib import Path
 from rtmw.errors import RecordingError
 from rtmw.patterns import is_among, is_meant, is_pattern
 from rtmw.recording import Channel, Chunk, Recording
-from rtmw.recording.frames import streams
 from rtmw.recording.frames.scan import Stream
 from rtmw.recording.frames.streams import sightings
+from rtmw.recording.frames.streams import stream_of as table_stream
 from rtmw.recording.places import place
 from rtmw.recording.versions import LATEST, Version, chosen_version, dds_name, some, versions_of
 from rtmw.spark.files import local, recordings_of
@@ -72,7 +72,7 @@ def stream_of(recording: Recording, channel: Channel, options: ReadOptions) -> S
     """None: not wanted. What the type consists of is only looked up where members may become columns."""
     if not is_wanted(channel.topic, recording.type_name(channel), options):
         return None
-    return streams.stream_of(recording, channel, has_columns(options) or options.type_version is not None)
+    return table_stream(recording, channel, has_columns(options) or options.type_version is not None)
 
 
 def is_wanted(topic: str, type_name: str, options: ReadOptions) -> bool:

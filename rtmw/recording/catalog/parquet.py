@@ -37,7 +37,7 @@ from rtmw.recording.tools.whole import written_whole
 if TYPE_CHECKING:
     from datetime import date
 
-_HIDDEN: Final = "."
+_UNDER_WAY: Final = "."
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ParquetTopic:
             self._columns |= {column.name: column.type for column in last.schema()}
             self._next += 1
         self._publish(last.files)
-        for path in folder.glob(f"{DAY}=*/{_HIDDEN}part-*"):
+        for path in folder.glob(f"{DAY}=*/{_UNDER_WAY}part-*"):
             path.unlink()
         if self._next and not last.files:
             self._widen_files()
@@ -107,7 +107,7 @@ class ParquetTopic:
                 self._widen_file(path, wider)
 
     def _widen_file(self, path: Path, schema: pa.Schema) -> None:
-        hidden = path.with_name(_HIDDEN + path.name)
+        hidden = path.with_name(_UNDER_WAY + path.name)
         with pq.ParquetFile(path) as file, pq.ParquetWriter(hidden, schema, compression="zstd") as writer:
             for batch in file.iter_batches(ROW_GROUP):
                 writer.write_batch(fitted_batch(batch, schema))
@@ -151,7 +151,7 @@ class ParquetTopic:
 
 def _hidden(name: str) -> str:
     folder, _, last = name.rpartition("/")
-    return f"{folder}/{_HIDDEN}{last}"
+    return f"{folder}/{_UNDER_WAY}{last}"
 
 
 def _by_day(rows: pa.Table) -> Iterator[tuple[date | None, pa.Table]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from rtmw import columns
-from rtmw.recording import arrow
+from rtmw.recording.arrow import MESSAGE_FIELDS
 
 if TYPE_CHECKING:
     from rtmw.columns.program import Unsigned
@@ -18,16 +18,16 @@ METADATA: Final = {
     field.name: field
     for field in (
         pa.field("topic", pa.string(), False),
-        arrow.METADATA["log_time"],
-        arrow.METADATA["publish_time"],
-        arrow.METADATA["sequence"],
-        arrow.METADATA["priority"],
-        arrow.METADATA["publisher"],
-        arrow.METADATA["expires"],
+        MESSAGE_FIELDS["log_time"],
+        MESSAGE_FIELDS["publish_time"],
+        MESSAGE_FIELDS["sequence"],
+        MESSAGE_FIELDS["priority"],
+        MESSAGE_FIELDS["publisher"],
+        MESSAGE_FIELDS["expires"],
         pa.field("file", pa.string(), False),
         pa.field("offset", pa.int64(), False),
-        arrow.METADATA["log_time_ns"],
-        arrow.METADATA["publish_time_ns"],
+        MESSAGE_FIELDS["log_time_ns"],
+        MESSAGE_FIELDS["publish_time_ns"],
         pa.field("type", pa.string(), False),
         pa.field("payload", pa.binary(), False),
     )

@@ -15,7 +15,7 @@ from rtmw import columns
 from rtmw.columns import payload_array
 from rtmw.columns.rows import Rows
 from rtmw.errors import ValueMismatch
-from rtmw.recording import arrow
+from rtmw.recording.arrow import message_column
 from rtmw.recording.batch import CARRIED, Batch, within
 from rtmw.recording.contents import Chunk
 from rtmw.recording.frames.layout import Column, member_places
@@ -189,7 +189,7 @@ def metadata(name: str, batch: Batch, first: int, run: Run) -> pa.Array:
         case "payload":
             return payload_array(Rows(batch.data, batch.position, batch.size))
         case _:
-            return arrow.metadata(name, batch)
+            return message_column(name, batch)
 
 
 def named(batch: Batch, names: dict[int, str]) -> pa.Array:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from rtmw import columns
 from rtmw.columns.rows import Rows
 from rtmw.errors import UnsupportedType
-from rtmw.recording.arrow import METADATA, metadata
+from rtmw.recording.arrow import MESSAGE_FIELDS, message_column
 from rtmw.recording.batch import CARRIED
 from rtmw.recording.frames.streams import stream_of
 from rtmw.recording.tools.cut import Section
@@ -79,8 +79,8 @@ class _Reader:
         yield self._table(batch, [columns.payload_array(_rows(batch))], [pa.field("payload", pa.binary(), False)])
 
     def _table(self, batch: Batch, members: list[Any], fields: list[pa.Field]) -> TopicTable:
-        arrays = [*[metadata(name, batch) for name in METADATA], *members]
-        made = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*METADATA.values(), *fields]))
+        arrays = [*[message_column(name, batch) for name in MESSAGE_FIELDS], *members]
+        made = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*MESSAGE_FIELDS.values(), *fields]))
         return TopicTable(self._stream, made, batch.log_time)
 
 
@@ -90,7 +90,7 @@ class _Typed(_Reader):
     def __init__(self, stream: Stream, decoder: columns.Decoder) -> None:
         super().__init__(stream)
         self._decoder = decoder
-        taken = {*METADATA, *OF_THE_FOLDERS}
+        taken = {*MESSAGE_FIELDS, *OF_THE_FOLDERS}
         self._fields = [field.with_name(_free(field.name, taken)) for field in decoder.schema(False)]
 
     def read(self, batch: Batch) -> Iterator[TopicTable]:
