@@ -36,8 +36,7 @@ def table(samples: Iterable[Sample[Any]], *, columns: Sequence[str] | None = Non
     """
     arrow = needed("pyarrow", "PyArrow", "arrow", "rtmw.table()")
     from rtmw.recording.frames.layout import METADATA, layout_of
-    from rtmw.recording.frames.scan import Run, Scan, Stream
-    from rtmw.recording.frames.streams import common_type, sightings
+    from rtmw.recording.frames.scan import Run, Scan, Stream, common_type, sightings
 
     taken = _checked(samples)
     kinds = [(one.topic, one.type_name, one._description if typed else None) for one in taken]

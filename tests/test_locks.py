@@ -13,7 +13,7 @@ import pytest
 
 from rtmw.errors import RecordingFailed
 from rtmw.locks import FileLock, NoLocks, is_locked
-from rtmw.recording.claim import Claim
+from rtmw.recording.places import Claim
 from tests.child import Spawn
 
 FORKS = """

@@ -11,10 +11,10 @@ from rtmw.cli.common import CommandError
 from rtmw.cli.parsing import runs
 from rtmw.cli.recording import working
 from rtmw.cli.terminal import Cell, Table, counted, say, show, show_json, size
-from rtmw.recording.paths import find_recording
+from rtmw.recording.files import find_recording
+from rtmw.recording.places import STANDARD_OUTPUT
 from rtmw.recording.recording import Recording
-from rtmw.recording.tools.attach import Additions, attach_to, attachment_named, extract_to, metadata_named
-from rtmw.recording.tools.whole import STANDARD_OUTPUT
+from rtmw.recording.tools.copying import Additions, attach_to, attachment_named, extract_to, metadata_named
 
 
 def add_extract(parser: argparse.ArgumentParser) -> None:

@@ -17,7 +17,7 @@ from rtmw.cli.paper import send_paper, written_paper
 from rtmw.cli.parsing import count, runs, seconds
 from rtmw.cli.terminal import counted, duration, say, show_json, show_over, size, warn
 from rtmw.clock import CLOCK
-from rtmw.recording.tools.whole import written_whole
+from rtmw.recording.places import written_whole
 from rtmw.transfer.client.viewer import Viewer
 from rtmw.transfer.files.beneath import split
 

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def ingest(arguments: argparse.Namespace) -> int:
     """Status 1 if something could not be added, 3 if of several files only some could be read; all else is added."""
     try:
-        from rtmw.recording.catalog.ingest import Catalog  # which needs pyarrow
+        from rtmw.recording.catalog import Catalog  # which needs pyarrow
     except ImportError as error:
         raise NotInstalled(f"tables need pyarrow ({error}): pip install 'rtmw[catalog]'") from error
     if arguments.compact and arguments.format != "delta":

@@ -12,7 +12,7 @@ from typing import Any
 import rtmw
 from rtmw.cli.common import CommandError, attach_served
 from rtmw.cli.terminal import say, show_json, warn
-from rtmw.recording.tools.whole import written_whole
+from rtmw.recording.places import written_whole
 from rtmw.transfer.header import Content, File, Header, Kind
 from rtmw.transfer.paper import pack_paper, unpack_paper
 

@@ -19,9 +19,8 @@ from rtmw.cli.sources import add_section, add_strict, over_readable
 from rtmw.cli.terminal import say
 from rtmw.errors import UnsupportedType
 from rtmw.optional import needed
-from rtmw.recording.places import place
+from rtmw.recording.places import place, written_whole
 from rtmw.recording.recording import Recording
-from rtmw.recording.tools.whole import written_whole
 from rtmw.visible import label, visible
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from rtmw.visible import visible
 
 if TYPE_CHECKING:
     from rtmw.recorder import RecorderStats
-    from rtmw.recorder.uploads import UploadStats
-    from rtmw.recording.causes import Cause
+    from rtmw.recorder.files import UploadStats
+    from rtmw.recording.contents import Cause
 
 LIVE_S, LINES_S = 0.4, 5.0
 

@@ -26,19 +26,17 @@ from rtmw.cli.sources import (
 )
 from rtmw.cli.terminal import Cell, Table, counted, duration, in_percent, line, say, show, show_json, size, warn
 from rtmw.errors import RecordingError
-from rtmw.recording.paths import find_recording, find_recordings, recovered_of
-from rtmw.recording.places import place
+from rtmw.recording.files import find_recording, find_recordings, recovered_of
+from rtmw.recording.places import STANDARD_OUTPUT, place, written_whole
 from rtmw.recording.tools.check import Checked
 from rtmw.recording.tools.check import check as check_recording
-from rtmw.recording.tools.copying import Progress, Written
-from rtmw.recording.tools.cut import Section
-from rtmw.recording.tools.cut import cut as cut_recording
+from rtmw.recording.tools.copying import Progress, Section, Written
+from rtmw.recording.tools.copying import cut as cut_recording
+from rtmw.recording.tools.copying import merge as merge_recordings
 from rtmw.recording.tools.info import RecordingInfo, RunInfo, TopicInfo, run_of
 from rtmw.recording.tools.info import info as info_of
-from rtmw.recording.tools.merge import merge as merge_recordings
 from rtmw.recording.tools.recover import Lost, Recovered
 from rtmw.recording.tools.recover import recover as recover_recording
-from rtmw.recording.tools.whole import STANDARD_OUTPUT, written_whole
 
 TOPIC_COLUMNS: Final = ("topic", "type", "messages", "msg/s", "missing")
 

@@ -15,7 +15,7 @@ from rtmw.cli.terminal import Line, counted, duration, has_terminal, is_seen, ke
 from rtmw.clock import CLOCK
 from rtmw.player import Replay, ReplayStats
 from rtmw.qos import PRIORITIES, Reliability
-from rtmw.recording.paths import find_recordings
+from rtmw.recording.files import find_recordings
 from rtmw.units import some_seconds
 
 LOOK_S: Final = 0.1

@@ -29,7 +29,7 @@ from rtmw.units import some_seconds
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rtmw.recording.report.contents import Contents
+    from rtmw.recording.report.facts import Contents
 
 ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -11,9 +11,8 @@ from typing import Final, TypeVar
 from rtmw.cli.parsing import moment
 from rtmw.cli.terminal import warn
 from rtmw.errors import RecordingDamaged, RecordingError
-from rtmw.recording.header import read_header
+from rtmw.recording.files import open_file, read_header
 from rtmw.recording.index import is_finished
-from rtmw.recording.remote_file import open_file
 
 PARTLY: Final = 3
 """The exit status of a command that has left out recordings."""

@@ -19,7 +19,7 @@ from rtmw.strict_json import as_json
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rtmw.recording.frames.extent import Planned
+    from rtmw.recording.frames.scan import Planned
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ from rtmw.cli.parsing import Commands, add_commands, count, runs, seconds
 from rtmw.cli.terminal import Table, counted, duration, live, say, show, show_json, size, warn, windows
 from rtmw.clock import CLOCK
 from rtmw.errors import TransferRefused
-from rtmw.recording.tools.whole import STANDARD_OUTPUT
+from rtmw.recording.places import STANDARD_OUTPUT
 from rtmw.transfer.address import Address
 from rtmw.transfer.client.viewer import Viewer
 from rtmw.transfer.header import File, Kind, unpack_body

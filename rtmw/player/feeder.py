@@ -24,8 +24,7 @@ from rtmw.player.library import CUE, Player
 from rtmw.player.qos import TrackQos
 from rtmw.player.tracks import Plan, Track
 from rtmw.qos import Reliability
-from rtmw.recording.batch import CARRIED
-from rtmw.recording.ordered import CarriedOver, Damaged, Part, Stretch, in_order
+from rtmw.recording.batch import CARRIED, CarriedOver, Damaged, Part, Stretch, in_order
 from rtmw.types import int32, resolve, uint32
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypedDict
 
 from rtmw.publisher import LONGEST_QUEUE, check_count
 from rtmw.qos import PRIORITIES, Reliability, check_priority
-from rtmw.recording.schemas.ros2_qos import QOS_KEY, is_latched, offered
+from rtmw.recording.schemas.ros2 import QOS_KEY, is_latched, offered
 
 _DEPTH: Final = 64
 _RELIABLE: Final = {"1", "reliable"}

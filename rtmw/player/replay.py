@@ -24,7 +24,7 @@ from rtmw.player.qos import QosOptions
 from rtmw.player.tracks import Choice, Plan, Track
 from rtmw.publisher import wire_type
 from rtmw.recording import Recording
-from rtmw.recording.paths import Source, find_recordings
+from rtmw.recording.files import Source, find_recordings
 from rtmw.recording.times import Moment, moment_ns, moment_said
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rtmw.errors import RtmwError
 from rtmw.patterns import check_levels, check_pattern, is_among, is_meant, is_own
 from rtmw.player.qos import QosOptions, TrackQos, recorded_qos
 from rtmw.qos import Reliability
-from rtmw.recording.ordered import MessageFilter
+from rtmw.recording.batch import MessageFilter
 from rtmw.types import MessageType
 
 if TYPE_CHECKING:

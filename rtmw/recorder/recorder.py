@@ -21,15 +21,12 @@ from rtmw.errors import ClosedError, RecordingFailed
 from rtmw.notebook import ShownByFields
 from rtmw.patterns import topics_of
 from rtmw.qos import check_seconds
-from rtmw.recorder.files import Files
+from rtmw.recorder.files import Files, Settings, UploadStats
 from rtmw.recorder.library import Collector
-from rtmw.recorder.settings import Settings
 from rtmw.recorder.sources import Sources
-from rtmw.recorder.uploads import UploadStats
 from rtmw.recorder.writing import State, Writing
-from rtmw.recording.causes import Cause
-from rtmw.recording.claim import Claim
-from rtmw.recording.places import is_remote
+from rtmw.recording.contents import Cause
+from rtmw.recording.places import Claim, is_remote
 
 __all__ = ["RecordedTopic", "Recorder", "RecorderOptions", "RecorderStats"]
 

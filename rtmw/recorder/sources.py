@@ -13,8 +13,8 @@ from rtmw.errors import RtmwError
 from rtmw.patterns import Topics
 from rtmw.qos import Reliability
 from rtmw.recorder.library import Collector
-from rtmw.recording.definitions import Definitions
 from rtmw.recording.schemas import define
+from rtmw.recording.writer import Definitions
 from rtmw.types import resolve
 
 __all__ = ["Sources"]

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rtmw.clock import CLOCK
-from rtmw.recorder.files import Files
+from rtmw.recorder.files import Files, Settings
 from rtmw.recorder.library import Collector
-from rtmw.recorder.settings import Settings
 from rtmw.recorder.sources import Sources
 from rtmw.recording._mcap import ChunkBuilder
 

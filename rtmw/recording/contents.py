@@ -1,9 +1,12 @@
-"""The parts of a recording, as its index knows them. Times are wall clock nanoseconds; positions are bytes."""
+"""The parts of a recording, as its index knows them, and why a message is not in it. Times are wall clock nanoseconds;
+positions are bytes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Final
 
 TYPE_KEY: Final = "rtmw.type"
@@ -83,7 +86,7 @@ class Missed:
 
     channel: int
     cause: int
-    """A `Cause` (causes.py)."""
+    """A `Cause`."""
     count: int
 
 
@@ -105,3 +108,22 @@ class Message:
     """When its lifetime ends; 0: never."""
     flags: int
     """1: carried over from an earlier file, or part of it, so that this one has the last value too."""
+
+
+class Cause(IntEnum):
+    """Why a message is missing, by the numbers that side records have."""
+
+    MISSED = 1
+    """The topic's queue or the pool was full before the recorder came to it."""
+    EXPIRED = 2
+    """The message's lifetime was over."""
+    UNKNOWN_TYPE = 3
+    """The recording has as many channels as the format can tell apart."""
+    OVERFLOWED = 4
+    """The disk was slower than the topics, and the recorder's memory was full."""
+    PAUSED = 5
+    """The recorder was told to pause."""
+    EARLY = 6
+    """Published on a new topic before the recorder had found it."""
+    UNWRITTEN = 7
+    """Taken, but not in a file: the disk failed."""

@@ -1,4 +1,4 @@
-"""The index of a recording: where its chunks lie, and what they are about.
+"""The index of a recording: where its chunks, metadata and attachments lie, and what the chunks are about.
 
 `read_summary` has it from the summary section of a file. `Walk` makes it from the data section itself, for files that
 have no summary: still growing, cut, or written without. A chunk is entered with the message indexes and the side record
@@ -18,15 +18,55 @@ from typing import Final
 from rtmw.checksum import crc32
 from rtmw.errors import RecordingDamaged
 from rtmw.recording import _mcap, records
-from rtmw.recording.chunk_reader import ChunkMessages, check_facts, parse_head, scan_chunk
+from rtmw.recording.chunk_reader import ChunkMessages, check_facts, parse_head, read_side, scan_chunk
 from rtmw.recording.contents import Attachment, Channel, Chunk, Schema
-from rtmw.recording.damage import damaged
-from rtmw.recording.extras import attachment_at, read_metadata
-from rtmw.recording.fields import Fields
-from rtmw.recording.file import File
-from rtmw.recording.records import CHUNK_HEAD, CRC, FOOTER, HEAD, MAGIC, Opcode
-from rtmw.recording.side import read_side
+from rtmw.recording.files import File
+from rtmw.recording.records import CHUNK_HEAD, CRC, FOOTER, HEAD, MAGIC, Fields, Opcode, damaged
 from rtmw.recording.times import clamped
+
+_NAMES: Final = 1 << 16
+
+
+def _content(file: File, position: int, length: int, opcode: Opcode) -> Fields:
+    data = file.read(position, length)
+    what = opcode.name.lower()
+    if length < HEAD or records.read_head(data) != (opcode, length - HEAD):
+        raise damaged(file.path, position, f"here should be {what} of {length} bytes")
+    return Fields(file.path, memoryview(data)[HEAD:], position + HEAD, what)
+
+
+def read_metadata(file: File, position: int, length: int, is_ours: bool) -> tuple[str, dict[str, str]]:
+    fields = _content(file, position, length, Opcode.METADATA)
+    found = records.read_metadata(fields)
+    if is_ours and fields.left():
+        fields.wrong(f"{fields.left()} bytes too many")
+    return found
+
+
+def read_attachment(file: File, attachment: Attachment) -> bytes:
+    """Returns an attachment's data. Raises RecordingDamaged where it does not match its CRC."""
+    length = records.read_head(file.read(attachment.position, HEAD))[1] + HEAD
+    fields = _content(file, attachment.position, length, Opcode.ATTACHMENT)
+    found = records.read_attachment_head(fields, attachment.position)
+    data = fields.bytes(found.size)
+    covered = file.read(attachment.position + HEAD, fields.taken())
+    crc = fields.number(CRC)
+    if found != attachment:
+        name = attachment.name
+        fields.wrong(f"it is {found.name!r} of {found.size} bytes, and {name!r} in the index, or of other times")
+    if crc and crc32(covered) != crc:
+        fields.wrong(f"the attachment {found.name!r} does not match its CRC")
+    return bytes(data)
+
+
+def attachment_at(file: File, position: int, length: int) -> Attachment:
+    """The head of an attachment record; the data is not read."""
+    head = file.window(position + HEAD, min(length - HEAD, _NAMES))
+    fields = Fields(file.path, head, position + HEAD, "attachment")
+    found = records.read_attachment_head(fields, position)
+    if found.size > length - HEAD - fields.taken() - CRC:
+        fields.wrong(f"it claims to have {found.size} bytes, and has not")
+    return found
 
 
 @dataclass(slots=True)

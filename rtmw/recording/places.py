@@ -1,23 +1,29 @@
 """Where files are: on this host, or at a place that a URI names, as s3://bucket/prefix. Needs pyarrow for the latter.
 
-A remote place is a Path, too: it has a name, a parent and parts, and its text is the URI. It does nothing
-with the file system of this host; `rtmw.recording.remote_file` opens the files there, and they are listed here.
+A file that is written here is there as a whole or not at all, and a folder may be kept for one program at a time.
+
+A remote place is a Path, too: it has a name, a parent and parts, and its text is the URI. It does nothing with the file
+system of this host; `rtmw.recording.files` opens the files there, and they are listed here.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path, PosixPath
+from tempfile import TemporaryDirectory
 from typing import IO, Any, Final, Self
 from urllib.parse import unquote, urlsplit
 
-from rtmw.errors import RemoteFailed
+from rtmw.disk import DISK, Disk
+from rtmw.errors import RemoteFailed, RtmwError
+from rtmw.locks import FileLock
 from rtmw.optional import needed
 from rtmw.patterns import WILD
 
@@ -246,3 +252,86 @@ def modified_ns(path: Path) -> int | None:
         written: int | None = path.info().mtime_ns
         return written
     return path.stat().st_mtime_ns if path.exists() else None
+
+
+STANDARD_OUTPUT: Final = "-"
+
+
+@contextmanager
+def written_whole(path: Path, *, replace: bool = False, disk: Disk = DISK) -> Generator[Path]:
+    """The name to write under meanwhile, a file or a folder beside `path`; nothing is left of it after an error.
+
+    A file is on the disk before it has its name. Of a folder the name alone is made durable.
+    Raises FileExistsError where `path` exists, before and after, unless it is to be replaced, FileNotFoundError for
+    a folder that is not there, and for `-`.
+    """
+    if isinstance(path, RemotePath):
+        with _sent_whole(path, replace) as temporary:
+            yield temporary
+        return
+    refuse_standard_output(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent}")
+    if not replace:
+        _refuse(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    _remove(temporary)
+    try:
+        yield temporary
+        if not replace:
+            _refuse(path)
+        if temporary.is_file():
+            disk.sync_file(temporary)
+        disk.rename(str(temporary), None, str(path), None)
+        disk.sync_folder(path.parent)
+    finally:
+        _remove(temporary)
+
+
+@contextmanager
+def _sent_whole(path: RemotePath, replace: bool) -> Generator[Path]:
+    """Writes to a remote place: the file or folder is made on this host, then sent. Each file of a folder appears as
+    a whole."""
+    if not replace:
+        _refuse(path)
+    with TemporaryDirectory(prefix="rtmw-send-") as folder:
+        temporary = Path(folder) / path.name
+        yield temporary
+        if not replace:
+            _refuse(path)
+        for file in sorted(temporary.rglob("*")) if temporary.is_dir() else [temporary]:
+            if file.is_file():
+                send(file, path.joinpath(*file.relative_to(temporary).parts))
+
+
+def refuse_standard_output(path: Path) -> None:
+    """What is there as a whole or not at all is a file, and `-` is meant to be none. Raises FileNotFoundError."""
+    if str(path) == STANDARD_OUTPUT:
+        raise FileNotFoundError("this is not written to standard output: name a file instead of -")
+
+
+def _refuse(path: Path) -> None:
+    if path.exists() or (not isinstance(path, RemotePath) and path.is_symlink()):
+        raise FileExistsError(f"{path} exists: name another one, or remove it")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+class Claim(FileLock):
+    """Makes the folder if need be, and holds it until it is closed, or its process ends.
+
+    Raises `held` where another program holds it. Where the file system knows no locks, nobody is refused.
+    """
+
+    def __init__(self, folder: Path, held: RtmwError) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        super().__init__(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        with suppress(OSError):
+            if not self.take():
+                self.close()
+                raise held

@@ -15,14 +15,13 @@ from rtmw.columns.ranges import KINDS, Range, Ranger, described_ranger
 from rtmw.columns.rows import Rows
 from rtmw.errors import RtmwError
 from rtmw.recording import records
-from rtmw.recording.fields import Fields
-from rtmw.recording.records import HEAD, SIDE_HEAD, Packed
+from rtmw.recording.records import HEAD, SIDE_HEAD, Fields, Packed
 
 if TYPE_CHECKING:
     from rtmw.recording._mcap import ChunkBuilder
     from rtmw.recording.batch import Batch
     from rtmw.recording.contents import Chunk
-    from rtmw.recording.file import File
+    from rtmw.recording.files import File
 
 Ranges = Mapping[int, Sequence[Range]]
 """Ranges by channel: the values of all of its messages in the chunk lie in them."""

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from rtmw.errors import ClosedError, RecordingDamaged, RecordingError
 from rtmw.notebook import moment, table
-from rtmw.recording.paths import Source, find_recordings
-from rtmw.recording.recording import Recording
-from rtmw.recording.tabular import Tabular
+from rtmw.recording.files import Source, find_recordings
+from rtmw.recording.recording import Recording, Tabular
 from rtmw.recording.tools.info import TopicInfo, info_of, run_of
 from rtmw.recording.versions import some
 from rtmw.units import counted, size

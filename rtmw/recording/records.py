@@ -1,5 +1,7 @@
 """The records of an MCAP file, each written and read side by side: https://mcap.dev/spec. Numbers are little endian.
 
+What cannot be read raises one error, which names the file and the position.
+
 What reads a record takes its content as `Fields`, and raises RecordingDamaged where a length leads out of it.
 """
 
@@ -7,14 +9,71 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from pathlib import Path
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
+from rtmw.errors import RecordingDamaged
+from rtmw.fields import TakenFields
 from rtmw.recording.contents import Attachment, Channel, Schema
-from rtmw.recording.fields import PAIR, Fields
 from rtmw.recording.times import clamped
 
-__all__ = ["MAGIC", "ChunkEntry", "ChunkHead", "Counts", "Opcode", "Packed", "Statistics", "record"]
+_ADVICE: Final = ". To save what is whole: rtmw recording recover "
+
+
+def damaged(path: Path, position: int, what: str) -> RecordingDamaged:
+    return RecordingDamaged(
+        f"{path} is damaged at byte {position}: {what}{_ADVICE}{path}",
+        path=str(path),
+        position=position,
+    )
+
+
+def reason_of(error: RecordingDamaged) -> str:
+    """The reason of an error, without the file, the position and the advice."""
+    return str(error).removeprefix(f"{error.path} is damaged at byte {error.position}: ").partition(_ADVICE)[0]
+
+
+PAIR: Final = Struct("<HQ")
+
+
+class Fields(TakenFields):
+    """Raises RecordingDamaged, which names the file."""
+
+    def __init__(self, path: Path, data: bytes | memoryview, position: int, what: str) -> None:
+        super().__init__(data, position, what)
+        self._path = path
+
+    def wrong(self, reason: str) -> NoReturn:
+        raise damaged(self._path, self._position + self._at, f"{self._what}: {reason}")
+
+    def text(self) -> str:
+        try:
+            return str(self.bytes(self.number(4)), "utf-8")
+        except UnicodeDecodeError:
+            self.wrong("text that is not UTF-8")
+
+    def part(self, what: str, length_bytes: int = 4) -> Fields:
+        """A field with a length of so many bytes before it, as fields of its own."""
+        size = self.number(length_bytes)
+        begin = self._position + self._at
+        return Fields(self._path, self.bytes(size), begin, what)
+
+    def text_map(self) -> dict[str, str]:
+        part = self.part(self._what)
+        found: dict[str, str] = {}
+        while part.left():
+            key = part.text()
+            found[key] = part.text()
+        return found
+
+    def number_map(self) -> dict[int, int]:
+        """Map<u16, u64>."""
+        size = self.number(4)
+        if size % PAIR.size:
+            self.wrong(f"a map of {size} bytes")
+        return dict(PAIR.iter_unpack(self.bytes(size)))
+
 
 _U16: Final = Struct("<H")
 _U32: Final = Struct("<I")

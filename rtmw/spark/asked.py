@@ -24,7 +24,7 @@ from rtmw.errors import RtmwError
 from rtmw.spark.ledger import ledgers
 
 if TYPE_CHECKING:
-    from rtmw.recording.frames.extent import Planned
+    from rtmw.recording.frames.scan import Planned
 
 _KEPT_S: Final = 86400
 _ADVICE: Final = 'with .option("pushdown", "true") call load once for each query, or leave the option out'

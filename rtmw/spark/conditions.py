@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rtmw.recording.frames.expressions import all_of, any_of
+from rtmw.recording.frames.pruning import all_of, any_of
 
 _SIGNS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "EqualTo": lambda left, right: left == right,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from glob import glob
 from pathlib import Path
 
-from rtmw.recording.paths import find_recordings
+from rtmw.recording.files import find_recordings
 
 
 def recordings_of(paths: Iterable[str], *, growing: bool = False) -> list[Path]:

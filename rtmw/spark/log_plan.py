@@ -18,9 +18,8 @@ import pyarrow as pa
 
 from rtmw.log import Folder, bases, segment, stretches
 from rtmw.log_batches import metadata
-from rtmw.recording.frames.expressions import all_of
-from rtmw.recording.frames.extent import Extent
-from rtmw.recording.frames.pruning import between, places_for
+from rtmw.recording.frames.pruning import all_of, between, places_for
+from rtmw.recording.frames.scan import Extent
 from rtmw.recording.times import UNSET_NS
 from rtmw.spark.log_scan import LogPartition
 from rtmw.spark.partitions import SMALLEST, packed, sensible

@@ -15,9 +15,8 @@ from rtmw import columns
 from rtmw.errors import LogError, ValueMismatch
 from rtmw.log import RUN_DATA, RUN_IDS, RUN_KEYS, SEGMENT_LEAST, Folder, look_into, open_folder
 from rtmw.log_batches import EVER_NS, RunColumns
-from rtmw.recording.frames.extent import Extent
 from rtmw.recording.frames.layout import Column, member_places
-from rtmw.recording.frames.scan import fit
+from rtmw.recording.frames.scan import Extent, fit
 from rtmw.spark.scan import ADVICE
 from rtmw.spark.worker import freeze_imports
 

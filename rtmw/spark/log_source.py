@@ -26,9 +26,9 @@ from pyspark.sql.datasource import (
 
 from rtmw.log import Folder, look_into
 from rtmw.log_batches import metadata
-from rtmw.recording.frames.expressions import all_of
-from rtmw.recording.frames.extent import Planned
 from rtmw.recording.frames.layout import Layout, layout_of
+from rtmw.recording.frames.pruning import all_of
+from rtmw.recording.frames.scan import Planned
 from rtmw.recording.times import nanoseconds
 from rtmw.spark.asked import OneQuery, check_conditions, hears_conditions, say_unpruned
 from rtmw.spark.files import local

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark.sql.datasource import InputPartition
 
 from rtmw.recording import Chunk, Recording
-from rtmw.recording.frames.extent import Extent, extent_of
-from rtmw.recording.frames.scan import Run, Stream
+from rtmw.recording.frames.scan import Extent, Run, Stream, extent_of
 from rtmw.spark.filters import Selection
 from rtmw.spark.survey import Surveyed
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from rtmw.recording.frames.extent import Extent, share_of
+from rtmw.recording.frames.scan import Extent, share_of
 from rtmw.spark.log_scan import LogPartition
 from rtmw.spark.partitions import Partition
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
-from rtmw.recording.frames.expressions import all_of
 from rtmw.recording.frames.layout import Layout
-from rtmw.recording.frames.pruning import Pruning
+from rtmw.recording.frames.pruning import Pruning, all_of
 from rtmw.spark.driver import registered, session
 from rtmw.spark.log_source import log_frame, log_of
 from rtmw.spark.options import ReadKeywords, ReadOptions, keyword_options

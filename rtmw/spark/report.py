@@ -16,22 +16,17 @@ import pyarrow as pa
 
 import rtmw.spark
 from rtmw.recording import Recording
-from rtmw.recording.frames.scan import Run
-from rtmw.recording.frames.streams import stream_of
+from rtmw.recording.frames.scan import Run, stream_of
 from rtmw.recording.report.facts import Facts
-from rtmw.recording.report.figures import loaded
-from rtmw.recording.report.gather import KINDS, Gathered
-from rtmw.recording.report.page import Page
-from rtmw.recording.report.plot import HUES, Line, Plot
+from rtmw.recording.report.figures import KINDS, Gathered, loaded
+from rtmw.recording.report.page import HUES, Line, Page, Plot
 from rtmw.spark.watched import watched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rtmw.recording.report.contents import Contents
-    from rtmw.recording.report.facts import Measure, Measured
-    from rtmw.recording.report.grid import Grid
-    from rtmw.recording.report.measure import Measuring
+    from rtmw.recording.report.facts import Contents, Measure, Measured
+    from rtmw.recording.report.figures import Grid, Measuring
     from rtmw.recording.tools.copying import Progress
 
 MOST_ROWS: Final = 48

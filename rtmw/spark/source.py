@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from rtmw.errors import UnsupportedType
-from rtmw.recording.frames.extent import Extent, Planned
 from rtmw.recording.frames.layout import METADATA, Layout
+from rtmw.recording.frames.scan import Extent, Planned
 from rtmw.spark.asked import OneQuery, check_conditions, hears_conditions, say_unpruned
 from rtmw.spark.filters import Selection, pushed
 from rtmw.spark.options import ReadOptions

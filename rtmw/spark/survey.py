@@ -10,9 +10,8 @@ from pathlib import Path
 from rtmw.errors import RecordingError
 from rtmw.patterns import is_among, is_meant, is_pattern
 from rtmw.recording import Channel, Chunk, Recording
-from rtmw.recording.frames.scan import Stream
-from rtmw.recording.frames.streams import sightings
-from rtmw.recording.frames.streams import stream_of as table_stream
+from rtmw.recording.frames.scan import Stream, sightings
+from rtmw.recording.frames.scan import stream_of as table_stream
 from rtmw.recording.places import place
 from rtmw.recording.versions import LATEST, Version, chosen_version, dds_name, some, versions_of
 from rtmw.spark.files import local, recordings_of

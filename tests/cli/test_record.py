@@ -18,7 +18,7 @@ import pytest
 import rtmw
 from rtmw.cli.progress import line, summary
 from rtmw.recorder import RecorderStats
-from rtmw.recording.causes import Cause
+from rtmw.recording.contents import Cause
 from tests import warm
 from tests.cli.command import ROOT, Start, starting
 from tests.recorder.files import payloads_of, table_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rtmw.demo.topics import telemetry
 from rtmw.recording import RecordingWriter
-from rtmw.recording.definitions import Definitions
 from rtmw.recording.schemas import define
+from rtmw.recording.writer import Definitions
 from rtmw.types import resolve
 
 BEGIN = 1_700_000_000_000_000_000

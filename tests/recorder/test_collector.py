@@ -11,7 +11,7 @@ import pytest
 import rtmw
 from rtmw.recorder.library import Collector
 from rtmw.recording._mcap import ChunkBuilder
-from rtmw.recording.causes import Cause
+from rtmw.recording.contents import Cause
 from rtmw.types import resolve
 from tests.child import Spawn
 from tests.wall_clock import WallClock, wall_clock

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.recorder.files import Files
-from rtmw.recorder.settings import Settings
+from rtmw.recorder.files import Files, Settings
 from rtmw.recording._mcap import ChunkBuilder
 from tests.child import Spawn
 from tests.clocks import Moved

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.recording.causes import Cause
-from rtmw.recording.contents import Message
+from rtmw.recording.contents import Cause, Message
 from tests.child import Spawn
 from tests.recorder.files import LONG_S, missed_of, payloads_of, taken, until
 

@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("moto")
 
 import rtmw
-from rtmw.recorder.uploads import Uploads
+from rtmw.recorder.files import Uploads
 from rtmw.recording.places import RemotePath, recordings_at
 from tests.recorder.files import messages_of, until
 from tests.recording.s3 import BUCKET, Server, s3_server

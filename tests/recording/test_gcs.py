@@ -15,7 +15,7 @@ import rtmw
 from rtmw.cli import main
 from rtmw.errors import RemoteFailed
 from rtmw.recording import Recording, places
-from rtmw.recording.paths import find_recordings
+from rtmw.recording.files import find_recordings
 from rtmw.recording.places import RemotePath, place, send
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.info import info

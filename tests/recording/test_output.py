@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.recording.tools.whole import written_whole
+from rtmw.recording.places import written_whole
 from rtmw.recording.writer import Output
 from tests.disks import Counting, Killed, Short, full
 

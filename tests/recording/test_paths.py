@@ -9,7 +9,7 @@ import pytest
 
 from rtmw.errors import RecordingError
 from rtmw.recording import Recording
-from rtmw.recording.paths import find_recording, find_recordings, recovered_of
+from rtmw.recording.files import find_recording, find_recordings, recovered_of
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.recover import recover
 from rtmw.spark.files import recordings_of

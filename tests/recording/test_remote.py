@@ -14,10 +14,9 @@ pytest.importorskip("moto")
 
 from rtmw.errors import RecordingDamaged, RecordingError, RemoteFailed
 from rtmw.recording import Recording
-from rtmw.recording.paths import find_recordings
+from rtmw.recording.files import BLOCK, RemoteFile, find_recordings
 from rtmw.recording.places import RemotePath, is_remote, place, send
 from rtmw.recording.recordings import Recordings
-from rtmw.recording.remote_file import BLOCK, RemoteFile
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.info import info
 from tests.recording.s3 import BUCKET, Server, put, s3_server

@@ -9,7 +9,7 @@ import pytest
 import rtmw
 from rtmw.net.settings import Settings
 from rtmw.patterns import is_meant, topics_of
-from rtmw.recording.tools.cut import Section, cut
+from rtmw.recording.tools.copying import Section, cut
 from rtmw.recording.writer import RecordingWriter
 
 

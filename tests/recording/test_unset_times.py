@@ -12,9 +12,8 @@ import rtmw
 from rtmw.recording import Recording
 from rtmw.recording.times import UNSET_NS
 from rtmw.recording.tools.check import check
-from rtmw.recording.tools.cut import Section, cut
+from rtmw.recording.tools.copying import Section, cut, merge
 from rtmw.recording.tools.info import info
-from rtmw.recording.tools.merge import merge
 
 BEGIN = 1_700_000_000_000_000_000
 UNSET = (1 << 64) - 1

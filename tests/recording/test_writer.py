@@ -22,9 +22,8 @@ from mcap.records import Chunk, ChunkIndex
 
 from rtmw.recording import Recording
 from rtmw.recording._mcap import ChunkBuilder
-from rtmw.recording.definitions import Definitions
 from rtmw.recording.records import MAGIC, Opcode
-from rtmw.recording.writer import COMPRESSIONS, RecordingWriter, compressor
+from rtmw.recording.writer import COMPRESSIONS, Definitions, RecordingWriter, compressor
 
 SIDE_ROW = np.dtype([("sequence", "u8"), ("publisher", "u8"), ("expires", "i8"), ("priority", "u1"), ("flags", "u1")])
 

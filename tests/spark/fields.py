@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from rtmw.recording import RecordingWriter
-from rtmw.recording.definitions import Definitions
 from rtmw.recording.schemas import define
+from rtmw.recording.writer import Definitions
 from rtmw.types import resolve
 from topics import airport, river, telemetry
 

@@ -15,7 +15,7 @@ import pytest
 
 from rtmw.cli import main
 from rtmw.recording.report.build import facts_of, write
-from rtmw.recording.report.contents import contents_of
+from rtmw.recording.report.facts import contents_of
 from tests.recording.report.made import night
 from tests.recording.report.test_page import tables
 from tests.recordings import numbered

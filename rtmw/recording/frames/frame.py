@@ -11,18 +11,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rtmw.errors import RecordingDamaged, UnsupportedType
-from rtmw.recording.frames.expressions import all_of
-from rtmw.recording.frames.extent import Planned, extent_of
 from rtmw.recording.frames.layout import Layout, layout_of
-from rtmw.recording.frames.pruning import Pruning
-from rtmw.recording.frames.scan import ALL, MODES, Run, Scan, Stream, TimeRange
-from rtmw.recording.frames.streams import ADVICE, common_type, sightings, stream_of
+from rtmw.recording.frames.pruning import Pruning, all_of
+from rtmw.recording.frames.scan import (
+    ADVICE,
+    ALL,
+    MODES,
+    Planned,
+    Run,
+    Scan,
+    Stream,
+    TimeRange,
+    common_type,
+    extent_of,
+    sightings,
+    stream_of,
+)
 from rtmw.recording.times import UNSET_NS
 from rtmw.recording.versions import Version, chosen_version, some, versions_of
 
 if TYPE_CHECKING:
+    from rtmw.recording.batch import Damaged
     from rtmw.recording.contents import Chunk
-    from rtmw.recording.ordered import Damaged
     from rtmw.recording.recording import Recording
 
 _TIME: Final = "log_time_ns"

@@ -17,7 +17,6 @@ import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem
 
 from rtmw import columns
-from rtmw.recording.frames.expressions import all_of
 from rtmw.recording.frames.layout import Layout
 from rtmw.recording.frames.scan import Stream
 from rtmw.recording.times import UNSET_NS
@@ -28,6 +27,23 @@ if TYPE_CHECKING:
     from rtmw.recording.contents import Chunk
     from rtmw.recording.ranges import Ranges
     from rtmw.recording.recording import Recording
+
+
+def all_of(conditions: Iterable[Any]) -> Any:
+    """True where all of them are; None: there are none."""
+    joined: Any = None
+    for one in conditions:
+        joined = one if joined is None else joined & one
+    return joined
+
+
+def any_of(conditions: Iterable[Any]) -> Any:
+    """True where one of them is; None: there are none."""
+    joined: Any = None
+    for one in conditions:
+        joined = one if joined is None else joined | one
+    return joined
+
 
 _FORMAT: Final = ds.IpcFileFormat()  # of files that nobody opens: fragments need one
 _NOWHERE: Final = LocalFileSystem()

@@ -1,8 +1,8 @@
-"""Chunks to record batches: never a Python object for a message."""
+"""Chunks to record batches: never a Python object for a message. `Extent` says how much was read or spared."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,16 +15,58 @@ from rtmw import columns
 from rtmw.columns import payload_array
 from rtmw.columns.rows import Rows
 from rtmw.errors import ValueMismatch
-from rtmw.recording.arrow import message_column
 from rtmw.recording.batch import CARRIED, Batch, within
 from rtmw.recording.contents import Chunk
-from rtmw.recording.frames.layout import Column, member_places
+from rtmw.recording.frames.layout import Column, member_places, message_column
+from rtmw.recording.versions import Sighting, Version, dds_name, seen_in, some
 
 if TYPE_CHECKING:
     from rtmw.columns.program import Unsigned
+    from rtmw.recording.contents import Channel
     from rtmw.recording.recording import Recording
 
     Mask = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much of recordings: chunks, messages in them, and bytes as they lie in the file."""
+
+    chunks: int = 0
+    messages: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Extent) -> Extent:
+        return Extent(self.chunks + other.chunks, self.messages + other.messages, self.bytes + other.bytes)
+
+
+def extent_of(chunks: Iterable[Chunk]) -> Extent:
+    listed = [*chunks]
+    return Extent(len(listed), sum(c.message_count for c in listed), sum(c.size for c in listed))
+
+
+def share_of(read: Extent, skipped: Extent) -> str:
+    """Returns the share in words: 40 of 960 chunks, 41267840 of 989921280 bytes (4.2%)."""
+    size = read.bytes + skipped.bytes
+    share = read.bytes / size if size else 0.0
+    return f"{read.chunks} of {read.chunks + skipped.chunks} chunks, {read.bytes} of {size} bytes ({share:.1%})"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The extent that a query reads, by the indexes, and the extent that it need not read."""
+
+    read: Extent
+    skipped: Extent
+    """Chunks in which, by the index, no row can be."""
+
+    @classmethod
+    def of(cls, read: Extent, every: Extent) -> Planned:
+        skipped = (every.chunks - read.chunks, every.messages - read.messages, every.bytes - read.bytes)
+        return cls(read, Extent(*skipped))
+
+    def __str__(self) -> str:
+        return share_of(self.read, self.skipped)
 
 
 MODES: Final = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
@@ -199,3 +241,30 @@ def named(batch: Batch, names: dict[int, str]) -> pa.Array:
     known = np.array(sorted(names), np.uint16)
     places = np.searchsorted(known, batch.channel)
     return pa.array([names[int(number)] for number in known]).take(pa.array(places))
+
+
+ADVICE: Final = "typed=False gives payloads, and type_version=… the messages of one version"
+
+
+def stream_of(recording: Recording, channel: Channel, typed: bool) -> Stream:
+    """A channel. `typed`: its members may become columns, so what its type consists of is looked up."""
+    description, problem = recording.described(channel) if typed else (None, "")
+    return Stream(channel.topic, recording.type_name(channel), description, problem)
+
+
+def sightings(chunks: Sequence[Chunk], streams: Mapping[int, Stream]) -> Iterator[Sighting]:
+    """The messages of these channels, for `versions_of`."""
+    seen = seen_in(chunks)
+    for number, stream in streams.items():
+        about = (stream.type_name, stream.description, stream.problem, stream.topic)
+        yield Sighting(*about, *seen.get(number, (0, 0)))
+
+
+def common_type(versions: Sequence[Version]) -> tuple[bytes, ...]:
+    """Descriptions of the versions of the one type that messages have; none: it has no members. Raises ValueError."""
+    if len({dds_name(version.type_name) for version in versions}) > 1:
+        raise ValueError(f"columns can be those of one type; there are {some(versions)}. {ADVICE}")
+    problems = [version.problem for version in versions if version.problem]
+    if problems:
+        raise ValueError(f"{problems[0]}; there are {some(versions)}. {ADVICE}")
+    return tuple(version.description for version in versions if version.description is not None)

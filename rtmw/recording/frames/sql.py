@@ -22,9 +22,9 @@ import pyarrow.dataset as ds
 
 from rtmw.errors import RtmwError, UnsupportedType
 from rtmw.optional import needed
-from rtmw.recording.frames.expressions import all_of
-from rtmw.recording.frames.extent import Extent, Planned
 from rtmw.recording.frames.frame import Frame, Query
+from rtmw.recording.frames.pruning import all_of
+from rtmw.recording.frames.scan import Extent, Planned
 from rtmw.recording.recording import Recording
 
 if TYPE_CHECKING:

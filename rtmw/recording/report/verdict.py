@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from rtmw.recording.causes import Cause
+from rtmw.recording.contents import Cause
 from rtmw.recording.versions import some
 from rtmw.units import counted, duration
 

@@ -1,4 +1,6 @@
-"""The types in a recording: for other readers in IDL, for rtmw as the description that lies in the region."""
+"""The types in a recording: for other readers in IDL, for rtmw as the description that lies in the region. Payloads of
+JSON and protobuf become columns, although the bus does not know them.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,13 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from rtmw.columns.payload_types import describe
 from rtmw.errors import RegionDamaged, UnsupportedType
 from rtmw.recording.contents import TYPE_KEY, Channel, Schema
-from rtmw.recording.definitions import Definitions
 from rtmw.recording.schemas.idl import in_full, to_idl, unescaped, without_optional
 from rtmw.recording.schemas.idl_reader import from_idl
-from rtmw.recording.schemas.ros2 import from_ros2msg, full_name, to_ros2msg
-from rtmw.recording.schemas.ros2_qos import QOS_KEY, qos_profiles
+from rtmw.recording.schemas.ros2 import QOS_KEY, from_ros2msg, full_name, qos_profiles, to_ros2msg
+from rtmw.recording.writer import Definitions
 from rtmw.types import MessageType, description, from_description, resolve
 from rtmw.types.message_type import read_document
 from rtmw.types.schema import Schema as Structure
@@ -170,3 +172,24 @@ def _compiled(schema: Structure) -> MessageType:
 
     document: dict[str, Any] = description.to_document(schema)
     return idl_from_document(document)
+
+
+JSON: Final = "json"
+
+
+def described_payloads(schema: Schema | None, channel: Channel) -> bytes | None:
+    """The description from which `rtmw.columns` makes columns; None: payloads or schema are of another encoding.
+
+    Raises UnsupportedType for a schema that is too large.
+    """
+    if channel.message_encoding == JSON and schema is None:
+        return describe("json", JSON, b"")
+    if schema is None:
+        return None
+    match channel.message_encoding, schema.encoding:
+        case "json", ("jsonschema" | ""):
+            return describe("json", schema.name, schema.data)
+        case "protobuf", "protobuf":
+            return describe("protobuf", schema.name, schema.data)
+        case _:
+            return None

@@ -8,8 +8,7 @@ from keyword import iskeyword
 from typing import Any, Final
 
 from rtmw.errors import UnsupportedType
-from rtmw.recording.schemas.idl_syntax import Annotations, Declaration, Member, Operation, Ref, Spec, parse
-from rtmw.recording.schemas.idl_tokens import bounded
+from rtmw.recording.schemas.idl_syntax import Annotations, Declaration, Member, Operation, Ref, Spec, bounded, parse
 from rtmw.types.checks import MEMBERS, TYPES, shown
 from rtmw.types.schema import (
     DEEPEST,

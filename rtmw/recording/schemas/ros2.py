@@ -1,4 +1,5 @@
-"""Message definitions of ROS 2 (`ros2msg`): those of other recorders as a schema, and ours as ROS 2 writes them.
+"""Message definitions of ROS 2 (`ros2msg`): those of other recorders as a schema, and ours as ROS 2 writes them. Bags
+of ROS 2 write the QoS that a publisher offers in YAML, in the metadata of a channel.
 
 A schema's text is the definition of one message, followed by those it is made of, each after a line of `=` and a line
 `MSG: package/Name`. On the wire they are XCDR1.
@@ -7,12 +8,12 @@ A schema's text is the definition of one message, followed by those it is made o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, cast
 
 from rtmw.errors import UnsupportedType
 from rtmw.recording.schemas.idl_reader import python_name
-from rtmw.recording.schemas.idl_tokens import TEXT_LIMIT
+from rtmw.recording.schemas.idl_syntax import TEXT_LIMIT
 from rtmw.types.checks import MEMBERS, TYPES, shown
 from rtmw.types.schema import (
     Array,
@@ -239,3 +240,50 @@ def _named_word(schema: Schema, node: Named) -> tuple[str, str]:
         raise UnsupportedType(f"{schema.name}: no message of ROS 2 holds a union, which {node.name} is")
     meaning = part.members if isinstance(part, Enumeration) else part.bits if isinstance(part, Bitmask) else ()
     return f"uint{8 * code[1]}", f"  # {node.name}: " + ", ".join(f"{name} {number}" for name, number in meaning)
+
+
+QOS_KEY: Final = "offered_qos_profiles"
+_FOREVER: Final = "{sec: 9223372036, nsec: 854775807}"
+_NS: Final = 1_000_000_000
+_LINE: Final = re.compile(r"^[ -]*(history|depth|reliability|durability): *(\w+)", re.MULTILINE)
+_COUNT: Final = re.compile(r"\d{1,18}", re.ASCII)
+_TRANSIENT_LOCAL: Final = {"1", "transient_local"}
+
+
+def qos_profiles(qos: Mapping[str, str]) -> str:
+    """The profile of what a channel's metadata says of its publisher: the same that a node offers to DDS programs."""
+    reliability = "best_effort" if qos.get("rtmw.reliability") == "TIMELY" else "reliable"
+    history = _count(qos, "rtmw.history")
+    depth = history or _count(qos, "rtmw.depth") or 10
+    lifetime = _count(qos, "rtmw.lifetime_ns")
+    lifespan = f"{{sec: {lifetime // _NS}, nsec: {lifetime % _NS}}}" if lifetime else _FOREVER
+    lines = (
+        "history: keep_last",
+        f"depth: {depth}",
+        f"reliability: {reliability}",
+        f"durability: {'transient_local' if history else 'volatile'}",
+        f"deadline: {_FOREVER}",
+        f"lifespan: {lifespan}",
+        "liveliness: automatic",
+        f"liveliness_lease_duration: {_FOREVER}",
+        "avoid_ros_namespace_conventions: false",
+    )
+    return "- " + "\n  ".join(lines) + "\n"
+
+
+def _count(qos: Mapping[str, str], key: str) -> int:
+    """A whole number of 64 bits; 0 for anything else, since whoever made the recording wrote what he liked."""
+    text = qos.get(key, "0")
+    return int(text) if _COUNT.fullmatch(text) else 0
+
+
+def offered(profiles: str) -> list[dict[str, str]]:
+    """Returns for each publisher its history, depth, reliability and durability, as words or numbers in small
+    letters."""
+    parts = re.split(r"^- ", profiles.lower(), flags=re.MULTILINE)
+    return [dict(cast("list[tuple[str, str]]", _LINE.findall(part))) for part in parts if part.strip()]
+
+
+def is_latched(profile: Mapping[str, str]) -> bool:
+    """Does this publisher keep messages for late subscribers?"""
+    return profile.get("durability") in _TRANSIENT_LOCAL

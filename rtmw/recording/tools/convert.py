@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from rtmw.errors import RecordingError
-from rtmw.recording.definitions import Definitions
+from rtmw.recording.places import written_whole
 from rtmw.recording.schemas import ROS2
-from rtmw.recording.schemas.ros2_qos import QOS_KEY
+from rtmw.recording.schemas.ros2 import QOS_KEY
 from rtmw.recording.times import UNSET_NS
 from rtmw.recording.tools.copying import Progress, no_progress
-from rtmw.recording.tools.whole import written_whole
-from rtmw.recording.writer import RecordingWriter
+from rtmw.recording.writer import Definitions, RecordingWriter
 
 SUFFIX: Final = ".db3"
 _NEEDED: Final = {

@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from rtmw.errors import NotInstalled, RecordingError
-from rtmw.recording.frames.streams import sightings, stream_of
+from rtmw.recording.frames.scan import sightings, stream_of
+from rtmw.recording.places import written_whole
 from rtmw.recording.recording import Recording
-from rtmw.recording.tools.copying import Progress, no_progress
-from rtmw.recording.tools.cut import Section
-from rtmw.recording.tools.whole import written_whole
+from rtmw.recording.tools.copying import Progress, Section, no_progress
 from rtmw.recording.versions import Sighting, Version, versions_of
 from rtmw.strict_json import as_json
 
 try:
-    from rtmw.recording.tools.parquet import ParquetFolder
-    from rtmw.recording.tools.tables import TopicTable, tables
+    from rtmw.recording.tools.tables import ParquetFolder, TopicTable, tables
 except ImportError as error:
     raise NotInstalled(
         f"to export recordings, pyarrow is needed, and cannot be imported ({error}): pip install 'rtmw[spark]'"

@@ -14,16 +14,16 @@ import numpy as np
 
 from rtmw.errors import RecordingError, ValueMismatch
 from rtmw.recording.batch import CARRIED
+from rtmw.recording.places import written_whole
 from rtmw.recording.recording import Recording
 from rtmw.recording.times import UNSET_NS
 from rtmw.recording.tools.copying import Progress, no_progress
-from rtmw.recording.tools.whole import written_whole
 from rtmw.recording.versions import dds_name, some
 
 if TYPE_CHECKING:
     from rtmw.recording.batch import Batch
     from rtmw.recording.contents import Channel
-    from rtmw.recording.tools.cut import Section
+    from rtmw.recording.tools.copying import Section
 
 RAW: Final = {"sensor_msgs.msg.Image", "foxglove.RawImage"}
 COMPRESSED: Final = {"sensor_msgs.msg.CompressedImage", "foxglove.CompressedImage"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rtmw.errors import RecordingDamaged
-from rtmw.recording.causes import Cause
+from rtmw.recording.contents import Cause
 from rtmw.recording.recording import Recording
 from rtmw.recording.versions import Sighting, numbered, seen_in
 

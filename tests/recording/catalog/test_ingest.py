@@ -26,9 +26,7 @@ import pyarrow.parquet as pq
 
 from rtmw.cli import main
 from rtmw.recording import Recording
-from rtmw.recording.catalog.ingest import Catalog
-from rtmw.recording.catalog.parquet import ParquetTopic
-from rtmw.recording.catalog.table import folder_of
+from rtmw.recording.catalog import Catalog, ParquetTopic, folder_of
 from rtmw.types import resolve
 from tests.cli.command import Run
 from tests.recordings import SECOND, Maker, New, Old
@@ -285,7 +283,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import pandas, pyarrow.pandas_compat  # pyarrow would import them in each copy
-from rtmw.recording.catalog.ingest import Catalog
+from rtmw.recording.catalog import Catalog
 path, folder, form, most = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 first = [Path(name) for name in sys.argv[5:]]  # is in the table before
 

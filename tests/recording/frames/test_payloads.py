@@ -26,7 +26,7 @@ from mcap_protobuf.writer import Writer as ProtobufWriter
 
 from rtmw.errors import ValueMismatch
 from rtmw.recording import Recording
-from rtmw.recording.catalog.rows import Topic
+from rtmw.recording.catalog import Topic
 from rtmw.recording.frames.scan import ALL
 from rtmw.recording.frames.sql import Tables
 from rtmw.recording.tools.check import check

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from rtmw.recording import RecordingWriter
-from rtmw.recording.definitions import Definitions
 from rtmw.recording.schemas import define
+from rtmw.recording.writer import Definitions
 from rtmw.types import resolve
 from tests.types import messages
 from topics import airport, river, telemetry

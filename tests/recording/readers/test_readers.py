@@ -11,8 +11,8 @@ from mcap.reader import SeekingReader
 from mcap.stream_reader import StreamReader
 
 from rtmw.recording import Recording, RecordingWriter
-from rtmw.recording.definitions import Definitions
 from rtmw.recording.schemas import define
+from rtmw.recording.writer import Definitions
 from rtmw.types import resolve
 from tests.recording.readers import made
 from tests.recording.readers.conftest import Reader

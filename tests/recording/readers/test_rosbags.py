@@ -12,11 +12,10 @@ from rosbags.typesys import Stores, get_typestore
 
 import rtmw
 from rtmw.recording import Recording, RecordingWriter
-from rtmw.recording.definitions import Definitions
 from rtmw.recording.schemas import define
-from rtmw.recording.tools.cut import Section, cut
-from rtmw.recording.tools.merge import merge
+from rtmw.recording.tools.copying import Section, cut, merge
 from rtmw.recording.tools.recover import recover
+from rtmw.recording.writer import Definitions
 from rtmw.types import resolve
 from tests.recording.readers import made
 from tests.recording.test_bags import NAMES, write_bag

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from rtmw.recording.batch import CARRIED
 from rtmw.recording.report.build import facts_of
-from rtmw.recording.report.contents import contents_of
-from rtmw.recording.report.facts import Facts
+from rtmw.recording.report.facts import Facts, contents_of
 from rtmw.recording.report.verdict import Check, Level, verdict
 from tests.recordings import BEGIN_NS, MS, SECOND, Maker
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rtmw.recording.causes import Cause
+from rtmw.recording.contents import Cause
 from rtmw.recording.report.build import report
 from tests.recording.report.made import told
 from tests.recordings import BEGIN_NS, MS, SECOND, Maker

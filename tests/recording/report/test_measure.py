@@ -12,10 +12,21 @@ import pytest
 
 from rtmw.recording import Recording
 from rtmw.recording.batch import CARRIED
-from rtmw.recording.report.figures import Distribution, Silence, TopicFigures, loaded
-from rtmw.recording.report.gather import KINDS, Gathered, TopicColumns, numbered
-from rtmw.recording.report.grid import Grid, Run, grid_of
-from rtmw.recording.report.measure import Measuring, distribution
+from rtmw.recording.report.figures import (
+    KINDS,
+    Distribution,
+    Gathered,
+    Grid,
+    Measuring,
+    Run,
+    Silence,
+    TopicColumns,
+    TopicFigures,
+    distribution,
+    grid_of,
+    loaded,
+    numbered,
+)
 from rtmw.recording.times import UNSET_NS
 from tests.recording.report import made
 from tests.recordings import BEGIN_NS, MS, SECOND, Maker

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from rtmw.recording.report.build import facts_of
-from rtmw.recording.report.contents import Contents, contents_of
-from rtmw.recording.report.gather import KINDS, PackedRows, packed
+from rtmw.recording.report.facts import Contents, contents_of
+from rtmw.recording.report.figures import KINDS, PackedRows, packed
 from rtmw.recording.times import UNSET_NS
 from tests.recording.report.made import night
 from tests.recordings import BEGIN_NS, numbered

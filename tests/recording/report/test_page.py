@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from rtmw.recording.report.build import report
-from rtmw.recording.report.page import STYLE, Page, heading, moment, shown
-from rtmw.recording.report.plot import HEIGHT, WIDTH, Line, Plot, drawn
+from rtmw.recording.report.page import HEIGHT, STYLE, WIDTH, Line, Page, Plot, drawn, heading, moment, shown
 from rtmw.recording.report.verdict import Check, Level
 from tests.recording.report.made import night
 from tests.recordings import BEGIN_NS, MS, SECOND, numbered

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.recording.causes import Cause
+from rtmw.recording.contents import Cause
 from rtmw.recording.report.verdict import CHECKS, GOOD, Check, Level, verdict, worst
 from tests.recording.report.made import END, bad, check, facts, night, regular, told
 from tests.recordings import BEGIN_NS, MS, SECOND, Maker, New, Old, numbered

@@ -12,8 +12,7 @@ from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rtmw.errors import UnsupportedType
 from rtmw.recording.contents import Channel, Schema
 from rtmw.recording.schemas import message_type_of, schema_of
-from rtmw.recording.schemas.ros2 import PLACEHOLDER, RULER, from_ros2msg, full_name, ros2_name, to_ros2msg
-from rtmw.recording.schemas.ros2_qos import qos_profiles
+from rtmw.recording.schemas.ros2 import PLACEHOLDER, RULER, from_ros2msg, full_name, qos_profiles, ros2_name, to_ros2msg
 from rtmw.types import MessageType, resolve
 from rtmw.types.schema import Array, Field, Named, Primitive, Sequence, Text
 from tests.recording.layouts import described

@@ -12,10 +12,9 @@ from mcap.writer import Writer
 from rtmw.cli import main
 from rtmw.errors import RecordingError
 from rtmw.recording import Recording
-from rtmw.recording.causes import Cause
-from rtmw.recording.contents import Attachment
-from rtmw.recording.tools.attach import Additions, attach_to, extract_to, file_name
+from rtmw.recording.contents import Attachment, Cause
 from rtmw.recording.tools.check import check
+from rtmw.recording.tools.copying import Additions, attach_to, extract_to, file_name
 from tests.recordings import MS, Maker, numbered
 
 

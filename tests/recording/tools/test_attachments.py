@@ -11,9 +11,7 @@ from mcap.writer import Writer
 from rtmw.cli import main
 from rtmw.errors import RecordingDamaged
 from rtmw.recording.tools.check import check
-from rtmw.recording.tools.copying import Written
-from rtmw.recording.tools.cut import Section, cut
-from rtmw.recording.tools.merge import merge
+from rtmw.recording.tools.copying import Section, Written, cut, merge
 from rtmw.recording.tools.recover import recover
 from tests.recordings import BEGIN_NS, SECOND
 

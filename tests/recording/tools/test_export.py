@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 
 from rtmw.errors import RecordingDamaged, RecordingError, ValueMismatch
 from rtmw.recording import Recording
-from rtmw.recording.tools.cut import Section
+from rtmw.recording.tools.copying import Section
 from rtmw.recording.tools.export import export_lines, export_parquet
-from rtmw.recording.tools.parquet import ParquetFolder
+from rtmw.recording.tools.tables import ParquetFolder
 from rtmw.types import resolve
 from tests.columns.payloads import expected_row
 from tests.recordings import BEGIN_NS, SECOND, Maker, numbered

@@ -17,7 +17,7 @@ from rosbags.typesys import Stores, get_typestore
 
 from rtmw.cli import main
 from rtmw.errors import RecordingError
-from rtmw.recording.tools.cut import ALL, Section
+from rtmw.recording.tools.copying import ALL, Section
 from rtmw.recording.tools.images import ENCODINGS, export_images, png
 from tests.recordings import BEGIN_NS, MS, Maker
 

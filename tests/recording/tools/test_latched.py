@@ -12,7 +12,7 @@ from rtmw.cli import main
 from rtmw.errors import RecordingError
 from rtmw.recording import Recording
 from rtmw.recording.tools.check import check
-from rtmw.recording.tools.cut import Section, cut
+from rtmw.recording.tools.copying import Section, cut
 from tests.recorder.files import taken
 from tests.recordings import BEGIN_NS, SECOND, Maker
 

@@ -18,9 +18,8 @@ from rtmw.cli import main
 from rtmw.errors import RemoteFailed
 from rtmw.player import Replay
 from rtmw.recording import Recording, places
-from rtmw.recording.places import RemotePath, send
+from rtmw.recording.places import RemotePath, send, written_whole
 from rtmw.recording.report.build import report
-from rtmw.recording.tools.whole import written_whole
 from tests.recording.s3 import BUCKET, Server, put, s3_server
 from tests.spark.plant import Plant
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rtmw.recording.causes import Cause
+from rtmw.recording.contents import Cause
 from rtmw.spark.reading import read
 from tests.recordings import Maker
 from tests.spark.analyse.rows import BEGIN, Sent, collected, frame, gaps, groups, rank, time_of, traffic

@@ -1,1 +1,0 @@
-"""Tables of months of recordings: a folder with a table for each topic. Each message is added exactly once."""
