@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from rtmw.recording.times import nanoseconds
+from rtmw.recording import times as recorded
 
 Moment = datetime | int | None
 """A time, UTC if it does not say; or nanoseconds since 1970. None: that of the first, or last, message of any topic."""
@@ -58,5 +58,5 @@ class Span:
 def _or(moment: Moment, otherwise: Column) -> Column:
     if moment is None:
         return otherwise
-    known: Any = nanoseconds(moment) if isinstance(moment, datetime) else moment
+    known: Any = recorded.nanoseconds(moment) if isinstance(moment, datetime) else moment
     return F.lit(known).cast("bigint")
