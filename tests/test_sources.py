@@ -57,7 +57,7 @@ def test_every_atomic_operation_goes_through_one_header() -> None:
 
 def test_what_is_written_durably_goes_through_one_module() -> None:
     found = {path for path in files_with(DURABLE, {".py"}) if path.startswith("rtmw/")}
-    lock_alone = "rtmw/spark/folders.py"  # renames the lock of a folder for the time of a program
+    lock_alone = "rtmw/spark/driver.py"  # renames the lock of a folder for the time of a program
     assert found == {"rtmw/disk.py", lock_alone}
 
 

@@ -21,9 +21,7 @@ from rtmw.clock import CLOCK
 from rtmw.errors import NotInstalled
 from rtmw.recording.report.build import facts_of, look_into, write
 from rtmw.recording.report.verdict import CHECKS, Check, Level, worst
-from rtmw.spark.driver import require_pyspark
-from rtmw.spark.folders import own_folder
-from rtmw.spark.java import find_java
+from rtmw.spark.driver import find_java, own_folder, require_pyspark
 from rtmw.units import some_seconds
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from rtmw.demo.topics import telemetry
 from rtmw.domain import Domain
 from rtmw.errors import NotInstalled
 from rtmw.recording import Recording
-from rtmw.spark.java import find_java
+from rtmw.spark.driver import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,9 +15,9 @@ from rtmw.spark.driver import register, require_pyspark, session
 
 if TYPE_CHECKING:
     from rtmw.spark import analyse
-    from rtmw.spark.planned import Scanned, scanned
     from rtmw.spark.playback import Replayed, replay
     from rtmw.spark.reading import read
+    from rtmw.spark.source import Scanned, scanned
 
 __all__ = ["Replayed", "Scanned", "analyse", "read", "register", "replay", "scanned", "session"]
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rtmw.spark.quiet import quiet
-from rtmw.spark.unpacked import prefer_unpacked
+from rtmw.spark.python_workers import prefer_unpacked, quiet
 
 prefer_unpacked()
 

@@ -8,13 +8,12 @@ from uuid import uuid4
 
 from pyspark.sql.datasource import DataSource
 
-from rtmw.spark.quiet import quiet_planner
+from rtmw.spark.python_workers import quiet_planner
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from rtmw.spark.log_source import LogReader
-    from rtmw.spark.log_stream import LogStream
+    from rtmw.spark.log_source import LogReader, LogStream
     from rtmw.spark.sink import BusStreamWriter, BusWriter
     from rtmw.spark.source import RecordingReader
     from rtmw.spark.stream import RecordingStream
@@ -36,9 +35,9 @@ class RtmwDataSource(DataSource):
     def schema(self) -> StructType:
         from rtmw.spark.log_source import log_of, log_schema
         from rtmw.spark.options import read_options
+        from rtmw.spark.partitions import survey
         from rtmw.spark.source import schema_of
         from rtmw.spark.stream import STREAM_OPTIONS
-        from rtmw.spark.survey import survey
 
         options = read_options(self.options, STREAM_OPTIONS)  # Spark does not say which of the two will be made
         if (log := log_of(options)) is not None:
@@ -55,8 +54,7 @@ class RtmwDataSource(DataSource):
         return reader_of(options, schema, self._load) if log is None else log_reader(log, options, schema, self._load)
 
     def streamReader(self, schema: StructType) -> RecordingStream | LogStream:
-        from rtmw.spark.log_source import log_of
-        from rtmw.spark.log_stream import LogStream
+        from rtmw.spark.log_source import LogStream, log_of
         from rtmw.spark.stream import RecordingStream, following, stream_options
 
         options, how = stream_options(self.options), following(self.options)

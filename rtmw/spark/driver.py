@@ -1,26 +1,134 @@
-"""The Spark session of this program, and the data source "rtmw" in it."""
+"""The Spark session of this program, the data source "rtmw" in it, and the Java that it runs on.
+
+Its folders under TMPDIR are there for the time of the program; those that a killed program has left are removed by the
+next one.
+
+The owner holds a lock of the kernel on a file in its folder, which ends with the process however it ends.
+"""
 
 from __future__ import annotations
 
 import atexit
 import os
+import re
+import shutil
 import sys
-from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import gettempdir, mkdtemp
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from rtmw.errors import NotInstalled
+from rtmw.locks import FileLock
 from rtmw.optional import needed
-from rtmw.spark.folders import own_folder
-from rtmw.spark.java import find_java
-from rtmw.spark.quiet import UNIX_SOCKETS, workers_by_tcp
-from rtmw.spark.workers import check_server, prepare_workers, source_folder
+from rtmw.spark.python_workers import UNIX_SOCKETS, check_server, prepare_workers, source_folder, workers_by_tcp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
+
+
+_LOCK, _NEW = "owner", "new owner"
+
+
+@contextmanager
+def own_folder(prefix: str) -> Generator[Path]:
+    """A new folder that only this user may enter, removed at the end. Those of the prefix without an owner go first."""
+    _sweep(prefix)
+    folder = Path(mkdtemp(prefix=prefix))
+    lock = FileLock(os.open(folder / _NEW, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    lock.take()
+    (folder / _NEW).rename(folder / _LOCK)  # under this name only when it is locked: others look for it
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.close()
+
+
+def _sweep(prefix: str) -> None:
+    for folder in Path(gettempdir()).glob(f"{prefix}*"):
+        with suppress(OSError):  # of another user, or another program is just removing it
+            if folder.lstat().st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink():
+                _remove_unowned(folder)
+
+
+def _remove_unowned(folder: Path) -> None:
+    """A folder without its file is just being made, or removed by its owner: it is left alone (FileNotFoundError)."""
+    with FileLock(os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)) as lock:
+        if lock.take():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+OLDEST = 17
+MODULE = "jdk.incubator.vector"
+"""Spark's launcher asks for it; a Java that was stripped down has none."""
+USUAL_PLACES = Path("/usr/lib/jvm")
+
+WANTED = f"""Spark needs Java {OLDEST} or newer, and none was found{{found}}.
+Install one, or point JAVA_HOME at one:
+    apt install default-jre-headless       (Debian, Ubuntu)
+    dnf install java-latest-openjdk-headless    (Fedora, RHEL)
+    conda install openjdk                  (without root)"""
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java as its folder describes it."""
+
+    home: Path
+    version: int
+    """17 for 17.0.15."""
+    complete: bool
+    """Has every module that Spark asks for."""
+
+    @property
+    def suits(self) -> bool:
+        return self.version >= OLDEST and self.complete
+
+    def __str__(self) -> str:
+        return f"{self.home} is Java {self.version}" + ("" if self.complete else f" without the module {MODULE}")
+
+
+def java_in(home: Path) -> Java | None:
+    """The Java of a folder, from its file `release`, so that nothing has to be started; None if there is no Java."""
+    try:
+        described = (home / "release").read_text(errors="replace")
+    except OSError:
+        return None
+    version = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', described, re.MULTILINE)
+    if version is None or not os.access(home / "bin" / "java", os.X_OK):
+        return None
+    modules = re.search(r'^MODULES="(.*)"', described, re.MULTILINE)
+    return Java(home, int(version[1]), modules is None or MODULE in modules[1].split())
+
+
+def candidates(environment: Mapping[str, str], usual_places: Path) -> Iterator[Java]:
+    """JAVA_HOME, the `java` of PATH, then the usual places, oldest first: what Spark was tried with the longest."""
+    homes: list[Path] = []
+    if environment.get("JAVA_HOME"):
+        homes.append(Path(environment["JAVA_HOME"]))
+    on_path = shutil.which("java", path=environment.get("PATH", os.defpath))
+    if on_path:
+        homes.append(Path(on_path).resolve().parents[1])
+    yield from filter(None, map(java_in, homes))
+    yield from sorted(filter(None, map(java_in, usual_places.glob("*"))), key=lambda java: (java.version, java.home))
+
+
+def find_java(environment: Mapping[str, str] = os.environ, usual_places: Path = USUAL_PLACES) -> Path:
+    """The folder of a Java that Spark can use, as JAVA_HOME wants it. NotInstalled says what to install."""
+    refused: list[Java] = []
+    for java in candidates(environment, usual_places):
+        if java.suits:
+            return java.home
+        refused.append(java)
+    found = "".join(f"; {java}" for java in dict.fromkeys(refused))
+    raise NotInstalled(WANTED.format(found=found))
+
 
 ALWAYS = {
     "spark.sql.execution.python.udf.buffer.size": "1048576",  # of the sockets to the workers: fewer calls a batch

@@ -17,8 +17,7 @@ from rtmw.log import RUN_DATA, RUN_IDS, RUN_KEYS, SEGMENT_LEAST, Folder, look_in
 from rtmw.log_batches import EVER_NS, RunColumns
 from rtmw.recording.frames.layout import Column, member_places
 from rtmw.recording.frames.scan import Extent, fit
-from rtmw.spark.scan import ADVICE
-from rtmw.spark.worker import freeze_imports
+from rtmw.spark.scan import ADVICE, freeze_imports
 
 if TYPE_CHECKING:
     from rtmw.columns.program import Unsigned

@@ -1,19 +1,41 @@
-"""The options of `spark.read.format("rtmw")` in text, and of `rtmw.spark.read` in Python's values; checked."""
+"""The options of `spark.read.format("rtmw")` in text, and of `rtmw.spark.read` in Python's values; checked. A path may
+stand for several files.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from glob import glob
+from pathlib import Path
 from typing import Any, Final, TypedDict
 
+from rtmw.recording.files import find_recordings
 from rtmw.recording.frames.scan import MODES
 from rtmw.recording.times import nanoseconds, time_ns
 from rtmw.recording.versions import version_number
-from rtmw.spark.files import is_there
 from rtmw.types import resolve
 from rtmw.units import some_bytes
+
+
+def recordings_of(paths: Iterable[str], *, growing: bool = False) -> list[Path]:
+    """Returns what `find_recordings` does, as absolute paths: they mean the same file in each task. Raises
+    FileNotFoundError."""
+    return [path.absolute() for path in find_recordings(map(local, paths), growing=growing)]
+
+
+def is_there(path: str) -> bool:
+    """Does it stand for a file or folder as it is? Then its commas are of a name, and not between several paths."""
+    return os.path.exists(local(path)) or bool(glob(local(path), recursive=True))
+
+
+def local(path: str) -> str:
+    """Returns the path without the `file:` that Spark's users may write."""
+    return path.removeprefix("file://") if path.startswith("file://") else path.removeprefix("file:")
+
 
 BOOLEANS: Final = {"true": True, "false": False}
 PATHS: Final = frozenset({"path", "paths"})

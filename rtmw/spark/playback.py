@@ -16,12 +16,22 @@ from pyspark import BarrierTaskContext
 from rtmw.clock import CLOCK
 from rtmw.domain import environment_domain
 from rtmw.qos import Reliability
-from rtmw.spark.delivery import Delivery
 from rtmw.spark.ledger import Ledger
-from rtmw.spark.outlets import Audience, Outlets, by_topic, say_unheard
-from rtmw.spark.pace import Pace
-from rtmw.spark.rows import check_columns, clock_of, recorded_of, sources_of
-from rtmw.spark.sink import Delivered, deliver, here
+from rtmw.spark.sink import (
+    Audience,
+    Delivered,
+    Delivery,
+    Outlets,
+    Pace,
+    by_topic,
+    check_columns,
+    clock_of,
+    deliver,
+    here,
+    recorded_of,
+    say_unheard,
+    sources_of,
+)
 from rtmw.types import resolve
 
 if TYPE_CHECKING:

@@ -16,13 +16,10 @@ from rtmw.recording.frames.pruning import Pruning, all_of
 from rtmw.spark.driver import registered, session
 from rtmw.spark.log_source import log_frame, log_of
 from rtmw.spark.options import ReadKeywords, ReadOptions, keyword_options
-from rtmw.spark.partitions import Chosen, chunks_of, partitions_of
-from rtmw.spark.planned import Scanned, name_of
+from rtmw.spark.partitions import Chosen, Surveyed, chunks_of, merged_of, partitions_of, survey
 from rtmw.spark.rowset import Rowset
-from rtmw.spark.schema import unsigned_of
-from rtmw.spark.source import layout_for, scan_of, schema_of, selection_of
-from rtmw.spark.survey import Surveyed, merged_of, survey
-from rtmw.spark.tasks import Tasks
+from rtmw.spark.scan import Tasks
+from rtmw.spark.source import Scanned, layout_for, name_of, scan_of, schema_of, selection_of, unsigned_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,9 @@ that a report is the same, to the last digit, whoever has computed it.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,14 +22,43 @@ from rtmw.recording.frames.scan import Run, stream_of
 from rtmw.recording.report.facts import Facts
 from rtmw.recording.report.figures import KINDS, Gathered, loaded
 from rtmw.recording.report.page import HUES, Line, Page, Plot
-from rtmw.spark.watched import watched
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
     from rtmw.recording.report.facts import Contents, Measure, Measured
     from rtmw.recording.report.figures import Grid, Measuring
     from rtmw.recording.tools.copying import Progress
+
+
+_EVERY_S: Final = 0.5
+
+
+@contextmanager
+def watched(context: SparkContext, tasks: int, progress: Progress) -> Generator[None]:
+    """Tells now and then, from a thread of its own, how many of about so many tasks are done."""
+    over = threading.Event()
+    thread = threading.Thread(target=_watch, args=(context.statusTracker(), tasks, progress, over), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _watch(tracker: Any, tasks: int, progress: Progress, over: threading.Event) -> None:
+    stages = set[int]()
+    while not over.wait(_EVERY_S):
+        try:
+            for job in filter(None, map(tracker.getJobInfo, tracker.getActiveJobsIds())):
+                stages.update(job.stageIds)
+            done = sum(stage.numCompletedTasks for stage in filter(None, map(tracker.getStageInfo, stages)))
+        except Exception:  # of py4j, of many kinds: the JVM has ended, and the thread that waits for tasks hears why
+            return
+        progress(min(done, tasks), tasks)
+
 
 MOST_ROWS: Final = 48
 _SQL: Final = {"u1": "smallint", "i8": "bigint"}
@@ -67,9 +98,7 @@ class _Task:
 
 
 def _tasks(contents: Contents) -> Iterator[_Task]:
-    from rtmw.spark.filters import Selection
-    from rtmw.spark.partitions import partitions_of
-    from rtmw.spark.survey import Surveyed
+    from rtmw.spark.partitions import Selection, Surveyed, partitions_of
 
     surveyed, bases = list[Surveyed](), dict[Any, int]()
     for file, base in zip(contents.files, contents.bases, strict=True):

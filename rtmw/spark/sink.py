@@ -1,31 +1,389 @@
-"""A task's rows onto the bus, and Spark's writers around it."""
+"""A task's rows onto the bus, and Spark's writers around it: which topic, type and time a row has, by which publisher.
+
+When a row is due is its recorded time, moved to now and divided by the rate.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping
-from dataclasses import dataclass, field
+import importlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from rtmw.clock import CLOCK, Clock
+from rtmw.closing import Closing
 from rtmw.columns import arrow_schema, encode
+from rtmw.domain import Domain, environment_domain
 from rtmw.errors import RtmwError, UnsupportedType
+from rtmw.optional import needing_dds
 from rtmw.publisher import Publisher
+from rtmw.qos import Reliability
 from rtmw.recording.frames.layout import METADATA, free_name
-from rtmw.spark.delivery import Delivery, delivery_of
 from rtmw.spark.ledger import Ledger, forget_job
-from rtmw.spark.outlets import Audience, Outlets, by_topic, say_unheard
-from rtmw.spark.pace import Pace
-from rtmw.spark.rows import PAYLOAD, RowsToPublish, check_columns, field_names, rows_of
-from rtmw.types import MessageType
+from rtmw.types import MessageType, from_description, resolve
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+    from rtmw.recording import Recording
+
+
+OF_SPARK = {"path", "checkpointlocation", "queryname"}
+"""Options that Spark hands to every format."""
+
+TIMES = ("log_time", "publish_time")
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Where to, of which type, how fast, and with which quality of service."""
+
+    domain: int = 0
+    topic: str | None = None
+    """Topic of every row; None: the column `topic` has it."""
+    type: str | None = None
+    """"package.module:Class" of the messages; None: as in the recording that the rows came from."""
+    description: bytes | None = None
+    """Description of the type, in place of its name: workers need no module for it."""
+    recording: str | None = None
+    """A recording that has the topics' types; None: that of the column `file`."""
+    rate: float = 0.0
+    """1: as recorded, 2: twice as fast; 0: as fast as readers take it."""
+    time: str = "log_time"
+    """The column that paces, if a rate is given."""
+    priority: int | None = None
+    """None: that of the column `priority`, else 0."""
+    lifetime: float | None = None
+    """Seconds from the moment it is published."""
+    reliability: Reliability = Reliability.RELIABLE
+    max_blocking: float = 60.0
+    """Seconds that a RELIABLE subscriber may stand still before this fails."""
+    subscribers: int = 0
+    """Number of subscribers that must be there on each topic before its first message."""
+    timeout: float = 60.0
+    """Seconds to wait for them."""
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "max_blocking", "timeout"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name}={getattr(self, name)!r} is not possible; it must be a number from 0")
+        if self.time not in TIMES:
+            raise ValueError(f"time={self.time!r} is not possible; rows are paced by {' or '.join(TIMES)}")
+
+
+def as_reliability(text: str) -> Reliability:
+    try:
+        return Reliability[text.upper()]
+    except KeyError:
+        known = ", ".join(each.name for each in Reliability)
+        raise ValueError(f"reliability {text!r} does not exist; there are {known}") from None
+
+
+READ: dict[str, Callable[[str], Any]] = {
+    "domain": int,
+    "topic": str,
+    "type": str,
+    "recording": str,
+    "rate": float,
+    "time": str,
+    "priority": int,
+    "lifetime": float,
+    "reliability": as_reliability,
+    "max_blocking": float,
+    "subscribers": int,
+    "timeout": float,
+}
+"""How the value of an option is made of its text."""
+
+
+def delivery_of(options: Mapping[str, str]) -> Delivery:
+    """The delivery that options ask for. ValueError names the option, what was found and what is possible."""
+    chosen: dict[str, Any] = {"domain": environment_domain()}
+    for name, text in options.items():
+        if name.lower() in OF_SPARK:
+            continue
+        if name.lower() not in READ:
+            raise ValueError(f"option {name!r} is not known; there are {', '.join(READ)}")
+        chosen[name.lower()] = value_of(name.lower(), text)
+    return Delivery(**chosen)
+
+
+def value_of(name: str, text: str) -> Any:
+    read = READ[name]
+    try:
+        return read(text)
+    except ValueError as error:
+        if read is as_reliability:
+            raise
+        raise ValueError(f"option {name}={text!r} is not possible; it must be a number") from error
+
+
+PAYLOAD = "payload"
+
+
+def field_names(names: Sequence[str]) -> list[str]:
+    """Columns that are fields of the message; none if rows carry the payload itself."""
+    return [] if PAYLOAD in names else [name for name in names if name not in METADATA]
+
+
+class Source(NamedTuple):
+    """Where rows go, and where they say that they come from; what they do not say is None."""
+
+    topic: str
+    type: str | None
+    file: str | None
+    recorded: str | None
+    """The topic that they come from."""
+
+
+@dataclass(frozen=True)
+class RowsToPublish:
+    """The rows of an Arrow batch; what has a value a row is None where that does not matter."""
+
+    batch: pa.RecordBatch
+    sources: list[Source]
+    source: Sequence[int]
+    """Index in `sources`."""
+    recorded: Sequence[int] | None
+    """Time in ns, if rows are paced."""
+    priority: Sequence[int] | None
+
+    def of(self, index: int) -> tuple[list[int], pa.RecordBatch]:
+        """The rows of one source: their numbers, and they themselves."""
+        numbers = [row for row, source in enumerate(self.source) if source == index]
+        return numbers, self.batch if len(self.sources) == 1 else self.batch.take(numbers)
+
+
+def check_columns(names: Sequence[str], delivery: Delivery) -> None:
+    """ValueError: these columns do not make a message."""
+    found = f"found {', '.join(names)}"
+    if delivery.topic is None and "topic" not in names:
+        raise ValueError(f"no topic: rows need a column `topic`, or the write an option of this name; {found}")
+    if PAYLOAD not in names and not field_names(names):
+        raise ValueError(f"no content: rows need a column `payload`, or the fields of the message; {found}")
+    if delivery.rate and clock_of(names, delivery) is None:
+        raise ValueError(f"rate={delivery.rate} needs the column `{delivery.time}`; {found}")
+
+
+def clock_of(names: Sequence[str], delivery: Delivery) -> str | None:
+    """The column that has the time of each row: to the nanosecond, if there is such a one."""
+    return next((name for name in (f"{delivery.time}_ns", delivery.time) if name in names), None)
+
+
+def rows_of(batch: pa.RecordBatch, delivery: Delivery) -> RowsToPublish:
+    """The rows to publish in an Arrow batch. ValueError: a row without a topic, or without its time."""
+    sources, source = sources_of(batch, delivery.topic)
+    return RowsToPublish(batch, sources, source, recorded_of(batch, delivery), priority_of(batch, delivery))
+
+
+def sources_of(batch: pa.RecordBatch, topic: str | None) -> tuple[list[Source], list[int]]:
+    """The distinct sources of the rows, and for each row which."""
+
+    def column(name: str) -> list[Any]:
+        return batch.column(name).to_pylist() if name in batch.schema.names else [None] * batch.num_rows
+
+    recorded = column("topic")
+    keys = zip(
+        recorded if topic is None else [topic] * batch.num_rows, column("type"), column("file"), recorded, strict=True
+    )
+    known: dict[tuple[Any, ...], int] = {}
+    source = [known.setdefault(key, len(known)) for key in keys]
+    if any(key[0] is None for key in known):
+        raise ValueError("a row has no topic: its column `topic` is null")
+    return [Source(*key) for key in known], source
+
+
+def recorded_of(batch: pa.RecordBatch, delivery: Delivery) -> list[int] | None:
+    """Times as Spark has them (microseconds), or as numbers of nanoseconds."""
+    clock = clock_of(batch.schema.names, delivery)
+    if not delivery.rate or clock is None:
+        return None
+    column: Any = batch.column(clock)
+    if column.null_count:
+        raise ValueError(f"a row has no time: its column `{clock}` is null")
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
+    numbers: list[int] = column.to_pylist()
+    return numbers
+
+
+def priority_of(batch: pa.RecordBatch, delivery: Delivery) -> list[int] | None:
+    if delivery.priority is not None or "priority" not in batch.schema.names:
+        return None
+    numbers: list[int] = batch.column("priority").fill_null(0).to_pylist()
+    return numbers
+
+
+@dataclass
+class Pace:
+    """Times of one recording against this host's clock."""
+
+    rate: float
+    """0: everything is due at once."""
+    epoch_ns: int | None = None
+    """Recorded time of the first message; None: that of the first row that is waited for."""
+    start_ns: int = 0
+    """CLOCK_MONOTONIC at which that one is due; only with `epoch_ns`."""
+    worst_late_ns: int = 0
+    clock: Clock = CLOCK
+
+    def wait(self, recorded_ns: int) -> None:
+        """Sleep until a row of this recorded time is due. Late rows follow at once."""
+        if not self.rate:
+            return
+        now = self.clock.monotonic_ns()
+        if self.epoch_ns is None:
+            self.epoch_ns, self.start_ns = recorded_ns, now
+        left = self.start_ns + int((recorded_ns - self.epoch_ns) / self.rate) - now
+        if left > 0:
+            self.clock.sleep(left / 1e9)
+        else:
+            self.worst_late_ns = max(self.worst_late_ns, -left)
+
+
+log = logging.getLogger("rtmw")
+
+
+@dataclass(frozen=True)
+class Audience:
+    """Who there was to take the messages of a topic."""
+
+    subscribers: int
+    refused: tuple[str, ...]
+    """Why others are not matched, a sentence each."""
+
+
+def by_topic(counted: Iterable[tuple[str, Audience]]) -> dict[str, Audience]:
+    """The audience of each topic, which several publishers or tasks have counted."""
+    found = dict[str, Audience]()
+    for topic, one in counted:
+        before = found.get(topic, Audience(0, ()))
+        reasons = dict.fromkeys((*before.refused, *one.refused))
+        found[topic] = Audience(max(before.subscribers, one.subscribers), tuple(reasons))
+    return found
+
+
+def say_unheard(audiences: Mapping[str, Audience], domain: int) -> None:
+    """Warn of each topic whose messages nobody could take, and of each subscriber that was not matched."""
+    for topic, audience in audiences.items():
+        why = f": {'; '.join(audience.refused)}" if audience.refused else ""
+        if not audience.subscribers:
+            log.warning("nobody subscribed to topic %r in domain %d%s", topic, domain, why)
+        elif why:
+            log.warning("topic %r in domain %d has subscribers that are not matched%s", topic, domain, why)
+
+
+def named_type(name: str) -> MessageType:
+    """The type of "package.module:Class". UnsupportedType: there is none."""
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        raise UnsupportedType(f"type {name!r} is not possible; a type is named 'package.module:Class'")
+    try:
+        with needing_dds("this class"):
+            return resolve(getattr(importlib.import_module(module), attribute))
+    except (ImportError, AttributeError) as error:
+        raise UnsupportedType(f"type {name!r} cannot be had: {error}; workers have to find its module") from error
+
+
+class Outlets(Closing):
+    """Opens what rows ask for, and keeps it open until the task ends."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self.delivery = delivery
+        self._domain = Domain(delivery.domain)
+        self._recordings: dict[str, Recording] = {}
+        self._types: dict[Source, MessageType] = {}
+        self._open: dict[tuple[str, int], Publisher[Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def type_of(self, source: Source) -> MessageType:
+        """The type of a source's messages; `bytes` if nothing says another."""
+        type = self._types.get(source)
+        if type is None:
+            type = self._types[source] = self._find_type(source)
+        return type
+
+    def _find_type(self, source: Source) -> MessageType:
+        if self.delivery.description is not None:
+            return from_description(self.delivery.description)
+        if self.delivery.type is not None:
+            return named_type(self.delivery.type)
+        path = self.delivery.recording or source.file
+        return resolve(bytes) if path is None else self._recorded_type(path, source)
+
+    def _recorded_type(self, path: str, source: Source) -> MessageType:
+        from rtmw.recording import Recording
+
+        if path not in self._recordings:
+            self._recordings[path] = Recording(path)
+        recording = self._recordings[path]
+        topics, found = recording.topics(), dict[int, MessageType]()
+        others = () if source.type is None else recording.channels.values()  # a topic that got another name
+        for channel in topics.get(source.recorded or "") or topics.get(source.topic) or others:
+            type = recording.message_type(channel) or resolve(bytes)
+            found[type.identity] = type
+        types = [type for type in found.values() if type.name == source.type] or [*found.values()]
+        if len(types) != 1:
+            names = [*dict.fromkeys(type.name for type in types)]
+            what = f"{len(types)} {'versions of one type' if len(names) == 1 else 'types'}"
+            raise UnsupportedType(
+                f"{path} has {what} for topic {source.topic!r}{': ' if names else ''}{', '.join(names)}; "
+                "name one with the option type='package.module:Class'"
+            )
+        return types[0]
+
+    def of(self, source: Source) -> Publisher[Any]:
+        """The publisher for a source's messages. RtmwError: subscribers were asked for, and have not come in time."""
+        type = self.type_of(source)
+        outlet = self._open.get((source.topic, type.identity))
+        if outlet is None:
+            outlet = self._open[source.topic, type.identity] = self._opened(source.topic, type)
+            self._wait(outlet)
+        return outlet
+
+    def _opened(self, topic: str, type: MessageType) -> Publisher[Any]:
+        """A publisher of payloads that are in the form of the type already."""
+        as_it_is: Any = replace(type, encode=None, decode=None, in_place=None)
+        publisher: Publisher[Any] = Publisher(
+            topic,
+            as_it_is,
+            domain=self._domain,
+            priority=self.delivery.priority or 0,
+            lifetime=self.delivery.lifetime,
+            reliability=self.delivery.reliability,
+            max_blocking=self.delivery.max_blocking,
+        )
+        return publisher
+
+    def _wait(self, outlet: Publisher[Any]) -> None:
+        wanted, timeout = self.delivery.subscribers, self.delivery.timeout
+        if wanted and not outlet.wait_for_subscribers(wanted, timeout):
+            raise RtmwError(
+                f"topic {outlet.topic!r} in domain {self.delivery.domain} has {outlet.subscribers} subscribers; "
+                f"{wanted} were asked for, and have not come in {timeout:g} s"
+            )
+
+    def audience(self) -> dict[str, Audience]:
+        """The audience of each topic, as it is now."""
+        every = ((outlet.topic, outlet.stats()) for outlet in self._open.values())
+        return by_topic((topic, Audience(stats.subscribers, stats.refused)) for topic, stats in every)
+
+    def close(self) -> None:
+        self._domain.close()
+        for recording in self._recordings.values():
+            recording.close()
 
 
 @dataclass

@@ -12,7 +12,7 @@ from rtmw.recording import Recording
 from rtmw.recording.files import find_recording, find_recordings, recovered_of
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.recover import recover
-from rtmw.spark.files import recordings_of
+from rtmw.spark.options import recordings_of
 from tests.recordings import numbered
 
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rtmw.spark
-from rtmw.spark.driver import require_pyspark
-from rtmw.spark.java import find_java
+from rtmw.spark.driver import find_java, require_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

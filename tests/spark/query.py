@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from rtmw.spark.options import read_options
+from rtmw.spark.partitions import survey
 from rtmw.spark.source import reader_of, schema_of
-from rtmw.spark.survey import survey
 
 
 class Query:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.spark.java import find_java
+from rtmw.spark.driver import find_java
 from tests.spark.recorded import reading, record
 
 PROGRAM = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rtmw
-from rtmw.spark.delivery import Delivery, delivery_of
+from rtmw.spark.sink import Delivery, delivery_of
 
 
 def test_options_are_text_and_their_case_does_not_matter() -> None:

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from rtmw.spark.filters import Selection, pushed
+from rtmw.spark.partitions import Selection, pushed
 
 LOGGED = ("log_time",)
 NS = ("log_time_ns",)

@@ -8,7 +8,7 @@ import pytest
 
 import rtmw
 from rtmw.recording.tools.recover import recover
-from rtmw.spark.follow import Budget, Follower, Position, from_json, to_json
+from rtmw.spark.stream import Budget, Follower, Position, from_json, to_json
 from tests.spark.recorded import Recorder, record
 
 ALL = Budget()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.spark.java import find_java
+from rtmw.spark.driver import find_java
 
 MODULES = "java.base jdk.incubator.vector"
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import rtmw
-from rtmw.spark.log_plan import log_partitions
 from rtmw.spark.log_scan import open_log
-from rtmw.spark.log_source import LogReader
+from rtmw.spark.log_source import LogReader, log_partitions
 from rtmw.spark.options import ReadOptions
 from tests.spark.test_stream import drain
 from tests.test_log_compaction import compact

@@ -14,12 +14,11 @@ import pytest
 
 import rtmw
 from rtmw.log import Folder, bases, look_into
-from rtmw.spark.log_plan import log_partitions, needed, segments_of
 from rtmw.spark.log_scan import LogScan, open_log
-from rtmw.spark.log_source import log_layout, log_scan
+from rtmw.spark.log_source import log_layout, log_partitions, log_scan, needed, segments_of
 from rtmw.spark.options import ReadOptions
 from rtmw.spark.partitions import SMALLEST
-from rtmw.spark.schema import spark_schema
+from rtmw.spark.source import spark_schema
 from tests.bus import eventually
 from tests.log.test_seek import BEGIN, clock, set_times, wait_for_indexes
 from topics.river import Alarm

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtmw.spark.pace import Pace
+from rtmw.spark.sink import Pace
 from tests.clocks import Moved
 
 MS = 1_000_000

@@ -12,10 +12,8 @@ from cyclonedds.idl import IdlStruct, types
 
 import rtmw
 import rtmw.spark
-from rtmw.spark.delivery import Delivery
-from rtmw.spark.outlets import Audience
 from rtmw.spark.playback import cores_of
-from rtmw.spark.sink import BusWriter, Delivered
+from rtmw.spark.sink import Audience, BusWriter, Delivered, Delivery
 from tests.bus import Reading
 from tests.spark.recorded import payload, reading, record
 

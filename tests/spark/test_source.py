@@ -18,11 +18,9 @@ from rtmw.errors import RecordingDamaged, RecordingError, UnsupportedType, Value
 from rtmw.recording.contents import Chunk
 from rtmw.recording.frames.scan import Stream
 from rtmw.recording.tools.recover import recover
-from rtmw.spark.filters import Selection
 from rtmw.spark.options import read_options
-from rtmw.spark.partitions import Partition, partitions_of
+from rtmw.spark.partitions import Partition, Selection, Surveyed, partitions_of, survey
 from rtmw.spark.source import UnprunedReader, schema_of
-from rtmw.spark.survey import Surveyed, survey
 from tests.recordings import numbered
 from tests.spark.plant import BEGIN, MS, Deep, Plant, Speed, report, speed
 from tests.spark.plant_folder import record_plant

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from rtmw.recording import Recording
-from rtmw.spark.planned import scanned
+from rtmw.spark.source import scanned
 from tests.spark.plant import BEGIN, MS, Speed
 from tests.spark.plant_folder import record_plant
 

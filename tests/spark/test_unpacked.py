@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.spark.unpacked import without_archives
+from rtmw.spark.python_workers import without_archives
 
 
 @pytest.fixture

@@ -12,9 +12,7 @@ from cyclonedds.idl import IdlStruct
 
 import rtmw
 from rtmw.errors import RecordingError, UnsupportedType
-from rtmw.spark.delivery import Delivery
-from rtmw.spark.outlets import Outlets
-from rtmw.spark.rows import Source
+from rtmw.spark.sink import Delivery, Outlets, Source
 from rtmw.spark.stream import RecordingStream, following, stream_options
 from tests.spark.plant import Plant, Speed, speed
 from tests.spark.query import Query

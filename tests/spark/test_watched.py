@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rtmw.spark.watched import watched
+from rtmw.spark.report import watched
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rtmw.spark.worker import freeze_imports
+from rtmw.spark.scan import freeze_imports
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +35,6 @@ def test_the_garbage_of_a_program_is_its_own_affair() -> None:
 
 
 def test_what_a_task_imports_has_no_pandas_in_it() -> None:
-    program = "import sys, pyspark.worker, rtmw.spark.tasks; print('pandas' in sys.modules)"
+    program = "import sys, pyspark.worker, rtmw.spark.scan; print('pandas' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

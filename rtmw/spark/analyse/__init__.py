@@ -12,12 +12,18 @@ seconds.
 from __future__ import annotations
 
 from rtmw.spark.analyse import airport, river
-from rtmw.spark.analyse.deadlines import deadline_misses, lifetime_misses
-from rtmw.spark.analyse.join import as_of
-from rtmw.spark.analyse.latency import latency, latency_over_time
+from rtmw.spark.analyse.messages import (
+    as_of,
+    deadline_misses,
+    latency,
+    latency_over_time,
+    lifetime_misses,
+    rates,
+    rates_over_time,
+    resample,
+    silences,
+)
 from rtmw.spark.analyse.plots import bars, lines
-from rtmw.spark.analyse.rates import rates, rates_over_time, silences
-from rtmw.spark.analyse.resample import resample
 
 __all__ = [
     "airport",

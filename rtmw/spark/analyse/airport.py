@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from rtmw.spark.analyse.times import quantile
+from rtmw.spark.analyse.messages import quantile
 
 
 def _figures(late: float) -> list[Column]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from rtmw.spark.analyse.times import NS, interval, timestamp
+from rtmw.spark.analyse.messages import NS, interval, timestamp
 
 MEASURED = "measured_ns"
 KEY = ("station", "parameter")
