@@ -32,7 +32,7 @@ def json_parser(name: str, schema: bytes) -> Parser:
     msgspec: Any = needed("msgspec", "msgspec", "json", "JSON payloads as columns")
     try:
         document = json.loads(schema) if schema.strip() else _OPEN
-        builder = _Builder(msgspec, document)
+        builder = _JsonBuilder(msgspec, document)
         kind, node = builder.column(document, 0)
     except (ValueError, RecursionError, TypeError, NameError) as error:
         raise UnsupportedType(f"the JSON schema of {name} cannot be read: {error}") from error
@@ -43,7 +43,7 @@ def json_parser(name: str, schema: bytes) -> Parser:
     return Parser(name, lambda payload: decode(str(payload, "utf-8")), errors, blank, members)
 
 
-class _Builder:
+class _JsonBuilder:
     """Makes of each part of a schema the type that msgspec decodes it to, and the column."""
 
     def __init__(self, msgspec: Any, document: Any) -> None:

@@ -51,7 +51,7 @@ def protobuf_parser(name: str, schema: bytes, unsigned: Unsigned) -> Parser:
     found = _message_class(name, schema)
     from google.protobuf.message import DecodeError
 
-    members = _Builder(unsigned).members(found.DESCRIPTOR, ())
+    members = _ProtobufBuilder(unsigned).members(found.DESCRIPTOR, ())
     parse: Callable[[memoryview], Any] = found.FromString
     return Parser(name, parse, (DecodeError,), found(), members)
 
@@ -85,7 +85,7 @@ def _in_order(files: Mapping[str, Any]) -> list[Any]:
     return [*done.values()]
 
 
-class _Builder:
+class _ProtobufBuilder:
     """Makes the columns of a message type, and counts them."""
 
     def __init__(self, unsigned: Unsigned) -> None:

@@ -18,12 +18,13 @@ from pathlib import Path
 from rtmw import observe
 from rtmw.cli.endings import ends_in_order
 from rtmw.cli.terminal import say
-from rtmw.demo import screen, summary
 from rtmw.demo.crew import END_S, START_S, Crew, CrewError
 from rtmw.demo.durable import through_log
 from rtmw.demo.offline import Offline, install_spark, with_spark, without_spark
 from rtmw.demo.recording import arrive, complete, recorded, recorder
 from rtmw.demo.roles import FAR, PUBLISHERS, SUBSCRIBERS
+from rtmw.demo.screen import watch
+from rtmw.demo.summary import show_durable, show_offline, show_summary, totals
 from rtmw.demo.topics import telemetry
 from rtmw.domain import Domain
 from rtmw.errors import DomainError, DomainNotFound, LimitReached, NotInstalled
@@ -82,8 +83,8 @@ def run(seconds: float, folder: Path = FOLDER, *, spark: bool = True, install: b
         with new_host() as bus:
             found = read_and_replay(path, folder / PICTURE, bus, spark=spark, install=install)
         counts = recorded(path)
-        status = summary.show_offline(published, counts, found) or status
-        return summary.show_durable(through_log(path, folder / LOG, counts[CPU])) or status
+        status = show_offline(published, counts, found) or status
+        return show_durable(through_log(path, folder / LOG, counts[CPU])) or status
 
 
 def _live(seconds: float, folder: Path) -> tuple[dict[str, int], Path, int]:
@@ -102,14 +103,14 @@ def _live(seconds: float, folder: Path) -> tuple[dict[str, int], Path, int]:
         crew.start(FAR, there.id)
         crew.start(SUBSCRIBERS, here.id)
         crew.start(PUBLISHERS, here.id)
-        screen.watch(here, there, crew, seconds)
+        watch(here, there, crew, seconds)
         publishers = crew.finish(PUBLISHERS)
-        published = summary.totals(publishers, "published")
+        published = totals(publishers, "published")
         arrive(there, published)
         subscribers = crew.finish([*SUBSCRIBERS, *FAR])
         path = complete(recording, folder)
         books = [observe.examine(here), observe.examine(there)]
-    return published, path, summary.show(publishers, subscribers, books)
+    return published, path, show_summary(publishers, subscribers, books)
 
 
 def read_and_replay(path: Path, picture: Path, bus: Domain, *, spark: bool, install: bool) -> Offline:

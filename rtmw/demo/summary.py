@@ -28,7 +28,7 @@ WHAT = {
 }
 
 
-def show(publishers: Reports, subscribers: Reports, books: Sequence[Books]) -> int:
+def show_summary(publishers: Reports, subscribers: Reports, books: Sequence[Books]) -> int:
     """Print the summary; 0 if the numbers agree and the books balance, else 1."""
     published, refused = totals(publishers, "published"), totals(publishers, "refused")
     show_table(publishers_table(published, refused))

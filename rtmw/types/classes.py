@@ -8,10 +8,11 @@ imported for it: their classes are known by the attributes that they have.
 
 from __future__ import annotations
 
+import typing
 from dataclasses import fields
 from enum import Enum, Flag
 from types import UnionType
-from typing import Annotated, Any, Final, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, cast, get_args, get_origin, get_type_hints
 
 from rtmw.errors import UnsupportedType
 from rtmw.types.checks import shown
@@ -179,7 +180,7 @@ class _Reader:
         origin, inner = get_origin(hint), get_args(hint)
         if origin is Annotated:
             return self._annotated(inner[0], inner[1:], path)
-        if origin is Union or origin is UnionType:
+        if origin is typing.Union or origin is UnionType:
             return self._optional(hint, inner, path)
         if origin is list and inner:
             return Sequence(self._element(inner[0], path))

@@ -76,7 +76,7 @@ def describe(cls: Any) -> tuple[Schema, dict[str, Any]]:
     try:
         resolve_annotations(cls)
         cls.__idl__.populate()
-        reader = _Reader()
+        reader = _IdlReader()
         name = reader.named(cls).name
     except UnsupportedType:
         raise
@@ -89,7 +89,7 @@ def describe(cls: Any) -> tuple[Schema, dict[str, Any]]:
     return schema, reader.classes
 
 
-class _Reader:
+class _IdlReader:
     """Walks type hints as cyclonedds normalises them; each class once."""
 
     def __init__(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rtmw.errors import RegionDamaged, UnsupportedType, ValueMismatch
-from rtmw.types import reference
 from rtmw.types.classes import describe_class
 from rtmw.types.codec import Explain, compile_codec, header_word
 from rtmw.types.describe import describe
@@ -14,6 +13,7 @@ from rtmw.types.diagnose import explain
 from rtmw.types.message_type import MessageType, make
 from rtmw.types.plan import Plan, uncovered
 from rtmw.types.rebuild import make_classes
+from rtmw.types.reference import decode_slowly, encode_slowly
 from rtmw.types.schema import Schema
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _compiled_type(document: dict[str, Any], plan: Plan, original: Any, refused:
         head = bytes(data[:2])
         if len(data) >= 4 and head != word.to_bytes(2, "little"):
             if original is not None:
-                return reference.decode(original, name, data)
+                return decode_slowly(original, name, data)
             raise ValueMismatch(f"{name}: payload begins with {head.hex()}, an encoding that needs the type's class")
         raise ValueMismatch(
             f"{name}: payload of {len(data)} bytes is damaged at or after byte {position}: {error}"
@@ -121,11 +121,11 @@ def _reference_type(cls: Any, document: dict[str, Any], plan: Plan) -> MessageTy
         try:
             if not isinstance(value, cls):
                 raise TypeError
-            return reference.encode(value)
+            return encode_slowly(value)
         except Exception as error:  # cyclonedds raises plain exceptions
             raise explain(plan, value, error) from error
 
     def decode(data: Lender) -> Any:
-        return reference.decode(cls, plan.schema.shown_name, data)
+        return decode_slowly(cls, plan.schema.shown_name, data)
 
     return make(document, encode, decode)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as Lender
 
 
-def encode(value: Any) -> bytes:
+def encode_slowly(value: Any) -> bytes:
     """The payload as cyclonedds writes it."""
     payload: bytes = value.serialize()
     return payload
 
 
-def decode(cls: Any, name: str, data: Lender) -> Any:
+def decode_slowly(cls: Any, name: str, data: Lender) -> Any:
     """The value of a payload in any byte order and CDR version. Raises ValueMismatch."""
     payload = bytes(data)
     try:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rtmw
-from rtmw.demo import summary
+from rtmw.demo import course
 from rtmw.demo.durable import Durable, through_log
 from tests.demo.telemetry import write
 
@@ -23,7 +23,7 @@ def test_the_writer_is_killed_and_each_alarm_is_in_the_log_once(
     found = through_log(path, tmp_path / "alarms", 200)
     assert found.problems() == []
     assert 100 <= found.answered <= found.survived
-    assert summary.show_durable(found) == 0
+    assert course.show_durable(found) == 0
     assert "The numbers agree: the log has 200 records, each alarm once" in capsys.readouterr().out
     with rtmw.Log(tmp_path / "alarms", rtmw.ANY, create=False) as log:
         assert {record.key for record in log.read()} == {"cpu"}
@@ -41,5 +41,5 @@ def test_what_does_not_agree_is_said(changes: dict[str, Any], words: str, capsys
     assert AGREED.problems() == []
     (problem,) = replace(AGREED, **changes).problems()
     assert problem.startswith(words)
-    assert summary.show_durable(replace(AGREED, **changes)) == 1
+    assert course.show_durable(replace(AGREED, **changes)) == 1
     assert f"Problem: {words}" in capsys.readouterr().out

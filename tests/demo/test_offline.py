@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rtmw
-from rtmw.demo import course, offline, summary
+from rtmw.demo import course, offline
 from rtmw.demo.recording import TOPICS, recorded
 from tests.demo.telemetry import write
 
@@ -43,14 +43,14 @@ def test_what_does_not_agree_is_said(changes: dict[str, Any], words: str) -> Non
 
 
 def test_numbers_that_agree_to_the_end_give_status_0(capsys: pytest.CaptureFixture[str]) -> None:
-    assert summary.show_offline(RECORDED, RECORDED, AGREED) == 0
+    assert course.show_offline(RECORDED, RECORDED, AGREED) == 0
     shown = capsys.readouterr().out
     assert "The numbers agree for all topics: published = recorded = read." in shown
     assert "5 messages, of which 5 were counted there" in shown
 
 
 def test_what_was_published_and_is_not_in_the_recording_gives_status_1(capsys: pytest.CaptureFixture[str]) -> None:
-    assert summary.show_offline(RECORDED | {TOPICS[0]: 8}, RECORDED, AGREED) == 1
+    assert course.show_offline(RECORDED | {TOPICS[0]: 8}, RECORDED, AGREED) == 1
     assert f"8 messages of {TOPICS[0]} were published, but 7 were recorded" in capsys.readouterr().out
 
 

@@ -162,13 +162,13 @@ def _again() -> None:
         def __contains__(self, item: object) -> bool:
             return False
 
-    real = json_parser._Builder.__init__
+    real = json_parser._JsonBuilder.__init__
 
     def made(self: Any, *given: Any) -> None:
         real(self, *given)
         self._followed = Forgetful()
 
-    json_parser._Builder.__init__ = made  # type: ignore[method-assign]
+    json_parser._JsonBuilder.__init__ = made  # type: ignore[method-assign]
 
 
 MUTANTS: Final[dict[str, Callable[[], None]]] = {"references for ever": _again}
