@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from google.protobuf import descriptor_pb2 as pb
 
-from rtmw.columns import described_decoder, json_parser
+from rtmw.columns import described_decoder, objects
 from rtmw.columns.payload_types import Kind, describe
 from rtmw.columns.rows import Rows
 from tests.torture.wire.types_bounds import Bounds, main
@@ -162,13 +162,13 @@ def _again() -> None:
         def __contains__(self, item: object) -> bool:
             return False
 
-    real = json_parser._JsonBuilder.__init__
+    real = objects._JsonBuilder.__init__
 
     def made(self: Any, *given: Any) -> None:
         real(self, *given)
         self._followed = Forgetful()
 
-    json_parser._JsonBuilder.__init__ = made  # type: ignore[method-assign]
+    objects._JsonBuilder.__init__ = made  # type: ignore[method-assign]
 
 
 MUTANTS: Final[dict[str, Callable[[], None]]] = {"references for ever": _again}
