@@ -86,13 +86,13 @@ def described_decoder(description: bytes, unsigned: Unsigned = "keep", names: fr
 
 
 def _payload_decoder(found: PayloadType, unsigned: Unsigned) -> Decoder:
-    from rtmw.columns.object_decoder import ObjectDecoder
+    from rtmw.columns.objects import ObjectDecoder
 
     if found.kind == "json":
-        from rtmw.columns.json_parser import json_parser
+        from rtmw.columns.objects import json_parser
 
         return ObjectDecoder(json_parser(found.name, found.schema))
-    from rtmw.columns.protobuf_parser import protobuf_parser
+    from rtmw.columns.objects import protobuf_parser
 
     return ObjectDecoder(protobuf_parser(found.name, found.schema, unsigned))
 

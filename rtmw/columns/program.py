@@ -11,7 +11,6 @@ from typing import Any, Final, Literal, NamedTuple, assert_never, get_args
 from rtmw.columns import _columns
 from rtmw.errors import UnsupportedType
 from rtmw.types.checks import shown_name
-from rtmw.types.plan import Plan, is_octet
 from rtmw.types.schema import (
     Array,
     Bitmask,
@@ -21,6 +20,7 @@ from rtmw.types.schema import (
     Named,
     Node,
     Octets,
+    Plan,
     Primitive,
     Schema,
     Sequence,
@@ -29,6 +29,7 @@ from rtmw.types.schema import (
     Typedef,
     Union,
     code_of,
+    is_octet,
     minimum_size,
     strip,
 )

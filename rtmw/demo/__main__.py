@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from rtmw.demo.roles import ROLES
+from rtmw.demo.programs import ROLES
 
 if __name__ == "__main__":
     ROLES[sys.argv[1]](int(sys.argv[2]))

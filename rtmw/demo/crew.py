@@ -1,4 +1,8 @@
-"""The child processes: started, asked to end, never left behind."""
+"""The child processes: started, asked to end, never left behind. Each runs until its standard input ends, and reports
+in lines of JSON.
+
+The parent closes the standard input of a child to end it. If the parent dies, the kernel does.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,42 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
+
+RATE_HZ = 100.0
+
+
+def report(kind: str, **data: Any) -> None:
+    """Tell the parent: a `kind` of line, and what belongs to it."""
+    print(json.dumps({"kind": kind, **data}), flush=True)
+
+
+def ended(then: Callable[[], object] | None = None) -> threading.Event:
+    """An event that is set (and `then` called, in another thread) when standard input ends."""
+    event = threading.Event()
+
+    def wait() -> None:
+        sys.stdin.read()
+        event.set()
+        if then is not None:
+            then()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return event
+
+
+def ticks(end: threading.Event, rate_hz: float = RATE_HZ) -> Iterator[None]:
+    """Go on at this rate until the end; a turn that comes late does not move those after it."""
+    next_s = CLOCK.monotonic()
+    while not end.is_set():
+        yield
+        next_s += 1 / rate_hz
+        end.wait(max(0.0, next_s - CLOCK.monotonic()))
+
 
 START_S = 60.0
 """Enough for a machine that is busy with other things."""

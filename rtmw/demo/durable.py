@@ -1,4 +1,8 @@
-"""Alarms into a durable log: its writer is killed in the middle, the next one goes on, and the numbers agree."""
+"""Alarms into a durable log: its writer is killed in the middle, the next one goes on, and the numbers agree.
+
+Each alarm has its number for an id, so a writer that begins after another one was killed appends all of them again, and
+each is in the log once. It says each answer, so that the parent knows what has to survive.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,15 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import rtmw
-from rtmw.demo.crew import END_S, CrewError
+from rtmw.demo.crew import END_S, CrewError, report
+from rtmw.demo.topics import telemetry
+from rtmw.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ def through_log(recording: Path, folder: Path, alarms: int) -> Durable:
 
 
 def _writer(recording: Path, folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "rtmw.demo.log_writer", str(recording), str(folder)]
+    command = [sys.executable, "-m", "rtmw.demo.durable", str(recording), str(folder)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0)
 
 
@@ -88,3 +95,24 @@ def _completed(recording: Path, folder: Path) -> int:
 def _numbers(folder: Path) -> list[Any]:
     with rtmw.Log(folder, rtmw.ANY, create=False) as log:
         return [record.id for record in log.read()]
+
+
+def alarms(path: Path) -> Iterator[telemetry.Alarm]:
+    """One for each reading of the processor: so that there are many on any machine, the threshold is zero."""
+    with Recording(path) as recording:
+        for message in recording.messages(telemetry.CPU.name):
+            cpu = telemetry.Cpu.deserialize(message.payload)
+            yield telemetry.Alarm(host=cpu.host, source="cpu", text=f"load is {cpu.percent:.0f} %", value=cpu.percent)
+
+
+def write(recording: Path, folder: Path) -> None:
+    """Appends all alarms, and reports each answer."""
+    with rtmw.Log(folder, telemetry.Alarm) as log:
+        for number, alarm in enumerate(alarms(recording)):
+            log.append(alarm, key=alarm.source, id=number)
+            report("answered", count=number + 1)
+        report("done", repeated=log.stats().repeated)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -8,7 +8,7 @@ feeder      prepares what comes next, in a thread of its own
 _player     publishes, in a thread without Python (player.h)
 """
 
-from rtmw.player.qos import QosOptions
 from rtmw.player.replay import Replay, ReplayStats, TopicReplayed
+from rtmw.player.tracks import QosOptions
 
 __all__ = ["QosOptions", "Replay", "ReplayStats", "TopicReplayed"]

@@ -21,8 +21,7 @@ import numpy as np
 
 from rtmw.errors import RtmwError
 from rtmw.player.library import CUE, Player
-from rtmw.player.qos import TrackQos
-from rtmw.player.tracks import Plan, Track
+from rtmw.player.tracks import Plan, Track, TrackQos
 from rtmw.qos import Reliability
 from rtmw.recording.batch import CARRIED, CarriedOver, Damaged, Part, Stretch, in_order
 from rtmw.types import int32, resolve, uint32

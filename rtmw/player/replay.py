@@ -20,8 +20,7 @@ from rtmw.matching import Offer, refusals
 from rtmw.notebook import ShownByFields
 from rtmw.player.feeder import Feeder, Score
 from rtmw.player.library import Player
-from rtmw.player.qos import QosOptions
-from rtmw.player.tracks import Choice, Plan, Track
+from rtmw.player.tracks import Choice, Plan, QosOptions, Track
 from rtmw.publisher import wire_type
 from rtmw.recording import Recording
 from rtmw.recording.files import Source, find_recordings

@@ -1,28 +1,41 @@
-"""From a plain class to its schema: a dataclass, a `msgspec.Struct` or a `pydantic.BaseModel`.
+"""From a class to its schema, and from a schema to classes: a dataclass, a `msgspec.Struct`, a `pydantic.BaseModel`, or
+a class of `cyclonedds.idl`.
 
     schema, classes = describe_class(Speed)     # what `describe` gives of an IdlStruct with the same members
 
 The schema is that of the equal IdlStruct, so that both are one type. Neither msgspec, pydantic nor cyclonedds is
 imported for it: their classes are known by the attributes that they have.
+
+cyclonedds reads an annotation that is a string only as the name of a class, and most programs postpone all annotations
+of a module. `resolve_annotations` puts them back to the objects they name.
+
+Classes for a type that is known by its description only are plain dataclasses and enums, made without cyclonedds, whose
+import costs a third of a second.
 """
 
 from __future__ import annotations
 
 import typing
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from enum import Enum, Flag
-from types import UnionType
+from functools import partial
+from importlib import import_module
+from inspect import getattr_static
+from types import FunctionType, MemberDescriptorType, UnionType
 from typing import Annotated, Any, Final, cast, get_args, get_origin, get_type_hints
 
 from rtmw.errors import UnsupportedType
 from rtmw.types.checks import shown
-from rtmw.types.construct import pydantic_config
-from rtmw.types.convert import enumerator_numbers
 from rtmw.types.schema import (
+    CODES,
     Array,
+    Bitmask,
+    Case,
     Definition,
     Enumeration,
     Field,
+    Map,
     Maybe,
     Named,
     Node,
@@ -33,9 +46,321 @@ from rtmw.types.schema import (
     Struct,
     Text,
     Typedef,
+    Union,
     fault_of,
     nodes_of,
+    strip,
 )
+
+
+def keywords(cls: Any, names: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The arguments of the class that members of these names are; None: storing them does all that a call would.
+
+    Raises UnsupportedType: a pydantic class takes a member under no single name.
+    """
+    if stores_directly(cls):
+        return None
+    config = pydantic_config(cls)
+    by_name = config.get("populate_by_name") or config.get("validate_by_name")
+    members: dict[str, Any] = {} if by_name else getattr(cls, "__pydantic_fields__", {})
+    return tuple(_keyword(cls, name, getattr(members.get(name), "validation_alias", None)) for name in names)
+
+
+def pydantic_config(cls: Any) -> dict[str, Any]:
+    """The settings of a model or of a dataclass of pydantic; none of other classes."""
+    if not hasattr(cls, "__pydantic_fields__"):
+        return {}
+    return getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
+
+
+def _keyword(cls: Any, name: str, alias: Any) -> str:
+    if alias is not None and not isinstance(alias, str):
+        raise UnsupportedType(
+            f"{cls.__name__}.{name}: its alias is no single name; set validate_by_name=True in the class's model_config"
+        )
+    return alias or name
+
+
+def stores_directly(cls: Any) -> bool:
+    """Whether storing every field does all that the constructor would: no code of the user's is skipped."""
+    init = cls.__init__
+    return (
+        is_dataclass(cls)
+        and _by_dataclasses(init)
+        and not hasattr(cls, "__post_init__")
+        and (cls.__setattr__ is object.__setattr__ or _by_dataclasses(cls.__setattr__))  # the latter: frozen
+        and cls.__new__ is object.__new__
+        and not any(_intercepted(cls, member.name) for member in fields(cls))
+    )
+
+
+def _by_dataclasses(method: Any) -> bool:
+    """Whether `dataclasses` wrote a method, and no person."""
+    return isinstance(method, FunctionType) and method.__code__.co_filename == "<string>"
+
+
+def _intercepted(cls: Any, name: str) -> bool:
+    """Whether a property or the like stands between an assignment and the instance."""
+    found: Any = getattr_static(cls, name, None)
+    return hasattr(found, "__set__") and not isinstance(found, MemberDescriptorType)
+
+
+@dataclass
+class Variant:
+    """The value of a union: which branch, and what is in it. `discriminator` None stands for the default branch."""
+
+    discriminator: Any
+    value: Any
+
+    def get(self) -> tuple[Any, Any]:
+        return self.discriminator, self.value
+
+
+def make_classes(schema: Schema) -> dict[str, Any]:
+    """A class for each definition, named by the last part of the definition's name."""
+    return {name: _make_class(name, part) for name, part in schema.types.items()}
+
+
+def _make_class(name: str, part: Definition) -> Any:
+    short = name.rpartition("::")[2]
+    match part:
+        case Struct():
+            return make_dataclass(short, [_field(member.name) for member in part.fields])
+        case Union():
+            return make_dataclass(short, (), bases=(Variant,))
+        case Enumeration():
+            return Enum(short, part.members)
+        case Bitmask():
+            return make_dataclass(short, [_field(bit) for bit, _ in part.bits])
+
+
+def _field(name: str) -> str | tuple[str, Any, Any]:
+    """An attribute that every class has under this name, such as `mro`, would be taken for the default of the field."""
+    return (name, Any, field()) if hasattr(type, name) else name
+
+
+def mask_of(value: Any, part: Bitmask) -> int:
+    """The number that a bitmask travels as."""
+    return sum(1 << position for name, position in part.bits if getattr(value, name))
+
+
+def mask_from(cls: Any, number: int, part: Bitmask) -> Any:
+    """A bitmask of class `cls` from its number; bits without a name are dropped."""
+    return cls(**{name: bool(number >> position & 1) for name, position in part.bits})
+
+
+def field_names(cls: Any) -> list[str]:
+    """Names of a dataclass's fields, as its constructor takes them."""
+    return [member.name for member in fields(cls) if member.init]
+
+
+BOOLEANS: Final = {False: 0, True: 1}
+"""Refuses what is merely truthy: a KeyError for "no" or 5, where `bool` would say True."""
+
+
+def check_class(value: Any, cls: Any) -> None:
+    """Lets instances of subclasses pass. Raises TypeError."""
+    if not isinstance(value, cls):
+        raise TypeError(f"{type(value).__name__} in place of {cls.__name__}")
+
+
+def enumerator_numbers(cls: Any) -> dict[Any, int]:
+    """The number of each enumerator: its value if all values of the Enum are whole numbers, else its place."""
+    if all(type(member.value) is int for member in cls):
+        return {member: member.value for member in cls}
+    return {member: place for place, member in enumerate(cls)}
+
+
+def enum_number(cls: Any, is_strict: bool) -> Callable[[Any], int]:
+    """Returns what makes the number of an enumerator, or takes a plain int as cyclonedds does: any, or if
+    `is_strict` only one that an enumerator has."""
+    numbers = enumerator_numbers(cls)
+    known = set(numbers.values())
+
+    def number(value: Any) -> int:
+        if type(value) is int:
+            if is_strict and value not in known:
+                raise ValueError(f"{cls.__name__} has no number {value}")
+            return value
+        check_class(value, cls)
+        return numbers[value]
+
+    return number
+
+
+def mask_number(cls: Any, part: Any) -> Callable[[Any], int]:
+    """Returns what makes the number of an instance of a bitmask class."""
+    assert isinstance(part, Bitmask)
+
+    def number(value: Any) -> int:
+        check_class(value, cls)
+        return mask_of(value, part)
+
+    return number
+
+
+def mask_value(cls: Any, part: Bitmask) -> Callable[[int], Any]:
+    """Returns what makes an instance of a bitmask class of a number."""
+
+    def value(number: int) -> Any:
+        return mask_from(cls, number, part)
+
+    return value
+
+
+def resolve_annotations(cls: Any) -> None:
+    """Resolves the annotations of a struct class and of all classes that they lead to, in place."""
+    seen: set[int] = set()
+    ahead = [cls]
+    while ahead:
+        part = ahead.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if hasattr(part, "__idl__"):
+            hints: dict[str, Any] = part.__annotations__
+            hints.update({name: _resolved(text, part.__module__) for name, text in hints.items() if _is_text(text)})
+            ahead += hints.values()
+        ahead += [*get_args(part), *([part.subtype] if hasattr(part, "subtype") else [])]
+
+
+def _resolved(text: str, module: str) -> Any:
+    """The type that the text names in its module; the text itself if it names none there, for cyclonedds to look up."""
+    holder = type("Holder", (), {"__annotations__": {"it": text}, "__module__": module})
+    try:
+        return get_type_hints(holder, include_extras=True)["it"]
+    except (NameError, AttributeError, SyntaxError, TypeError):
+        return text
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_STRUCT_ANNOTATIONS: Final = ("extensibility", "xcdrv2", "autoid", "keylist")
+_FIELD_ANNOTATIONS: Final = ("key", "id", "hash_id", "must_understand", "name")
+_IDL_NAMES: Final = {"float": "float32", "double": "float64", "octet": "byte"}
+
+
+def describe(cls: Any) -> tuple[Schema, dict[str, Any]]:
+    """The schema of an IdlStruct class, and the class of each of its definitions. Raises UnsupportedType."""
+    try:
+        resolve_annotations(cls)
+        cls.__idl__.populate()
+        reader = _IdlReader()
+        name = reader.named(cls).name
+    except UnsupportedType:
+        raise
+    except Exception as error:  # cyclonedds raises plain exceptions for what it cannot lay out
+        raise UnsupportedType(f"{cls.__name__} is no IDL type that can travel: {error}") from error
+    schema = Schema(name, cls.__idl__.default_version, reader.types)
+    fault = fault_of(schema)
+    if fault:
+        raise UnsupportedType(f"{cls.__name__} cannot travel: {fault}")
+    return schema, reader.classes
+
+
+class _IdlReader:
+    """Walks type hints as cyclonedds normalises them; each class once."""
+
+    def __init__(self) -> None:
+        self.types: dict[str, Definition] = {}
+        self.classes: dict[str, Any] = {}
+        self._kinds: Any = import_module("cyclonedds.idl.types")
+        self._idl: Any = import_module("cyclonedds.idl")
+        self._hints: Any = import_module("cyclonedds.idl._type_normalize")
+        self._primitives: dict[Any, str] = {bool: "boolean", int: "int64", float: "double"}
+        for name in CODES:
+            if name != "boolean":
+                self._primitives[getattr(self._kinds, _IDL_NAMES.get(name, name))] = name
+
+    def node(self, hint: Any) -> Node:
+        kinds = self._kinds
+        if hint in self._primitives:
+            return Primitive(self._primitives[hint])
+        if isinstance(hint, self._hints.WrapOpt):
+            return Maybe(self.node(hint.inner))
+        if isinstance(hint, kinds.typedef):
+            return Typedef(hint.name.replace(".", "::"), self.node(hint.subtype))
+        if isinstance(hint, kinds.sequence):
+            return Sequence(self.node(hint.subtype), hint.max_length)
+        if isinstance(hint, kinds.array):
+            return Array(self.node(hint.subtype), hint.length)
+        if isinstance(hint, kinds.bounded_str):
+            return Text(hint.max_length)
+        return self._plain(hint)
+
+    def _plain(self, hint: Any) -> Node:
+        if hint is str:
+            return Text()
+        if hint is bytes:
+            return Octets()
+        if get_origin(hint) is list:
+            return Sequence(self.node(get_args(hint)[0]), plain=False)
+        if get_origin(hint) is dict:
+            key, value = get_args(hint)
+            return Map(self.node(key), self.node(value))
+        if isinstance(hint, type):
+            return self.named(hint)
+        raise UnsupportedType(f"{hint!r} cannot be a member of a message")
+
+    def named(self, cls: Any) -> Named:
+        """Registers the class under its DDS name. Two classes of one name cannot be told apart by a reader."""
+        name: str = getattr(cls, "__idl_typename__", cls.__name__).replace(".", "::")
+        known = self.classes.get(name)
+        if known is cls:
+            return Named(name)
+        if known is not None:
+            raise UnsupportedType(f"two classes are called {name}: {known!r} and {cls!r}; give one another typename")
+        self.classes[name] = cls
+        self.types[name] = Struct(())  # keeps the order of first mention, which makes the description canonical
+        self.types[name] = self._definition(cls)
+        return Named(name)
+
+    def _definition(self, cls: Any) -> Definition:
+        if issubclass(cls, self._idl.IdlStruct):
+            return self._struct(cls)
+        if issubclass(cls, self._idl.IdlUnion):
+            return self._union(cls)
+        if issubclass(cls, self._idl.IdlBitmask):
+            bits = tuple((name, bit.bit_length() - 1) for bit, name in cls.__idl_bits__.items())
+            return Bitmask(bits, cls.__idl_annotations__["bit_bound"])
+        if issubclass(cls, Enum) and hasattr(cls, "__idl_annotations__"):
+            members = tuple((name, member.value) for name, member in cls.__members__.items())
+            return Enumeration(members, vars(cls)["__idl_annotations__"].get("bit_bound"))
+        raise UnsupportedType(f"{cls!r} cannot be a member of a message; use the types of cyclonedds.idl")
+
+    def _struct(self, cls: Any) -> Struct:
+        hints: dict[str, Any] = self._hints.get_extended_type_hints(cls)
+        annotations: dict[str, dict[str, Any]] = self._hints.get_idl_field_annotations(cls)
+        fields = tuple(
+            Field(name, self.node(hint), _kept(annotations.get(name, {}), _FIELD_ANNOTATIONS))
+            for name, hint in hints.items()
+        )
+        return Struct(fields, {"extensibility": "final"} | _kept(cls.__idl_annotations__, _STRUCT_ANNOTATIONS))
+
+    def _union(self, cls: Any) -> Union:
+        hints: dict[str, Any] = self._hints.get_extended_type_hints(cls)
+        discriminator = self.node(cls.__idl_discriminator__)
+        label = partial(_label, is_boolean=strip(discriminator) == Primitive("boolean"))
+        cases = tuple(
+            Case(name, tuple(map(label, getattr(hint, "labels", ()))), self.node(hint.subtype))
+            for name, hint in hints.items()
+        )
+        implicit = label(cls.__idl_default_discriminator__)
+        annotations = {"extensibility": "final"} | _kept(cls.__idl_annotations__, _STRUCT_ANNOTATIONS)
+        return Union(discriminator, cases, implicit, annotations)
+
+
+def _kept(annotations: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: annotations[name] for name in names if name in annotations}
+
+
+def _label(label: Any, is_boolean: bool) -> Any:
+    """`typing` takes case[1, X] and case[True, X] for one: whichever is first in a program stands for both."""
+    value = label.value if isinstance(label, Enum) else label
+    return (bool if is_boolean else int)(value) if isinstance(value, int) else value
+
 
 _PLAIN: Final[dict[Any, Node]] = {
     bool: Primitive("boolean"),
@@ -161,8 +486,6 @@ class _Reader:
 
     def _take_over(self, cls: Any) -> None:
         """The definitions of an IdlStruct or IdlUnion, as cyclonedds reads them."""
-        from rtmw.types.describe import describe
-
         schema, classes = describe(cls)
         for name, one in classes.items():
             if self.classes.setdefault(name, one) is not one:

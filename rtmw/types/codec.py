@@ -13,9 +13,7 @@ from typing import Any, Final, NamedTuple, assert_never
 
 from rtmw.types import _cdr
 from rtmw.types._cdr import Codec
-from rtmw.types.construct import keywords
-from rtmw.types.convert import BOOLEANS, enum_number, enumerator_numbers, mask_number, mask_value
-from rtmw.types.plan import Plan, is_octet
+from rtmw.types.classes import BOOLEANS, enum_number, enumerator_numbers, keywords, mask_number, mask_value
 from rtmw.types.schema import (
     Array,
     Bitmask,
@@ -25,6 +23,7 @@ from rtmw.types.schema import (
     Named,
     Node,
     Octets,
+    Plan,
     Primitive,
     Schema,
     Sequence,
@@ -33,6 +32,7 @@ from rtmw.types.schema import (
     Typedef,
     Union,
     code_of,
+    is_octet,
     minimum_size,
     strip,
 )

@@ -16,7 +16,6 @@ from rtmw.types import resolve
 from rtmw.types.checks import is_a, shown_name
 from rtmw.types.idl_type import idl_and_plan
 from rtmw.types.message_type import MessageType, read_document
-from rtmw.types.plan import Plan, is_octet
 from rtmw.types.schema import (
     CODES,
     Array,
@@ -26,10 +25,12 @@ from rtmw.types.schema import (
     Named,
     Node,
     Octets,
+    Plan,
     Primitive,
     Sequence,
     Struct,
     Union,
+    is_octet,
     strip,
 )
 
@@ -44,7 +45,7 @@ def maker(description: bytes) -> tuple[MessageType, Make]:
     """
     document = read_document(description)
     if document.get("kind") == "numpy":
-        from rtmw.types.numpy_plain import numpy_maker
+        from rtmw.types.numpy_type import numpy_maker
 
         return numpy_maker(document)
     kind, plan = idl_and_plan(document)

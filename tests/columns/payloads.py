@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rtmw.columns.program import label_name
-from rtmw.types.describe import describe
+from rtmw.types.classes import describe
 from rtmw.types.schema import (
     Array,
     Bitmask,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rtmw.columns import arrow_schema, decode
 from rtmw.errors import UnsupportedType, ValueMismatch
 from rtmw.types import from_description, resolve
-from rtmw.types.describe import describe
+from rtmw.types.classes import describe
 from rtmw.types.schema import Primitive, Sequence, nodes_of, strip
 from tests.columns.payloads import expected_row, side_by_side
 from tests.types.idl_strategies import messages

@@ -1,8 +1,8 @@
-"""`rtmw.demo.publishers`: when an alarm is raised."""
+"""`rtmw.demo.programs`: when an alarm is raised."""
 
 from __future__ import annotations
 
-from rtmw.demo.publishers import BusiestAlarm, LoadAlarm
+from rtmw.demo.programs import BusiestAlarm, LoadAlarm
 from rtmw.demo.topics.telemetry import Alarm, Cpu, Process, Severity
 
 

@@ -25,11 +25,10 @@ from numpy.typing import NDArray
 
 import rtmw
 from rtmw.types import from_description, resolve
-from rtmw.types.classes import describe_class
+from rtmw.types.classes import describe, describe_class
 from rtmw.types.codec import compile_program
-from rtmw.types.describe import describe
 from rtmw.types.message_type import read_document
-from rtmw.types.plan import Plan
+from rtmw.types.schema import Plan
 from tests.child import Spawn
 from tests.types import postponed_classes as postponed
 from tests.types.class_strategies import MAKERS, twins

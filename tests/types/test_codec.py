@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from rtmw.errors import ValueMismatch
 from rtmw.types import from_description, resolve, shown_name
-from rtmw.types.describe import describe
-from rtmw.types.plan import uncovered
+from rtmw.types.classes import describe
+from rtmw.types.schema import uncovered
 from tests.types.coded import decode, encode
 from tests.types.idl_strategies import messages, plain
 

@@ -8,7 +8,7 @@ from cyclonedds.idl import IdlStruct, IdlUnion
 
 from rtmw.recording.schemas.idl import to_idl
 from rtmw.types import resolve
-from rtmw.types.describe import describe
+from rtmw.types.classes import describe
 from rtmw.types.schema import Union
 
 

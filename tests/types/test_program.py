@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from rtmw.types import _cdr, resolve
+from rtmw.types.classes import describe
 from rtmw.types.codec import Op, compile_program
-from rtmw.types.describe import describe
 from rtmw.types.idl_type import members_type
-from rtmw.types.plan import Plan
+from rtmw.types.schema import Plan
 from tests.types.messages import Checked, Point, Reading, Tree
 
 

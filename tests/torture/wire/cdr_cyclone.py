@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from rtmw.net.dds.idl_class import idl_class
 from rtmw.types import MessageType, from_description
-from rtmw.types.plan import Plan
+from rtmw.types.schema import Plan
 from tests.torture.wire.types_bounds import Bounds, Harm, main
 from tests.torture.wire.types_documents import document, packed
 from tests.torture.wire.types_values import Payloads

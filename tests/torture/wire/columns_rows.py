@@ -18,7 +18,7 @@ from rtmw.types import MessageType, from_description
 from rtmw.types.codec import header_word
 from rtmw.types.description import from_document
 from rtmw.types.message_type import read_document
-from rtmw.types.plan import uncovered
+from rtmw.types.schema import uncovered
 from tests.torture.wire.types_bounds import Bounds, Harm, main
 from tests.torture.wire.types_documents import described, packed
 from tests.torture.wire.types_values import Payloads
