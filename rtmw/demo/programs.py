@@ -1,8 +1,8 @@
 """The processes of the demonstration: four publish what they read of the machine a hundred times a second; the others
 are a display, a watchdog, alarms, asyncio, and a slow one on each reliability.
 
-The rules that make alarms out of readings compare real values with each other, and so fit any machine. What is recorded on
-the other host has no lifetime, and is RELIABLE or rare: nothing of it may be missing.
+The rules that make alarms out of readings compare real values with each other, and so fit any machine. What is recorded
+on the other host has no lifetime, and is RELIABLE or rare: nothing of it may be missing.
 """
 
 from __future__ import annotations

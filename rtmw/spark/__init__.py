@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Replayed", "Scanned", "analyse", "read", "register", "replay", "scanned", "session"]
 
-_HOMES = {"Replayed": "playback", "Scanned": "planned", "read": "reading", "replay": "playback", "scanned": "planned"}
+_HOMES = {"Replayed": "playback", "Scanned": "source", "read": "reading", "replay": "playback", "scanned": "source"}
 """Modules that need PySpark, by what they give."""
 
 
