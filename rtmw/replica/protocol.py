@@ -44,7 +44,7 @@ class Replica:
         self._others = frozenset(others) - {me}
         self.role, self.epoch = Role.SLAVE, 0
         """`epoch`: of a master its own, of a slave that of the master that it is aligned to, else 0."""
-        self.master, self.commit, self.start = "", 0, 0
+        self.master, self.commit, self._final, self.start = "", 0, 0, 0  # `_final`: commit, as its master says it
         self.control: Control | None = None
         self._version = 0
         self._now = self._heard = self._beat_at = 0.0
@@ -70,7 +70,6 @@ class Replica:
 
     def begin(self, now: float, was_lost: bool = False) -> list[w.Effect]:
         self._now = self._heard = self._beat_at = now
-        self.effects = list[w.Effect]()
         if was_lost or self.wal.end < self.marks.checkpoint:
             self._be_another("records that were durable are gone", self._greet)
         return self.effects
@@ -138,7 +137,7 @@ class Replica:
 
     def _unalign(self) -> None:
         """What a master said of its log before this is too old to be cut by: `_life` tells its answers apart."""
-        self.epoch, self._life = 0, (self._life[0], self._life[1] + 1)
+        self.epoch, self._final, self._life = 0, 0, (self._life[0], self._life[1] + 1)
 
     def _be_another(self, words: str, then: Callable[[], None]) -> None:
         """Rule 13: this log has less than it acknowledged. The store does not know its new incarnation."""
@@ -302,8 +301,8 @@ class Replica:
 
     def _show(self, commit: int) -> None:
         """A slave's readers get what is committed, verified and synced here (rule 12)."""
-        commit = min(commit, self.wal.durable)
-        if commit > self.commit:
+        self._final = max(self._final, commit)
+        if (commit := min(self._final, self.wal.durable)) > self.commit:
             self.commit = commit
             self.effects.append(w.Commit(commit))
 
@@ -339,7 +338,7 @@ class Replica:
             self._aligned(peer, beat)
 
     def _aligned(self, peer: str, beat: w.Beat) -> None:
-        self.epoch, self.master = beat.epoch, peer
+        self.epoch, self.master, self._final = beat.epoch, peer, 0
         self._send_ack(peer)
 
     def _be_behind(self, peer: str) -> None:
@@ -370,6 +369,7 @@ class Replica:
 
     def _synced(self, _: w.Synced) -> None:
         if self.role is Role.SLAVE and self.epoch and self._then is None:
+            self._show(0)  # what was told before it was durable here
             self._send_ack(self.master)
         elif self.role is Role.CANDIDATE and self.wal.durable >= self.wal.end:
             self._done(w.Synced())

@@ -93,10 +93,7 @@ MUTANTS: Final = {
         "if self._confirmed and self.commit >= self.start:", "if self._confirmed:"
     ),
     "12: a slave shows what is committed": rule(
-        "commit = min(commit, self.wal.durable)\n        if commit > self.commit:\n            self.commit = commit\n"
-        "            self.effects.append(w.Commit(commit))\n\n    def _promise",
-        "commit = self.wal.durable\n        if commit > self.commit:\n            self.commit = commit\n"
-        "            self.effects.append(w.Commit(commit))\n\n    def _promise",
+        "commit := min(self._final, self.wal.durable)", "commit := self.wal.durable"
     ),
     "13: a node that lost a tail is another one": rule(
         "incarnation=self.marks.incarnation + 1, checkpoint=0), then)", "checkpoint=0), then)"

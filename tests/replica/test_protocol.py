@@ -106,6 +106,14 @@ def test_s5_after_the_sync_timeout_what_the_checkpoint_does_not_cover_goes_to_th
     assert stage.reply(1) is Reply.CACHED
 
 
+def test_a_slave_shows_what_is_committed_as_soon_as_that_is_durable_here_and_not_with_the_next_heartbeat() -> None:
+    stage, data = Stage(me="b"), encode(1, w.Kind.DATA, b"id0", b"x" * 20)
+    stage.step(w.Received("a", w.Beat(1, 0, 0, stage.control, {}, (1, 0), (), SIZE)))
+    assert stage.replica.epoch == 1
+    stage.step(w.Received("a", w.Batches(1, 0, data, SIZE)))
+    assert [one.position for one in stage.effects if isinstance(one, w.Commit)] == [SIZE]
+
+
 # Proves G366, S7.
 def test_s7_a_node_that_stood_still_itself_does_not_take_its_master_for_silent() -> None:
     stage = Stage()
