@@ -8,7 +8,7 @@ import os
 import threading
 import tomllib
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -250,7 +250,7 @@ async def test_a_log_that_is_cut_tells_its_size_and_the_place_of_a_time_when_it_
         log = await asyncio.to_thread(rtmw.Log.connect, "orders", nodes=places(nodes), timeout=8.0)
         with closing(log):
             begin = datetime.fromtimestamp(0, UTC)
-            asks = [log.stats, lambda: next(log.read(begin, follow=True)).position]
+            asks: list[Callable[[], Any]] = [log.stats, lambda: next(log.read(begin, follow=True)).position]
             listening = len(member._listeners)
             member.is_open = False
             await asyncio.to_thread(member.wal.close)
