@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "queue.h"
 #include "topics.h"
 #include "trace.h"
-#include "queue.h"
 #include "wait.h"
 
 enum { REGIONS = 2, ENDS = 4, KEPT = 24, LOANS = 3, LARGEST = 70000, WAIT_NS = 200000 };
