@@ -94,7 +94,7 @@ def test_a_value_that_is_no_bytes_is_refused_by_a_publisher_of_bytes(value: Any,
 
 def test_a_value_of_another_class_is_refused_with_both_named(domain: rtmw.Domain) -> None:
     with rtmw.Publisher("a", Small, domain=domain) as publisher:
-        with pytest.raises(rtmw.TypeMismatch, match=r"carries bad.Small.*not dict"):
+        with pytest.raises(rtmw.TypeMismatch, match=r"expected a value of bad.Small.*not dict"):
             publisher.publish({"name": "x", "level": 1})  # type: ignore[arg-type]
         with pytest.raises(rtmw.TypeMismatch, match=r"level: expected.*found 'high'"):
             publisher.publish(Small("x", "high"))  # type: ignore[arg-type]

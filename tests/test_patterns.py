@@ -85,7 +85,7 @@ def test_topics_of_rtmw_itself_are_meant_by_name_only() -> None:
     assert topics_of("rtmw/node").take("rtmw/node")
 
 
-@pytest.mark.parametrize("wanted", ["a[", "[z-a]", "x[]", "[!]", "a" * 192, "a*" * 192, "é" * 96 + "/#", "[ab]" * 192])
+@pytest.mark.parametrize("wanted", ["a[", "[z-a]", "x[]", "[!]", "a*" * 192, "é" * 96 + "/#", "[ab]" * 192])
 def test_a_pattern_that_no_name_can_ever_match_is_refused(wanted: str) -> None:
     with pytest.raises(rtmw.TopicNameError, match="means no topic"):
         check_pattern(wanted)

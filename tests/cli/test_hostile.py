@@ -44,7 +44,7 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "topic echo": ((TOPIC, "--count", "1"), (ID,)),
     "topic pub": ((STUCK, "x", "--bytes", "--reliability", "RELIABLE"), (ID + "*", "x")),
     "service list": ((),),
-    "service call": ((ID, "1"), (TOPIC, ID)),
+    "service call": ((ID, "1"),),
     "node list": ((),),
     "node info": ((),),
     "node doctor": ((),),

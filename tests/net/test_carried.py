@@ -101,7 +101,7 @@ def test_what_is_published_while_the_node_of_the_subscriber_is_dead_is_told(host
 
 def test_what_is_kept_while_the_node_of_the_subscriber_is_dead_comes_or_is_told(hosts: tuple[Host, Host]) -> None:
     stream = over_a_death_of_its_subscribers_node(hosts, 5, history=10)
-    assert stream.subscriber.stats().missed == stream.lost()
+    wait_until(lambda: stream.subscriber.stats().missed == stream.lost(), "what is missing is not told")
 
 
 def test_a_subscriber_that_came_later_is_not_told_of_what_was_lost_before(counted: Counted) -> None:

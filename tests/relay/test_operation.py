@@ -86,6 +86,7 @@ def test_what_is_held_is_not_sent_until_it_is_released_also_over_a_kill(relay: R
     assert operate("hold", "GATE")["said"]["done"]
     source, gate = Peer(relay, "AODB"), Peer(relay, "GATE")
     source.order("GATE", b"x")
+    wait_until(lambda: bool(operate("queue", "GATE")["said"]["rows"]), "the order comes")
     assert operate("queue", "GATE")["said"]["rows"][0]["state"] == "held by an operator"
     relay.kill()
     relay.start()

@@ -78,7 +78,7 @@ def test_a_decoded_array_is_a_view_that_keeps_the_memory_and_cannot_be_written()
     ("dtype", "value", "error", "message"),
     [
         ("f4", [1.0], TypeMismatch, "not list; use np.asarray"),
-        ("f4", np.zeros(3), TypeMismatch, "arrays of float32, not of float64"),
+        ("f4", np.zeros(3), TypeMismatch, "array of float32, not of float64"),
         ("f4", np.zeros((2, 2), "f4"), ValueMismatch, r"one dimension, not of shape \(2, 2\)"),
         (IMAGE, np.zeros((6, 4), "f4"), ValueMismatch, r"shape \(4, 6\), not of shape \(6, 4\)"),
         (IMAGE, np.zeros(24, "f4"), ValueMismatch, r"not of shape \(24,\)"),

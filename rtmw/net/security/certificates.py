@@ -25,10 +25,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-
 from rtmw.clock import CLOCK
 from rtmw.disk import DISK, Disk
 from rtmw.errors import NotInstalled
