@@ -157,7 +157,7 @@ async def test_a_master_that_is_gone_while_the_store_is_away_is_said_not_to_be_r
             server.store.timeout = 0.0
         await nodes.kill(master)
         told = await nodes.obey(asked, ask="status", name="orders")
-        assert told["words"][0] == f"node {asked} does not reach {master}, which it takes for the master"
+        assert f"node {asked} does not reach {master}" in told["words"][0]  # it may stand as a candidate by now
 
 
 @in_loop

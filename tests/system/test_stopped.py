@@ -142,7 +142,7 @@ def test_a_reliable_subscriber_that_stands_still_for_its_lease_lets_publishers_g
         child.stop()
         begin = time.monotonic()
         assert publisher.publish_many(numbers(0, 500)) == 500
-        assert 0.2 <= time.monotonic() - begin < PATIENCE / 2
+        assert 0.19 <= time.monotonic() - begin < PATIENCE / 2  # its clock is a coarse one
         assert publisher.stats().timed_out == 0
         assert [sample.value for sample in other.take_many(5000)] == numbers(0, 500)
         child.cont()

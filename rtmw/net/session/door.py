@@ -22,6 +22,8 @@ PENDING: Final = 64
 """Connections that are not through, in all."""
 PENDING_OF_ONE: Final = 8
 """Connections of one address or user that are not through."""
+AT_ONCE: Final = 128
+"""Connections that are let in before others have their turn: the kernel drops those that wait behind its backlog."""
 REST: Final = 0.1
 """Seconds without accepting after the process ran out of descriptors."""
 
@@ -84,25 +86,35 @@ class Door:
         self._loop, self._socket, self._refused, self._guest = loop, listening, refused, guest
         self._of_one = of_one
         self._pending: dict[asyncio.Task[None], str] = {}
-        self._accepting = loop.create_task(self._accept())
+        self._resting: asyncio.TimerHandle | None = None
+        self._listen()
 
     def close(self) -> None:
         """Idempotent."""
-        self._accepting.cancel()
         for task in self._pending:
             task.cancel()
+        if self._resting is not None:
+            self._resting.cancel()
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
 
-    async def _accept(self) -> None:
-        while True:
+    def _listen(self) -> None:
+        self._loop.add_reader(self._socket.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        """Lets in who has come. A coroutine that is cancelled when one has just come would lose it, open."""
+        for _ in range(AT_ONCE):
             try:
-                sock, address = await self._loop.sock_accept(self._socket)
+                sock, address = self._socket.accept()
+            except BlockingIOError:
+                return
             except OSError:  # no descriptor is left, or the peer has gone again
                 self._refused["not accepted"] += 1
-                await asyncio.sleep(REST)
-                continue
+                self._loop.remove_reader(self._socket.fileno())
+                self._resting = self._loop.call_later(REST, self._listen)
+                return
+            sock.setblocking(False)
             self._admit(sock, user_of(sock) if sock.family == socket.AF_UNIX else address[0])
 
     def _admit(self, sock: socket.socket, address: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections import Counter
 from contextlib import ExitStack
@@ -63,6 +64,27 @@ async def crowded(addresses: list[str]) -> tuple[list[Mute], Counter[str]]:
 
 def of_host(number: int) -> str:
     return f"127.0.1.{number}"
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_a_door_that_closes_as_a_connection_comes_leaves_none_open(turns: int) -> None:
+    """What nobody has closed is a ResourceWarning, which is an error in tests."""
+
+    async def closes() -> None:
+        come, loop, listening = list[Mute](), asyncio.get_running_loop(), socket.create_server(("127.0.0.1", 0))
+        listening.setblocking(False)
+        door = Door(loop, listening, Counter(), lambda sock, address: Mute(sock, address, come))
+        await asyncio.sleep(0)
+        with socket.create_connection(listening.getsockname()) as one:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            door.close()
+            assert await asyncio.to_thread(one.recv, 1) == b"" if come else True
+        while not all(mute.is_over for mute in come):
+            await asyncio.sleep(0)
+
+    asyncio.run(closes())
+    gc.collect()
 
 
 def test_of_one_address_eight_stand_in_the_door_and_the_oldest_gives_way() -> None:
