@@ -22,7 +22,7 @@ from rtmw.replica.words import Reply, Role
 from rtmw.types import resolve
 from tests.control.certificates import write_certificates
 from tests.control.stores import Cluster, needs_etcd
-from tests.replica.inside import Inside, appended, in_loop, numbers, until
+from tests.replica.inside import WITHIN_S, Inside, appended, in_loop, numbers, until
 
 BYTES = resolve(bytes).description.hex()
 
@@ -73,10 +73,12 @@ async def test_a_disk_that_was_wiped_is_no_member_until_it_is_replaced(tmp_path:
         await nodes.append(20, 20)
         await until(lambda: nodes.servers["a"].session("c") is not None)
         assert "orders" not in nodes.servers["c"].members
-        told = await nodes.obey("a", ask="status", name="orders")
-        found = {words: advice for words, advice, *_ in told["own"]}
-        advice = "if its disk was wiped, or its copy is lost: rtmw log members orders replace c"
-        assert found["c cannot follow: node c has no log 'orders': it has none"] == advice
+        found = dict[str, str]()
+        async with asyncio.timeout(WITHIN_S):
+            while (words := "c cannot follow: node c has no log 'orders': it has none") not in found:
+                told = await nodes.obey("a", ask="status", name="orders")
+                found = {words: advice for words, advice, *_ in told["own"]}
+        assert found[words] == "if its disk was wiped, or its copy is lost: rtmw log members orders replace c"
         await nodes.obey("a", ask="members", name="orders", add="c", remove="c")
         await nodes.append(40, 20)
         await nodes.in_sync()
