@@ -78,6 +78,7 @@ async def test_a_disk_that_was_wiped_is_no_member_until_it_is_replaced(tmp_path:
             while (words := "c cannot follow: node c has no log 'orders': it has none") not in found:
                 told = await nodes.obey("a", ask="status", name="orders")
                 found = {words: advice for words, advice, *_ in told["own"]}
+                await asyncio.sleep(0.01)
         assert found[words] == "if its disk was wiped, or its copy is lost: rtmw log members orders replace c"
         await nodes.obey("a", ask="members", name="orders", add="c", remove="c")
         await nodes.append(40, 20)
