@@ -12,6 +12,7 @@ import socket
 import ssl
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,6 +20,7 @@ from rtmw.addresses import UNIX, is_loopback, place_to_reach, unix_path
 from rtmw.errors import RtmwError
 from rtmw.net.link.places import Listening
 from rtmw.net.session.backoff import LONGEST, Backoff
+from rtmw.net.session.door import Accepting
 from rtmw.net.session.errors import in_words
 from rtmw.net.session.sockets import carry, reach, tune
 from rtmw.relay.frame import (
@@ -93,20 +95,22 @@ class Line:
         """The stream of the newest connection that was welcomed."""
         self._crc, self._said = False, ""
         self._lost = asyncio.Event()
+        self._accepting: Accepting | None = None
         self._guests: set[asyncio.Task[None]] = set()
 
     def works(self) -> list[Coroutine[Any, Any, None]]:
         """What is to run until the end; then `close`."""
-        found = list[Coroutine[Any, Any, None]]()
-        if self._place is not None:
-            found.append(self._dial(self._place))
         if self._listening is not None:
-            found.append(self._accept(self._listening))
-        return found
+            missed = partial(self._heard.counted, "not accepted")
+            self._accepting = Accepting(asyncio.get_running_loop(), self._listening.socket, self._come, missed)
+        return [] if self._place is None else [self._dial(self._place)]
 
     async def close(self, works: list[asyncio.Task[Any]]) -> None:
         """What was said leaves, if the relay reads it soon."""
         writer = self._writer
+        if self._accepting is not None:
+            self._accepting.close()
+            await asyncio.sleep(0)  # who has just come has begun then, and closes its socket
         for task in (*works, *self._guests):
             task.cancel()
         await asyncio.gather(*works, *self._guests, return_exceptions=True)
@@ -144,21 +148,14 @@ class Line:
             if loop.time() - began > LONGEST:  # else two programs with one address would take over by turns
                 backoff.reset()
 
-    async def _accept(self, listening: Listening) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                sock, _ = await loop.sock_accept(listening.socket)
-            except OSError:  # no descriptor is left, or the peer has gone again
-                await asyncio.sleep(LINGER_S)
-                continue
-            if len(self._guests) >= GUESTS:
-                sock.close()
-                continue
-            sock.setblocking(False)
-            task = loop.create_task(self._converse(sock))
-            self._guests.add(task)
-            task.add_done_callback(self._guests.discard)
+    def _come(self, sock: socket.socket, _: object) -> None:
+        if len(self._guests) >= GUESTS:
+            sock.close()
+            self._heard.counted("too many connections at a time")
+            return
+        task = asyncio.get_running_loop().create_task(self._converse(sock))
+        self._guests.add(task)
+        task.add_done_callback(self._guests.discard)
 
     async def _converse(self, to: str | socket.socket) -> None:
         """One connection, up to its end. Why it ends is counted, and logged if it is another fault than before."""

@@ -149,11 +149,24 @@ class Dialling:
 
     async def first(self) -> Session:
         """The session of the first connection. Raises SessionError."""
-        session = await self._try()
+        session = await self._newest()
         if session.error is not None:  # it was over at once
             raise SessionError(f"{self._place}: {session.error}", Code.CLOSED) from session.error
         self._task = self._carrier.loop.create_task(self._keep(session))
         return session
+
+    async def _newest(self) -> Session:
+        """Two nodes may dial each other at once. A connection that the peer heard of after one of its own is not their
+        session, and this node may not know yet that it has one; the next connection is the newest. Raises SessionError.
+        """
+        backoff, until = Backoff(longest=LONGEST), self._carrier.loop.time() + PATIENCE
+        while True:
+            await anext(backoff)
+            try:
+                return await self._try()
+            except SessionError as error:
+                if error.code != Code.REPLACED or self._carrier.loop.time() > until:
+                    raise
 
     async def _try(self) -> Session:
         """One connection, up to the session that it carries. Raises SessionError."""

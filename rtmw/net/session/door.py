@@ -11,7 +11,7 @@ import socket
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from rtmw.errors import RtmwError, SessionError
 from rtmw.net.session.errors import Code, NotGreeted, Violation
@@ -22,8 +22,6 @@ PENDING: Final = 64
 """Connections that are not through, in all."""
 PENDING_OF_ONE: Final = 8
 """Connections of one address or user that are not through."""
-AT_ONCE: Final = 128
-"""Connections that are let in before others have their turn: the kernel drops those that wait behind its backlog."""
 REST: Final = 0.1
 """Seconds without accepting after the process ran out of descriptors."""
 
@@ -70,6 +68,48 @@ class NodeGuest(ABC):
         """Count it, once, and say why where that can be said. `cause`: of what says nothing better."""
 
 
+class Accepting:
+    """Accepts the connections of a listening socket, one in each turn of the loop: whoever has come before has had a
+    turn by then, and may be through. No coroutine: one that is cancelled when a connection has just come loses it,
+    open."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listening: socket.socket,
+        come: Callable[[socket.socket, Any], None],
+        failed: Callable[[], None],
+    ) -> None:
+        """`come`: told of a connection, and of the address of its other end. `failed`: there was one, and it could not
+        be had."""
+        self._loop, self._socket, self._come, self._failed = loop, listening, come, failed
+        self._resting: asyncio.TimerHandle | None = None
+        self._listen()
+
+    def close(self) -> None:
+        """Idempotent. The listening socket stays open."""
+        if self._resting is not None:
+            self._resting.cancel()
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket.fileno())
+
+    def _listen(self) -> None:
+        self._loop.add_reader(self._socket.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        try:
+            sock, address = self._socket.accept()
+        except BlockingIOError:
+            return
+        except OSError:  # no descriptor is left, or the peer has gone again
+            self._failed()
+            self._loop.remove_reader(self._socket.fileno())
+            self._resting = self._loop.call_later(REST, self._listen)
+            return
+        sock.setblocking(False)
+        self._come(sock, address)
+
+
 class Door:
     """Accepts connections of one listening socket."""
 
@@ -86,36 +126,17 @@ class Door:
         self._loop, self._socket, self._refused, self._guest = loop, listening, refused, guest
         self._of_one = of_one
         self._pending: dict[asyncio.Task[None], str] = {}
-        self._resting: asyncio.TimerHandle | None = None
-        self._listen()
+        self._accepting = Accepting(loop, listening, self._come, lambda: refused.update(["not accepted"]))
 
     def close(self) -> None:
         """Idempotent."""
+        self._accepting.close()
         for task in self._pending:
             task.cancel()
-        if self._resting is not None:
-            self._resting.cancel()
-        if self._socket.fileno() >= 0:
-            self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
 
-    def _listen(self) -> None:
-        self._loop.add_reader(self._socket.fileno(), self._accept)
-
-    def _accept(self) -> None:
-        """Lets in who has come. A coroutine that is cancelled when one has just come would lose it, open."""
-        for _ in range(AT_ONCE):
-            try:
-                sock, address = self._socket.accept()
-            except BlockingIOError:
-                return
-            except OSError:  # no descriptor is left, or the peer has gone again
-                self._refused["not accepted"] += 1
-                self._loop.remove_reader(self._socket.fileno())
-                self._resting = self._loop.call_later(REST, self._listen)
-                return
-            sock.setblocking(False)
-            self._admit(sock, user_of(sock) if sock.family == socket.AF_UNIX else address[0])
+    def _come(self, sock: socket.socket, address: Any) -> None:
+        self._admit(sock, user_of(sock) if sock.family == socket.AF_UNIX else address[0])
 
     def _admit(self, sock: socket.socket, address: str) -> None:
         same = [task for task, other in self._pending.items() if other == address]

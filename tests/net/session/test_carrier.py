@@ -23,6 +23,7 @@ from rtmw.errors import SessionError, StreamError
 from rtmw.net.security import certificates as c
 from rtmw.net.security.identity import Identity
 from rtmw.net.session import Carrier, Code, Hello, Session, Stream, Terms
+from rtmw.net.session.frames import bye
 from rtmw.net.session.sockets import UNSENT
 from tests.net.security.site import Site
 from tests.net.session.child import serve
@@ -234,6 +235,36 @@ def test_two_nodes_that_dial_each_other_at_once_have_one_session() -> None:
             assert first.error is None
 
     asyncio.run(run())
+
+
+def test_who_dials_with_an_older_hello_than_the_peer_has_heard_dials_once_more() -> None:
+    async def run() -> None:
+        async with serving() as (_, port), Carrier(uuid4()) as carrier:
+            tries = 0
+
+            async def between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                """The first connection is refused, the next one goes on to the peer."""
+                nonlocal tries
+                tries += 1
+                if tries == 1:
+                    writer.write(bye(Code.REPLACED, "a later hello of the node has come before this one", crc=True))
+                    writer.close()
+                    return
+                far, to = await asyncio.open_connection("127.0.0.1", port)
+                await asyncio.gather(carried(reader, to), carried(far, writer))
+
+            async with await asyncio.start_server(between, "127.0.0.1", 0) as server:
+                session = await carrier.connect(*server.sockets[0].getsockname())
+                assert (session.error, tries) == (None, 2)
+                await carrier.close()
+
+    asyncio.run(run())
+
+
+async def carried(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+    writer.close()
 
 
 def test_strangers_are_refused_in_words_at_both_ends(site: Site, tmp_path: Path) -> None:

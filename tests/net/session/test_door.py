@@ -6,10 +6,12 @@ import asyncio
 import gc
 import socket
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from uuid import uuid4
 
 import pytest
+import uvloop
 
 from rtmw.net.session import Carrier
 from rtmw.net.session.carrier import SessionGuest
@@ -21,6 +23,8 @@ from tests.net.session.skipping import ended, run_skipping, skip
 
 IN_ALL, OF_ONE, PATIENCE_S = 64, 8, 3.0
 """What is promised of the door: connections that are not through, and seconds until they are."""
+
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 class Mute:
@@ -85,6 +89,33 @@ def test_a_door_that_closes_as_a_connection_comes_leaves_none_open(turns: int) -
 
     asyncio.run(closes())
     gc.collect()
+
+
+class Spoken(Mute):
+    """A guest that is through when it has read what its peer has said."""
+
+    async def greet(self) -> None:
+        await asyncio.get_running_loop().sock_recv(self._socket, 1)
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_of_many_who_have_spoken_before_they_are_let_in_none_gives_way(loop: LoopFactory) -> None:
+    async def crowd() -> Counter[str]:
+        come, refused, listening = list[Mute](), Counter[str](), socket.create_server(("127.0.0.1", 0), backlog=100)
+        listening.setblocking(False)
+        with ExitStack() as stack:
+            for _ in range(100):
+                one = stack.enter_context(socket.create_connection(listening.getsockname()))
+                one.send(b"a")
+            here = asyncio.get_running_loop()
+            door = Door(here, listening, refused, lambda sock, address: Spoken(sock, address, come))
+            while sum(one.is_over for one in come) < 100:
+                await asyncio.sleep(0.01)
+            door.close()
+        return refused
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        assert runner.run(crowd()) == {}
 
 
 def test_of_one_address_eight_stand_in_the_door_and_the_oldest_gives_way() -> None:
