@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import shutil
 import signal
 import socket
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -698,3 +700,19 @@ def test_the_kernel_asks_a_relay_that_says_nothing_whether_it_is_there(relay: Re
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         idle, every = (sock.getsockopt(socket.IPPROTO_TCP, one) for one in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL))
         assert (idle, every) == (LEASE_S / 2, round(LEASE_S / 6))
+
+
+def test_an_agent_that_closes_as_its_relay_connects_leaves_no_connection_open(tmp_path: Path) -> None:
+    """What nobody has closed is a ResourceWarning, which is an error in tests."""
+    place = tmp_path / "agent.sock"
+    for pause in range(8):
+        agent = rtmw.Agent("AODB", listen=f"unix:{place}")
+        with socket.socket(socket.AF_UNIX) as relay:
+            relay.settimeout(PATIENCE)
+            relay.connect(str(place))
+            time.sleep(pause / 10_000)
+            agent.close()
+            with suppress(ConnectionResetError):
+                while relay.recv(1 << 16):
+                    pass
+    gc.collect()
