@@ -1,4 +1,4 @@
-/* Hostile records: streams of MCAP records, damaged at random, through scan.c and walk.c. Each piece lies in memory of
+/* Hostile records: streams of MCAP records, damaged at random, through scan.c. Each piece lies in memory of
  * exactly its size, so that AddressSanitizer sees every look behind it; and a walk in small windows, and
  * a scan with little room, must come to the same end as one at once.
  */
