@@ -45,7 +45,17 @@ enum column_code {
     COLUMN_CODES
 };
 
-struct ArrowArray;
+/* An array in memory, as Arrow's C data interface has it:
+ * https://arrow.apache.org/docs/format/CDataInterface.html */
+struct ArrowArray {
+    int64_t length, null_count, offset, n_buffers, n_children;
+    const void **buffers;
+    struct ArrowArray **children, *dictionary;
+    void (*release)(struct ArrowArray *); /* by any thread; NULL: released, or moved */
+    void *private_data;
+};
+
+_Static_assert(sizeof(struct ArrowArray) == 5 * sizeof(int64_t) + 5 * sizeof(void *), "the layout is that of Arrow");
 
 struct column_label {
     uint64_t value;

@@ -4,7 +4,7 @@
  *     0: the message            1                2                     3               4: what values consists of
  *
  * What an op consists of lies together, from `first`; so a struct that contains itself is an op that leads back.
- * Where bytes lie is decided in cdr_encode.c and cdr_decode.c, what a value is in _*.c alone: `cdr_value` is opaque
+ * Where bytes lie is decided in cdr.c, what a value is in _cdr.c alone: `cdr_value` is opaque
  * here. The bytes are those of XCDR1 and XCDR2, little endian; positions count from the start of the payload, whose
  * first four bytes are the encapsulation header, and alignment from the end of these.
  */
@@ -112,7 +112,7 @@ bool cdr_encode(const struct cdr_program *program, struct cdr_writer *w, cdr_val
 /* NULL: damaged, at or after `in.position`. Reads from base to end only, and each byte once. */
 cdr_value *cdr_decode(const struct cdr_program *program, struct cdr_reader *r);
 
-/* ---- what _encode.c, _decode.c and _program.c know of values; NULL or false: it has set an error ---- */
+/* ---- what _cdr.c knows of values; NULL or false: it has set an error ---- */
 
 struct cdr_row {
     cdr_value *held;

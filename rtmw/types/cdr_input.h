@@ -1,4 +1,4 @@
-/* Reading CDR, for values (cdr_decode.c) and columns (columns/column_decode.c): alignment, bounds, counts, texts and
+/* Reading CDR, for values (cdr.c) and columns (columns/column_decode.c): alignment, bounds, counts, texts and
  * sizes. The bytes come from anybody: each function checks what it reads before it moves on.
  *
  * A function that returns false or NULL has written to `reason` why the payload is damaged. All are inline, for they are

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rtmw/columns/arrow_array.h"
 #include "rtmw/columns/column.h"
 
 enum { OPS = 300, NAMES = 4, BRANCHES = 250, ROWS = 6, DEEPEST = 5, UNIT = 8 };
