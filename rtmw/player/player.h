@@ -99,16 +99,15 @@ static inline bool is_current(struct player *p, uint32_t word) { return load_acq
 void pacing_begin(struct pacing *); /* by the thread itself: what the kernel is told of it */
 bool pacing_wait(struct player *, uint64_t due_ns, uint32_t word); /* false: a command came */
 
-/* cue.c */
+/* player.c */
 uint64_t now_ns(void); /* CLOCK_MONOTONIC */
 /* Plays from one batch, at most so many cues. RTMW_INTERRUPTED: a command came; else not RTMW_OK: why it gave up. */
 int play_some(struct player *, struct batch *, const struct timeline *, uint32_t word, uint64_t most);
 
-/* track.c: before the thread has anything to play, and when it has ended */
+/* Before the thread has anything to play, and when it has ended. */
 int track_open(struct player *, const char *topic, const rtmw_type *, const rtmw_publisher_qos *);
 void tracks_close(struct player *);
 
-/* player.c */
 int player_start(struct player *); /* 0, or the errno of what failed */
 void player_stop(struct player *); /* the thread ends, everything queued is over */
 /* false: a take that is no longer. Waits for its turn. The batch is the player's if true. */

@@ -130,7 +130,7 @@ bool source_see(struct source *, const rtmw_message *);
 /* Go on as ADAPTIVE with another depth, from the message behind the last one; no room: the next time. */
 void source_adapt(struct collector *, struct source *, uint32_t depth);
 
-/* exchange.c */
+/* collector.c */
 bool exchange_lend(struct collector *, struct chunk *); /* one more chunk, empty, to be filled; false: no memory */
 void exchange_give(struct collector *, struct chunk *); /* one that was full, empty again */
 /* A message larger than a chunk goes into this one: may it? One at a time always may. */
@@ -140,7 +140,6 @@ void exchange_full(struct collector *, struct chunk *);
 struct chunk *exchange_next(struct collector *,
                             uint64_t timeout_ns); /* NULL: the time is up, or the thread has ended */
 
-/* collector.c */
 uint64_t monotonic_now(void);
 int collector_start(struct collector *); /* 0, or an errno */
 void collector_stop(struct collector *); /* what is on the bus now is taken; then the thread ends */
