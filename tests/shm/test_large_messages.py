@@ -114,7 +114,7 @@ REFUSED = {POOL // 32: 0.03, POOL // 16: 0.2, POOL // 8: 0.3}
 
 @pytest.mark.parametrize("largest", list(REFUSED))
 def test_where_sizes_are_larger_than_a_64th_a_bounded_share_of_the_eighths_is_refused(largest: int) -> None:
-    """The figures in docs/memory.md: -s shows them."""
+    """The figures in bench/results/measured.md: -s shows them."""
     refused = tried = 0
     for seed in range(3):
         crowd, large = Crowd(Random(seed), 5 / 8), rtmw.Publisher("large")
