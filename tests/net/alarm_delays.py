@@ -1,4 +1,4 @@
-"""`python -m tests.net.alarm_delays`: an alarm's delay behind a RELIABLE flood (bench/results/measured.md). Needs root."""
+"""`python -m tests.net.alarm_delays`: the delay of alarms behind a flood (bench/results/measured.md). Needs root."""
 
 from __future__ import annotations
 
