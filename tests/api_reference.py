@@ -52,7 +52,12 @@ SECTIONS = {
 """A heading, the module, and the names in it; without names, all that the module exports. Errors come last."""
 
 
+ROWS = {"Numbers of a size"}
+"""Headings under which each name has a line, and no heading of its own; so have functions of a module as a whole."""
+
 WIDTH = 118
+SHORT = 8
+"""A line of at most so many words is shown each time."""
 WHOLE: dict[str, bool] = {"break_long_words": False, "break_on_hyphens": False}
 STATEMENTS = {
     "__enter__": "`with`",
@@ -74,16 +79,24 @@ def page() -> str:
     package = griffe.load("rtmw", search_paths=[str(ROOT)], resolve_aliases=True, allow_inspection=False)
     lines = [HEAD]
     told: set[str] = set()
+    homes: dict[str, str] = {}
     for heading, (module, names) in SECTIONS.items():
         lines.append(f"## {heading}\n")
         home = resolved(package if module == "rtmw" else package[module.removeprefix("rtmw.")])
         told.add(module.rpartition(".")[2])
+        rows: list[str] = []
         for name in names.split() or [str(name) for name in home.exports or ()]:
             found = resolved(home[name])
             if found.is_module and not names and name in found.members:
                 found = resolved(found[name])  # a function in the file that has its name
-            lines += entry(f"{module}.{name}", found)
+            if heading in ROWS or (found.is_function and not names):
+                rows.append(row(f"{module.removeprefix('rtmw.')}.{name}", found))
+            else:
+                lines += entry(f"{module}.{name}", found, homes)
             told.add(name)
+        if rows and heading not in ROWS:
+            lines.append(f"### Functions of `{module}`\n")
+        lines += [*rows, ""]
     lines.append("## Errors\n")
     for name, error in package["errors"].members.items():
         if not error.is_alias and error.is_class and not name.startswith("_"):
@@ -96,8 +109,8 @@ def page() -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 
-def entry(name: str, found: griffe.Object) -> Iterator[str]:
-    """What is said of one public name."""
+def entry(name: str, found: griffe.Object, homes: dict[str, str]) -> Iterator[str]:
+    """What is said of one public name. `homes` has the lines of members that were shown before, with their names."""
     yield f"### `{name}`\n"
     made = found.all_members.get("__init__") if found.is_class else found if found.is_function else None
     if made is not None and is_called(found):
@@ -108,7 +121,7 @@ def entry(name: str, found: griffe.Object) -> Iterator[str]:
         uses = [word for method, word in STATEMENTS.items() if method in found.all_members]
         if uses:
             yield f"Works with {', '.join(uses)}.\n"
-        yield from members(found)
+        yield from members(name, found, homes)
 
 
 def is_called(found: griffe.Object) -> bool:
@@ -117,19 +130,43 @@ def is_called(found: griffe.Object) -> bool:
     return not rows and "Made by" not in docstring(found)
 
 
-def members(home: griffe.Object) -> Iterator[str]:
-    """A line for each public member that a class or a module makes itself or inherits from ours."""
-    for name, member in home.all_members.items():
-        if name.startswith("_") or (home.is_module and not is_exported(home, name, member)):
+def members(name: str, home: griffe.Object, homes: dict[str, str]) -> Iterator[str]:
+    """A line for each public member that a class or a module makes itself or inherits from ours.
+
+    Members without a text share a line. A member that an earlier name has with the same text is only named.
+    """
+    plain: list[str] = []
+    again: dict[str, list[str]] = {}
+    for member, one in home.all_members.items():
+        if member.startswith("_") or (home.is_module and not is_exported(home, member, one)):
             continue
-        target = resolved(member)
-        text = one_line(target)
-        if target.is_function:
-            name += signature(target)
-        elif target.is_attribute and getattr(target, "annotation", None):
-            name += f": {target.annotation}"
-        yield bullet(f"`{name}`" + (f" · {text}" if text else ""))
+        line = row(member, resolved(one))
+        if not one_line(one):
+            plain.append(" ".join(line.removeprefix("- ").split()))
+            continue
+        first = homes.setdefault(line, name)
+        if first != name and len(line.split()) > SHORT:
+            again.setdefault(first, []).append(f"`{member}`")
+            continue
+        if plain:
+            yield bullet(", ".join(plain))
+            plain = []
+        yield line
+    if plain:
+        yield bullet(", ".join(plain))
+    for first, found in again.items():
+        yield bullet(f"As of `{first}`: {', '.join(found)}.")
     yield ""
+
+
+def row(name: str, found: griffe.Object) -> str:
+    """The line of a member: its name and type, and what it does."""
+    text = one_line(found)
+    if found.is_function:
+        name += signature(found)
+    elif found.is_attribute and getattr(found, "annotation", None):
+        name += f": {found.annotation}"
+    return bullet(f"`{name}`" + (f" · {text}" if text else ""))
 
 
 def bullet(text: str) -> str:
