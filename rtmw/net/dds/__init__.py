@@ -11,9 +11,9 @@ Which topics cross, as Python decides:
 
 The engine, without the interpreter (engine.h has what its files ask of each other):
 
-    out               outbound.c  sender.c  pacing.c
+    out               outbound.c  pacing.c
     in                inbound.c  sources.c  flow.c
-    both              engine.h  route.h  handover.c  loss_report.c  zero_copy.c
+    both              engine.h  zero_copy.c
     the DDS library   dds.h  library.c  abi_check.c  events.c
-    for Python        _engine.h  _engine.c  _engine.pyi  _route.c  _shown.c
+    for Python        _engine.c  _engine.pyi
 """

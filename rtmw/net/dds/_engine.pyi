@@ -1,4 +1,4 @@
-"""The part of the node that touches messages (engine.h), and what DDS shows of others, undecoded (_shown.c)."""
+"""The part of the node that touches messages (engine.h), and what DDS shows of others, undecoded (_engine.c)."""
 
 from typing import final
 
@@ -34,7 +34,7 @@ class Engine:
         wire_domain: int = 0,
     ) -> Engine:
         """`zero_copy_most`: bytes of the pool that DDS may hold at a time (zero_copy.c). `carried`: the file in
-        which nodes of the region leave to the next one how far lanes were carried (loss_report.c), of this DDS domain.
+        which nodes of the region leave to the next one how far lanes were carried (engine.h), of this DDS domain.
         Raises OSError if it cannot be made."""
 
     def outbound(

@@ -2,7 +2,7 @@
 
 Programs that are no nodes describe their types; they are asked in a thread, for it may take seconds (`Lookup`).
 `PeerRates` knows how much may leave towards single hosts: which of them the settings limit, and by how much
-(sender.c). A host has a name, as its programs say it, and an address. All participants of one address share one
+(outbound.c). A host has a name, as its programs say it, and an address. All participants of one address share one
 limit.
 """
 

@@ -562,3 +562,144 @@ void instances_see(struct inbound *i, const dds_sample_info_t *info)
     const struct source *s = inbound_source(i, info->publication_handle);
     if (!s->is_node && (s->lane == i->lane || s->lane == LANE_UNKNOWN)) i->instance = *info;
 }
+
+/* ---- another reader takes over ---- */
+
+/* A DDS reader of a route is replaced as a writer is (outbound.c): both receive for a while, and the old one goes on
+ * delivering. A source is joined when the old one has come to the first sample that the new one has of it: what follows,
+ * the new one has without a gap. When all sources are joined, the new one delivers what is newer than what the old one
+ * delivered. Nodes number their samples; of plain writers the source times are compared.
+ */
+
+static void take_early(struct inbound *i)
+{
+    struct ddsi_serdata *samples[BATCH];
+    dds_sample_info_t infos[BATCH];
+    dds_return_t count;
+    do {
+        count = dds_takecdr(i->heir, samples, BATCH, infos, DDS_ANY_STATE);
+        for (dds_return_t n = 0; n < count; n++)
+            if (!backlog_add(i->engine, &i->early, inbound_sample(i, samples[n], &infos[n]))) {
+                count_up(&i->overflowed, 1);
+                ddsi_serdata_unref(samples[n]);
+            }
+    } while (count == BATCH);
+}
+
+static void drop_early(struct inbound *i)
+{
+    struct ddsi_serdata *data = backlog_first(&i->early)->data;
+    backlog_drop_first(i->engine, &i->early, ddsi_serdata_size(data));
+    ddsi_serdata_unref(data);
+}
+
+/* The next one of a node comes without a gap behind the last one delivered, too. */
+static void join_sources(struct inbound *i)
+{
+    for (uint32_t n = 0; n < i->early.count; n++) {
+        struct sample *sample = &i->early.ring[(i->early.first + n) & (i->early.space - 1)];
+        struct source *s = inbound_source(i, sample->info.publication_handle);
+        if (inbound_is_next(i, sample)) s->is_joined = true;
+    }
+}
+
+/* A source of which nothing has been delivered has nothing to be joined with, and one that has left will not be. */
+static bool all_are_joined(struct inbound *i)
+{
+    for (uint32_t n = 0; n < i->source_count; n++) {
+        struct source *s = &i->sources[n];
+        if (s->sequence && s->lane == i->lane && !s->is_joined && is_matched(i->reader, s->publication)) return false;
+    }
+    return true;
+}
+
+static void take_over(struct inbound *i)
+{
+    i->reader = i->heir;
+    i->heir = 0;
+    for (struct sample *sample; (sample = backlog_first(&i->early));) {
+        struct sample first = *sample;
+        if (inbound_is_past(i, &first)) {
+            drop_early(i);
+        } else {
+            backlog_drop_first(i->engine, &i->early, ddsi_serdata_size(first.data));
+            inbound_accept(i, first);
+        }
+    }
+    backlog_clear(i->engine, &i->early);
+    inbound_tell_stuck(i);
+}
+
+/* Of another lane, or delivered by the old reader. */
+static bool is_needless(struct inbound *i, struct sample *sample)
+{
+    const struct source *s = inbound_source(i, sample->info.publication_handle);
+    return (s->lane != i->lane && s->lane != LANE_UNKNOWN) || (s->is_joined && inbound_is_past(i, sample));
+}
+
+static void expect(struct inbound *i, dds_entity_t heir)
+{
+    i->heir = heir;
+    backlog_clear(i->engine, &i->early);
+    for (uint32_t n = 0; n < i->source_count; n++) i->sources[n].is_joined = false;
+}
+
+/* Lock held. Samples that wait for room on the bus go first, or the order would be lost. */
+static bool is_time(struct inbound *i, bool at_once)
+{
+    inbound_move(i);
+    take_early(i);
+    join_sources(i);
+    while (i->early.count && is_needless(i, backlog_first(&i->early))) drop_early(i);
+    return at_once || (!i->backlog.count && all_are_joined(i));
+}
+
+bool inbound_hand_over(struct inbound *i, dds_entity_t reader, bool at_once)
+{
+    dds_entity_t before = i->reader;
+    lock(&i->lock, LOCK_ROUTE);
+    if (i->heir != reader) expect(i, reader);
+    bool now = is_time(i, at_once);
+    if (now) take_over(i);
+    unlock(&i->lock, LOCK_ROUTE);
+    if (!now) return false;
+    listen_to(before, NULL, NULL);
+    listen_to(reader, inbound_on_data, i);
+    inbound_on_data(reader, i); /* samples from before it had a listener */
+    return true;
+}
+
+/* ---- a node that ends ---- */
+
+/* Of one node: has any sample come, and how far does what came reach? A route has a source for each of its writers. */
+static bool reach(const struct inbound *i, uint64_t node, uint64_t *sequence)
+{
+    bool has_come = false;
+    *sequence = 0;
+    for (uint32_t n = 0; n < i->source_count; n++) {
+        const struct source *s = &i->sources[n];
+        uint64_t to = s->sequence > s->passed ? s->sequence : s->passed;
+        if (!s->is_node || s->node != node || s->lane != i->lane || !to) continue;
+        has_come = true;
+        if (to > *sequence) *sequence = to;
+    }
+    return has_come;
+}
+
+bool inbound_has(struct inbound *i, uint64_t node, uint64_t sequence, bool is_acknowledged)
+{
+    uint64_t come;
+    lock(&i->lock, LOCK_ROUTE);
+    bool has_come = reach(i, node, &come), is_empty = !i->backlog.count && !i->early.count;
+    unlock(&i->lock, LOCK_ROUTE);
+    return is_empty && (has_come ? come >= sequence : is_acknowledged);
+}
+
+bool inbound_reached(struct inbound *i, uint64_t node, uint64_t *sequence)
+{
+    lock(&i->lock, LOCK_ROUTE);
+    reach(i, node, sequence);
+    bool is_empty = !i->backlog.count && !i->early.count;
+    unlock(&i->lock, LOCK_ROUTE);
+    return is_empty;
+}

@@ -8,9 +8,9 @@ bring, and nobody else notices.
     another DDS writer takes over             ◄──     rtmw/lanes: the lane stands at this number
 
 Both ends keep what they believe by the GUID of the writer, so another writer mends either. It takes over as when a
-policy changes (handover.c): once all that was sent is acknowledged. A slow line, where nothing is acknowledged that has
+policy changes (outbound.c): once all that was sent is acknowledged. A slow line, where nothing is acknowledged that has
 not come, keeps its writer, and loses nothing. The first sample of the new writer shows by its number what did not come
-(sources.c), and subscribers are told (loss_report.c).
+(sources.c), and subscribers are told (engine.h).
 
 Such a datagram can silence the talk of nodes, too. Whoever hears no more of a node that DDS takes to be alive begins
 anew, with another participant (`unheard`).

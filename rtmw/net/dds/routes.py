@@ -41,9 +41,9 @@ from rtmw.types import MessageType, carried_type
 from rtmw.types.message_type import DESCRIPTION_LIMIT
 
 KEEPS = 4
-"""LANE_KEEPS of route.h."""
+"""LANE_KEEPS of engine.h."""
 AMONG_NODES = 8
-"""LANE_NODES of route.h."""
+"""LANE_NODES of engine.h."""
 
 _LETTERS = {b"T": Reliability.TIMELY, b"A": Reliability.ADAPTIVE, b"R": Reliability.RELIABLE}
 

@@ -181,7 +181,7 @@ bool linked_may_come(const struct inbound *i, const struct source *s)
  * JUMP_MOST at most: the difference was lost on the way; (3) less, by REPEATED_MOST at most: another reader of the lane
  * had it; (4) anything else: it is refused, and counted, and the source stays where it is. A sample that follows the one
  * that was refused is taken again (as in RFC 3550, appendix A.1), so that no number mutes a source for good. A node that is
- * started again has other DDS writers, and so other sources; its numbers go on where those of the last node ended (loss_report.c).
+ * started again has other DDS writers, and so other sources; its numbers go on where those of the last node ended (engine.h).
  */
 
 #define JUMP_MOST     (UINT64_C(1) << 32) /* messages: minutes at the rate of the fastest link */
@@ -281,4 +281,52 @@ void dedup_add(struct inbound *i, struct source *s, uint64_t publisher, uint64_t
     if (source_time_ns > k->newest_ns) k->newest_ns = source_time_ns;
     k->node = s->node;
     s->brought++;
+}
+
+/* ---- loss report ---- */
+
+bool carried_open(struct engine *e, const char *path)
+{
+    e->carried = carried_map(path);
+    return e->carried != NULL;
+}
+
+void carried_close(struct engine *e)
+{
+    carried_unmap(e->carried);
+    e->carried = NULL;
+}
+
+struct carried_place carried_find(struct engine *e, uint64_t topic, uint8_t lane, uint64_t origin)
+{
+    return carried_place_of(e->carried, carried_key(topic, e->wire_domain, lane & LANE_RELIABILITY, origin));
+}
+
+/* A counter that others may bring up by as much as they like. */
+static void count_lost(uint64_t *counter, uint64_t by)
+{
+    uint64_t most = (uint64_t)INT64_MAX - load_relaxed(counter);
+    count_up(counter, by < most ? by : most);
+}
+
+/* Messages that a node sent between its last sample and this one never came: DDS had less room for them, the link lost
+ * them, or a node died with them. Subscribers know it before they get this one. Messages meant for nobody here are not
+ * lost. They are counted once, whatever becomes of this sample: also when that waits for room, and is dropped then. */
+void carried_gap(struct inbound *i, struct source *s, const struct trailer *trailer)
+{
+    uint64_t lost = s->is_node ? sequence_gap(s, trailer) : 0;
+    if (!lost) return;
+    const struct carried *carried = carried_at(&s->carried);
+    uint64_t since = carried ? load_relaxed(&carried->at_ns) : now_monotonic_ns();
+    if (rtmw_publisher_lost(i->publisher, (rtmw_lost){.missed = lost}, since)) count_lost(&i->lost, lost);
+    s->passed = trailer->sequence - trailer_messages(trailer);
+}
+
+/* A sample that came before, by another writer of the lane, takes nothing back. */
+void carried_received(struct source *s, uint64_t sequence)
+{
+    struct carried *c = carried_at(&s->carried);
+    if (!c || sequence_is_repeated(load_relaxed(&c->sequence), sequence)) return;
+    store_relaxed(&c->sequence, sequence);
+    store_relaxed(&c->at_ns, now_monotonic_ns());
 }

@@ -15,7 +15,7 @@
  *
  *   bus ─ lookahead_add ─► ring of its priority ─ lookahead_at ─► sent or expired ─ lookahead_pass ─► released by the route
  *
- * Routes over DDS (../dds/route.h) and over links (../link/link.h) have one. All functions: under the lock of the routes.
+ * Routes over DDS (../dds/engine.h) and over links (../link/link.h) have one. All functions: under the lock of the routes.
  */
 
 enum {

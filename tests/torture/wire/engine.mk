@@ -7,7 +7,7 @@ NET := ../../../rtmw/net/dds
 ROUTE := ../../../rtmw/net/route
 SHM := ../../../rtmw/shm
 BUILD := build
-PARTS := inbound library zero_copy sources flow loss_report
+PARTS := inbound library zero_copy sources flow
 SHARED := trailer carried
 HEADERS := $(wildcard $(NET)/*.h $(ROUTE)/*.h) engine_stage.h require.h
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=all -fno-omit-frame-pointer

@@ -32,10 +32,10 @@ mutant limits "one may have all that waits" inbound 's/!has_room\(own, COUNT_MOS
 mutant limits "all may have anything waiting" inbound 's/ \|\| !has_room\(&e->all, ALL_COUNT_MOST, ALL_BYTES_MOST\)//' "$@"
 mutant limits "anybody pauses a topic" flow 's/is = reader && node_of\(reader\) == node;/is = true;/' "$@"
 mutant limits "one pauses all topics" flow 's/ \|\| of_node >= PAUSES_OF_ONE//' "$@"
-mutant gaps "a gap before what is dropped is counted twice" loss_report 's/^    s->passed = trailer->sequence - trailer_messages.*$//' "$@"
+mutant gaps "a gap before what is dropped is counted twice" sources 's/^    s->passed = trailer->sequence - trailer_messages.*$//' "$@"
 mutant gaps "what nobody asked for is not remembered" sources 's/carried_received\(s, s->passed\);//' "$@"
-mutant gaps "what comes again takes numbers back" loss_report 's/ \|\| sequence_is_repeated\(load_relaxed.*\)\) return;/) return;/' "$@"
+mutant gaps "what comes again takes numbers back" sources 's/ \|\| sequence_is_repeated\(load_relaxed.*\)\) return;/) return;/' "$@"
 mutant gaps "a part of a pack is not remembered" inbound 's/^        carried_received\(s, trailer->sequence.*$//' "$@"
-mutant gaps "what was meant for nobody is lost" loss_report 's/if \((rtmw_publisher_lost\(.*, since\))\) count_lost/\1; count_lost/' "$@"
+mutant gaps "what was meant for nobody is lost" sources 's/if \((rtmw_publisher_lost\(.*, since\))\) count_lost/\1; count_lost/' "$@"
 
 none_survived
