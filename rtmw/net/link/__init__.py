@@ -15,9 +15,9 @@ What crosses, without I/O:
 
 The line, without the interpreter (link.h has what its files ask of each other):
 
-    out               out.c  fill.c  sender.c  pacing.c
-    in                in.c  receiver.c
-    both              link.h  line.c  loss_report.c
-    connections       channel.h  channel.c  frame.h  frame.c  tls.h  tls.c  openssl.h
-    for Python        _line.h  _line.c  _line.pyi  _connection.c  _route.c
+    out               out.c  pacing.c
+    in                in.c
+    both              link.h  line.c
+    connections       channel.h  channel.c  tls.h  tls.c
+    for Python        _line.c  _line.pyi
 """

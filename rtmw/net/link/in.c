@@ -544,7 +544,7 @@ static struct verdict drop(struct line *l, const struct frame *f, uint64_t now)
     return well;
 }
 
-/* fill.c says when it is taken. */
+/* out.c says when it is taken. */
 static bool is_due(const struct line *l, const struct in *i, const struct frame_begin *b)
 {
     uint32_t band = b->trailer.priority;
@@ -714,4 +714,28 @@ struct verdict line_hear(struct line *l, int channel, const struct frame *f, uin
     default:
         return violation("a frame that belongs before the hello's end");
     }
+}
+
+/* ---- loss report ---- */
+
+#define JUMP_MOST (UINT64_C(1) << 32) /* messages, as over DDS (../dds/sequence.c): a peer may say what it likes */
+
+void told_open_in(struct in *i, uint64_t key, uint64_t begins)
+{
+    i->begins = begins;
+    i->carried = carried_place_of(i->line->carried, key);
+    struct carried *c = carried_at(&i->carried);
+    if (!c) return;
+    uint64_t last = load_relaxed(&c->sequence), lost = last && begins > last ? begins - last : 0;
+    if (lost && lost <= JUMP_MOST && in_tell_since(i, (rtmw_lost){.missed = lost}, load_relaxed(&c->at_ns)))
+        count_up(&i->lost, lost);
+    store_relaxed(&c->sequence, begins);
+}
+
+void told_came(struct in *i)
+{
+    struct carried *c = carried_at(&i->carried);
+    if (!c) return;
+    store_relaxed(&c->sequence, i->begins + i->come - i->waiting);
+    store_relaxed(&c->at_ns, i->last_ns);
 }

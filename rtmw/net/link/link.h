@@ -2,13 +2,13 @@
  *
  *   bus ─ take ─► out: a queue a band ─► chunks, highest band first ─┬► urgent channel (bands 4 to 7) ─►
  *                    │ kept until acknowledged                       ├► bulk channel (bands 0 to 3) ─►
- *                    │                                               └► twin, if there is one: copies (fill.c) ─►
+ *                    │                                               └► twin, if there is one: copies (out.c) ─►
  *   bus ◄─ publish ─ in: a message a band is put together ◄─ frames ◄─ any channel
  *
  * A thread a line, from line_start to line_stop, and one for all lines of a node (struct lines):
  *   receiver   sleeps until a channel can be read or written; reads, publishes, pumps, and ends channels
- *   sender     sleeps until the bus has something for a route of any line, and pumps (sender.c)
- * A thread that pumps (fill.c) takes messages of the bus and writes frames, under the lock of the line.
+ *   sender     sleeps until the bus has something for a route of any line, and pumps (line.c)
+ * A thread that pumps (out.c) takes messages of the bus and writes frames, under the lock of the line.
  *
  * Routes, what they keep (channel.h), numbers, and controls outlive a cut of the connections. Outboxes, inboxes, and messages
  * that had come in part do not; such messages are sent again from their beginning.
@@ -192,7 +192,26 @@ void out_adjust(struct out *, uint32_t depth, uint64_t min_interval_ns);
 void out_weigh(struct out *, uint64_t size);
 void out_fit(struct out *);
 
-/* loss_report.c. Open: before anybody else has the route; key: of its lane and peer, 0: nothing is told. Under the lock of the line: was
+/* ---- loss report ---- */
+
+/* Told: what a lane has lost while a node was dead, or its line was, subscribers there are told. Both ends write in
+ * memory that outlives them how far the lane was carried (../route/carried.h):
+ *
+ *   out   `sequence`: messages that got a number, on this route and those before; number[]: the last of them, as the bus
+ *         counts. A route begins behind both: with what the bus had since then, and no route has taken.
+ *   in    `sequence`: messages that came to their end here, by the same count. What is missing up to where the next route of
+ *         the peer begins has come to nobody.
+ *
+ * A message that waits for room on the bus has not come to its end: its node may die with it.
+ *
+ * A node that is killed may have one message told that was not lost: a message changes `sequence` and number[] of the sender,
+ * and the bus and `sequence` of the receiver, and no CAS has both. The order of these writes is such that a node which dies in
+ * between has told too much. Of a gap it may so tell all messages twice: if it dies when it has opened a route, or numbers a
+ * message behind some that the bus could not keep. Fewer are told than were lost only of messages that a publisher passes over
+ * just when the route's subscriber joins, if it looked before that who needs them: the bus counts those as expired.
+ */
+
+/* out.c. Open: before anybody else has the route; key: of its lane and peer, 0: nothing is told. Under the lock of the line: was
  * this one published since the lane was carried last; it has a number now; nobody is to get it; the bus has no more. */
 void told_open_out(struct out *, uint64_t key, uint64_t lane, bool begins_in_the_past);
 bool told_is_new(const struct out *, const rtmw_message *);
@@ -253,7 +272,7 @@ struct incoming {
     struct waiting *to; /* where the bytes go; NULL: nowhere */
 };
 
-/* loss_report.c. Open: before anybody else has the route; begins: as the peer says. Came: under `arriving`, when a message has come to
+/* in.c. Open: before anybody else has the route; begins: as the peer says. Came: under `arriving`, when a message has come to
  * its end. */
 void told_open_in(struct in *, uint64_t key, uint64_t begins);
 static inline void in_reach(struct in *i, uint32_t band, uint64_t number)
@@ -339,7 +358,7 @@ struct peer_clock {
     uint64_t rtt_ns, best_ns, unsure_ns, age; /* 0: not measured. age: pongs since the best */
 };
 
-/* All lines of a node: one sender, and one order in which they write (sender.c). */
+/* All lines of a node: one sender, and one order in which they write (line.c). */
 struct lines {
     pthread_t sender;
     uint32_t stop, openers;
@@ -438,7 +457,7 @@ void line_wake_receiver(struct line *);
 void line_tell_up(struct line *); /* if both sides have resumed. The lock is held */
 void line_lock(struct line *);    /* takes the lock, between two bursts */
 
-/* sender.c. Start, stop: Python's thread, without a lock; 0, or errno. Join, leave: of line_start and line_stop. Wake: any
+/* line.c. Start, stop: Python's thread, without a lock; 0, or errno. Join, leave: of line_start and line_stop. Wake: any
  * thread, with the lock of the line or without. Await: with that lock; when it returns, the sender uses no subscriber that
  * the line does not have any more. */
 int lines_start(struct lines *);
@@ -452,13 +471,13 @@ void line_await_sender(struct line *);
 bool lines_may_write(struct lines *);
 void lines_have_written(struct lines *);
 
-/* receiver.c: the thread; what it does again and again; and ends the connections, once no thread does. Turn sleeps until
+/* line.c: the thread; what it does again and again; and ends the connections, once no thread does. Turn sleeps until
  * there is something to do, if there was no more at the last one, and returns whether there is more. */
 void *line_receive(void *line);
 bool line_turn(struct line *, bool is_more);
 void line_end(struct line *);
 
-/* fill.c: under the lock. Takes from the bus, fills outboxes and writes, for a burst; on the bulk connection if the thread may.
+/* out.c: under the lock. Takes from the bus, fills outboxes and writes, for a burst; on the bulk connection if the thread may.
  * true: there is more to do at once. */
 bool line_pump(struct line *, uint64_t now, bool may_write_bulk);
 bool line_has_bulk(const struct line *); /* is there anything to write on the bulk connection? */
@@ -489,10 +508,10 @@ uint64_t steered(uint64_t rate, uint64_t delivered, uint64_t queue_us);
 
 bool line_gather(struct line *); /* takes from the bus as far as routes may. true: something was taken */
 
-/* fill.c: under the lock: fills an outbox that is empty */
+/* out.c: under the lock: fills an outbox that is empty */
 void line_fill(struct line *, int channel, uint64_t now);
 
-/* fill.c: under the lock. Prepare: before the outbox of the urgent channel is filled. Copy: of a frame of that channel, which
+/* out.c: under the lock. Prepare: before the outbox of the urgent channel is filled. Copy: of a frame of that channel, which
  * has a whole message. */
 void twin_prepare(struct line *, uint64_t now);
 void twin_copy(struct line *, struct frame_header, const struct frame_begin *, struct kept *, uint64_t now);

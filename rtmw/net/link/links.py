@@ -5,7 +5,7 @@ Connections that came here and to no link are counted by address and cause (`Tur
 Publishers of a peer are told apart by what it calls the region of its domain, and DDS samples of a node that is linked
 are passed over (`Regions`).
 
-The twin of a line is a third connection, over which small urgent messages go a second time (fill.c). It joins as the
+The twin of a line is a third connection, over which small urgent messages go a second time (out.c). It joins as the
 two others do (handshake.py), if the line is here, and of this peer with this certificate. It is there from the
 beginning, and not only once something was lost: the first alarm that is lost is the one that matters. Where the way is
 short a lost message is sent again soon, so there is none.

@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 
 #include "../../shm/atomics.h"
-#include "openssl.h"
 
 /* ---- the library ---- */
 

@@ -1,4 +1,4 @@
-/* The table of how far lanes were carried (../dds/engine.h, ../link/loss_report.c): a file in shared memory, which is
+/* The table of how far lanes were carried (../dds/engine.h, ../link/link.h): a file in shared memory, which is
  * named after the region and goes with it. An entry is found by its key in the WINDOW places from that of its hash. Where all
  * are taken, the one that was used longest ago gives way, and of its lane no gap is told. A route that takes a place makes its
  * key UNSET first: a node that dies there leaves no key beside the words of another lane.

@@ -2,7 +2,7 @@
  *
  *   link_greet SEED ROUNDS PEM DER STRANGER      key and certificate, the authority, and a key that another one has signed
  *
- * Two ends of a connection shake hands and greet as _connection.c does, on two sockets, between which this program carries
+ * Two ends of a connection shake hands and greet as _line.c does, on two sockets, between which this program carries
  * the bytes: whole, or with some of them changed, left out, doubled or made up, or with an end. Some have keys that they
  * must change at once. OpenSSL is the host's, found at run time. What must hold: (1) no byte is touched that is not there (the
  * sanitizers); (2) where nothing was changed each end hears what the other one said, and without TLS so does who hears at
@@ -62,7 +62,7 @@ static void say_hello(struct end *e)
                 (struct iovec){e->hello, e->size}, NULL);
 }
 
-/* As frames_of() in _connection.c: all that the peer may say before it has said who it is. */
+/* As frames_of() in _line.c: all that the peer may say before it has said who it is. */
 static void hear(struct end *e, const struct end *from)
 {
     struct frame f;
