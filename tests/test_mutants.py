@@ -32,7 +32,7 @@ def mutants(script: str) -> Iterator[tuple[str, Path, str]]:
     """The words before the file, the file, and the program for sed."""
     folders = sorted(ROOT.glob(SCRIPTS[script]))
     lines = (ROOT / script).read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
-    for words in (shlex.split(line) for line in lines if line.startswith("mutant ")):
+    for words in (shlex.split(line) for line in lines if line.lstrip().startswith("mutant ")):
         named = [
             (at, folder / name) for at, word in enumerate(words) for name in (word, f"{word}.c") for folder in folders
         ]
