@@ -1,4 +1,4 @@
-"""`make torture-dds-rtps`: runs all cases, and writes bench/results/dds_rtps.md. Status 1 if one fails that is not to by design.
+"""`make torture-dds-rtps`: runs all cases, and writes bench/results/dds_rtps.md. Status 1 if one fails not by design.
 
 python -m tests.torture.dds_rtps [NAME...]: these cases alone, or with this vendor alone (cyclonedds, fastdds); no page.
 """

@@ -18,8 +18,8 @@ HEAD = """# The OMG's interoperability cases
 The OMG has a list of cases by which DDS implementations show that they understand each other
 ([omg-dds/dds-rtps](https://github.com/omg-dds/dds-rtps), as of July 2026: {count} cases). Here each is run with rtmw on
 one side, by `rtmw node`, and a program of another DDS on the other, on loopback. The names are the list's; the programs
-are those of rtmw's own tests ([tests/net/foreign](../../tests/net/foreign)), for the OMG's may not be passed on. So this
-is no result of the OMG's.
+are those of rtmw's own tests ([tests/net/foreign](../../tests/net/foreign)), for the OMG's may not be passed on. So
+this is no result of the OMG's.
 
 `make torture-dds-rtps` runs the cases and writes this page; `python -m tests.torture.dds_rtps Test_Topic_0` runs one.
 
