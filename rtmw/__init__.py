@@ -16,6 +16,18 @@ Layers, each importing only from those before it:
     ·  spark  ·  cli demo
 """
 
+import sys
+
+if sys.argv[:1] == ["-m"] or "".join(sys.argv[:1]).rpartition("/")[2] == "rtmw":  # the `rtmw` command, or it may be
+    import signal
+    from threading import current_thread, main_thread
+
+    _is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler and current_thread() is main_thread()
+    if _is_heard:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C before all is imported ends it without a traceback
+else:
+    _is_heard = False
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -238,6 +250,11 @@ __all__ = [
     "uint32",
     "uint64",
 ]
+
+if _is_heard:
+    import signal
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 __version__: str
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from rtmw.errors import NotInstalled
 
-MISSING: Final = """{package} is not installed, which {use} needs. Install it with:
-    pip install 'rtmw[{extra}]'"""
+MISSING: Final = "{package} is not installed, which {use} needs; install it with: pip install 'rtmw[{extra}]'"
+"""One line: a command shows the text of an error with its line ends escaped."""
 
 
 def needed(module: str, package: str, extra: str, use: str) -> Any:

@@ -12,6 +12,8 @@ import argparse
 import difflib
 import os
 import re
+import shlex
+import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -20,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar, cast
 
 from rtmw.addresses import place_to_listen
-from rtmw.domain import LARGEST_ID
+from rtmw.domain import LARGEST_ID, environment_domain
 from rtmw.errors import RtmwError
 from rtmw.settings import Declaration, Setting, option_of, values
 from rtmw.units import some_bytes, some_seconds
@@ -47,8 +49,45 @@ class Parser(argparse.ArgumentParser):
             found(self) if callable(found) else add_commands(self, found)
 
     def parse_known_args(self, *given: Any, **named: Any) -> Any:
-        self.complete()
-        return super().parse_known_args(*given, **named)
+        if commands := commands_of(self):
+            words = given[0] if given else named.get("args")
+            self._check_place(sys.argv[1:] if words is None else list(words), commands)
+        parsed, unknown = super().parse_known_args(*given, **named)
+        if unknown:  # told with the usage of this command, and not by the first parser with its own
+            self.error(f"unknown arguments: {' '.join(unknown)}")
+        return parsed, unknown
+
+    def _check_place(self, words: list[str], commands: dict[str, Parser]) -> None:
+        """Refuses an option of a command that stands before the command, with the words as they belong."""
+        first = words[0] if words else ""
+        if not first.startswith("-") or first in ("-", "--") or self._knows(first):
+            return
+        at = next((at for at, word in enumerate(words) if word in commands), len(words))
+        before, behind, meant, whole = words[:at], words[at:], self, self.prog.split()
+        while behind and behind[0] in (commands := commands_of(meant)):
+            meant = commands[behind[0]]
+            whole.append(behind.pop(0))
+        option = first.partition("=")[0]
+        if meant is not self:
+            meant.complete()
+            if not meant._knows(first):
+                meant.error(f"unknown arguments: {option}")
+            self.error(f"{option} belongs behind the command: {shlex.join([*whole, *before, *behind])}")
+        if not self.get_default("run"):
+            advice = f"an option of a command belongs behind it: {shlex.join([*whole, 'COMMAND', *before])}"
+            self.error(f"{self.prog} has no option {option}; {advice}")
+
+    def _knows(self, word: str) -> bool:
+        """Whether a word is one of its options, perhaps short for one, or with its value."""
+        return word in self._option_string_actions or bool(self._get_option_tuples(word))
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        if isinstance(arg_string, _OfEnvironment):
+            try:
+                return environment_domain()
+            except ValueError as error:
+                self.error(str(error))
+        return super()._get_value(action, arg_string)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:
@@ -65,6 +104,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         super().error(visible(message))
+
+
+class _OfEnvironment(str):
+    """The default of --domain. Only a command that is run without that option reads the variable."""
 
 
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, Parser]:
@@ -104,7 +147,7 @@ def runs(
         parser.add_argument(
             "--domain",
             type=domain_number,
-            default=os.environ.get("RTMW_DOMAIN", "0"),
+            default=_OfEnvironment(os.environ.get("RTMW_DOMAIN", "0")),
             metavar="N",
             help="number of the domain (default: environment RTMW_DOMAIN, else 0)",
         )

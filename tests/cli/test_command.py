@@ -190,6 +190,42 @@ def test_a_command_that_is_like_no_other_is_answered_with_all_of_them(capsys: py
     assert "'topic'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--domain 3 topic list", "rtmw: error: --domain belongs behind the command: rtmw topic list --domain 3"),
+        ("--domain=3 topic list --names", "belongs behind the command: rtmw topic list --domain=3 --names"),
+        ("topic --json list", "rtmw topic: error: --json belongs behind the command: rtmw topic list --json"),
+        ("--domain 3", "an option of a command belongs behind it: rtmw COMMAND --domain 3"),
+        ("--domian 3 topic list", "rtmw topic list: error: unknown arguments: --domian"),
+        ("topic list --bogus", "rtmw topic list: error: unknown arguments: --bogus"),
+        ("topic list extra", "rtmw topic list: error: unknown arguments: extra"),
+        ("node --bogus", "rtmw node: error: unknown arguments: --bogus"),
+    ],
+)
+def test_an_option_at_the_wrong_place_is_told_its_place_and_an_unknown_one_with_the_usage_of_its_command(
+    words: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words.split())
+    err = capsys.readouterr().err
+    assert (ended.value.code, told in err) == (2, True), err
+    usage = told.partition(": ")[0] if "error" in told else "rtmw"
+    assert err.startswith(f"usage: {usage} [-h]")
+
+
+@pytest.mark.parametrize("number", ["abc", "999", "-1", ""])
+def test_an_impossible_domain_of_the_environment_is_named_with_its_variable(
+    number: str, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], domain_id: int
+) -> None:
+    monkeypatch.setenv("RTMW_DOMAIN", number)
+    with pytest.raises(SystemExit) as ended:
+        main(["topic", "list"])
+    told = f"rtmw topic list: error: the environment says RTMW_DOMAIN={number!r}; it must be a number from 0 to 232"
+    assert (ended.value.code, told in capsys.readouterr().err) == (2, True)
+    assert f"domain {domain_id} does not exist" in run("topic", "list", "--domain", str(domain_id))[2]
+
+
 HOLD = """
     import sys, rtmw
     with rtmw.Publisher("held") as publisher:

@@ -49,10 +49,19 @@ def test_ctrl_c_ends_a_command_that_waits_for_messages(domain: rtmw.Domain) -> N
     assert (process.returncode, err) == (130, "")
 
 
-@pytest.mark.parametrize(
-    ("module", "command"), [("rtmw.cli.command", "--version"), ("rtmw.net.settings", "node"), ("rtmw.cli.top", "top")]
-)
-def test_ctrl_c_while_a_command_is_still_loading_ends_it_quietly_with_status_130(module: str, command: str) -> None:
+LOADED = [
+    ("rtmw.profiles", "top", -signal.SIGINT),
+    ("rtmw.shm", "top", -signal.SIGINT),
+    ("rtmw.waitset", "top", -signal.SIGINT),
+    ("rtmw.cli.command", "--version", 130),
+    ("rtmw.net.settings", "node", 130),
+    ("rtmw.cli.top", "top", 130),
+]
+"""A module, a command that imports it, and how that ends by Ctrl-C just then."""
+
+
+@pytest.mark.parametrize(("module", "command", "status"), LOADED)
+def test_ctrl_c_while_a_command_is_still_loading_ends_it_quietly(module: str, command: str, status: int) -> None:
     loading = f"""
         import os, runpy, signal, sys
         class Interrupted:
@@ -65,7 +74,14 @@ def test_ctrl_c_while_a_command_is_still_loading_ends_it_quietly_with_status_130
     """
     words = [sys.executable, "-c", textwrap.dedent(loading)]
     done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
+
+
+def test_the_command_hears_ctrl_c_again_when_rtmw_is_imported() -> None:
+    asked = "import sys; sys.argv = ['rtmw']; import rtmw, signal; print(signal.getsignal(signal.SIGINT))"
+    words = [sys.executable, "-c", asked]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, timeout=60, check=True)
+    assert "default_int_handler" in done.stdout
 
 
 def test_a_reader_that_goes_away_ends_a_command_quietly(domain: rtmw.Domain) -> None:
