@@ -135,7 +135,7 @@ def _follow(
             del left[path]
         rows = _rows(viewer, left.values())
         why = next((row["cause"] for row in rows if row["cause"]), "")
-        line.show((total - sum(map(_rest, left, rows)), total), (len(sent) - len(left), len(sent)), why)
+        line.show((total - sum(map(rest, left, rows)), total), (len(sent) - len(left), len(sent)), why)
         if end is not None and CLOCK.monotonic() >= end:
             line.end()
             return failed | {path: f"not {level.name} in time; it goes on" for path in left}
@@ -148,30 +148,36 @@ def _rows(viewer: Viewer, transfers: Any) -> list[dict[str, Any]]:
         try:
             rows.append(viewer.show(f"info {one.id}"))
         except rtmw.TransferRefused:  # it has ended meanwhile
-            rows.append({"sent": sys.maxsize, "cause": ""})
+            rows.append({"sent": sys.maxsize, "received": sys.maxsize, "cause": ""})
     return rows
 
 
-def _rest(path: Path, row: dict[str, Any]) -> int:
-    """Bytes of a file that have not left yet."""
+def rest(path: Path, row: dict[str, Any]) -> int:
+    """Bytes of a file that have not left yet. Nothing has as long as its receiver has taken none of it: what came there
+    before an inbox is not kept."""
+    sent = row["sent"] if row.get("received") else 0
     try:
-        return max(0, path.stat().st_size - (row.get("sent") or 0))
+        return max(0, path.stat().st_size - (sent or 0))
     except OSError:
         return 0
 
 
 class Line:
-    """How it goes: a line that changes on a terminal, and a line now and then elsewhere; on standard error."""
+    """How it goes: a line that changes on a terminal, and a line now and then elsewhere; on standard error. It never
+    falls back, also where bytes are sent again."""
 
     def __init__(self, is_quiet: bool) -> None:
         self._is_quiet, self._begun, self._shown = is_quiet, CLOCK.monotonic(), CLOCK.monotonic()
         self._first: int | None = None
+        self._most = 0
+        """Bytes that were shown as sent."""
         self._is_open = False
         """Something stands on the terminal, and its line is not ended."""
 
     def show(self, sizes: tuple[int, int], files: tuple[int, int], why: str) -> None:
         """`sizes`: bytes that are sent, of all; `files`: that are done, of all; `why`: one waits."""
-        now, done = CLOCK.monotonic(), sizes[0]
+        now, done = CLOCK.monotonic(), max(self._most, sizes[0])
+        sizes = self._most, _ = done, sizes[1]
         self._first = done if self._first is None else self._first
         on_terminal = sys.stderr.isatty()
         if self._is_quiet or (not on_terminal and now - self._shown < LINES_S):

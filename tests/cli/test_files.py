@@ -11,7 +11,7 @@ from textwrap import dedent
 import pytest
 
 import rtmw
-from rtmw.cli.files import progress_words
+from rtmw.cli.files import Line, progress_words, rest
 from rtmw.cli.terminal import size
 from rtmw.clock import CLOCK
 from tests.child import Spawn
@@ -163,6 +163,27 @@ def test_where_there_is_no_domain_it_is_said_how_to_serve_transfers(
     assert (status, out) == (1, "")
     assert err.startswith(f"{told}rtmw node --domain {domain_id} --serve transfer --data FOLDER; ")
     assert f"rtmw node doctor --domain {domain_id}" in err
+
+
+def test_what_a_send_shows_never_falls_back(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rtmw.cli.files.LINES_S", 0.0)
+    line = Line(is_quiet=False)
+    for done in (50, 100, 0, 60):
+        line.show((done, 200), (0, 1), "waits for an inbox")
+    lines = capsys.readouterr().err.splitlines()
+    assert [words.split(",")[1] for words in lines] == [" 50 B of 200 B", *[" 100 B of 200 B"] * 3]
+    assert not any("-" in words.partition("of 1 file")[2] for words in lines)
+    assert all(words.endswith("; waits for an inbox") for words in lines)
+
+
+def test_a_file_of_which_the_receiver_has_taken_nothing_is_not_shown_as_sent(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(bytes(100))
+    assert rest(tmp_path / "x", {"sent": 100, "received": 0}) == 100
+    assert rest(tmp_path / "x", {"sent": None, "received": None}) == 100
+    assert rest(tmp_path / "x", {"sent": 70, "received": 30}) == 30
+    assert rest(tmp_path / "gone", {"sent": 70, "received": 30}) == 0
 
 
 def test_progress_has_a_bar_rate_and_time_left() -> None:

@@ -32,6 +32,9 @@ __all__ = ["Inbound"]
 
 _MOST_OPEN: Final = 256
 """Largest number of transfers that come into files; each has up to four of them open."""
+_INBOX_S: Final = 60.0
+"""Seconds until a file for which no inbox is open is offered again: the bytes of a small one come with each offer.
+When an inbox is opened, it is offered at once (`try_again`)."""
 _MOST_PENDING: Final = 8 << 20
 """Bytes that wait for the disk; more are not read from the stream."""
 
@@ -251,7 +254,8 @@ class Inbound:
             found = await self._desk.folder(offer.header.to)
             if coming is None and found is None:
                 service = offer.header.to.service
-                self._step(e.PutOff(offer.id, f"no inbox of {service!r} with a folder is open there; it is waited for"))
+                waits = f"waits for an inbox of {service!r} with a folder; none is open there"
+                self._step(e.PutOff(offer.id, waits, _INBOX_S))
                 return None
             path = coming.folder if coming is not None else str(found)
             here.folder = Folder(path, self.disk)

@@ -239,10 +239,12 @@ class Dropped(NamedTuple):
 
 
 class PutOff(NamedTuple):
-    """Answer of Begin, Complete, HandOver, and unasked if bytes cannot be written: not now. Durable bytes stay."""
+    """Answer of Begin, Complete, HandOver, and unasked if bytes cannot be written: not now. Durable bytes stay.
+    `rest`: seconds until it is offered again, unless TryAgain comes before; None: as `Terms` say."""
 
     id: TransferId
     cause: str
+    rest: float | None = None
 
 
 class Marked(NamedTuple):

@@ -396,11 +396,11 @@ class Receiving:
         if one.is_asked:
             self._is_not_whole(one)
         elif one.ref:
-            self._later(one.ref, event.cause)
+            self._later(one.ref, event.cause, event.rest)
 
-    def _later(self, ref: int, cause: str) -> None:
+    def _later(self, ref: int, cause: str, rest: float | None = None) -> None:
         self._put_off = True
-        self._write(f.Later(ref, round(self.terms.rest * 1000), cause))
+        self._write(f.Later(ref, round((self.terms.rest if rest is None else rest) * 1000), cause))
 
     def _try_again(self, _: e.TryAgain) -> None:
         if self._put_off:

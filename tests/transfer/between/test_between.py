@@ -204,10 +204,24 @@ def test_a_file_waits_for_an_inbox_with_a_folder_and_says_so(sender: rtmw.Sender
     written(tmp_path / "x", 100_000)
     sender.send("ingest@centre", rtmw.File(tmp_path / "x"), delivery=Delivery.LOG)
     with rtmw.Inbox("ingest", domain=pair.centre.domain) as without:
-        until(lambda: "no inbox of 'ingest' with a folder is open" in cause(sender), "it waits")
+        until(lambda: "waits for an inbox of 'ingest' with a folder" in cause(sender), "it waits")
         assert without.take(0) is None
     with rtmw.Inbox("ingest", folder=pair.inbox, domain=pair.centre.domain) as inbox:
         assert take(inbox).files[0].name == "x"
+
+
+def test_the_bytes_of_a_small_file_do_not_come_again_and_again_while_no_inbox_is_open(
+    sender: rtmw.Sender, pair: Pair, tmp_path: Path
+) -> None:
+    data = written(tmp_path / "x", 60_000)
+    sent = sender.send("ingest@centre", rtmw.File(tmp_path / "x"), delivery=Delivery.LOG)
+    until(lambda: "waits for an inbox of 'ingest' with a folder" in cause(sender), "it waits")
+    passed = pair.cable.relay.passed
+    assert not sent.wait(Level.SENT, 3.5)
+    assert pair.cable.relay.passed - passed < len(data)
+    with rtmw.Inbox("ingest", folder=pair.inbox, domain=pair.centre.domain) as inbox:
+        assert sent.wait(Level.SENT, 20)
+        assert take(inbox).files[0].read_bytes() == data
 
 
 def test_a_destination_outside_of_the_folder_is_refused(sender: rtmw.Sender, inbox: rtmw.Inbox, tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def test_a_file_waits_until_an_inbox_with_a_folder_is_open(tmp_path: Path) -> No
         pair.send(File(str(tmp_path / "x"), "x"))
         causes = pair.a.peer.outbound.causes
         await pair.until(lambda: bool(causes))
-        assert "no inbox of 'ingest' with a folder is open" in next(iter(causes.values()))
+        assert "waits for an inbox of 'ingest' with a folder" in next(iter(causes.values()))
         pair.b.desk.has_folder = True
         pair.b.peer.inbound.try_again()
         letter = await pair.letter()

@@ -40,7 +40,7 @@ def test_t4_a_file_is_written_in_place_below_the_folder_of_the_inbox(
     data = written(tmp_path / "run.mcap", 20 * MIB)
     sent = sender.send("ingest", rtmw.File(tmp_path / "run.mcap", "in/run.mcap"), delivery=delivery)
     with rtmw.Inbox("ingest") as without:
-        until(lambda: "no inbox of 'ingest' with a folder is open" in cause(sender), "it waits")
+        until(lambda: "waits for an inbox of 'ingest' with a folder" in cause(sender), "it waits")
         assert without.take(0) is None
     with rtmw.Inbox("ingest", folder=folder) as inbox:
         assert sent.wait(Level.SENT, PATIENCE)

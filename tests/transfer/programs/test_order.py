@@ -58,7 +58,7 @@ def test_what_was_sent_before_an_inbox_with_a_folder_was_opened_comes_in_order(
 ) -> None:
     for number in range(len(KINDS)):
         sender.send("ingest", content(tmp_path, number), delivery=Delivery.LOG)
-    waits = "no inbox of 'ingest' with a folder is open"
+    waits = "waits for an inbox of 'ingest' with a folder"
     until(lambda: any(waits in row["cause"] for row in shown(sender)), "the first file waits")
     with rtmw.Inbox("ingest", folder=folder) as inbox:
         taken: list[int] = []
@@ -77,7 +77,7 @@ def test_a_file_that_no_inbox_can_take_is_passed_over_and_that_is_shown(
         with take(inbox) as letter:
             assert letter.body == b"behind it"
         assert cause(sender) == (
-            "no inbox of 'ingest' with a folder is open there; it is waited for; what was sent after it does not wait "
+            "waits for an inbox of 'ingest' with a folder; none is open there; what was sent after it does not wait "
             "for it"
         )
     with rtmw.Inbox("ingest", folder=folder) as inbox, take(inbox) as letter:
