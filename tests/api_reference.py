@@ -21,7 +21,8 @@ together. The pages beside it say how the parts work: [README](../README.md), [r
 `rtmw/shm/rtmw.h`.
 
 Times are seconds, and names that end in `_ns` are nanoseconds. Sizes are bytes. Every error is an `RtmwError`, or a
-`ValueError` or `TypeError` for an argument that cannot be.
+`ValueError` or `TypeError` for an argument that cannot be. `(…)` stands for the parameters and result of the call
+without `_async`.
 """
 
 SECTIONS = {
@@ -56,6 +57,8 @@ ROWS = {"Numbers of a size"}
 """Headings under which each name has a line, and no heading of its own; so have functions of a module as a whole."""
 
 WIDTH = 118
+MADE = {"LogRecords", "LogBatch", "LogBatches", "Appended", "Letter", "Dispatch", "Order", "Savepoint"}
+"""Classes of which rtmw makes the objects, beside those whose docstring says so: no program calls them."""
 SHORT = 8
 """A line of at most so many words is shown each time."""
 WHOLE: dict[str, bool] = {"break_long_words": False, "break_on_hyphens": False}
@@ -125,9 +128,9 @@ def entry(name: str, found: griffe.Object, homes: dict[str, str]) -> Iterator[st
 
 
 def is_called(found: griffe.Object) -> bool:
-    """Not for what rtmw makes: rows of numbers, whose fields are listed, and what says who makes it."""
+    """Not for what rtmw makes: rows of numbers, whose fields are listed, what says who makes it, and MADE."""
     rows = any("dataclass" in str(one.value) for one in getattr(found, "decorators", ()))
-    return not rows and "Made by" not in docstring(found)
+    return not rows and "Made by" not in docstring(found) and found.name not in MADE
 
 
 def members(name: str, home: griffe.Object, homes: dict[str, str]) -> Iterator[str]:
@@ -140,7 +143,12 @@ def members(name: str, home: griffe.Object, homes: dict[str, str]) -> Iterator[s
     for member, one in home.all_members.items():
         if member.startswith("_") or (home.is_module and not is_exported(home, member, one)):
             continue
-        line = row(member, resolved(one))
+        target = resolved(one)
+        same = home.all_members.get(member.removesuffix("_async"))
+        if target.is_function and member.endswith("_async") and same is not None:
+            line = row(member, target, resolved(same))
+        else:
+            line = row(member, target)
         if not one_line(one):
             plain.append(" ".join(line.removeprefix("- ").split()))
             continue
@@ -159,11 +167,11 @@ def members(name: str, home: griffe.Object, homes: dict[str, str]) -> Iterator[s
     yield ""
 
 
-def row(name: str, found: griffe.Object) -> str:
-    """The line of a member: its name and type, and what it does."""
+def row(name: str, found: griffe.Object, like: griffe.Object | None = None) -> str:
+    """The line of a member: its name and type, and what it does. `like`: the function without `_async`."""
     text = one_line(found)
     if found.is_function:
-        name += signature(found)
+        name += "(…)" if like is not None and signature(like) == signature(found) else signature(found)
     elif found.is_attribute and getattr(found, "annotation", None):
         name += f": {found.annotation}"
     return bullet(f"`{name}`" + (f" · {text}" if text else ""))
