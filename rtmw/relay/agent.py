@@ -45,11 +45,10 @@ from rtmw.relay.frame import (
     Welcome,
     frame_of,
     given_address,
-    head_of,
     readable,
 )
 from rtmw.relay.line import Heard, Line, identity_of, place_of, words_of
-from rtmw.relay.state import KNOWN_LEAST, digest_of
+from rtmw.relay.state import KNOWN_LEAST
 from rtmw.types import int32, int64
 from rtmw.waiting import Signal
 
@@ -102,7 +101,7 @@ class Entry:
 
     kind: str
     head: bytes
-    """The first 35 bytes of the order's frame, as `head_of` makes them; END and OVER have those of their order."""
+    """The first 35 bytes of the order's frame, as `` makes them; END and OVER have those of their order."""
     body: bytes = b""
     at: int64 = 0
     """ORDER: wall time in nanoseconds. OVER: the position of the CAME row of the order."""
@@ -176,7 +175,7 @@ class Order:
 
     def __init__(self, agent: Agent, frame: Frame, position: int = -1, *, redelivered: bool = False) -> None:
         self._agent, self._frame, self._position = agent, frame, position
-        self._key: Key = frame.source, frame.stamp, digest_of(head_of(frame), frame.data)
+        self._key: Key = frame.source, frame.stamp, frame.digest
         self.id: Final = _id(frame.source, frame.stamp)
         self.sender: Final = readable(frame.source)
         self.to: Final = readable(frame.destination)
@@ -512,7 +511,7 @@ class Agent(Closing):
         if self._log is None:
             return None
         self._appended += 1
-        return self._log.append(Entry(kind, head_of(frame), **fields))
+        return self._log.append(Entry(kind, frame.head, **fields))
 
     async def _sync(self, until: Callable[[], bool] = lambda: False) -> None:
         """Calls what waits for rows, in their order. Raises LogFailed."""

@@ -30,6 +30,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum
+from functools import cached_property
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from zlib import adler32
 
@@ -53,6 +55,8 @@ LONGEST: Final = 65536
 END: Final = 0x0A
 _CR: Final = 0x0D
 SUMS: Final = ("A", "B")
+UNSUMMED: Final = bytes(SUM)
+"""In place of a checksum: the frame was made here, or came by the second format."""
 N1_MOST: Final = 1000
 """The most times that an order may be sent again."""
 LEASE_S: Final = 30.0
@@ -158,7 +162,7 @@ class Frame:
     command: bytes
     data: bytes = b""
     checksum: bytes = field(default=b"", compare=False)
-    """The three bytes that came; empty: the frame was made here."""
+    """The three bytes that came; empty or UNSUMMED: the frame was made here, or came by the second format."""
 
     if TYPE_CHECKING:
 
@@ -198,7 +202,7 @@ class Frame:
             raise FrameError(f"a frame of {HEAD + len(self.data) + 1} bytes; the longest has {form.longest}")
         addresses = bytes((form.header,)) + self.source + self.destination + self.stamp
         rest = self.type + self.command + self.data + bytes((END,))
-        return addresses + _packed(sum_of(addresses) + sum_of(rest), checksum) + rest
+        return addresses + _packed(sum_of(addresses + rest), checksum) + rest
 
     @classmethod
     def decode(cls, data: bytes, checksum: str = "auto", form: Form = FORM) -> Frame:
@@ -211,6 +215,16 @@ class Frame:
             raise FrameError(f"{len(data)} bytes are more than one frame; Splitter divides them")
         why = ", ".join(splitter.bad) or f"it ends before its line feed, after {len(data)} bytes"
         raise FrameError(f"these bytes are no frame: {why}")
+
+    @cached_property
+    def head(self) -> bytes:
+        """This frame but for its header and its data, as rows and the second format have it."""
+        return b"".join((self.source, self.destination, self.stamp, self.checksum or UNSUMMED, self.type, self.command))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The digest of its source, destination, type, command and data, 8 bytes."""
+        return blake2b(self.head[: 2 * ADDRESS] + self.head[-2:] + self.data, digest_size=8).digest()
 
     @property
     def answers(self) -> tuple[bytes, bytes]:
@@ -225,22 +239,12 @@ class Frame:
     def receipt(self, stamp: bytes, form: Form = FORM) -> Frame:
         """The receipt for this order: its addresses are swapped, and its data is the order's stamp and checksum.
         `stamp`: when the order came."""
-        return fitting(self.destination, self.source, stamp, form.answer, self.command, self.stamp + self.checksum)
+        return receipt_of(self.head, stamp, form)
 
     def alert(self, stamp: bytes, cause: str, form: Form = FORM) -> Frame:
         """To the source of an order that came, on behalf of its destination: what failed, in words."""
         words = cause.replace("\n", " ").encode("ascii", "backslashreplace")[: form.longest - HEAD - ANSWERED - 1]
         return replace(self.receipt(stamp, form), command=form.alert, data=self.stamp + self.checksum + words)
-
-
-def fitting(source: bytes, destination: bytes, stamp: bytes, type: bytes, command: bytes, data: bytes,
-            checksum: bytes = b"") -> Frame:  # fmt: skip
-    """A frame of fields that are known to fit, without a look at them: the server makes five an order."""
-    frame = object.__new__(Frame)
-    frame.__dict__.update(
-        source=source, destination=destination, stamp=stamp, type=type, command=command, data=data, checksum=checksum
-    )
-    return frame
 
 
 def sum_of(data: bytes) -> int:
@@ -341,7 +345,7 @@ class Splitter:
     def _whole(self, raw: bytes) -> Frame | None:
         """None: its checksum is wrong. A CR before the line feed goes if the sum is right only without it."""
         said = raw[1 + SUM_AT : 1 + SUM_AT + SUM]
-        total = sum_of(raw) - sum_of(said)
+        total = sum_of(raw) - sum(said)
         kinds = SUMS if self.checksum == "auto" else (self.checksum,)
         for sum_of_all, end in ((total, -1), (total - _CR, -2)):
             if end == -2 and (raw[-2] != _CR or len(raw) < HEAD + 2):
@@ -349,20 +353,13 @@ class Splitter:
             for kind in kinds:
                 if _packed(sum_of_all, kind) == said:
                     self.checksum = kind
-                    return fitting(raw[1:5], raw[5:9], raw[9:31], raw[34:35], raw[35:36], raw[HEAD:end], said)
+                    return frame_of(raw[1:HEAD], raw[HEAD:end])
         return None
-
-
-def head_of(frame: Frame) -> bytes:
-    """A frame but for its header and its data, as rows and the second format have it."""
-    return b"".join(
-        (frame.source, frame.destination, frame.stamp, frame.checksum.rjust(SUM, b"\0"), frame.type, frame.command)
-    )
 
 
 def total_of(head: bytes, body: bytes) -> int:
     """The sum of all bytes of a frame but header and checksum."""
-    return sum_of(head) - sum_of(head[SUM_AT : SUM_AT + SUM]) + sum_of(body) + END
+    return sum_of(head + body) - sum(head[SUM_AT : SUM_AT + SUM]) + END
 
 
 def stamp_of(head: bytes) -> bytes:
@@ -370,11 +367,19 @@ def stamp_of(head: bytes) -> bytes:
 
 
 def frame_of(head: bytes, body: bytes) -> Frame:
-    """The frame that came."""
-    return fitting(
-        head[:ADDRESS], head[ADDRESS : 2 * ADDRESS], head[2 * ADDRESS : SUM_AT], head[-2:-1], head[-1:], body,
-        head[SUM_AT : SUM_AT + SUM],
+    """The frame that came, without a look at its fields: the server makes five an order."""
+    frame = object.__new__(Frame)
+    frame.__dict__.update(
+        source=head[:ADDRESS], destination=head[ADDRESS : 2 * ADDRESS], stamp=head[2 * ADDRESS : SUM_AT],
+        type=head[-2:-1], command=head[-1:], data=body, checksum=head[SUM_AT : SUM_AT + SUM], head=head,
     )  # fmt: skip
+    return frame
+
+
+def receipt_of(head: bytes, stamp: bytes, form: Form = FORM) -> Frame:
+    """The receipt for the order with this head: its data is the order's stamp and checksum."""
+    to = head[ADDRESS : 2 * ADDRESS] + head[:ADDRESS]
+    return frame_of(to + stamp + UNSUMMED + form.answer + head[-1:], head[2 * ADDRESS : -2])
 
 
 # ---- the second format ----
@@ -538,7 +543,7 @@ def encode(packet: Packet, crc: bool = False) -> bytes:
     length = _BARE + len(packet.frame.data) + _LENGTH.size * crc
     if len(packet.frame.data) > LONGEST_DATA:
         raise FrameError(f"data of {len(packet.frame.data)} bytes; a frame has at most {LONGEST_DATA}")
-    raw = _FRAME.pack(length, packet.kind, priority, 0, lifetime) + head_of(packet.frame) + packet.frame.data
+    raw = _FRAME.pack(length, packet.kind, priority, 0, lifetime) + packet.frame.head + packet.frame.data
     return raw + _LENGTH.pack(crc32(raw)) if crc else raw
 
 

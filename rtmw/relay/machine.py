@@ -22,11 +22,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from rtmw.net.security.names import AGENT
 from rtmw.relay import rows as r
-from rtmw.relay.frame import ALL, Frame, FrameError, Hello, Kind, Packet, frame_of, head_of, kind_of, readable
+from rtmw.relay.frame import ALL, Frame, FrameError, Hello, Kind, Packet, frame_of, kind_of, readable, receipt_of
 from rtmw.relay.policy import Judged, Policy, Wish, command_of, performative_in
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Subject
-from rtmw.relay.state import Id, Leg, Order, State, Stream, digest_of, stream_name
+from rtmw.relay.state import Id, Leg, Order, State, Stream, stream_name
 
 KEPT_S: Final = 86_400.0
 """The lifetime of an order for an agent that is absent, if neither rule nor frame says one."""
@@ -139,7 +139,7 @@ class Machine:
         self.full = ""
         """Why no more orders are stored; empty: they are."""
         self._stamp = stamp
-        self._lines = defaultdict[str, _Line](_Line)
+        self.lines = defaultdict[str, _Line](_Line)
         self._agents: dict[int, str] = {}
         self._timers: list[_Timer] = []
         self._compact_at = COMPACT_LEAST
@@ -190,16 +190,16 @@ class Machine:
         """Seconds until the next frame of an agent may be heard; None: no rule bounds its rate."""
         if self.policy.relay.rules.most_orders(AGENT + agent) is None:
             return None
-        return max(0.0, max(self.line(agent).debts.values(), default=0.0) - now - BURST_S)
+        return max(0.0, max(self.lines[agent].debts.values(), default=0.0) - now - BURST_S)
 
     def is_connected(self, agent: str) -> bool:
-        return bool(self.line(agent).connection)
+        return bool(self.lines[agent].connection)
 
     # ---- connections ----
 
     def connected(self, connection: int, agent: str, hello: Hello | None = None) -> None:
         """It is known whose this is. `hello`: None, if it speaks the frame of the paper."""
-        line = self.line(agent)
+        line = self.lines[agent]
         if line.connection:
             line.takeovers = [one for one in line.takeovers if self._now - one < TAKEOVERS_S]
             if len(line.takeovers) >= TAKEOVERS:
@@ -219,19 +219,19 @@ class Machine:
             self._look_at_times(agent, hello)
         again, line.sent, line.in_flight = line.sent, {}, 0
         for leg in again.values():
-            self._make_ready(leg.recipient, leg.stream)
+            self._make_ready(leg.recipient, leg.order.stream)
         self._pump(agent)
 
     def gone(self, connection: int) -> None:
         agent = self._agents.pop(connection, None)
         if agent is None:
             return
-        line = self.line(agent)
+        line = self.lines[agent]
         line.connection, line.since = 0, self._at
         self.changed.add(agent)
         if self._has_row(agent, "connections a second begin or end"):
             self._row(r.GONE, source=agent)
-        if self.state.queue(agent).waiting:
+        if self.state.queues[agent].waiting:
             self._behind(self._carrier.dial, agent)
         if self._keeps(agent):
             for leg in self._open_legs(agent):
@@ -248,32 +248,25 @@ class Machine:
         """The settings are other ones: agents may have gone, and others have other windows."""
         self.changed.update(self.policy.by_name)
         for connection, name in list(self._agents.items()):
-            if self.agent(name) is None:
+            if self.policy.agents.get(name) is None:
                 self._behind(self._carrier.end, connection, "its agent is no more in the settings")
         for recipient in list(self.state.queues):
-            for leg in self._open_legs(recipient) if self.agent(recipient) is None else []:
+            for leg in self._open_legs(recipient) if self.policy.agents.get(recipient) is None else []:
                 self._finish(leg, r.UNCONFIRMED if leg.tries else r.UNDELIVERED, "the settings have no such agent")
             self._pump(recipient)
 
-    def line(self, agent: str) -> _Line:
-        return self._lines[agent]
-
-    def agent(self, name: str) -> Agent | None:
-        found = self.policy.by_name.get(name)
-        return found if isinstance(found, Agent) else None
-
     def _keeps(self, agent: str) -> bool:
-        found = self.agent(agent)
+        found = self.policy.agents.get(agent)
         return found is not None and found.absent == "keep"
 
     def _open_legs(self, agent: str) -> list[Leg]:
-        return [leg for stream in self.state.queue(agent).streams.values() for leg in stream]
+        return [leg for stream in self.state.queues[agent].streams.values() for leg in stream]
 
     # ---- what agents send ----
 
     def arrived(self, connection: int, packet: Packet) -> None:
         name = self._agents.get(connection)
-        agent = self.agent(name) if name else None
+        agent = self.policy.agents.get(name) if name else None
         if agent is None:
             self._behind(self._carrier.end, connection, "it is of no agent of the settings")
             return
@@ -287,7 +280,7 @@ class Machine:
             else:
                 self._confirmed(leg, frame)
         elif kind in (Kind.ORDER, Kind.ANSWER, Kind.FOLLOW, Kind.UNFOLLOW):
-            self.line(agent.name).stamped = frame.stamp, self._at
+            self.lines[agent.name].stamped = frame.stamp, self._at
             self.changed.add(agent.name)
             self._order(agent, packet)
         else:
@@ -297,11 +290,11 @@ class Machine:
         self._pace(agent)
         if self._has_row(agent.name):
             to = readable(frame.destination)
-            self._row(r.DROPPED, source=agent.name, destination=to, head=head_of(frame), cause=cause)
+            self._row(r.DROPPED, source=agent.name, destination=to, head=frame.head, cause=cause)
 
     def _has_row(self, agent: str, what: str = "frames a second are refused or dropped") -> bool:
         """Does this get a row of its own, of which an agent can bring about any number? Else `_tick` tells how many."""
-        line = self.line(agent)
+        line = self.lines[agent]
         if self._now >= line.rows_until:
             self._tell_untold(agent)
             line.rows_until, line.rows = self._now + 1, 0
@@ -313,7 +306,7 @@ class Machine:
         return line.rows <= ROWS_MOST
 
     def _tell_untold(self, agent: str) -> None:
-        line = self.line(agent)
+        line = self.lines[agent]
         if line.untold:
             self._row(r.DROPPED, source=agent, cause=f"{line.untold} more frames or connections, without rows")
         line.untold = 0
@@ -340,18 +333,17 @@ class Machine:
         """The first receipt ends the wait for it, one that is late corrects what was said to the source. One that comes
         again says nothing new: the first one is on record with its stamp."""
         if not leg.end:
-            self._finish(leg, r.DELIVERED, head=head_of(receipt))
+            self._finish(leg, r.DELIVERED, head=receipt.head)
         elif leg.end != r.DELIVERED:
-            self._leg_row(r.LATE, leg, head=head_of(receipt))
+            self._leg_row(r.LATE, leg, head=receipt.head)
             if not leg.order.failed:
                 self._answer(leg.order)
-            self._make_ready(leg.recipient, leg.stream)  # if it was held behind this one
+            self._make_ready(leg.recipient, leg.order.stream)  # if it was held behind this one
             self._pump(leg.recipient)
 
     def _order(self, agent: Agent, packet: Packet) -> None:
         frame = packet.frame
-        head = head_of(frame)
-        digest = digest_of(head, frame.data)
+        head, digest = frame.head, frame.digest
         by_content = self._is_by_content(agent)
         known = self.state.known.get(Id(agent.name, frame.stamp, digest if by_content else b""))
         if known is not None and known.digest != digest:
@@ -368,7 +360,7 @@ class Machine:
             return
         to = self.policy.by_address.get(frame.destination)
         stream = stream_name((agent.name, to.name)) if to else ""
-        if self.line(agent.name).hello and frame.stamp <= self.state.forgotten.get(stream, b""):
+        if self.lines[agent.name].hello and frame.stamp <= self.state.forgotten.get(stream, b""):
             self._drop(agent, frame, "its stamp is older than those whose outcome is known")
             self._say(agent.name, head, f"{r.UNCONFIRMED}, its outcome is no longer known")
             return
@@ -398,11 +390,11 @@ class Machine:
 
     def _is_by_content(self, agent: Agent) -> bool:
         """Agents of this package never give one stamp to two orders."""
-        return agent.id == "content" and self.line(agent.name).hello is None
+        return agent.id == "content" and self.lines[agent.name].hello is None
 
     def _unfit(self, agent: Agent, frame: Frame, recipients: list[str]) -> str:
         """Why a recipient that speaks the frame of the paper cannot have this order; empty: each can."""
-        lines = {name: self.line(name) for name in recipients} if self.line(agent.name).hello else {}
+        lines = {name: self.lines[name] for name in recipients} if self.lines[agent.name].hello else {}
         whom = [name for name, line in lines.items() if line.was_there and line.hello is None]
         try:
             if whom:
@@ -427,7 +419,7 @@ class Machine:
         if changes or self._has_row(agent.name):  # a flood of what is so already has few rows
             kind, told = r.UNFOLLOWED if wish.is_end else r.FOLLOWED, self._of(agent, frame, judged)
             self._row(kind, source=agent.name, destination=judged.to.name, body=body, told=True, **told)
-        self._say(agent.name, head_of(frame))
+        self._say(agent.name, frame.head)
 
     def _recipients(self, to: Agent | Subject | None, agent: Agent, frame: Frame) -> list[str]:
         """Names of the agents that get an order. Its source gets nothing of an order to a group or another subject."""
@@ -444,12 +436,12 @@ class Machine:
 
     def own(self, names: Iterable[str], command: bytes, data: bytes) -> None:
         """The relay itself has an order for some agents; one that has no room, or is not in the settings, has none."""
-        for to in (one for one in map(self.agent, names) if one and not self._is_full(one.name, len(data))):
+        for to in (one for one in map(self.policy.agents.get, names) if one and not self._is_full(one.name, len(data))):
             frame = self.policy.own_order(to, self._stamp(), command, data)
             self._store(self.policy.own, frame, Judged(None, to, ""), [to.name])
 
     def _is_full(self, recipient: str, size: int) -> bool:
-        queue, relay = self.state.queue(recipient), self.policy.relay
+        queue, relay = self.state.queues[recipient], self.policy.relay
         return queue.waiting >= relay.max_waiting or queue.bytes + size > relay.max_waiting_bytes
 
     def _full(self, recipients: list[str], size: int) -> list[str]:
@@ -467,7 +459,7 @@ class Machine:
             told |= {"is_allowed": judged.verdict is not None and judged.verdict.allowed}
             told |= self._of(agent, frame, judged) | fields
             self._row(r.REFUSED, source=agent.name, destination=to, cause=judged.why, **told)
-            self._say(agent.name, head_of(frame), judged.why)  # without a row it could be stored when it comes again
+            self._say(agent.name, frame.head, judged.why)  # without a row it could be stored when it comes again
 
     def _store(self, agent: Agent, frame: Frame, judged: Judged, recipients: list[str]) -> None:
         assert judged.to is not None, "who it is for was judged"
@@ -503,7 +495,7 @@ class Machine:
             rule = self.policy.relay.rules.most_orders(AGENT + agent.name)
         if rule is None or not rule.max_orders:
             return
-        debts = self.line(agent.name).debts
+        debts = self.lines[agent.name].debts
         debts[rule.place] = max(debts.get(rule.place, 0.0), self._now) + 1 / rule.max_orders
 
     # ---- towards recipients ----
@@ -511,9 +503,8 @@ class Machine:
     def _enter(self, leg: Leg, attempt: int = 1) -> None:
         """An open order, for one recipient: its time runs. `attempt`: the try that it is in by now."""
         order = leg.order
-        is_first = self.state.queue(leg.recipient).streams[leg.stream][0] is leg
-        if is_first:
-            self._make_ready(leg.recipient, leg.stream)
+        if self.state.queues[leg.recipient].streams[order.stream][0] is leg:
+            self._make_ready(leg.recipient, order.stream)
         if not self._keeps(leg.recipient):
             self._set(leg, attempt)
         if order.lifetime:
@@ -538,8 +529,8 @@ class Machine:
         return timer.is_expiry or timer.leg.timer == timer.serial
 
     def _make_ready(self, recipient: str, stream: Stream) -> None:
-        first = self.state.queue(recipient).streams.get(stream)
-        line, queue = self.line(recipient), self.state.queue(recipient)
+        line, queue = self.lines[recipient], self.state.queues[recipient]
+        first = queue.streams.get(stream)
         if first is not None and not self.state.is_held(recipient, stream):
             heapq.heappush(line.ready, (-first[0].order.priority, first[0].order.number, stream))
         if len(line.ready) > 2 * len(queue.streams) + COMPACT_LEAST:  # orders that ended while it was away
@@ -549,12 +540,12 @@ class Machine:
 
     def _pump(self, recipient: str) -> None:
         """Send what may leave: of each stream one, of all as many as the window has, and IN_FLIGHT lets begin."""
-        line, agent = self.line(recipient), self.agent(recipient)
+        line, agent = self.lines[recipient], self.policy.agents.get(recipient)
         while line.ready and line.connection and agent is not None:
             if len(line.sent) >= agent.window or line.in_flight >= IN_FLIGHT:
                 break
             _, number, stream = heapq.heappop(line.ready)
-            first = self.state.queue(recipient).streams.get(stream)
+            first = self.state.queues[recipient].streams.get(stream)
             if first is not None and self._may_begin(first[0], number):
                 line.sent[number] = first[0]
                 line.in_flight += first[0].order.size
@@ -564,9 +555,9 @@ class Machine:
 
     def _may_begin(self, leg: Leg, number: int) -> bool:
         """The first of its stream, if it has not been sent, and its time is not all but over."""
-        if leg.order.number != number or number in self.line(leg.recipient).sent:
+        if leg.order.number != number or number in self.lines[leg.recipient].sent:
             return False
-        if self.state.is_held(leg.recipient, leg.stream):
+        if self.state.is_held(leg.recipient, leg.order.stream):
             return False
         if leg.order.lifetime and (self._at - leg.order.at) / 1e9 + LEAST_S > leg.order.lifetime:
             return False
@@ -575,7 +566,7 @@ class Machine:
 
     def _send(self, leg: Leg) -> None:
         self._leg_row(r.SENT, leg, tries=leg.tries + 1)
-        line = self.line(leg.recipient)
+        line = self.lines[leg.recipient]
         line.last_sent = self._at
         self._behind(self._carrier.forward, line.connection, leg.order.number, leg.recipient)
         if not leg.attempt:
@@ -590,7 +581,7 @@ class Machine:
     def tick(self) -> None:
         if self.full:
             self._alarm("", "the disk has no room for more orders")
-        for agent in [one for one in self._untold if self.line(one).rows_until <= self._now]:
+        for agent in [one for one in self._untold if self.lines[one].rows_until <= self._now]:
             self._tell_untold(agent)
         recipients = dict[str, None]()
         while self.due <= self._now:
@@ -604,7 +595,7 @@ class Machine:
             self._pump(recipient)
 
     def _overdue(self, leg: Leg) -> None:
-        relay, line = self.policy.relay, self.line(leg.recipient)
+        relay, line = self.policy.relay, self.lines[leg.recipient]
         if leg.attempt > relay.n2:
             why = f"no receipt within {relay.gives_up_after:g} s" if leg.tries else self.why_unsent(leg)
             self._fail(leg, why, r.UNDELIVERED)
@@ -616,16 +607,16 @@ class Machine:
             self._send(leg)
 
     def why_unsent(self, leg: Leg) -> str:
-        held = self.state.queue(leg.recipient).held.get(leg.stream)
+        held = self.state.queues[leg.recipient].held.get(leg.order.stream)
         if held is not None:
             return f"held behind order {held}, which has failed"
-        if self.state.is_held(leg.recipient, leg.stream):
+        if self.state.is_held(leg.recipient, leg.order.stream):
             return "held by an operator"
-        return "waited behind others" if self.line(leg.recipient).connection else "not connected"
+        return "waited behind others" if self.lines[leg.recipient].connection else "not connected"
 
     def _fail(self, leg: Leg, cause: str, unsent: str) -> None:
-        agent = self.agent(leg.recipient)
-        is_held = leg.stream in self.state.queue(leg.recipient).held
+        agent = self.policy.agents.get(leg.recipient)
+        is_held = leg.order.stream in self.state.queues[leg.recipient].held
         if agent is not None and agent.on_failure == "hold" and not is_held:
             self._leg_row(r.HELD, leg)
         self._end(leg, r.UNCONFIRMED if leg.tries else unsent, cause)
@@ -636,8 +627,8 @@ class Machine:
 
     def _end(self, leg: Leg, kind: str, cause: str = "", head: bytes = b"") -> None:
         self._leg_row(kind, leg, tries=leg.tries, cause=cause, head=head)
-        self.line(leg.recipient).over(leg.order.number)
-        self._make_ready(leg.recipient, leg.stream)
+        self.lines[leg.recipient].over(leg.order.number)
+        self._make_ready(leg.recipient, leg.order.stream)
         if not leg.order.told:
             self._answer(leg.order)
 
@@ -650,18 +641,24 @@ class Machine:
         elif not order.is_open:
             whom = (f"{leg.recipient}: {leg.end}, {leg.cause}" for leg in order.failed)
             self._say(order.source, order.head, ", ".join(whom))
-        elif (source := self.agent(order.source)) is not None and (source.notices or self.line(source.name).hello):
-            absent = (leg.recipient for leg in order.legs.values() if not (leg.end or self.is_connected(leg.recipient)))
-            if kept := [one for one in absent if self._keeps(one)]:
-                self._say(order.source, order.head, f"kept for {', '.join(kept)}", Kind.NOTICE)
+        elif kept := self._kept(order):
+            self._say(order.source, order.head, f"kept for {', '.join(kept)}", Kind.NOTICE)
+
+    def _kept(self, order: Order) -> list[str]:
+        """The recipients for which an open order waits while they are away, if its source takes notices of that."""
+        source, lines = self.policy.agents.get(order.source), self.lines
+        if source is None or not (source.notices or lines[source.name].hello):
+            return []
+        absent = [leg.recipient for leg in order.legs.values() if not (leg.end or lines[leg.recipient].connection)]
+        return [one for one in absent if self._keeps(one)]
 
     def _say(self, source: str, head: bytes, cause: str = "", kind: Kind = Kind.ALERT) -> None:
         """A receipt, or with a cause an alert or notice. Who is away asks again, for none is ever acknowledged."""
-        line, form, frame = self.line(source), self.policy.relay.form, frame_of(head, b"")
-        if line.connection:
+        connection, form = self.lines[source].connection, self.policy.relay.form
+        if connection:
             stamp = self._stamp()
-            said = frame.alert(stamp, cause, form) if cause else frame.receipt(stamp, form)
-            self._behind(self._carrier.say, line.connection, said, kind if cause else Kind.RECEIPT)
+            said = frame_of(head, b"").alert(stamp, cause, form) if cause else receipt_of(head, stamp, form)
+            self._behind(self._carrier.say, connection, said, kind if cause else Kind.RECEIPT)
 
     # ---- operators ----
 
@@ -679,14 +676,14 @@ class Machine:
     def _hold(self, asked: Act) -> str:
         """What is on its way may still be confirmed; it is not sent again."""
         source, _, to = asked.whom.rpartition(":")
-        if to not in self.policy.by_name or (self.agent(source or to) is None):
+        if to not in self.policy.by_name or (self.policy.agents.get(source or to) is None):
             raise NoAct(f"{asked.whom} is no agent of the settings, and no stream SOURCE:DESTINATION of theirs")
         if asked.whom in self.state.holds:
             raise NoAct(f"{asked.whom} is held already")
         self._act_row(asked)
-        for leg in [one for line in self._lines.values() for one in line.sent.values()]:
-            if self.state.is_held(leg.recipient, leg.stream):
-                self.line(leg.recipient).over(leg.order.number)
+        for leg in [one for line in self.lines.values() for one in line.sent.values()]:
+            if self.state.is_held(leg.recipient, leg.order.stream):
+                self.lines[leg.recipient].over(leg.order.number)
                 self.changed.add(leg.recipient)
                 if self._keeps(leg.recipient):
                     leg.attempt = leg.timer = 0
@@ -716,8 +713,8 @@ class Machine:
     def _resend(self, asked: Act) -> str:
         order = self._open_one(asked)
         legs = [leg for leg in order.legs.values() if not leg.end]
-        sent = [leg for leg in legs if self.line(leg.recipient).connection and order.number in
-                self.line(leg.recipient).sent]  # fmt: skip
+        sent = [leg for leg in legs if self.lines[leg.recipient].connection and order.number in
+                self.lines[leg.recipient].sent]  # fmt: skip
         if not sent:
             whys = ", ".join(f"{leg.recipient}: {self.why_unsent(leg)}" for leg in legs)
             raise NoAct(f"order {order.number} is on its way to nobody ({whys}); it goes by itself when it may")
@@ -745,7 +742,7 @@ class Machine:
         failed = [leg.recipient for leg in order.failed]
         if order.is_open or not failed:
             raise NoAct(f"order {asked.whom} has not failed: {'it is open' if order.is_open else 'all confirmed it'}")
-        gone = [name for name in failed if self.agent(name) is None]
+        gone = [name for name in failed if self.policy.agents.get(name) is None]
         if why := self.full or ", ".join(f"{name} is no agent any more" for name in gone):
             raise NoAct(why)
         self._act_row(asked, order)
@@ -780,10 +777,10 @@ class Machine:
 
     def _of(self, agent: Agent, frame: Frame, judged: Judged) -> dict[str, Any]:
         """The fields of a row that come from the frame and from the verdict on it."""
-        head, verdict = head_of(frame), judged.verdict
+        verdict = judged.verdict
         ruled = {} if verdict is None else {"rule": verdict.place or "", "version": verdict.version}
         by_content = self._is_by_content(agent)
-        return {"head": head, "digest": digest_of(head, frame.data), "by_content": by_content, **ruled}
+        return {"head": frame.head, "digest": frame.digest, "by_content": by_content, **ruled}
 
 
 def _is_followed(to: Agent | Subject | None) -> bool:

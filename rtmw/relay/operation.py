@@ -131,7 +131,7 @@ class Operation:
         """Makes the rows of those agents anew of which there may be something else to say."""
         changed, machine.changed = machine.changed, set()
         for name in changed:
-            if machine.agent(name) is None:
+            if machine.policy.agents.get(name) is None:
                 self._agents.pop(name, None)
                 continue
             one = _agent(machine, name)
@@ -151,7 +151,7 @@ class Operation:
         owner = self._server.store.folder.stat().st_uid
         if uid not in (owner, 0):
             return {"denied": f"the relay answers uid {owner}, who owns its folder, and root; uid {uid} is neither"}
-        if verb == "queue" and whom and self._server.machine.agent(whom) is None:
+        if verb == "queue" and whom and self._server.machine.policy.agents.get(whom) is None:
             return {"denied": f"the settings have no agent {whom}: rtmw relay agents shows those that there are"}
         if verb in LOOKS:
             rows = _looked(self._server.machine, verb, whom)
@@ -180,7 +180,7 @@ class Operation:
 
 def _agent(machine: Machine, name: str) -> dict[str, Any]:
     """Times in nanoseconds since 1970; None: never, or nobody."""
-    line, queue = machine.line(name), machine.state.queue(name)
+    line, queue = machine.lines[name], machine.state.queues[name]
     holds = [one for one in machine.state.holds if name in (one, one.rpartition(":")[2])]
     return {
         "agent": name, "connected": "yes" if line.connection else "no", "since": line.since or None,
@@ -195,14 +195,14 @@ def _agent(machine: Machine, name: str) -> dict[str, Any]:
 def _followed(machine: Machine, name: str) -> list[str]:
     """Subjects; with source, command and performative where the subscription is for some orders alone."""
     found = ((subject, one) for subject, names in machine.state.follows.items() for one in names.get(name, ()))
-    agent = machine.agent(name)
+    agent = machine.policy.agents.get(name)
     said = {subject if one == ALL else f"{subject} ({' '.join(one)})" for subject, one in found}
     return sorted(said.union(agent.follows if agent else ()))
 
 
 def _queue(machine: Machine, recipient: str) -> Iterator[dict[str, Any]]:
     """The orders that wait for a recipient, by priority."""
-    queue, line = machine.state.queue(recipient), machine.line(recipient)
+    queue, line = machine.state.queues[recipient], machine.lines[recipient]
     legs = [leg for stream in queue.streams.values() for leg in stream]
     for leg in sorted(legs, key=lambda one: (-one.order.priority, one.order.number)):
         order, is_sent = leg.order, bool(line.connection) and leg.order.number in line.sent

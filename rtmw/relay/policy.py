@@ -89,6 +89,7 @@ class Policy:
     def _names(self, relay: Relay) -> None:
         self.relay = relay
         self.by_name = {one.name: one for one in relay.addressees}
+        self.agents = {one.name: one for one in relay.agents}
         self.own = Agent(OWN_NAME, relay.address, id="stamp")
         """The relay, as the source of its own orders."""
         self.by_address = {one.address: one for one in (self.own, *relay.addressees)}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final
@@ -37,22 +37,22 @@ _SEAL_AT: Final = 16
 
 def chained(log: rtmw.Log[Any], begin: int, end: int, before: bytes) -> bytes:
     """The head of the chain over the records from `begin` up to `end`. `before`: the head in front of them."""
-    head = sha256(before)
-    for position, data in _records(log, begin):
-        if position >= end:
+    head, pack = sha256(before), _RECORD.pack
+    for batch in _batches(log, begin):
+        if batch[0][0] >= end:
             break
-        head.update(_RECORD.pack(position, len(data)))
-        head.update(data)
+        head.update(b"".join(pack(position, len(data)) + data for position, data in batch if position < end))
     return head.digest()
 
 
-def _records(log: rtmw.Log[Any], begin: int | rtmw.Start = rtmw.Start.EARLIEST) -> Iterator[tuple[int, bytes]]:
-    """Each with its position, as it lies in the log."""
+def _batches(log: rtmw.Log[Any], begin: int | rtmw.Start = rtmw.Start.EARLIEST) -> Iterator[list[tuple[int, bytes]]]:
+    """Records with their positions, as they lie in the log, many at a time."""
     with log.read_batches(begin) as batches:
         for batch in batches:
             data, places = batch.data, batch.offsets.tolist()
-            for position, (at, after) in zip(batch.position.tolist(), pairwise(places), strict=True):
-                yield position, data[at:after]
+            yield [
+                (at, data[one:two]) for at, (one, two) in zip(batch.position.tolist(), pairwise(places), strict=True)
+            ]
 
 
 def words(row: Row) -> bytes:
@@ -137,7 +137,7 @@ def _seals(log: rtmw.Log[Row]) -> Iterator[tuple[int, Row]]:
     """Rows of kind SEAL and SIGNER. Only those are decoded."""
     decode = log.type.decode
     assert decode is not None, "rows have a type"
-    for position, data in _records(log):
+    for position, data in chain.from_iterable(_batches(log)):
         if b"SEAL\0" in data[:_SEAL_AT] or b"SIGNER\0" in data[:_SEAL_AT]:
             yield position, decode(data)
 

@@ -464,7 +464,7 @@ class Server:
         await asyncio.sleep(self._dialled.get(name, 0.0) + _REDIAL_S - CLOCK.monotonic())
         async for _ in Backoff(_DIAL_FIRST_S, _DIAL_MOST_S):
             agent = self.policy.by_name.get(name)  # as a reload may have changed it
-            is_wanted = self.store.state.queue(name).waiting and not self.machine.is_connected(name)
+            is_wanted = self.store.state.queues[name].waiting and not self.machine.is_connected(name)
             if not isinstance(agent, Agent) or not agent.dial or not is_wanted:
                 return
             try:

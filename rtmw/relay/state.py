@@ -8,22 +8,19 @@ rows has to be in it, for a relay that starts does not read the rows before.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from operator import attrgetter
 from sys import intern
 from typing import Any, Final, NamedTuple, Self
 
 from rtmw.relay import rows as r
-from rtmw.relay.frame import ALL, HEAD_ROW, SUM, SUM_AT, Filter, checksums, rests, stamp_of, total_of
+from rtmw.relay.frame import ALL, HEAD_ROW, SUM, SUM_AT, UNSUMMED, Filter, checksums, rests, stamp_of, total_of
 from rtmw.relay.rows import Row
 
 KNOWN_LEAST: Final = 65_536
 """Orders of which the outcome is known."""
-UNSUMMED: Final = bytes(SUM)
-"""In place of a checksum: the frame came by the second format."""
 NO_SUM: Final = -1
 
 
@@ -62,10 +59,6 @@ class Leg:
     timer: int = 0
     due: float = 0.0
 
-    @property
-    def stream(self) -> Stream:
-        return self.order.source, self.order.destination
-
 
 @dataclass(eq=False, slots=True)
 class Order:
@@ -77,6 +70,7 @@ class Order:
     destination: str
     head: bytes
     digest: bytes
+    stream: Stream = field(init=False)
     priority: int = 0
     at: int = 0
     """When it was stored: wall time in nanoseconds."""
@@ -89,6 +83,8 @@ class Order:
     """Its source had its receipt when it was stored."""
     refused: str = ""
     legs: dict[str, Leg] = field(default_factory=dict[str, Leg])
+    left: int = 0
+    """Legs that are open."""
     position: int = -1
     """Position of its STORED row in the log."""
 
@@ -101,9 +97,12 @@ class Order:
         """May an answer with this checksum be to this order?"""
         return checksum == self.checksum or checksum in checksums(self.total + header)
 
+    def __post_init__(self) -> None:
+        self.stream = self.source, self.destination
+
     @property
     def is_open(self) -> bool:
-        return "" in [leg.end for leg in self.legs.values()]
+        return self.left > 0
 
     @property
     def failed(self) -> list[Leg]:
@@ -121,17 +120,21 @@ class Queue:
         self.waiting = self.bytes = 0
 
     def add(self, leg: Leg) -> None:
-        self.streams.setdefault(leg.stream, deque()).append(leg)
+        order = leg.order
+        if (stream := self.streams.get(order.stream)) is None:
+            stream = self.streams[order.stream] = deque()
+        stream.append(leg)
         self.waiting += 1
-        self.bytes += leg.order.size
+        self.bytes += order.size
 
     def remove(self, leg: Leg) -> None:
-        stream = self.streams[leg.stream]
+        order = leg.order
+        stream = self.streams[order.stream]
         stream.remove(leg)
         if not stream:
-            del self.streams[leg.stream]
+            del self.streams[order.stream]
         self.waiting -= 1
-        self.bytes -= leg.order.size
+        self.bytes -= order.size
 
 
 class State:
@@ -145,7 +148,7 @@ class State:
         """The highest number of an order."""
         self.open: dict[int, Order] = {}
         self.known: OrderedDict[Id, Order] = OrderedDict()
-        self.queues: dict[str, Queue] = {}
+        self.queues = defaultdict[str, Queue](Queue)
         self.holds: set[str] = set()
         """Agents, and names of streams, to which operators let nothing go."""
         self.numbers: dict[int, Order] = {}
@@ -163,18 +166,14 @@ class State:
         """The last seal: the position up to which it reaches, its hash (hexadecimal), and who has signed it."""
         self._most, self._horizon_ns = known, round(horizon * 1e9)
 
-    def queue(self, recipient: str) -> Queue:
-        found = self.queues.get(recipient)
-        if found is None:
-            found = self.queues[recipient] = Queue()
-        return found
-
     def named(self, recipient: str, source: str, stamp: bytes, checksum: bytes, header: int) -> list[Order]:
         """The orders that a receipt of a recipient may be for, the open ones first: it has stamp and sum alone."""
         rests_of = (NO_SUM,) if checksum == UNSUMMED else rests(checksum, header)
         known = [one for rest in rests_of for one in self._answered.get((recipient, source, stamp, rest), ())]
         found = [one for one in known if one.legs[recipient].tries and one.has(checksum, header)]
-        return sorted(found, key=lambda order: (bool(order.legs[recipient].end), order.number))
+        if len(found) > 1:
+            found.sort(key=lambda order: (bool(order.legs[recipient].end), order.number))
+        return found
 
     def apply(self, row: Row, position: int = -1) -> None:
         """`position`: of the row in the log."""
@@ -189,10 +188,10 @@ class State:
         elif row.kind in (r.FOLLOWED, r.UNFOLLOWED):
             self._follow(row, position)
         elif row.kind == r.HELD:
-            self.queue(row.recipient).held[row.source, row.destination] = row.order
+            self.queues[row.recipient].held[row.source, row.destination] = row.order
         elif row.kind == r.LATE and (order := self.numbers.get(row.order)) is not None:
             order.legs[row.recipient].end = r.DELIVERED
-            held = self.queue(row.recipient).held
+            held = self.queues[row.recipient].held
             if held.get((row.source, row.destination)) == row.order:
                 del held[row.source, row.destination]
         elif row.kind == r.ACT:
@@ -215,7 +214,7 @@ class State:
     def is_held(self, recipient: str, stream: Stream) -> bool:
         """Behind an order that has failed, or by an operator: nothing of it is sent."""
         by_operator = self.holds and not self.holds.isdisjoint((recipient, stream_name(stream)))
-        return bool(by_operator) or stream in self.queue(recipient).held
+        return bool(by_operator) or stream in self.queues[recipient].held
 
     # ---- a checkpoint ----
 
@@ -255,7 +254,7 @@ class State:
         for order in sorted(state.open.values(), key=lambda one: one.number):
             state._line_up(order)
         for recipient, source, destination, number in head["held"]:
-            state.queue(recipient).held[source, destination] = number
+            state.queues[recipient].held[source, destination] = number
         return state
 
     def _keep(self, order: Order) -> None:
@@ -271,7 +270,7 @@ class State:
     def _line_up(self, order: Order) -> None:
         for leg in order.legs.values():
             if not leg.end:
-                self.queue(leg.recipient).add(leg)
+                self.queues[leg.recipient].add(leg)
 
     # ---- rows ----
 
@@ -300,6 +299,7 @@ class State:
     def _store(self, row: Row, position: int) -> None:
         order = self._order(row, position)
         order.legs = {name: Leg(order, name) for name in map(intern, row.recipients)}
+        order.left = len(order.legs)
         self.numbered = max(self.numbered, order.number)
         self._know(order)
         self._keep(order)
@@ -316,8 +316,9 @@ class State:
 
     def _end(self, leg: Leg, row: Row) -> None:
         leg.end, leg.cause = intern(row.kind), row.cause
-        self.queue(leg.recipient).remove(leg)
-        if not leg.order.is_open:
+        leg.order.left -= 1
+        self.queues[leg.recipient].remove(leg)
+        if not leg.order.left:
             del self.open[row.order]
 
     def _know(self, order: Order) -> None:
@@ -334,7 +335,7 @@ class State:
     def _forget(self, order: Order, *, is_replaced: bool = False) -> None:
         del self.known[order.id]
         if self.numbers.pop(order.number, None) is not None and not (order.id.digest or is_replaced):
-            stream = stream_name((order.source, order.destination))
+            stream = stream_name(order.stream)
             self.forgotten[stream] = max(order.id.stamp, self.forgotten.get(stream, b""))
         for key in (key for leg in order.legs.values() for key in _answer_keys(leg)):
             left = self._answered.pop(key)
@@ -377,6 +378,7 @@ def _unpacked(fields: list[Any]) -> Order:
         setattr(order, name, value)
     for recipient, tries, end, cause in legs:
         order.legs[intern(recipient)] = Leg(order, intern(recipient), tries, intern(end), cause)
+        order.left += not end
     return order
 
 
@@ -387,8 +389,3 @@ def text(data: bytes) -> str:
 
 def raw(text: str) -> bytes:
     return text.encode("latin-1")
-
-
-def digest_of(head: bytes, body: bytes) -> bytes:
-    """A digest of an order's source, destination, type, command and data, 8 bytes."""
-    return blake2b(head[:8] + head[-2:] + body, digest_size=8).digest()

@@ -22,10 +22,10 @@ import rtmw
 from rtmw.net.security.certificates import fingerprint
 from rtmw.relay import Frame
 from rtmw.relay import rows as r
-from rtmw.relay.frame import Filter, Hello, Kind, Packet, Welcome, encode, head_of
+from rtmw.relay.frame import Filter, Hello, Kind, Packet, Welcome, encode
 from rtmw.relay.rows import Row
 from rtmw.relay.seals import Sealer
-from rtmw.relay.state import State, digest_of
+from rtmw.relay.state import State
 
 GOLDEN: Final = Path(__file__).parent / "golden"
 CERTIFICATE: Final = (GOLDEN / "certificate.der").read_bytes()
@@ -37,10 +37,10 @@ RECEIPT: Final = FRAME.receipt(b"2026-11-29 13:44:13.00")
 
 def _stored(number: int, recipients: list[str], **fields: object) -> Row:
     frame = Frame("AODB", "GATE", b"%022d" % number, "O", "I", b"CA981 gate %d\n" % number)
-    head = head_of(frame)
+    head = frame.head
     row = Row(
         r.STORED, AT + number, number, "AODB", "GATE", recipients=recipients, priority=3, lifetime=2.5, head=head,
-        body=frame.data, digest=digest_of(head, frame.data), by_content=True, rule="node.toml, line 24",
+        body=frame.data, digest=frame.digest, by_content=True, rule="node.toml, line 24",
         version="451819582230",
     )  # fmt: skip
     return replace(row, **fields)  # type: ignore[arg-type]
@@ -52,12 +52,12 @@ def _leg(kind: str, number: int, **fields: object) -> Row:
 
 BEFORE: Final = (
     Row(r.CONNECTED, AT, source="AODB"),
-    Row(r.FOLLOWED, AT, 0, "GATE", "FLTS", body=Filter("AODB", "I").encode(), head=head_of(FRAME), told=True),
-    Row(r.FOLLOWED, AT, 0, "BAGS", "FLTS", body=Filter().encode(), head=head_of(RECEIPT), told=True),
-    Row(r.UNFOLLOWED, AT, 0, "BAGS", "FLTS", body=Filter().encode(), head=head_of(FRAME)),
+    Row(r.FOLLOWED, AT, 0, "GATE", "FLTS", body=Filter("AODB", "I").encode(), head=FRAME.head, told=True),
+    Row(r.FOLLOWED, AT, 0, "BAGS", "FLTS", body=Filter().encode(), head=RECEIPT.head, told=True),
+    Row(r.UNFOLLOWED, AT, 0, "BAGS", "FLTS", body=Filter().encode(), head=FRAME.head),
     _stored(1, ["GATE"]),
     _leg(r.SENT, 1, tries=1),
-    _leg(r.DELIVERED, 1, tries=1, head=head_of(RECEIPT)),
+    _leg(r.DELIVERED, 1, tries=1, head=RECEIPT.head),
     _stored(2, ["GATE"], destination="FLTS", told=True),
     _stored(3, ["GATE"], by_content=False),
     _leg(r.SENT, 3, tries=2),
@@ -66,16 +66,16 @@ BEFORE: Final = (
 )  # fmt: skip
 BEHIND: Final = (
     Row(r.CHECKPOINT, AT + 200, digest=TOKEN),
-    _leg(r.LATE, 3, head=head_of(RECEIPT)),
+    _leg(r.LATE, 3, head=RECEIPT.head),
     _stored(4, ["GATE"]),
     _leg(r.UNDELIVERED, 4, cause="not connected"),
     _stored(5, ["GATE"]),
     _leg(r.EXPIRED, 5, cause="its lifetime is over"),
     Row(
-        r.REFUSED, AT + 300, 0, "AODB", "GATE", cause="it is too large", head=head_of(FRAME), performative="tell",
+        r.REFUSED, AT + 300, 0, "AODB", "GATE", cause="it is too large", head=FRAME.head, performative="tell",
         size=70_000, is_allowed=True, rule="node.toml, line 24", version="451819582230",
     ),
-    Row(r.DROPPED, AT + 301, 0, "GATE", "AODB", head=head_of(RECEIPT), cause="a receipt for nothing"),
+    Row(r.DROPPED, AT + 301, 0, "GATE", "AODB", head=RECEIPT.head, cause="a receipt for nothing"),
     Row(r.ALARM, AT + 302, source="GATE", cause="more than one program connects as this agent, by turns"),
     Row(r.ACT, AT + 303, cause="hold GATE", uid=1000),
     Row(r.SIGNER, AT + 304, version=fingerprint(load_der_x509_certificate(CERTIFICATE)), body=CERTIFICATE),

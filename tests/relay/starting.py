@@ -17,11 +17,10 @@ from typing import Final
 
 from rtmw.clock import CLOCK
 from rtmw.relay import rows as r
-from rtmw.relay.frame import Frame, head_of
+from rtmw.relay.frame import Frame
 from rtmw.relay.rows import Row
 from rtmw.relay.server import Server
 from rtmw.relay.settings import Agent, Relay
-from rtmw.relay.state import digest_of
 from rtmw.relay.store import Store
 
 _BATCH: Final = 100
@@ -30,10 +29,10 @@ _BATCH: Final = 100
 def order(number: int, body: bytes = b"", to: str = "GATE") -> Row:
     """It waits for an agent that is away."""
     frame = Frame("AODB", to, b"%022d" % number, "O", "I", body or b"body of %d" % number)
-    head = head_of(Frame.decode(frame.encode()))
+    head = Frame.decode(frame.encode()).head
     return Row(
         r.STORED, CLOCK.wall_ns(), number, "AODB", to, recipients=[to], priority=3, lifetime=1e6, head=head,
-        body=frame.data, digest=digest_of(head, frame.data), by_content=True, rule="node.toml, line 24",
+        body=frame.data, digest=frame.digest, by_content=True, rule="node.toml, line 24",
         version="451819582230",
     )  # fmt: skip
 

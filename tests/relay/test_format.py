@@ -14,7 +14,7 @@ from pathlib import Path
 import rtmw
 from rtmw.relay import Frame
 from rtmw.relay import rows as r
-from rtmw.relay.frame import Hello, Kind, Packet, Welcome, encode, head_of
+from rtmw.relay.frame import Hello, Kind, Packet, Welcome, encode
 from rtmw.relay.rows import Row
 from rtmw.relay.seals import verify
 from rtmw.relay.state import State
@@ -48,7 +48,7 @@ def test_the_frame_of_the_paper_is_as_the_page_says() -> None:
     found = fields("Frame of the paper", FRAME_A)
     assert (found["source"], found["stamp"], found["command"]) == (b"AODB", FRAME.stamp, b"I")
     assert int.from_bytes(found["checksum"], "big") == sum(FRAME_A) - sum(found["checksum"])
-    assert fields("Head of a frame", head_of(Frame.decode(FRAME_A)))["stamp"] == FRAME.stamp
+    assert fields("Head of a frame", Frame.decode(FRAME_A).head)["stamp"] == FRAME.stamp
 
 
 def test_hello_welcome_and_frame_of_this_package_are_as_the_page_says() -> None:

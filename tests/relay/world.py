@@ -22,12 +22,12 @@ from typing import Any, Final
 
 from rtmw.net.security.rules import Rule, RuleTable
 from rtmw.relay import rows as r
-from rtmw.relay.frame import Filter, Frame, Hello, Kind, Packet, address_of, frame_of, head_of
+from rtmw.relay.frame import Filter, Frame, Hello, Kind, Packet, address_of, frame_of
 from rtmw.relay.machine import ACTS, Act, Machine
 from rtmw.relay.policy import Policy
 from rtmw.relay.rows import Row
 from rtmw.relay.settings import Agent, Relay, Subject
-from rtmw.relay.state import Leg, Order, Queue, State, digest_of
+from rtmw.relay.state import Leg, Order, Queue, State
 
 T1, N1, T2, N2 = 10.0, 3, 2.0, 3
 LIFETIME: Final = 30.0
@@ -496,7 +496,7 @@ class World:
         heads = {row.head for row in self.record if row.kind in (r.FOLLOWED, r.UNFOLLOWED)}
         for name in RECIPIENTS:
             for told in self.orders[name].values():
-                if told.outcome == "delivered" and head_of(as_sent(name, told.frame)) not in heads:
+                if told.outcome == "delivered" and as_sent(name, told.frame).head not in heads:
                     raise Broken(f"{name} was told that it is subscribed, and it is not")
 
     def _judge_time(self, stored: Row, end: Row) -> None:
@@ -517,12 +517,8 @@ class World:
                 raise Broken(f"a frame of {row.source} is dropped: {row.cause}")
         what = given[-1] if given else None
         if isinstance(what, Packet) and what.frame.type == b"O":
-            came = head_of(what.frame)
-            known = [
-                one
-                for one in state.known.values()
-                if one.head == came and one.digest == digest_of(came, what.frame.data)
-            ]
+            came = what.frame.head
+            known = [one for one in state.known.values() if one.head == came and one.digest == what.frame.digest]
             if known and not known[0].is_open and not said:
                 raise Broken(f"an order that has ended came again, and its source hears nothing: {what.frame}")
             is_kept = known and known[0].source == "A3" and known[0].destination == "B2" and "B2" not in self.wires
@@ -536,7 +532,7 @@ class World:
             if row.kind == r.LATE and row.source in self.wires and not said and len(state.numbers[row.order].legs) == 1:
                 raise Broken(f"order {row.order} has come late, and its source is not told")
         for name in RECIPIENTS:
-            line, queue = machine._lines.get(name), state.queue(name)
+            line, queue = machine.lines.get(name), state.queues[name]
             window = 2 if name == "B3" else 64
             free = [legs[0] for stream, legs in queue.streams.items() if stream not in queue.held]
             idle = [leg for leg in free if machine._may_begin(leg, leg.order.number)]
@@ -552,7 +548,7 @@ class World:
     def _is_again(self, frame: Frame) -> bool:
         """An operator has had it sent once more: whatever was said of it before is over."""
         heads = {row.head for row in self.record if row.kind == r.STORED and row.cause}
-        return head_of(as_sent(frame.source.decode().strip(), frame)) in heads
+        return as_sent(frame.source.decode().strip(), frame).head in heads
 
     def _came(self, told: Told, name: str) -> bool:
         return any((one.source, one.stamp, one.data) == (told.frame.source, told.frame.stamp, told.frame.data)
