@@ -51,7 +51,7 @@ MUTANTS: Final = {
     "an order that has ended leaves its line": Mutant("state", "        self.queues[leg.recipient].remove(leg)\n", ""),
     "a late receipt corrects what was said": Mutant("state", ".end = r.DELIVERED", ".cause = row.cause"),
     "nothing of what is held is sent": Mutant(
-        "machine", "        if self.state.is_held(leg.recipient, leg.stream):\n            return False\n", ""
+        "machine", "        if self.state.is_held(leg.recipient, leg.order.stream):\n            return False\n", ""
     ),
     "what was on its way when it was held is not sent again": Mutant(
         "machine", "                self.lines[leg.recipient].over(leg.order.number)\n", ""
@@ -82,7 +82,7 @@ MUTANTS: Final = {
         "state", "            self._follow(row, position)\n", "            self._know(self._order(row, position))\n"
     ),
     "an order that is kept is told to agents of this package": Mutant(
-        "machine", "source.notices or self.lines[source.name].hello", "source.notices"
+        "machine", "source.notices or lines[source.name].hello", "source.notices"
     ),
     "what fits no frame of its recipient ends": Mutant(
         "machine", "r.UNCONFIRMED if leg.tries > 1 else r.UNDELIVERED, words", "r.DELIVERED"
