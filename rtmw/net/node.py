@@ -252,8 +252,11 @@ class Janitor:
         for pid in names.keys() - known - {os.getpid()}:
             try:
                 descriptor = os.pidfd_open(pid)
-            except OSError:  # gone before it was seen, or of another pid namespace: the sweep can tell
-                self._note(pid, names[pid])
+            except OSError as error:
+                # Gone before it was seen, or of another pid namespace: the sweep can tell. Where no descriptor is left
+                # it is tried again.
+                if isinstance(error, ProcessLookupError) or not os.path.exists(f"/proc/{pid}"):
+                    self._note(pid, names[pid])
                 self._seen = None
                 continue
             self._watched[descriptor] = (pid, names[pid])

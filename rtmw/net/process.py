@@ -25,7 +25,7 @@ from shlex import quote
 from string import Template
 from typing import Any, Final, cast
 
-from rtmw.claims import claimed
+from rtmw.claims import STARTING_S, claimed
 from rtmw.errors import RtmwError
 from rtmw.net.settings import Settings
 
@@ -36,7 +36,7 @@ class NodeError(RtmwError):
 
 def claim(settings: Settings) -> socket.socket:
     """A name that only one node of these two domains has, and that dies with its process."""
-    held = claimed(f"rtmw-node-{settings.domain}-{settings.wire_domain}")
+    held = claimed(f"rtmw-node-{settings.domain}-{settings.wire_domain}", STARTING_S)
     if held is None:
         raise NodeError(f"a node for domain {settings.domain} and DDS domain {settings.wire_domain} runs already")
     return held

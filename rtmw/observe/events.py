@@ -206,7 +206,10 @@ class Events(Closing):
         for pid in pids - {*self._watched.values()}:
             try:
                 fd = os.pidfd_open(pid)
-            except OSError:  # gone, or of another pid namespace: then the table says that it is dead
+            except ProcessLookupError:  # gone, or of another pid namespace: then the table says that it is dead
+                continue
+            except OSError:  # there is no descriptor: the table is read again each time, and says it, too
+                self._seen = None
                 continue
             self._watched[fd] = pid
             self._epoll.register(fd, select.EPOLLIN)

@@ -26,7 +26,7 @@ from time import monotonic
 from typing import Any, Final, Generic, TypeVar, overload
 
 from rtmw import shm
-from rtmw.claims import claimed
+from rtmw.claims import STARTING_S, claimed
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.errors import ClosedError, LeaseExpired, LimitReached, RtmwError, ServiceTaken, ValueMismatch
@@ -250,7 +250,7 @@ class Service(Closing, Generic[Q, R]):
     def _claim(self, opened: ExitStack) -> None:
         """Take the name: on this host, and on others, which are asked if a node runs here. ServiceTaken."""
         digest = blake2b(self.name.encode(), digest_size=16).hexdigest()
-        held = claimed(f"rtmw-service-{self._domain.region.nonce:016x}-{digest}")
+        held = claimed(f"rtmw-service-{self._domain.region.nonce:016x}-{digest}", STARTING_S)
         if held is not None:
             opened.enter_context(held)
         has_node = any(program(name) == "rtmw node" for name in self._domain.region.names().values())
@@ -684,12 +684,13 @@ def _serve(of: weakref.ref[Service[Any, Any]], turn: threading.Lock, stopped: th
 
 
 def _told(error: BaseException) -> str:
-    """Type and text of an error, made such that they travel, whatever its class does."""
+    """Type and text of an error, made such that they travel, whatever its class does and however long they are."""
     try:
         text = f"{type(error).__name__}: {error}"
     except Exception as other:
         text = f"{type(error).__name__}, whose text is none: {type(other).__name__}"
-    return text[:_ERROR_MOST].encode("utf-8", "replace").decode()
+    cut = f" … ({len(text)} characters; the log of the server has all)" if len(text) > _ERROR_MOST else ""
+    return f"{text[:_ERROR_MOST]}{cut}".encode("utf-8", "replace").decode()
 
 
 def _running_loop(handler: object) -> asyncio.AbstractEventLoop:

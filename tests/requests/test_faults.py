@@ -44,6 +44,20 @@ class Mute(Exception):
         raise ZeroDivisionError("no text")
 
 
+# Proves G90.
+def test_a_long_text_of_an_error_is_cut_and_that_is_said() -> None:
+    def broken(goal: Goal) -> Step:
+        raise ValueError("é" * 100_000)
+
+    with service(broken), client() as calls:
+        assert calls.wait(LONG)
+        with pytest.raises(rtmw.CallFailed) as failed:
+            calls.call(Goal(1), timeout=LONG)
+    text, _, cut = str(failed.value).partition(" … ")
+    assert (len(text), text[:14]) == (4096, "ValueError: éé")
+    assert cut == "(100012 characters; the log of the server has all)"
+
+
 ODD = [Mute(), ValueError("\udcff"), ValueError("a\0b")]
 
 

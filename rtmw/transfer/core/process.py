@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import rtmw
-from rtmw.claims import claimed
+from rtmw.claims import STARTING_S, claimed
 from rtmw.clock import CLOCK
 from rtmw.daemon_log import say_more
 from rtmw.log_syncing import Syncing
@@ -116,6 +116,7 @@ class Processes:
     def __init__(self, ended: Callable[[frozenset[Life]], None]) -> None:
         self._ended = ended
         self._watched: dict[tuple[int, int], int] = {}
+        """Descriptors by processes; -1: there was none left, so it is looked now and then whether the process runs."""
 
     def watch(self, life: Life) -> bool:
         """Watch the process of this life. False: it has ended already."""
@@ -124,8 +125,12 @@ class Processes:
             return True
         try:
             descriptor = os.pidfd_open(life.pid)
-        except OSError:
+        except ProcessLookupError:
             return False
+        except OSError as error:
+            log.warning("process %d is looked at each %g s, for it cannot be watched: %s", life.pid, _LOOK_S, error)
+            self._look_later(life)
+            return True
         if not life.lives():  # asked behind pidfd_open, so the descriptor is of this process and no later one
             os.close(descriptor)
             return False
@@ -133,14 +138,28 @@ class Processes:
         asyncio.get_running_loop().add_reader(descriptor, self._gone, life)
         return True
 
+    def _look_later(self, life: Life) -> None:
+        self._watched[life.pid, life.start] = -1
+        asyncio.get_running_loop().call_later(_LOOK_S, self._look, life)
+
+    def _look(self, life: Life) -> None:
+        if (life.pid, life.start) not in self._watched:
+            return
+        with suppress(OSError):  # no descriptor to look with either
+            if not life.lives():
+                self._gone(life)
+                return
+        self._look_later(life)
+
     def _gone(self, life: Life) -> None:
         self._unwatch((life.pid, life.start))
         self._ended(frozenset({life}))
 
     def _unwatch(self, process: tuple[int, int]) -> None:
         descriptor = self._watched.pop(process)
-        asyncio.get_running_loop().remove_reader(descriptor)
-        os.close(descriptor)
+        if descriptor >= 0:
+            asyncio.get_running_loop().remove_reader(descriptor)
+            os.close(descriptor)
 
     def close(self) -> None:
         for process in list(self._watched):
@@ -215,6 +234,8 @@ NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 _TICK_S: Final = 0.1
 _TICKS: Final = 3
 """Number of ticks, after which senders are told how far transfers are that are on their way."""
+_LOOK_S: Final = 1.0
+"""Seconds between looks whether a process runs for which there is no descriptor."""
 _AGAIN_S: Final = 0.01
 """Seconds after which a full queue is tried again."""
 
@@ -225,7 +246,7 @@ def _now() -> Now:
 
 def _claim(domain: int) -> socket.socket:
     """Claim a name that one core of a domain can have, until its process ends. TransferError: it is taken."""
-    held = claimed(f"rtmw-transfer-{domain}")
+    held = claimed(f"rtmw-transfer-{domain}", STARTING_S)
     if held is None:
         raise TransferError(f"another node serves the transfers of domain {domain} already; stop one of them")
     return held
