@@ -6,12 +6,13 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
 from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, values
-from rtmw.transfer.undoing import DELIVERIES
 
 __all__ = ["LIMITS", "Limits", "read_limits"]
 
 _TABLE: Final = "transfer.limits"
 _LONGEST_S: Final = 1e9
+_DELIVERIES: Final = 16
+"""Number of deliveries of a transfer, after which it is a dead letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Limits:
     """Number of transactions that are open at a time."""
     parked: int = 1_000_000
     """Number of transfers that have not ended."""
-    deliveries: int = DELIVERIES
+    deliveries: int = _DELIVERIES
     """Number of deliveries of a transfer; then it is a dead letter."""
     left_age: float = 7 * 86_400.0
     """Seconds for which the part of a transfer is kept whose node has gone."""
@@ -55,7 +56,7 @@ LIMITS: Final = Declaration(
             is_reloaded=True),
         Setting("parked", values.count, "NUMBER", "transfers that have not ended; more are refused", "1000000",
             is_reloaded=True),
-        Setting("deliveries", values.count, "NUMBER", "of a letter; then it is a dead letter", str(DELIVERIES),
+        Setting("deliveries", values.count, "NUMBER", "of a letter; then it is a dead letter", str(_DELIVERIES),
             is_reloaded=True),
         Setting("left_age", _SECONDS, "SECONDS",
             "how long the part of a transfer is kept whose node has gone", "7d", is_reloaded=True),

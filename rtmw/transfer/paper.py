@@ -15,10 +15,10 @@ from rtmw.transfer.header import MOST_PARTS, Content, Delivery, File, Header, Ki
 
 __all__ = ["pack_paper", "unpack_paper"]
 
-_HEAD: Final = Struct("<iBBHII")
-_PART: Final = Struct("<iI")
+_PAPER_HEAD: Final = Struct("<iBBHII")
+_PAPER_PART: Final = Struct("<iI")
 _COMPOSITE: Final = -1
-LARGEST: Final = (1 << 31) - 1
+_PAPER_LARGEST: Final = (1 << 31) - 1
 _SECOND_NS: Final = 1_000_000_000
 
 
@@ -30,13 +30,13 @@ def pack_paper(header: Header, content: Content) -> bytes:
     pack_body(content)  # what is no body in our form is none here
     if isinstance(content, tuple):
         body = len(content).to_bytes(2, "little") + b"".join(
-            _PART.pack(*_length(part)) + _text(part) for part in content
+            _PAPER_PART.pack(*_length(part)) + _text(part) for part in content
         )
         length = _COMPOSITE
     else:
         body, (length, _) = _text(content), _length(content)
     to = packed_text(str(header.to), "the address")[2:]
-    return _HEAD.pack(length, header.level, header.delivery, len(to), *times) + to + body
+    return _PAPER_HEAD.pack(length, header.level, header.delivery, len(to), *times) + to + body
 
 
 def _seconds(what: str, time_ns: int) -> int:
@@ -58,18 +58,18 @@ def _text(content: bytes | File) -> bytes:
 def _length(content: bytes | File) -> tuple[int, int]:
     """Return the length that says what the content is, and how many bytes it takes."""
     size = len(_text(content))
-    if size > LARGEST:
-        raise ValueError(f"a body of {size} bytes is not possible in the paper's form; at most {LARGEST} are")
+    if size > _PAPER_LARGEST:
+        raise ValueError(f"a body of {size} bytes is not possible in the paper's form; at most {_PAPER_LARGEST} are")
     return (0 if isinstance(content, File) else size), size
 
 
 def unpack_paper(data: bytes | memoryview, position: int = 0) -> tuple[Header, Content]:
     """Read a whole transfer: header and body. Raises TransfersDamaged."""
     fields = Fields(data, position, "transfer in the paper's form")
-    length, level, delivery, size, lifetime, timeout = fields.numbers(_HEAD)
+    length, level, delivery, size, lifetime, timeout = fields.numbers(_PAPER_HEAD)
     try:
         to = Address.parse(str(fields.bytes(size), "utf-8"))
-        if str(to).encode() != bytes(data[_HEAD.size : _HEAD.size + size]) or level > Level.DELIVERED:
+        if str(to).encode() != bytes(data[_PAPER_HEAD.size : _PAPER_HEAD.size + size]) or level > Level.DELIVERED:
             fields.wrong("an address or a level that the form does not have")
         content = _body(fields, length)
         kind, body = pack_body(content)
@@ -81,7 +81,7 @@ def unpack_paper(data: bytes | memoryview, position: int = 0) -> tuple[Header, C
 
 def _body(fields: Fields, length: int) -> Content:
     if length != _COMPOSITE:
-        content = _simple(fields, length, fields.left())
+        content = _paper_simple(fields, length, fields.left())
         fields.end()
         return content
     number = fields.number(2)
@@ -89,13 +89,13 @@ def _body(fields: Fields, length: int) -> Content:
         fields.wrong(f"{number} parts, where 1 to {MOST_PARTS} are possible")
     parts: list[bytes | File] = []
     for _ in range(number):
-        part, size = fields.numbers(_PART)
-        parts.append(_simple(fields, part, size))
+        part, size = fields.numbers(_PAPER_PART)
+        parts.append(_paper_simple(fields, part, size))
     fields.end()
     return tuple(parts)
 
 
-def _simple(fields: Fields, length: int, size: int) -> bytes | File:
+def _paper_simple(fields: Fields, length: int, size: int) -> bytes | File:
     if length > 0:
         if length != size:
             fields.wrong(f"a length of {length}, and {size} bytes")

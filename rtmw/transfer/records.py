@@ -16,7 +16,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
-from rtmw.transfer.address import Life, life_of
+from rtmw.transfer.address import Life, Reach, life_of
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.fields import Fields, check_range, packed_text
 from rtmw.transfer.header import Header, Kind, header_of, unpack_header
@@ -50,6 +50,7 @@ __all__ = [
     "is_arriving",
     "is_checkpoint",
     "is_letter",
+    "is_plain",
     "own_id",
     "pack",
     "pack_life",
@@ -153,6 +154,11 @@ _ARRIVING: Final = 1 << 63
 def is_letter(header: Header) -> bool:
     """May it go in runs? Its body lies in its record, and it has no lifetime that is to be watched."""
     return header.kind is Kind.BUF and not header.lifetime_ns and header.length <= LARGEST_INLINE
+
+
+def is_plain(header: Header) -> bool:
+    """May letters with this header go the common way? What says no has to be looked at one by one."""
+    return is_letter(header) and header.to.reach is Reach.ANY
 
 
 def arriving_id(id: TransferId) -> TransferId:

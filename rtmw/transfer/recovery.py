@@ -42,6 +42,7 @@ from rtmw.transfer.records import (
     TransferState,
     Undone,
     is_checkpoint,
+    is_plain,
     pack,
     pack_life,
     pack_request,
@@ -49,7 +50,7 @@ from rtmw.transfer.records import (
     unpack_life,
     unpack_request,
 )
-from rtmw.transfer.runs import COMMON, is_plain
+from rtmw.transfer.runs import COMMON
 from rtmw.transfer.state import State
 from rtmw.transfer.table import Phase, SavepointEntry, Transaction, Undoable
 from rtmw.units import size

@@ -12,10 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from rtmw.transfer.address import Life, Reach, check_receiver
+from rtmw.transfer.address import Life, check_receiver
 from rtmw.transfer.enqueued import ChangeRun, EnqueuedRun
 from rtmw.transfer.events import Append, ArriveRun, SendRun, Steps, TakeRun
-from rtmw.transfer.header import Header
 from rtmw.transfer.queues import Item, next_states
 from rtmw.transfer.records import (
     LARGEST_INLINE,
@@ -26,20 +25,15 @@ from rtmw.transfer.records import (
     Take,
     TransferId,
     TransferState,
-    is_letter,
+    is_plain,
 )
 from rtmw.transfer.state import State
 from rtmw.transfer.undoing import append
 
-__all__ = ["COMMON", "arrive_run", "confirm_ends", "consume_run", "is_plain", "send_run", "settle_run", "take_run"]
+__all__ = ["COMMON", "arrive_run", "confirm_ends", "consume_run", "send_run", "settle_run", "take_run"]
 
 COMMON: Final = (TransferState.SENT, TransferState.DELIVERED, TransferState.CONSUMED)
 """The states to which letters come when nothing is wrong."""
-
-
-def is_plain(header: Header) -> bool:
-    """May letters with this header go the common way? What says no has to be looked at one by one."""
-    return is_letter(header) and header.to.reach is Reach.ANY
 
 
 def send_run(state: State, run: SendRun, first: TransferId, parked: int) -> Steps[TransferId | None]:

@@ -14,10 +14,8 @@ from rtmw.transfer.records import NONE, Abort, AbortCause, Clr, End, Record, Und
 from rtmw.transfer.state import State
 from rtmw.transfer.table import Phase, Transaction
 
-__all__ = ["DELIVERIES", "abort", "append", "undo_losers", "undo_until", "undone"]
+__all__ = ["abort", "append", "undo_losers", "undo_until", "undone"]
 
-DELIVERIES: Final = 16
-"""Number of deliveries of a transfer, after which it is a dead letter."""
 _CAUSES: Final = {
     AbortCause.ASKED: "its program asked for it",
     AbortCause.AGE: "it was open for too long",

@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from rtmw.errors import StreamError
+from rtmw.transfer.carry.desk import Work
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.records import TransferId
 
@@ -22,7 +23,6 @@ _MOST_TOGETHER: Final = 64 << 10
 """Bytes of small frames in one write."""
 E = TypeVar("E")
 F = TypeVar("F")
-Work: TypeAlias = Coroutine[Any, Any, None]
 
 
 class Bytes(Protocol):

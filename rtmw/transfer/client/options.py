@@ -9,8 +9,7 @@ from rtmw.log import Label
 from rtmw.qos import check_priority, check_seconds, limited
 from rtmw.transfer.address import Address, Reach
 from rtmw.transfer.header import Delivery, Header, Kind, Level
-from rtmw.transfer.records import LARGEST_INLINE
-from rtmw.transfer.runs import is_plain
+from rtmw.transfer.records import LARGEST_INLINE, is_plain
 
 __all__ = ["LETTER_HEADERS", "SMALL", "SendOptions", "goes_together"]
 

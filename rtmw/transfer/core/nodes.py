@@ -103,7 +103,7 @@ def too_much(parts: Iterable[Left], limits: Limits, wall_ns: int) -> Iterator[tu
             yield part, f"parts whose nodes have gone have more than {limits.left_bytes} bytes; the oldest go first"
 
 
-_AGAIN_S: Final = 0.2
+_LOOP_AGAIN_S: Final = 0.2
 _LOOK_S: Final = 60.0
 _ON_THE_WAY: Final = 4 << 20
 """Bytes of a stream that may come before they are read, and that are kept until they are acknowledged: several of the
@@ -172,7 +172,7 @@ class Nodes:
         while True:
             one, other = loop_ends()
             await asyncio.gather(peer.outbound.run(one), peer.inbound.run(other))
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_LOOP_AGAIN_S)
 
     # ---- what the core asks ----
 

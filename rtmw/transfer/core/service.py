@@ -80,8 +80,8 @@ from rtmw.transfer.records import (
     TransferId,
     TransferState,
     is_letter,
+    is_plain,
 )
-from rtmw.transfer.runs import is_plain
 
 __all__ = ["Accepted", "Bodies", "Letters", "Service", "in_batches"]
 

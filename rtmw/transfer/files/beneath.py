@@ -26,7 +26,7 @@ _OPENAT2: Final = 437
 _WORKING_FOLDER: Final = -100
 """AT_FDCWD."""
 _NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 1, 2, 4, 8
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _LONGEST_NAME: Final = 255
 
 
@@ -66,7 +66,7 @@ def system_resolves() -> bool:
 
 
 def _openat2(folder: int, path: str) -> int:
-    how = _How(_FOLDER, 0, _NO_XDEV | _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH)
+    how = _How(FOLDER_FLAGS, 0, _NO_XDEV | _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH)
     system = ctypes.CDLL(None, use_errno=True)
     system.syscall.restype = ctypes.c_long
     found = system.syscall(
@@ -82,7 +82,7 @@ def _walk(folder: int, names: tuple[str, ...]) -> int:
     device, descriptor = os.fstat(folder).st_dev, os.dup(folder)
     for name in names:
         try:
-            below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
+            below = os.open(name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
         finally:
             os.close(descriptor)
         descriptor = below

@@ -23,11 +23,10 @@ from typing import BinaryIO, Final
 from rtmw.closing import Closing
 from rtmw.disk import DISK, Disk
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.files.beneath import STAGING, open_folder, split
+from rtmw.transfer.files.beneath import FOLDER_FLAGS, STAGING, open_folder, split
 
 __all__ = ["Folder", "StagedFiles"]
 
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK: Final = 1 << 20
 _AT_ONCE: Final = 256 << 10
@@ -42,7 +41,7 @@ class Folder(Closing):
     def __init__(self, path: str | os.PathLike[str], disk: Disk = DISK) -> None:
         self.path, self.disk, self.descriptor = Path(path), disk, -1
         try:
-            self.descriptor = os.open(self.path, _FOLDER)
+            self.descriptor = os.open(self.path, FOLDER_FLAGS)
         except OSError as error:
             if error.errno not in _NO_FOLDER:
                 raise
@@ -287,7 +286,7 @@ def _remove(name: str, folder: int, disk: Disk) -> None:
     except FileNotFoundError:
         return
     except (IsADirectoryError, PermissionError):
-        below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+        below = os.open(name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
         try:
             for entry in os.listdir(below):
                 _remove(entry, below, disk)
