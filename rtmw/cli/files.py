@@ -19,7 +19,7 @@ from rtmw.cli.terminal import counted, duration, say, show_json, show_over, size
 from rtmw.clock import CLOCK
 from rtmw.recording.places import written_whole
 from rtmw.transfer.client.viewer import Viewer
-from rtmw.transfer.files.beneath import split
+from rtmw.transfer.files import split
 
 LEVELS: Final = ("accepted", "sent", "delivered", "consumed")
 SENDER: Final = "rtmw-send"

@@ -13,8 +13,7 @@ import rtmw
 from rtmw.cli.common import CommandError, attach_served
 from rtmw.cli.terminal import say, show_json, warn
 from rtmw.recording.places import written_whole
-from rtmw.transfer.header import Content, File, Header, Kind
-from rtmw.transfer.paper import pack_paper, unpack_paper
+from rtmw.transfer.header import Content, File, Header, Kind, pack_paper, unpack_paper
 
 __all__ = ["send_paper", "written_paper"]
 

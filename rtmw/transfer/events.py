@@ -16,10 +16,20 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from rtmw.transfer.address import Life
-from rtmw.transfer.enqueued import ChangeRun, EnqueuedRun
 from rtmw.transfer.header import Header
 from rtmw.transfer.queues import Item
-from rtmw.transfer.records import AbortCause, Enqueue, Record, Request, Savepoint, Spooled, TransferId, TransferState
+from rtmw.transfer.records import (
+    AbortCause,
+    ChangeRun,
+    Enqueue,
+    EnqueuedRun,
+    Record,
+    Request,
+    Savepoint,
+    Spooled,
+    TransferId,
+    TransferState,
+)
 
 __all__ = [
     "AbortTransaction",

@@ -23,9 +23,9 @@ from typing import Final, NamedTuple
 
 from rtmw.clock import CLOCK
 from rtmw.transfer.duplicates import DIGEST, Ending, HighWater, OnceEntry
-from rtmw.transfer.enqueued import ChangeRun, EnqueuedRun, changes_in, letters_in, may_follow
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.fields import Fields, packed_text
+from rtmw.transfer.machine import COMMON
 from rtmw.transfer.queues import Item, next_states
 from rtmw.transfer.records import (
     ENDED,
@@ -33,16 +33,21 @@ from rtmw.transfer.records import (
     LARGEST_PART,
     NONE,
     Change,
+    ChangeRun,
     Checkpoint,
     Enqueue,
+    EnqueuedRun,
     Record,
     Spooled,
     Take,
     TransferId,
     TransferState,
     Undone,
+    changes_in,
     is_checkpoint,
     is_plain,
+    letters_in,
+    may_follow,
     pack,
     pack_life,
     pack_request,
@@ -50,9 +55,7 @@ from rtmw.transfer.records import (
     unpack_life,
     unpack_request,
 )
-from rtmw.transfer.runs import COMMON
-from rtmw.transfer.state import State
-from rtmw.transfer.table import Phase, SavepointEntry, Transaction, Undoable
+from rtmw.transfer.state import Phase, SavepointEntry, State, Transaction, Undoable
 from rtmw.units import size
 
 __all__ = ["RUN_MOST", "Redo", "checkpoint_of", "pack_state", "redo", "saying", "unpack_state"]
@@ -403,7 +406,7 @@ def redo_run(state: State, first: Record, lsns: Sequence[int], records: Sequence
 
 
 def _is_common(record: Enqueue) -> bool:
-    """Does it go the common way (`runs`)?"""
+    """Does it go the common way (machine.py)?"""
     is_alone = record.txn == record.prev == NONE and not isinstance(record.body, Spooled)
     is_special = record.life is not None or record.deadline_ns or record.copy or record.once
     return is_alone and not is_special and is_plain(record.header)

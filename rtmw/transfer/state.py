@@ -3,14 +3,20 @@
 The same function runs when a record was just logged, and when it is read again after a crash. It checks what it is
 told: a record that contradicts those before it raises TransfersDamaged, with its position.
 
-`Items` has the transfers that have not ended, by number. A letter of the common way (`runs`) waits in its queue and has
-nothing but what its ENQUEUE says. Its `Item` is made when somebody asks for it; a million letters that nobody has asked
-for are a million byte strings.
+`Items` has the transfers that have not ended, by number. A letter of the common way (machine.py) waits in its queue and
+has nothing but what its ENQUEUE says. Its `Item` is made when somebody asks for it; a million letters that nobody has
+asked for are a million byte strings.
 
 `Answers` has the ids that the core has given to what its programs have sent, by request: a program asks again for what
 was not answered when its core ended. Only the last requests of each producer are kept. Answers go to a process in the
 order of the log, and it sends no more while 1,024 of its requests are without one (docs/formats/transfer-queues.md), so
 what is asked again is among the last ones of its producer.
+
+The transaction table is the paper's (T10): TxnID, State, LastLSN, UndoNxtLSN, SaveList; savepoints: Spname, LogLsn,
+Prev. For each record that can be undone the row also keeps what undoing it needs, so that a rollback reads no log. The
+limits of a transaction bound that. The order of undoing follows from UndoNxtLSN alone: to the record that it names,
+then to that one's predecessor. A CLR sets it behind what the CLR has undone, so nothing is undone twice, whenever a
+crash comes.
 """
 
 from __future__ import annotations
@@ -18,13 +24,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
 from itertools import compress
 from operator import attrgetter
 from typing import Final, NamedTuple, NoReturn, TypeVar, overload
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.duplicates import Ending, Once, Requests, Seen
-from rtmw.transfer.enqueued import EnqueuedRun
 from rtmw.transfer.errors import TransfersDamaged
 from rtmw.transfer.events import Aborted, Came, Effect, Free, Moved, MovedRun
 from rtmw.transfer.queues import Item, Queue, next_states, queue_name
@@ -38,6 +45,7 @@ from rtmw.transfer.records import (
     Commit,
     End,
     Enqueue,
+    EnqueuedRun,
     Forget,
     Record,
     Release,
@@ -53,9 +61,82 @@ from rtmw.transfer.records import (
     is_arriving,
     own_id,
 )
-from rtmw.transfer.table import Phase, SavepointEntry, Transaction
 
-__all__ = ["MOST_ANSWERS", "Answers", "Ending", "State"]
+__all__ = ["MOST_ANSWERS", "Answers", "Ending", "Phase", "SavepointEntry", "State", "Transaction", "Undoable"]
+
+
+class Phase(IntEnum):
+    """The paper's State: "running, committed or aborting"."""
+
+    RUNNING = 0
+    COMMITTED = 1
+    ABORTING = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointEntry:
+    """The paper's savepoint structure."""
+
+    spname: str
+    log_lsn: int
+    """LSN of its SAVEPOINT record: what the transaction logged after it has a larger one."""
+    prev: SavepointEntry | None
+
+
+class Undoable(NamedTuple):
+    """A record that can be undone."""
+
+    what: Undone
+    item: int
+    """LSN of the ENQUEUE of the transfer; for a savepoint, its own LSN."""
+    next: int
+    """LSN of the record that is undone next after it; 0: there is none."""
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A row of the table."""
+
+    txn: int
+    phase: Phase = Phase.RUNNING
+    last_lsn: int = NONE
+    undo_next: int = NONE
+    save_list: SavepointEntry | None = None
+    """The newest savepoint."""
+    undoable: dict[int, Undoable] = field(default_factory=dict[int, Undoable])
+    """The records that can be undone, by LSN."""
+    bytes: int = 0
+    """Bytes of the bodies that it has sent."""
+    items: int = 0
+    """Number of sends and takes that were not undone."""
+
+    def savepoints(self) -> Iterator[SavepointEntry]:
+        """Yield the savepoints, the newest one first."""
+        entry = self.save_list
+        while entry is not None:
+            yield entry
+            entry = entry.prev
+
+    def find(self, wanted: str | int) -> SavepointEntry:
+        """Return the newest savepoint of this name, or the one with this LogLsn. ValueError: there is none.
+
+        The paper's loop for this compares no names, and so it finds none ever (docs/design/transfer.md).
+        """
+        for entry in self.savepoints():
+            if wanted == (entry.log_lsn if isinstance(wanted, int) else entry.spname):
+                return entry
+        names = ", ".join(repr(entry.spname) for entry in self.savepoints()) or "none"
+        raise ValueError(f"transaction {self.txn} has no savepoint {wanted!r}; it has {names}")
+
+    def add_undoable(self, lsn: int, what: Undone, item: int) -> None:
+        """Note that a record was logged that can be undone."""
+        self.undoable[lsn] = Undoable(what, item, self.undo_next)
+        self.undo_next = lsn
+
+    def destroy(self, log_lsn: int) -> None:
+        """Destroy the savepoint with this LogLsn, and those after it."""
+        while self.save_list is not None and self.save_list.log_lsn >= log_lsn:
+            self.save_list = self.save_list.prev
 
 
 MOST_ANSWERS: Final = 4096

@@ -14,7 +14,8 @@ a step that shows anything to others, or takes anything, has its answer when all
 disk.
 
 `Volatile` is the same machine for transfers that no log keeps (SMALL_RAW, NORMAL): its records go nowhere. Its LSNs are
-numbers that no log reaches, so that a transfer's number says which of the two has it.
+numbers that no log reaches, so that a transfer's number says which of the two has it. `Machines` are both, as
+the steps of a core see them.
 
 `Ages` says when transfers were accepted, by their numbers, without a time in each of them. Numbers ascend. About once a
 second a mark says which number was the last one at which time; a transfer with a larger number came later. At most MOST
@@ -42,7 +43,6 @@ from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.errors import ClosedError, LogFull
 from rtmw.transfer.address import Life
-from rtmw.transfer.enqueued import ChangeRun, EnqueuedRun
 from rtmw.transfer.errors import TransactionAborted, TransfersDamaged
 from rtmw.transfer.events import (
     Aborted,
@@ -70,7 +70,8 @@ from rtmw.transfer.events import (
 )
 from rtmw.transfer.header import Header
 from rtmw.transfer.limits import Limits
-from rtmw.transfer.machine import Machine
+from rtmw.transfer.machine import Machine, append, undo_losers
+from rtmw.transfer.messages import Move
 from rtmw.transfer.place import Lies, Place
 from rtmw.transfer.queues import Item, queue_name
 from rtmw.transfer.records import (
@@ -79,6 +80,9 @@ from rtmw.transfer.records import (
     NEVER_LOGGED,
     NONE,
     Change,
+    ChangeRun,
+    EnqueuedRun,
+    Request,
     Spooled,
     Start,
     TransferId,
@@ -88,9 +92,57 @@ from rtmw.transfer.records import (
 from rtmw.transfer.recovery import checkpoint_of, redo, saying
 from rtmw.transfer.spool import Spool
 from rtmw.transfer.state import State
-from rtmw.transfer.undoing import append, undo_losers
 
-__all__ = ["Ages", "Store", "Submitted", "Taken", "Volatile", "is_volatile", "queue_rows", "transaction_rows"]
+__all__ = [
+    "Ages",
+    "Machines",
+    "Store",
+    "Submitted",
+    "Taken",
+    "Volatile",
+    "is_volatile",
+    "queue_rows",
+    "transaction_rows",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """The state that steps read; only their `Do` changes it."""
+
+    logged: Machine
+    volatile: Machine
+    now: Callable[[], Now]
+
+    def of(self, item: int) -> Machine:
+        return self.volatile if is_volatile(item) else self.logged
+
+    def find(self, id: TransferId) -> Item | None:
+        """Return a transfer that has not ended; None: there is none."""
+        return self.logged.state.find(id) or self.volatile.state.find(id)
+
+    def was_sent(self, logged: bool, sender: str, request: Request, once: bytes) -> bool:
+        """Was this send accepted before? Then do not check its files again: they may have changed, or be gone.
+        TransferRefused: `once` belongs to something else."""
+        state = (self.logged if logged else self.volatile).state
+        is_asked_again = request.number != 0 and request in state.requests
+        return is_asked_again or (bool(once) and state.once.find(sender, once) is not None)
+
+    def move(self, id: TransferId) -> Move:
+        """Return how a transfer is, or how it has ended; UNKNOWN: nobody remembers."""
+        item = self.find(id)
+        if item is not None:
+            return Move(id, item.state, item.cause)
+        return self.end_of(id)
+
+    def end_of(self, id: TransferId, sender: str = "", once: bytes = b"") -> Move:
+        """Return how a transfer has ended. `once`: the sender's own id, under which ends are kept longer."""
+        for machine in (self.logged, self.volatile):
+            known = machine.state.once.find(sender, once) if once else None
+            end = machine.state.ends.get(id) or (known.ids.get(id) if known is not None else None)
+            if end is not None:
+                return Move(id, end.state, end.cause)
+        return Move(id, TransferState.UNKNOWN, "")
 
 
 MARKS_MOST: Final = 512

@@ -12,8 +12,7 @@ import pytest
 
 import rtmw
 from rtmw.transfer.address import Address
-from rtmw.transfer.header import Content, Delivery, File, Header, Kind, Level
-from rtmw.transfer.paper import pack_paper, unpack_paper
+from rtmw.transfer.header import Content, Delivery, File, Header, Kind, Level, pack_paper, unpack_paper
 from tests.child import Spawn
 from tests.cli.command import Run
 from tests.transfer.core_process import PATIENCE, CoreProcess

@@ -19,7 +19,7 @@ from rtmw.cli.transfers import PAPER
 from rtmw.observe import TransferActivity, TransferCounters
 from rtmw.publisher import OwnPublisher
 from rtmw.transfer.client.viewer import Viewer
-from rtmw.transfer.core.shown import MOST
+from rtmw.transfer.core.report import MOST
 from rtmw.transfer.frames import CORE_QUEUE
 from tests.child import Spawn
 from tests.cli.command import Run, document

@@ -6,15 +6,13 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from rtmw.transfer.address import Address, Life
-from rtmw.transfer.enqueued import ChangeRun, EnqueuedRun
 from rtmw.transfer.events import Append, Effect, Event, Now, Steps
 from rtmw.transfer.header import Delivery, Header, Kind
 from rtmw.transfer.limits import Limits
-from rtmw.transfer.machine import Machine
-from rtmw.transfer.records import Checkpoint, Record, Start, pack, unpack
+from rtmw.transfer.machine import Machine, append, undo_losers
+from rtmw.transfer.records import ChangeRun, Checkpoint, EnqueuedRun, Record, Start, pack, unpack
 from rtmw.transfer.recovery import checkpoint_of, redo
 from rtmw.transfer.state import State
-from rtmw.transfer.undoing import append, undo_losers
 
 T = TypeVar("T")
 

@@ -28,14 +28,14 @@ class Mutant(NamedTuple):
 
 MUTANTS: Final = {
     "a CLR names what it has undone as the next to be undone": Mutant(
-        "undoing", "row.undo_next, entry.next, what)", "row.undo_next, row.undo_next - 1, what)"
+        "machine", "row.undo_next, entry.next, what)", "row.undo_next, row.undo_next - 1, what)"
     ),
     "UndoNxtLSN stays where it was after a CLR": Mutant("state", "row.undo_next = record.undo_next", "pass"),
     "undoing follows prevLSN and forgets what has a CLR": Mutant(
-        "table", "Undoable(what, item, self.undo_next)", "Undoable(what, item, self.last_lsn)"
+        "state", "Undoable(what, item, self.undo_next)", "Undoable(what, item, self.last_lsn)"
     ),
     "no CLR is logged": Mutant(
-        "undoing",
+        "machine",
         "        yield from append(state, Clr(row.txn, row.last_lsn, row.undo_next, entry.next, what))",
         "        yield from state.apply(1 << 62, Clr(row.txn, row.last_lsn, row.undo_next, entry.next, what))",
     ),
@@ -47,7 +47,7 @@ MUTANTS: Final = {
     ),
     "a rollback undoes all": Mutant("machine", "else row.find(to).log_lsn\n", "else 0 * row.find(to).log_lsn\n"),
     "duplicate names mean the oldest": Mutant(
-        "table",
+        "state",
         "in self.savepoints():\n            if wanted",
         "in list(self.savepoints())[::-1]:\n            if wanted",
     ),
@@ -87,7 +87,7 @@ MUTANTS: Final = {
         "state", "            yield from self._end(item, None)\n        elif", "            item.txn = 0\n        elif"
     ),
     "losers are not undone at the restart": Mutant(
-        "undoing", "            yield from abort(state, row, AbortCause.RESTART, deliveries)", "            pass"
+        "machine", "            yield from abort(state, row, AbortCause.RESTART, deliveries)", "            pass"
     ),
     "a checkpoint forgets open transactions": Mutant(
         "recovery",
@@ -103,7 +103,7 @@ MUTANTS: Final = {
         "state", "        item.deliveries += 1\n        if row", "        item.deliveries += 0\n        if row"
     ),
     "a dead letter is only dead in memory": Mutant(
-        "undoing", "            what = Undone.TAKE_DEAD", "            state.items[entry.item].cause = 'dead'"
+        "machine", "            what = Undone.TAKE_DEAD", "            state.items[entry.item].cause = 'dead'"
     ),
 }
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rtmw.transfer.enqueued import ChangeRun
-from rtmw.transfer.records import NONE, Change, Take, TransferState, pack
+from rtmw.transfer.records import NONE, Change, ChangeRun, Take, TransferState, pack
 from tests.transfer.memory import ME
 
 

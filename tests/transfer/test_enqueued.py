@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rtmw.transfer.enqueued import EnqueuedRun
-from rtmw.transfer.records import NONE, Enqueue, Request, TransferId, pack, unpack
+from rtmw.transfer.records import NONE, Enqueue, EnqueuedRun, Request, TransferId, pack, unpack
 from tests.transfer.memory import ME, header
 
 BODIES = [b"one", b"three", b"two"]

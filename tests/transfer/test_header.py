@@ -20,11 +20,12 @@ from rtmw.transfer.header import (
     Level,
     is_alike,
     pack_body,
+    pack_paper,
     resized,
     unpack_body,
     unpack_header,
+    unpack_paper,
 )
-from rtmw.transfer.paper import pack_paper, unpack_paper
 
 GOLDEN = Path(__file__).parent / "golden"
 HOUR_NS = 3_600_000_000_000

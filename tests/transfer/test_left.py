@@ -6,7 +6,7 @@ from typing import cast
 
 from rtmw.transfer.carry.journal import Coming
 from rtmw.transfer.carry.peer import Peer
-from rtmw.transfer.core.nodes import Left, too_much
+from rtmw.transfer.core.peers import Left, too_much
 from rtmw.transfer.limits import Limits
 from rtmw.transfer.records import TransferId
 from rtmw.transfer.wire.frames import Mark, Offer

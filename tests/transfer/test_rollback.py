@@ -19,8 +19,7 @@ from rtmw.transfer.events import (
     TakeTransfer,
 )
 from rtmw.transfer.records import Clr, Record, Savepoint, Undone
-from rtmw.transfer.state import State
-from rtmw.transfer.table import SavepointEntry, Transaction
+from rtmw.transfer.state import SavepointEntry, State, Transaction
 from tests.transfer.memory import ME, Core, header
 
 

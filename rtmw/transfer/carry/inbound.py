@@ -15,12 +15,11 @@ from typing import Final
 
 from rtmw.disk import DISK, Disk
 from rtmw.errors import LogFull
-from rtmw.transfer.carry.arrival import Arrival, Here, Written
-from rtmw.transfer.carry.desk import Desk, End, Work
-from rtmw.transfer.carry.half import Bytes, Outbox, Steps, Turns, log, run_stream
+from rtmw.transfer.carry.content import Arrival, Here, Written
+from rtmw.transfer.carry.half import Bytes, Desk, End, Outbox, Steps, Turns, Work, log, run_stream
 from rtmw.transfer.carry.journal import Coming, Journal
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.files.staging import Folder
+from rtmw.transfer.files import Folder
 from rtmw.transfer.header import Header
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire import events as e

@@ -17,9 +17,9 @@ from typing import Final
 import rtmw
 from rtmw.closing import Closing
 from rtmw.errors import LogFull
-from rtmw.transfer.carry.arrival import file_name
+from rtmw.transfer.carry.content import file_name
 from rtmw.transfer.fields import Fields, packed_text
-from rtmw.transfer.files.source import Fingerprint
+from rtmw.transfer.files import Fingerprint
 from rtmw.transfer.records import TransferId
 from rtmw.transfer.wire.frames import HASH, START, Mark, Offer, pack, unpack
 

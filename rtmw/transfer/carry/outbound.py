@@ -8,8 +8,7 @@ from typing import Final
 
 from rtmw.clock import CLOCK
 from rtmw.transfer.carry.content import Content
-from rtmw.transfer.carry.desk import Desk
-from rtmw.transfer.carry.half import Bytes, Outbox, Steps, Turns, run_stream
+from rtmw.transfer.carry.half import Bytes, Desk, Outbox, Steps, Turns, run_stream
 from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.errors import TransferError, cause_of
 from rtmw.transfer.header import Delivery

@@ -10,8 +10,7 @@ from typing import Final
 
 from rtmw.errors import SessionError, StreamError
 from rtmw.net.session import Code, Session
-from rtmw.transfer.carry.desk import Desk
-from rtmw.transfer.carry.half import log
+from rtmw.transfer.carry.half import Desk, log
 from rtmw.transfer.carry.inbound import Inbound
 from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.carry.outbound import Outbound

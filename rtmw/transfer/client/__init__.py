@@ -2,5 +2,5 @@
 
 line        one a process and domain: frames to the core, and answers to the threads that wait for them
 sender      `rtmw.Sender`, with transfer, transaction
-inbox       `rtmw.Inbox`, with letter
+inbox       `rtmw.Inbox`, and `rtmw.Letter`
 """

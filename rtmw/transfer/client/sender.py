@@ -24,13 +24,12 @@ from rtmw.closing import Closing
 from rtmw.log import Label
 from rtmw.notebook import ShownByFields
 from rtmw.transfer.address import Address
-from rtmw.transfer.client.batch import send_batch, send_batch_async
 from rtmw.transfer.client.bodies import encoded, packed
 from rtmw.transfer.client.group import RESTARTED, Groups
 from rtmw.transfer.client.line import Line, new_life
 from rtmw.transfer.client.options import LETTER_HEADERS, SendOptions
 from rtmw.transfer.client.transaction import Transaction
-from rtmw.transfer.client.transfer import Transfer
+from rtmw.transfer.client.transfer import Transfer, send_batch, send_batch_async
 from rtmw.transfer.client.waiting import NEVER, Deadline, Pending
 from rtmw.transfer.duplicates import pack_once
 from rtmw.transfer.errors import TransactionAborted

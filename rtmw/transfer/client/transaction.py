@@ -15,8 +15,7 @@ from rtmw.transfer.messages import Savepoint as SetSavepoint
 
 if TYPE_CHECKING:
     from rtmw.log import Label
-    from rtmw.transfer.client.inbox import Inbox
-    from rtmw.transfer.client.letter import Letter
+    from rtmw.transfer.client.inbox import Inbox, Letter
     from rtmw.transfer.client.sender import Sender
 
 __all__ = ["Savepoint", "Transaction"]

@@ -2,7 +2,7 @@
 
 service     what programs ask, as steps without I/O
 process     the service with a bus, a log and a clock
-desk        what the core does for them
-nodes       sessions with other nodes, and what is carried over them
-network     what the settings say of them
+inboxes     takes letters, and settles them
+peers       sessions with other nodes, and the work of the core for what is carried over them
+report      what people and tools are shown
 """

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from rtmw.errors import LogFull
 from rtmw.transfer.address import Life
-from rtmw.transfer.core.watching import Happening
+from rtmw.transfer.core.report import Happening
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import Aborted, Came, Event, Moved, MovedRun
-from rtmw.transfer.files.source import Fingerprint
+from rtmw.transfer.files import Fingerprint
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.header import Header
 from rtmw.transfer.messages import Failed, Message

@@ -16,7 +16,6 @@ from rtmw.errors import LogFull
 from rtmw.transfer import messages
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.effects import FAILURES, Do, Steps, failed, tell
-from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.errors import TransactionAborted
 from rtmw.transfer.events import (
     AbortTransaction,
@@ -36,7 +35,7 @@ from rtmw.transfer.machine import Machine
 from rtmw.transfer.messages import Consumed, Done, Failed, Handed, HandedRun, Settle, Take
 from rtmw.transfer.queues import Item
 from rtmw.transfer.records import Request, Spooled, TransferState, own_id
-from rtmw.transfer.store import is_volatile
+from rtmw.transfer.store import Machines, is_volatile
 
 __all__ = ["Handing", "Owners", "Receiving", "transaction_event"]
 

@@ -30,7 +30,6 @@ from rtmw.observe.transfers import COUNTERS_TOPIC, TransferCounters, TransferQue
 from rtmw.publisher import OwnPublisher
 from rtmw.strict_json import as_json
 from rtmw.transfer.address import Address, Life, Reach
-from rtmw.transfer.core.desk import CoreDesk
 from rtmw.transfer.core.effects import (
     Arrived,
     Asked,
@@ -53,10 +52,9 @@ from rtmw.transfer.core.effects import (
     Withdraw,
     Write,
 )
-from rtmw.transfer.core.machines import Machines
-from rtmw.transfer.core.nodes import Nodes
+from rtmw.transfer.core.peers import CoreDesk, Nodes
+from rtmw.transfer.core.report import Happening, Room, counters_of, full_words, queues_of
 from rtmw.transfer.core.service import Service
-from rtmw.transfer.core.watching import Happening, Room, counters_of, full_words, queues_of
 from rtmw.transfer.errors import TransferError
 from rtmw.transfer.events import Aborted, Came, Event, Free, Moved, MovedRun, Now, SendRun, SendTransfer, Tick
 from rtmw.transfer.frames import CORE_QUEUE, CORE_TOPIC, EVENTS_TOPIC, Barrier, Frame, pack_frame, queue_of
@@ -65,7 +63,7 @@ from rtmw.transfer.messages import Advanced, Core, Join
 from rtmw.transfer.place import Lies
 from rtmw.transfer.records import Spooled, TransferId
 from rtmw.transfer.spool import SpoolFile
-from rtmw.transfer.store import Store, Submitted, Volatile
+from rtmw.transfer.store import Machines, Store, Submitted, Volatile
 from rtmw.transfer.wire.frames import Offer
 
 __all__ = ["Outbox", "Process"]

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from rtmw.transfer.address import Life
 from rtmw.transfer.core.effects import Steps, Tell
-from rtmw.transfer.core.progress import Progress
+from rtmw.transfer.core.report import Progress
 from rtmw.transfer.events import Moved, MovedRun
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.messages import Advanced, Move, Moves, MovesRun

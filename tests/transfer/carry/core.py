@@ -27,7 +27,7 @@ from rtmw.errors import SessionError
 from rtmw.net.session import Carrier
 from rtmw.net.session import Terms as SessionTerms
 from rtmw.transfer.address import Address, Life, Reach
-from rtmw.transfer.carry.desk import End
+from rtmw.transfer.carry.half import End
 from rtmw.transfer.carry.journal import Journal
 from rtmw.transfer.carry.peer import Peer, sweep
 from rtmw.transfer.errors import TransferRefused

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rtmw.transfer.address import Address
-from rtmw.transfer.carry.arrival import Arrival
-from rtmw.transfer.files.staging import Folder
+from rtmw.transfer.carry.content import Arrival
+from rtmw.transfer.files import Folder
 from rtmw.transfer.header import Header, Kind
 from rtmw.transfer.records import TransferId
 from rtmw.transfer.wire.frames import Offer, Part

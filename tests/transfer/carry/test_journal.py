@@ -11,12 +11,12 @@ import pytest
 import rtmw
 from rtmw.errors import LogFull
 from rtmw.transfer.carry import journal as j
-from rtmw.transfer.carry.desk import Desk
+from rtmw.transfer.carry.half import Desk
 from rtmw.transfer.carry.journal import Coming, Journal
 from rtmw.transfer.carry.outbound import Outbound
-from rtmw.transfer.core.nodes import loop_ends
+from rtmw.transfer.core.peers import loop_ends
 from rtmw.transfer.errors import TransfersDamaged
-from rtmw.transfer.files.source import Fingerprint
+from rtmw.transfer.files import Fingerprint
 from rtmw.transfer.records import TransferId, TransferState
 from rtmw.transfer.wire.frames import Frames, Mark, Offer, Report, Settled, pack
 from tests.transfer.full import full_after

@@ -18,7 +18,7 @@ from cyclonedds.idl import IdlStruct
 
 import rtmw
 from rtmw import Delivery, Level, TransferState
-from rtmw.transfer.client.requests import MOST_PENDING
+from rtmw.transfer.client.line import MOST_PENDING
 from tests.transfer.core_process import PATIENCE, CoreProcess, consumed
 from tests.transfer.programs.test_deaths import killed_behind
 

@@ -9,9 +9,9 @@ import pytest
 
 import rtmw
 from rtmw import Delivery, Level
-from rtmw.transfer.client.batch import Alone, pieces
 from rtmw.transfer.client.group import MOST_BYTES, MOST_TOGETHER
 from rtmw.transfer.client.options import SendOptions
+from rtmw.transfer.client.transfer import Alone, pieces
 from rtmw.transfer.frames import BLOCK
 from rtmw.transfer.records import LARGEST_INLINE
 

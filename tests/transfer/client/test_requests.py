@@ -10,7 +10,7 @@ import pytest
 
 import rtmw
 from rtmw.errors import ClosedError
-from rtmw.transfer.client.requests import MOST_PENDING, Requests
+from rtmw.transfer.client.line import MOST_PENDING, Requests
 from rtmw.transfer.client.waiting import NEVER
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.messages import AcceptedRun, Run

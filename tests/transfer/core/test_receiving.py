@@ -11,11 +11,10 @@ import pytest
 from rtmw.errors import LogFull
 from rtmw.transfer.core.effects import Do, Steps, Tell
 from rtmw.transfer.core.inboxes import Handing, Owners, Receiving
-from rtmw.transfer.core.machines import Machines
 from rtmw.transfer.events import Now
 from rtmw.transfer.frames import Frame
 from rtmw.transfer.messages import Done, Handed, HandedRun, Message, Take
-from rtmw.transfer.store import Store, Volatile
+from rtmw.transfer.store import Machines, Store, Volatile
 from tests.transfer.full import room_for
 from tests.transfer.letters import me, send
 

@@ -11,15 +11,14 @@ import pytest
 
 from rtmw.disk import Disk
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.files import beneath
-from rtmw.transfer.files.beneath import open_folder, split
+from rtmw.transfer.files import open_folder, split, system_resolves
 
 WAYS = {"openat2": True, "walk": False}
 
 
 @pytest.fixture(params=WAYS)
 def by_system(request: pytest.FixtureRequest) -> bool:
-    if request.param == "openat2" and not beneath.system_resolves():
+    if request.param == "openat2" and not system_resolves():
         pytest.skip("this system has no openat2, or forbids it; Linux 5.6 has it")
     return WAYS[request.param]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rtmw.transfer.errors import SourceChanged, TransferRefused
-from rtmw.transfer.files.source import Fingerprint, Source
+from rtmw.transfer.files import Fingerprint, Source
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from rtmw import disk
 from rtmw.disk import Disk
 from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.files.staging import Folder, StagedFiles
+from rtmw.transfer.files import Folder, StagedFiles
 from tests.disks import Counting, Killed, full
 
 FILE = {"in/run,1.mcap": b"a file of some bytes"}

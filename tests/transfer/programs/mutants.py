@@ -47,7 +47,7 @@ MUTANTS: Final = {
         "core.service", "if is_taken and item.lsn not in held:", "if is_taken and item.lsn in held:"
     ),
     "a program does not ask the next core again": Mutant(
-        "client.requests",
+        "client.line",
         "            elif not pending.is_chain:\n                self.put(pending, pending.message)",
         "            elif not pending.is_chain:\n                pass",
     ),

@@ -1,31 +1,241 @@
-"""Where the files of one transfer arrive: unseen until all are whole, then visible at one moment.
+"""Files of transfers (T4, T9): read where they lie, written in place, seen by nobody before they are whole.
+
+`Source` is a file that is sent: it is read where it lies, and notices if it changes meanwhile.
+
+Paths of receivers lead to folders below a folder, and nothing outside of it: no `..`, no symbolic link, no other file
+system. The system resolves such a path itself (openat2, Linux 5.6). Where that call is blocked, as by the seccomp
+filter of an older container, the path is walked name by name with O_NOFOLLOW. Both ways open the same and refuse the
+same.
+
+`StagedFiles` are where the files of one transfer arrive: unseen until all are whole, then visible at one moment.
 
     .rtmw/NAME.part         a FILE: renamed to its destination
     .rtmw/NAME.parts/…      the files of a composite, each at its destination: the folder is renamed to NAME
 
 One rename is the only thing that a file system does at one moment for several files. So those of a composite get a
-folder of their own, which has the name of the transfer.
+folder of their own, which has the name of the transfer. Before the rename all bytes and all names are on the disk. So a
+crash leaves what was there before, or what is whole. A file that is there already is never replaced by one with other
+bytes: nobody loses what another sender has sent.
 
-Before the rename all bytes and all names are on the disk. So a crash leaves what was there before, or what is whole.
-A file that is there already is never replaced by one with other bytes: nobody loses what another sender has sent.
+No network and no log is in here. docs/design/transfer.md has the reasons.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import astuple, dataclass
+from functools import cache
 from pathlib import Path
+from struct import Struct
 from typing import BinaryIO, Final
 
 from rtmw.closing import Closing
 from rtmw.disk import DISK, Disk
-from rtmw.transfer.errors import TransferRefused
-from rtmw.transfer.files.beneath import FOLDER_FLAGS, STAGING, open_folder, split
+from rtmw.transfer.errors import SourceChanged, TransferRefused
 
-__all__ = ["Folder", "StagedFiles"]
+__all__ = ["STAGING", "Fingerprint", "Folder", "Source", "StagedFiles", "open_folder", "split", "system_resolves"]
+
+
+STAGING: Final = ".rtmw"
+"""The folder for what has not arrived whole, in the folder of an inbox."""
+
+_OPENAT2: Final = 437
+"""Number of the system call, which is the same on all architectures of Linux."""
+_WORKING_FOLDER: Final = -100
+"""AT_FDCWD."""
+_NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 1, 2, 4, 8
+FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_LONGEST_NAME: Final = 255
+
+
+class _How(ctypes.Structure):
+    """`struct open_how` of <linux/openat2.h>."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def split(destination: str) -> tuple[str, ...]:
+    """Return the names of a path below a folder. Raises TransferRefused: it leads out of it, or no file can have it."""
+    names = tuple(destination.split("/"))
+    for name in names:
+        if name in ("", ".", ".."):
+            raise TransferRefused(
+                f"the destination {destination!r} is refused: it has to be a path below the receiver's folder, as "
+                f"'in/run.mcap', without empty names, '.' and '..'"
+            )
+        if "\0" in name or len(os.fsencode(name)) > _LONGEST_NAME:
+            raise TransferRefused(
+                f"the destination {destination!r} is refused: a name in it is longer than {_LONGEST_NAME} bytes, or "
+                "has a zero byte"
+            )
+    if names[0] == STAGING:
+        raise TransferRefused(f"the destination {destination!r} is refused: {STAGING!r} is kept for rtmw; rename it")
+    return names
+
+
+@cache
+def system_resolves() -> bool:
+    """Is openat2 there, and allowed?"""
+    try:
+        os.close(_openat2(_WORKING_FOLDER, "."))
+    except OSError:
+        return False
+    return True
+
+
+def _openat2(folder: int, path: str) -> int:
+    how = _How(FOLDER_FLAGS, 0, _NO_XDEV | _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH)
+    system = ctypes.CDLL(None, use_errno=True)
+    system.syscall.restype = ctypes.c_long
+    found = system.syscall(
+        ctypes.c_long(_OPENAT2), ctypes.c_int(folder), os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)
+    )
+    if found < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path)
+    return int(found)
+
+
+def _walk(folder: int, names: tuple[str, ...]) -> int:
+    device, descriptor = os.fstat(folder).st_dev, os.dup(folder)
+    for name in names:
+        try:
+            below = os.open(name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = below
+        if os.fstat(descriptor).st_dev != device:
+            os.close(descriptor)
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), name)
+    return descriptor
+
+
+def open_folder(folder: int, names: tuple[str, ...], disk: Disk | None = None, *, by_system: bool | None = None) -> int:
+    """Return a descriptor of the folder with this path below `folder`; the caller closes it.
+
+    `disk`: folders that are not there are made, durably; without it, FileNotFoundError. `by_system`: None takes openat2
+    if it is there. Raises TransferRefused: something on the way is no folder, or leads elsewhere; OSError.
+    """
+    by_system = system_resolves() if by_system is None else by_system
+    try:
+        if not names:
+            return os.dup(folder)
+        return _openat2(folder, "/".join(names)) if by_system else _walk(folder, names)
+    except FileNotFoundError:
+        if disk is None:
+            raise
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EXDEV):
+            raise TransferRefused(
+                f"the path {'/'.join(names)!r} is refused: a part of it is a symbolic link, a file, or a mount point, "
+                "and so it leads out of the receiver's folder; make it a folder"
+            ) from None
+        raise
+    above = open_folder(folder, names[:-1], disk, by_system=by_system)
+    try:
+        _make(names[-1], above, disk)
+    finally:
+        os.close(above)
+    return open_folder(folder, names, None, by_system=by_system)
+
+
+def _make(name: str, above: int, disk: Disk) -> None:
+    with suppress(FileExistsError):  # another transfer was faster, and may not have made it durable yet
+        disk.make_folder(name, above)
+    disk.sync(above)
+
+
+_LAYOUT: Final = Struct("<QQQqq")
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """The attributes of a file that differ when a program has written to it, cut it, or put another one in its place.
+
+    Times of a file go on in steps of the system's clock, up to 10 ms: what is written within the step in which a
+    program sends it is not told from what was there before.
+    """
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+    """When its content, owner, mode or number of names changed last; unlike `modified_ns`, no program can set it."""
+
+    @classmethod
+    def of(cls, descriptor: int) -> Fingerprint:
+        found = os.fstat(descriptor)
+        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+    def pack(self) -> bytes:
+        return _LAYOUT.pack(*astuple(self))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Fingerprint:
+        return cls(*_LAYOUT.unpack(data))
+
+
+class Source(Closing):
+    """An open file. `expected`: as it was when it was accepted for sending, None: as it is now.
+
+    Raises TransferRefused: it cannot be read, or is no regular file; SourceChanged.
+    """
+
+    def __init__(self, path: str, expected: Fingerprint | None = None) -> None:
+        self._path, self._descriptor = path, -1
+        try:
+            # Without O_NONBLOCK, opening a pipe would wait for its writer.
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            if expected is not None:
+                raise SourceChanged(f"{path!r} is not there any more; send it again when it is back") from None
+            raise TransferRefused(f"{path!r} cannot be sent: there is no such file") from None
+        except OSError as error:
+            raise TransferRefused(f"{path!r} cannot be sent: {error.strerror}") from None
+        try:
+            if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+                raise TransferRefused(f"{path!r} cannot be sent: it is no regular file")
+            self.fingerprint = expected or Fingerprint.of(self._descriptor)
+            self.check()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def size(self) -> int:
+        return self.fingerprint.size
+
+    def check(self) -> None:
+        """Raises SourceChanged: the file is not as it was accepted."""
+        now = Fingerprint.of(self._descriptor)
+        if now != self.fingerprint:
+            what = f"from {self.size} to {now.size} bytes" if now.size != self.size else "its content or owner"
+            raise SourceChanged(f"{self._path!r} was changed while it was being sent ({what}); send it again")
+
+    def read(self, position: int, size: int) -> bytes:
+        """Read these bytes of the file that was accepted. Raises SourceChanged, TransferError for a bad disk."""
+        parts: list[bytes] = []
+        while size > 0:
+            part = os.pread(self._descriptor, size, position)
+            if not part:
+                self.check()
+                raise SourceChanged(f"{self._path!r} ends at {position}, before its {self.size} bytes; send it again")
+            parts.append(part)
+            position, size = position + len(part), size - len(part)
+        self.check()  # behind the reads: what was written before them has changed the times by now
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK: Final = 1 << 20
