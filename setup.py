@@ -180,6 +180,7 @@ setup(
         extension("rtmw.shm._core"),
         library(LIBRARY),
         extension("rtmw.many._merge"),
+        extension("rtmw.requests._calls"),
         extension("rtmw.types._cdr"),
         extension("rtmw.log._log", "rtmw/shm/crc32c.c"),
         extension("rtmw.net.dds._engine", *ROUTES),

@@ -155,11 +155,16 @@ def _reader(subscriber: Awaited[T], region: shm.Region, loop: asyncio.AbstractEv
     return reader
 
 
-async def wakeup(subscriber: Awaited[T], region: shm.Region, most: float | None = None) -> None:
-    """Return when there may be a message, or `most` seconds are over; the caller looks."""
+async def wakeup(
+    subscriber: Awaited[T],
+    region: shm.Region,
+    most: float | None = None,
+    woken: asyncio.Future[None] | None = None,
+) -> None:
+    """Return when there may be a message, `most` seconds are over, or the future is done; the caller looks."""
     loop = asyncio.get_running_loop()
     reader = _reader(subscriber, region, loop)
-    future: asyncio.Future[None] = loop.create_future()
+    future: asyncio.Future[None] = loop.create_future() if woken is None else woken
     reader.waiting.add(future)
     timer: asyncio.TimerHandle | None = None
     try:

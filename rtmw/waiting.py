@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias
 
-__all__ = ["Asleep", "Loop", "Signal", "Waiting", "woken"]
+__all__ = ["Asleep", "Loop", "Signal", "Waiting", "finish", "woken"]
 
 Met: TypeAlias = Callable[[], bool]
 Loop: TypeAlias = asyncio.AbstractEventLoop
@@ -116,7 +116,7 @@ class Signal:
         one = _Task(met, loop)
         if not self._begin(one):
             return True
-        timer = None if timeout is None else loop.call_later(max(timeout, 0.0), _finish, [one.future])
+        timer = None if timeout is None else loop.call_later(max(timeout, 0.0), finish, [one.future])
         try:
             await one.future
         finally:
@@ -128,7 +128,7 @@ class Signal:
 
 async def woken(future: asyncio.Future[None], timeout: float) -> None:
     """Waits until the future is woken, or so many seconds are over."""
-    timer = asyncio.get_running_loop().call_later(timeout, _finish, [future])
+    timer = asyncio.get_running_loop().call_later(timeout, finish, [future])
     try:
         await future
     finally:
@@ -162,10 +162,11 @@ class Waiting:
             thread.wake()
         for loop, futures in tasks.items():
             with suppress(RuntimeError):  # the loop was closed
-                loop.call_soon_threadsafe(_finish, futures)
+                loop.call_soon_threadsafe(finish, futures)
 
 
-def _finish(futures: list[asyncio.Future[None]]) -> None:
+def finish(futures: list[asyncio.Future[None]]) -> None:
+    """Ends waits, in their own event loop."""
     for future in futures:
         try:
             future.set_result(None)

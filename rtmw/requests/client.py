@@ -1,14 +1,14 @@
 """Client: calls a service, once or for a stream of replies, from threads and from event loops.
 
 All clients of one service in a process share a line: one topic for replies, on which each call has its number. No
-thread is kept for it. Of the callers that wait, one leads: it takes the replies of all, until its own call is over, and
-looks now and then whether the server still lives. A leader may stand still, as a task does whose loop is blocked: the
-others take replies, too, when they have waited for long.
+thread is kept for it. Whoever waits takes the replies of all: one thread at a time, which keeps that right while it
+waits, so that the others sleep until it wakes them (`_calls.c`); while no thread does, one task of each event loop, so
+that a loop that stands still keeps its own tasks alone waiting. Who takes looks now and then whether the server lives.
 """
 
 from __future__ import annotations
 
-import itertools
+import asyncio
 import math
 import os
 import threading
@@ -16,20 +16,22 @@ import weakref
 from collections import deque
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
-from typing import Any, Final, Generic, Self, TypeVar, overload
+from typing import Any, Final, Generic, NoReturn, Self, TypeVar, overload
 
 from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
-from rtmw.errors import CallFailed, ClosedError, LeaseExpired, LimitReached, NoServer, RtmwError, ValueMismatch
+from rtmw.errors import CallFailed, ClosedError, LeaseExpired, LimitReached, NoServer, RtmwError
 from rtmw.matching import LongWait, WaitLog
 from rtmw.profiles import STATUS
 from rtmw.qos import check_seconds
 from rtmw.requests import wire
-from rtmw.requests.wire import CANCEL, FAILED, IN_LOOP, IN_THREAD, LAST, Envelope, InLoop, InThread
-from rtmw.waiting import Signal
+from rtmw.requests._calls import Call, Line
+from rtmw.requests.wire import CANCEL, IN_LOOP, IN_THREAD, Envelope, InThread
+from rtmw.waiting import Asleep, Loop, finish, woken
 
 __all__ = ["Client", "ClientStats", "Stream"]
 
@@ -39,9 +41,7 @@ R = TypeVar("R")
 WATCH_S: Final = 0.05
 """Seconds between looks whether the server lives, while somebody waits."""
 LEAD_S: Final = 0.25
-"""Seconds after which who waits looks by itself whether somebody leads."""
-SHORTEST_S: Final = 0.001
-"""Seconds that who waits sleeps at least."""
+"""Seconds after which who waits looks by itself whether somebody takes replies."""
 LOOK_S: Final = 0.01
 """Seconds between looks for a server that is waited for."""
 
@@ -60,72 +60,28 @@ class ClientStats:
     """The program that serves; empty: none."""
 
 
-_NOTHING: Final[Any] = object()
-
-
-class _Call:
-    """A call, and what has come of it. `_Line.begin` makes it, and sets what has no default here."""
-
-    owner: Client[Any, Any]
-    number: int
-    end: float
-    server: int
-    arrived: deque[Any] | None
-    """Values of a stream that its caller has not got; None: it is no stream."""
-    value: Any = _NOTHING
-    """The last one that came of it."""
-    error: Exception | None = None
-    is_over = False
-    leads = False
-    """Who led has ended, and this caller is to go on."""
-
-    def is_ready(self) -> bool:
-        """There is something for its caller."""
-        return self.is_over or bool(self.arrived)
-
-    def last(self) -> Any:
-        """The last value. CallFailed, NoServer."""
-        if self.error is not None:
-            raise self.error
-        if self.value is _NOTHING:
-            raise CallFailed("the handler ended without a value; a stream may be empty, and is got by `stream`")
-        return self.value
-
-
-class _Line:
+class _Line(Line):
     """What the clients of one service in a process share. Any thread, any event loop."""
 
     def __init__(self, domain: Domain, name: str, request: Envelope, reply: Envelope) -> None:
         self.name, self.domain = name, domain
-        self.kind, self.packed, self._unpacked = request.kind, request.packed, reply.unpacked
+        self.kind, self.packed = request.kind, request.packed
         self.wraps = request.unpacked is not None
         """Values of requests do not travel as they are."""
-        self.users = self.begun = self.late = self.server = 0
-        """`server`: the identity of who serves; 0: nobody."""
+        self.users = 0
         self.program = ""
         """The program that serves, or did."""
-        self.calls: dict[int, _Call] = {}
-        self._numbers = itertools.count(1)
-        self._lead: dict[int, _Call] = {}
-        """The call that leads, under 0. A handler of a signal may raise behind any call of a function, so who leads is
-        read here, and not from what a function returned; it is taken back before another one is called."""
-        self._looking, self._signal = threading.Lock(), Signal()
-        self._followers: dict[_Call, None] = {}
-        """Callers that wait while another one leads."""
+        self.calls: dict[int, Call] = {}
+        self.heads: dict[Loop | None, Call] = {}
+        """The call of each event loop that waits for a message, for which the others of that loop wait; under None,
+        that of a thread which takes replies again and again. One that does not wait is none."""
+        self._looking = threading.Lock()
         self._announced = 0, False
         """Who said last that it serves: its identity, and whether it is on another host."""
         self._types: dict[int, bool] = {}
         """Whether a type of the region is that of the requests, by the type's number in the region."""
-        self._next_look_s = 0.0
-        self._holds_s = 0.0
-        """Until when the last look for the server holds, unless another one says that it serves."""
         self._said = 0
         """The sequence of the message by which the server said so."""
-        self._taking = threading.RLock()
-        """Held while replies are taken and given to their calls, so that those of a call keep their order; by a thread
-        that leads also while it waits for them."""
-        self._waiter = 0
-        """The thread that waits for replies, and holds that lock; a handler of a signal may call within it."""
         self._uncancelled: set[int] = set()
         """Calls that are over, of which the server could not be told, for its queue was full."""
         with ExitStack() as opened:
@@ -133,14 +89,15 @@ class _Line:
                 self.publisher = opened.enter_context(
                     wire.publisher(wire.request_topic(name), request, domain, **wire.PUBLISHES)
                 )
-                self.id = self.publisher.identity
-                topic = wire.reply_topic(name, self.id)
-                self._replies = opened.enter_context(wire.subscriber(topic, reply, domain, **wire.SUBSCRIBES))
+                topic = wire.reply_topic(name, self.publisher.identity)
+                self.replies = opened.enter_context(wire.subscriber(topic, reply, domain, **wire.SUBSCRIBES))
                 topic = wire.server_topic(name)
                 self._servers = opened.enter_context(wire.subscriber(topic, reply, domain, **STATUS.subscriber))
             except LimitReached as error:
                 raise wire.limit_reached(name, error) from error
             self._opened = opened.pop_all()
+        takes = self.replies.receive, self.replies.take, self._servers.take
+        super().__init__(self.calls, *takes, reply.unpacked, self.publisher.identity, wire.UNREAD_MOST)
 
     def close(self) -> None:
         self._opened.close()
@@ -150,7 +107,6 @@ class _Line:
         for call in list(self.calls.values()):
             if call.owner is owner:
                 self._give_up(call, owner.closed_error())
-        self._signal.notify()
 
     # Who serves.
 
@@ -161,7 +117,7 @@ class _Line:
             if not self._cancel(number):
                 break
         with self._looking:
-            self._holds_s = monotonic() + WATCH_S
+            self.holds_s = monotonic() + WATCH_S
             while (said := said or self._servers.take()) is not None:
                 if said.sequence > self._said and (program := wire.announced(said)) is not None:
                     self._said, self.program = said.sequence, program
@@ -197,67 +153,43 @@ class _Line:
             return f"service {self.name!r} has no server of these types: {'; '.join(unmatched)}"
         return f"nobody serves {self.name!r} in domain {self.domain.id}; a server may come later (`Client.wait`)"
 
-    def no_server(self, call: _Call | None = None) -> NoServer:
-        """`call`: its server was there when it began."""
-        if call is None:
-            return NoServer(self.why_none())
+    def raise_no_server(self) -> NoReturn:
+        raise NoServer(self.why_none())
+
+    def _has_ended(self) -> NoServer:
         return NoServer(f"the server of {self.name!r} has ended since the call began; what it did is not known")
 
-    def _watch(self, now: float) -> None:
-        """Look whether the server lives; calls to one that does not fail, unless their replies are here already."""
-        self._next_look_s = now + WATCH_S
+    def _watch(self) -> None:
+        """Look whether the server lives; calls to one that does not fail, unless their replies are here already. A
+        thread that takes replies watches by itself."""
+        now = monotonic()
+        if now < self.next_look_s or self.taker not in (0, threading.get_ident()):
+            return
+        self.next_look_s = now + WATCH_S
         self.look()
         if all(call.server == self.server for call in list(self.calls.values())):
             return
-        with self._taking:
-            self._drain()
-            for call in list(self.calls.values()):
-                if call.server != self.server:  # read behind the call, which may have begun since that look
-                    self._finish(call, self.no_server(call))
-        self._signal.notify()
+        if not self.take(0.0):
+            self.next_look_s = now
+            return
+        for call in list(self.calls.values()):
+            if call.server != self.server:  # read behind the call, which may have begun since that look
+                self._finish(call, self._has_ended())
 
     # Calls.
 
-    def begin(self, owner: Client[Any, Any], now: float, end: float, arrived: deque[Any] | None = None) -> _Call:
-        """A call whose request is published next. `arrived`: it is a stream. NoServer."""
-        server, said = self.server, self._servers.take()
-        if said is not None or not server or now >= self._holds_s:
-            server = self.look(said)  # while nobody waited, another server may have come
-        if not server:
-            raise self.no_server()
-        if not self.calls:
-            self._next_look_s = now + WATCH_S
-        self.begun = number = next(self._numbers)
-        self.calls[number] = call = _Call()
-        call.owner, call.number, call.end, call.server, call.arrived = owner, number, end, server, arrived
-        return call
-
-    def lead_once(self, call: _Call, seconds: float) -> None:
-        """A thread takes one reply, if nobody leads."""
-        lead = self._lead
-        try:
-            if lead.setdefault(0, call) is call:
-                self._take(seconds)
-        finally:
-            if 0 in lead and lead[0] is call:
-                del lead[0]
-                if self._followers:
-                    self._pass_on()
-        if not call.is_over:
-            wire.run(self.wait, call, IN_THREAD)
-
-    async def ask(self, call: _Call, value: Any, way: InThread) -> None:
+    async def ask(self, call: Call, value: Any, way: InThread) -> None:
         """Publish the request; waits while the queue of the server is full. TimeoutError, NoServer, MessageError."""
         message = self.id, call.number, 0, "", self.packed(value)
         while not await way.publish(self.publisher, message, call.end):
             self._check_full(call)
 
-    def _check_full(self, call: _Call) -> None:
+    def _check_full(self, call: Call) -> None:
         if self.look() != call.server:
-            raise self.no_server(call)
+            raise self._has_ended()
         self._check_time(call, "; ".join(self.publisher.stats().in_the_way))
 
-    def _check_time(self, call: _Call, why: str = "") -> float:
+    def _check_time(self, call: Call, why: str = "") -> float:
         """Seconds that are left of a call. TimeoutError."""
         left = call.end - monotonic()
         if left <= 0:
@@ -266,7 +198,7 @@ class _Line:
             raise TimeoutError(f"{told}; its requests wait: {why}" if why else told)
         return left
 
-    def leave(self, call: _Call) -> None:
+    def leave(self, call: Call) -> None:
         """The call is over for its caller. Does not block, and takes no lock: a garbage collector may call it."""
         if self.calls.pop(call.number, None) is not None:
             call.is_over = True
@@ -280,127 +212,105 @@ class _Line:
                 self._uncancelled.discard(number)
         return number not in self._uncancelled
 
-    async def wait(self, call: _Call, way: InThread) -> None:
+    async def wait(self, call: Call, way: InThread) -> None:
         """Return when there is something for the caller. TimeoutError, ClosedError."""
-        lead = self._lead
-        while not call.is_ready():
-            try:
-                await (self._lead_call if self._may_lead(call) else self._follow)(call, way)
-            finally:
-                leads = 0 in lead and lead[0] is call
-                if leads:
-                    del lead[0]
-                self._followers.pop(call, None)
-                if leads or call.leads:
-                    call.leads = False
-                    self._pass_on()
-            if leads and not call.is_ready():
-                self._check_time(call)
-
-    def _may_lead(self, call: _Call) -> bool:
-        """A caller is among the followers before it tries for the last time: who leads now sees it, or has ended."""
-        if self._lead.setdefault(0, call) is call:
-            return True
-        self._followers[call] = None
-        return self._lead.setdefault(0, call) is call
-
-    def _pass_on(self) -> None:
-        """Another one leads next."""
-        for other in list(self._followers):
-            if not other.is_ready():
-                other.leads = True
-                return self._signal.notify()
-
-    async def _follow(self, call: _Call, way: InThread) -> None:
-        """Wait for who leads. It may stand still: a task whose loop does not run. Replies expire with the call, so this
-        one looks before the end of a short call, too, unless a thread takes them just now."""
-        seconds = min(self._check_time(call) / 2 + SHORTEST_S, LEAD_S)
-        is_met = await way.reached(self._signal, lambda: call.leads or call.is_ready(), seconds)
-        if not is_met and self._waiter in (0, threading.get_ident()):
-            self._drain()
-            if (now := monotonic()) >= self._next_look_s:
-                self._watch(now)
-
-    async def _lead_call(self, call: _Call, way: InThread) -> None:
-        while not call.is_ready() and (now := monotonic()) < call.end:
-            seconds = min(WATCH_S, call.end - now)
-            if now >= self._next_look_s:
-                self._watch(now)
-            elif not isinstance(way, InLoop):
-                self._take(seconds)
-            elif not self._drain():
-                await way.arrival(self._replies, seconds)
-
-    def _take(self, seconds: float) -> None:
-        """Wait in this thread for a reply, and give it to its call."""
-        with self._taking:
-            self._waiter = threading.get_ident()
-            try:
-                sample = wire.received(self._replies, seconds, self._lose)
-            finally:
-                self._waiter = 0
-            if sample is not None:
-                self._hand_over(sample)
-
-    def _drain(self) -> bool:
-        """Take all replies that are there. Were there any?"""
-        found = False
-        with self._taking:
-            while (sample := wire.taken(self._replies, self._lose)) is not None:
-                found = True
-                self._hand_over(sample)
-        return found
-
-    def _hand_over(self, sample: shm.Sample[Any]) -> None:
-        """Give a reply to its call."""
-        error: Exception | None = None
         try:
-            client, number, flags, told, value = sample.value
-            if value is None:
-                value = _NOTHING
-            elif self._unpacked is not None:
-                value = self._unpacked(value)
-            if flags & FAILED:
-                error = CallFailed(told)
-        except ValueMismatch as mismatch:  # the class refuses the value
-            client, number, _, _ = wire.head_of(sample.data)
-            flags, value, error = LAST, _NOTHING, mismatch
-        call = self.calls.get(number)
-        if call is None or client != self.id:
-            self.late += 1
-            return
-        if value is not _NOTHING:
-            if call.arrived is None:
-                call.value = value
+            while not call.is_ready:
+                left = self._check_time(call)
+                self._watch()
+                if way is IN_LOOP:
+                    await self._wait_in_loop(call, left)
+                else:
+                    self._wait_in_thread(call, left)
+        finally:
+            if self.heads.get(call.loop) is call:
+                del self.heads[call.loop]
+            if call.loop not in self.heads and not (call.loop is None and self.taker):
+                self.pass_on()  # also where this one was woken to take replies, and its call was over just then
+
+    def _wait_in_thread(self, call: Call, left: float) -> None:
+        asleep = Asleep()
+        call.wake = asleep.wake  # before it tries: who takes now sees it at the end
+        try:
+            if call.is_ready:
+                return
+            if self.take(min(left, WATCH_S)):
+                self.heads[None] = call
             else:
-                call.arrived.append(value)
-        if flags & LAST:
-            self.calls.pop(number, None)
-            call.error, call.is_over = error, True
-        elif call.arrived is not None and len(call.arrived) > wire.UNREAD_MOST:
-            told = f"its caller left {wire.UNREAD_MOST} replies unread, and the call was given up"
-            self._give_up(call, CallFailed(told))
-        if self._followers:
-            self._signal.notify()
+                asleep.wait(min(left, LEAD_S))
+        finally:
+            call.wake = None
 
-    def _finish(self, call: _Call, error: Exception | None) -> None:
-        self.calls.pop(call.number, None)
-        call.error, call.is_over = error, True
+    async def _wait_in_loop(self, call: Call, left: float) -> None:
+        from rtmw.aio import wakeup  # where there is an event loop
 
-    def _lose(self, error: LeaseExpired) -> None:
+        loop = asyncio.get_running_loop()
+        future, call.loop = loop.create_future(), loop
+        call.wake = partial(_wake, loop, future)
+        try:
+            head = self.heads.get(loop, call)
+            if head is not call and head.wake is not None:
+                await woken(future, min(left, LEAD_S))
+            elif self.take(0.0):
+                self.heads[loop] = call
+                if not call.is_ready:
+                    await wakeup(self.replies, self.domain.region, min(left, WATCH_S), future)
+            else:  # a thread takes, and wakes one task of this loop at the end
+                self.heads.pop(loop, None)
+                await woken(future, min(left, LEAD_S))
+        finally:
+            call.wake = None
+
+    def pass_on(self) -> None:
+        """Wake who takes replies next: one thread, and one task of each event loop. Whoever takes no more calls it; who
+        is not woken, since a handler of a signal has raised, looks by itself."""
+        told = set[Loop | None]()
+        for other in list(self.calls.values()):
+            wake = other.wake
+            if wake is not None and other.loop not in told:
+                told.add(other.loop)
+                wake()
+
+    def _finish(self, call: Call, error: Exception) -> bool:
+        """False: it was over before."""
+        if self.calls.pop(call.number, None) is None:
+            return False
+        call.error, call.is_over, wake = error, True, call.wake
+        if wake is not None:
+            wake()
+        return True
+
+    def lose(self, error: LeaseExpired) -> None:
         """This process stood still, and replies are gone, nobody knows to which calls."""
         for call in list(self.calls.values()):
-            told = f"this process stood still, and {error.missed} replies to it are gone"
-            self._give_up(call, CallFailed(told))
-        self._signal.notify()
+            self._give_up(call, CallFailed(f"this process stood still, and {error.missed} replies to it are gone"))
 
-    def _give_up(self, call: _Call, error: Exception) -> None:
-        call.error = error
-        self.leave(call)
+    def give_up_unread(self, call: Call) -> None:
+        told = f"its caller left {wire.UNREAD_MOST} replies unread, and the call was given up"
+        self._give_up(call, CallFailed(told))
+
+    def _give_up(self, call: Call, error: Exception) -> None:
+        if self._finish(call, error):
+            self._cancel(call.number)
 
     def stats(self) -> ClientStats:
         program = self.program if self.look() else ""
         return ClientStats(self.begun, len(self.calls), self.late, program)
+
+
+def _wake(loop: Loop, future: asyncio.Future[None]) -> None:
+    with suppress(RuntimeError):  # the loop was closed
+        loop.call_soon_threadsafe(finish, [future])
+
+
+def _last(call: Call) -> Any:
+    """The last value. CallFailed, NoServer."""
+    if call.error is not None:
+        raise call.error
+    try:
+        return call.value
+    except AttributeError:
+        raise CallFailed("the handler ended without a value; a stream may be empty, and is got by `stream`") from None
 
 
 _lines: dict[tuple[int, str, int, int], _Line] = {}
@@ -462,20 +372,21 @@ class Stream(Closing, Generic[R]):
     def __init__(self, client: Client[Any, R], value: Any, end: float) -> None:
         self._line, self._value, self._end = client._line, value, end
         self._client = client
-        self._call: _Call | None = None
+        self._call: Call | None = None
         self._closed = False
 
     async def _step(self, way: InThread) -> tuple[R] | None:
         """The next reply; None: there are no more."""
         try:
             if self._call is None and not self._closed:
-                self._call = self._line.begin(self._client, monotonic(), self._end, deque())
+                self._call = self._line.begin(self._client, self._end, [])
+                self._line.calls[self._call.number] = self._call
                 await self._line.ask(self._call, self._value, way)
             if self._closed or self._call is None:
                 return None
             await self._line.wait(self._call, way)
             if self._call.arrived:
-                return (self._call.arrived.popleft(),)
+                return (self._call.arrived.pop(0),)
             if self._call.error is not None:
                 raise self._call.error
         except ClosedError:
@@ -578,15 +489,19 @@ class Client(Closing, Generic[Q, R]):
         """The reply to a request; of several the last one. `timeout`: seconds; so long the request is valid. None:
         no limit."""
         line, now = self._shared or self._line, monotonic()
-        call = line.begin(self, now, wire.end_of(timeout, now))
+        call = line.begin(self, wire.end_of(timeout, now), None)
         try:
-            left = call.end - now
-            packed = line.packed(value) if value is None or line.wraps else value
+            line.calls[call.number] = call
+            packed, left = line.packed(value) if value is None or line.wraps else value, call.end - now
             message = line.id, call.number, 0, "", packed
             if not line.publisher.publish(message, lifetime=left if 0.0 < left < math.inf else wire.left_of(call.end)):
                 wire.run(line.ask, call, value, IN_THREAD)
-            line.lead_once(call, WATCH_S if left > WATCH_S else max(left, 0.0))
-            answer: R = call.last()
+            line.take(WATCH_S if left > WATCH_S else max(left, 0.0))
+            if not call.is_over:
+                wire.run(line.wait, call, IN_THREAD)
+            elif line.calls:
+                line.pass_on()
+            answer: R = _last(call)
             return answer
         except ClosedError:
             raise self.closed_error() from None
@@ -597,11 +512,12 @@ class Client(Closing, Generic[Q, R]):
     async def call_async(self, value: Q, timeout: float | None = 5.0) -> R:
         """`call`, for asyncio. Cancelled, it cancels the call."""
         line, now = self._line, monotonic()
-        call = line.begin(self, now, wire.end_of(timeout, now))
+        call = line.begin(self, wire.end_of(timeout, now), None)
         try:
+            line.calls[call.number] = call
             await line.ask(call, value, IN_LOOP)
             await line.wait(call, IN_LOOP)
-            answer: R = call.last()
+            answer: R = _last(call)
             return answer
         except ClosedError:
             raise self.closed_error() from None

@@ -34,7 +34,6 @@ from rtmw.publisher import Publisher
 from rtmw.qos import check_seconds
 from rtmw.subscriber import Subscriber
 from rtmw.types import MessageType, resolve, shown_name, uint32, uint64
-from rtmw.waiting import Signal
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as Lender
@@ -266,9 +265,6 @@ class InThread:
     async def publish(self, publisher: Publisher[Any], message: Any, end: float) -> bool:
         return publisher.publish(message, lifetime=left_of(end))
 
-    async def reached(self, signal: Signal, met: Callable[[], bool], seconds: float) -> bool:
-        return signal.wait(met, seconds)
-
     async def sleep(self, seconds: float) -> None:
         CLOCK.sleep(seconds)
 
@@ -284,9 +280,6 @@ class InLoop(InThread):
         from rtmw.aio import wakeup  # where there is an event loop
 
         await wakeup(subscriber, subscriber._domain.region, seconds)
-
-    async def reached(self, signal: Signal, met: Callable[[], bool], seconds: float) -> bool:
-        return await signal.reached(met, seconds)
 
     async def sleep(self, seconds: float) -> None:
         from asyncio import sleep

@@ -304,13 +304,13 @@ def test_an_async_service_whose_loop_has_ended_is_closed_and_a_call_is_noserver(
             assert caller.wait(LONG)
 
 
-@pytest.mark.parametrize(("timeout", "lead"), [(1.0, 60.0), (LONG, 0.1)], ids=["short", "long"])
+@pytest.mark.parametrize("timeout", [1.0, LONG], ids=["short", "long"])
 @pytest.mark.parametrize("where", ["in the loop", "in a thread", "between two runs"])
 # Proves G92.
-def test_a_call_is_answered_though_who_leads_is_a_task_whose_loop_stands_still(
-    where: str, timeout: float, lead: float, monkeypatch: pytest.MonkeyPatch
+def test_a_call_is_answered_though_a_task_waits_whose_loop_stands_still(
+    where: str, timeout: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calling, "LEAD_S", lead)
+    monkeypatch.setattr(calling, "LEAD_S", 60.0)
     go = threading.Event()
 
     def either(goal: Goal) -> Step:
@@ -364,27 +364,69 @@ def test_an_idle_client_does_not_take_the_server_of_before_for_that_of_now() -> 
             assert caller.call(Goal(1), timeout=LONG) == Step(7)
 
 
-def test_no_call_begins_with_a_server_that_another_thread_has_just_seen_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_call_begins_with_a_server_that_another_thread_has_just_seen_go() -> None:
     with service(double), client() as caller:
         line = caller._line
         identity = line.look()
 
-        class Racing(type(line)):  # type: ignore[misc]
-            """Its server is gone as soon as it was read."""
+        def look(said: object = None) -> int:
+            line.server = servers.pop()  # as another thread does right behind the look of this one
+            return identity
 
-            @property
-            def server(self) -> int:
-                return reads.pop(0) if reads else 0
-
-            @server.setter
-            def server(self, value: int) -> None:
-                pass
-
-        reads = [identity]
-        monkeypatch.setattr(line, "__class__", Racing)
-        call = line.begin(caller, time.monotonic(), time.monotonic() + LONG)
+        servers = [0, identity]
+        line.look = look  # type: ignore[method-assign]
+        line.server = 0
+        call = line.begin(caller, time.monotonic() + LONG, None)
         line.leave(call)
         assert call.server == identity
+        line.server = 0
+        with pytest.raises(rtmw.NoServer):
+            line.begin(caller, time.monotonic() + LONG, None)
+
+
+@pytest.mark.parametrize("first", ["thread", "task"])
+# Proves G92.
+def test_threads_and_tasks_of_two_loops_each_get_their_replies_from_whoever_takes_them(
+    first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calling, "LEAD_S", 60.0)  # so that each is told, and nobody finds out by himself
+    order, wrong = ["thread", "task", "thread", "task"], list[object]()
+
+    def slow(goal: Goal) -> Step:
+        time.sleep(goal.count % 3 / 1000)
+        return Step(goal.count)
+
+    def in_thread(base: int) -> None:
+        for number in range(base, base + 40):
+            if caller.call(Goal(number), timeout=LONG) != Step(number):
+                wrong.append(number)
+
+    async def in_task(base: int) -> None:
+        for number in range(base, base + 40):
+            if await caller.call_async(Goal(number), timeout=LONG) != Step(number):
+                wrong.append(number)
+
+    async def tasks(base: int) -> None:
+        await asyncio.gather(*(in_task(base + 1000 * one) for one in range(5)))
+
+    def run(kind: str, base: int) -> None:
+        try:
+            in_thread(base) if kind == "thread" else asyncio.run(tasks(base))
+        except Exception as error:
+            wrong.append(error)
+
+    with service(slow, workers=6) as serves, client() as caller:
+        kinds = order if first == "thread" else order[::-1]
+        threads = [threading.Thread(target=run, args=(kind, 10_000 * n)) for n, kind in enumerate(kinds)]
+        began = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+        assert time.monotonic() - began < 60.0
+        assert (caller.stats().waiting, caller.stats().late, caller._line.taker) == (0, 0, 0)
+        eventually(lambda: serves.stats().served == 480)
 
 
 def test_a_cancellation_for_which_the_server_had_no_room_is_sent_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -447,7 +489,7 @@ def test_a_handler_of_a_signal_that_raises_in_a_call_slows_down_no_later_call() 
                     while True:
                         caller.call(Goal(1), timeout=LONG)
                 is_armed = False
-                assert not caller._line._lead  # or each later call would look for its reply by itself, now and then
+                assert not caller._line.taker  # or no other thread would take replies any more
             results = [caller.call(Goal(1), timeout=LONG)]
             other = threading.Thread(target=lambda: results.append(caller.call(Goal(1), timeout=LONG)))
             other.start()

@@ -1,0 +1,362 @@
+/* Line: the calls of a process to one service, and the taking of their replies. Call: one of them.
+ *
+ * One thread takes at a time, and keeps that right while it waits for a reply, so that those of a call keep their order.
+ * All of this is C, since a handler of a signal may raise between any two calls that Python makes: here the right is
+ * given back whatever is raised. Such a handler may call within the wait of its own thread, which takes then, too.
+ */
+#include "../shm/_core.h"
+
+static const double WATCH_S = 0.05;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *owner, *number, *arrived, *value, *error, *wake, *loop;
+    double end;
+    unsigned long long server;
+    char is_over;
+} Call;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *kept, *calls, *receive, *take, *said, *unpacked; /* all but the first are borrowed from it */
+    unsigned long long id, server, begun, late;
+    unsigned long taker; /* the thread that takes; 0: none */
+    bool was_refused;    /* another thread wanted to take meanwhile */
+    Py_ssize_t unread_most;
+    double holds_s, next_look_s;
+} Line;
+
+typedef struct {
+    PyTypeObject *call;
+    PyObject *value, *call_failed, *value_mismatch, *lease_expired; /* the name of an attribute, and errors */
+} CallsState;
+
+static struct PyModuleDef calls_module;
+
+static CallsState *state_of_line(Line *self)
+{
+    return PyModule_GetState(PyType_GetModuleByDef(Py_TYPE((PyObject *)self), &calls_module));
+}
+
+/* ---- calls ---- */
+
+#define MEMBERS_OF_CALL(each) each(owner) each(number) each(arrived) each(value) each(error) each(wake) each(loop)
+
+static int Call_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Call *self = (Call *)object;
+    Py_VISIT(Py_TYPE(object));
+#define VISIT(name) Py_VISIT(self->name);
+    MEMBERS_OF_CALL(VISIT)
+    return 0;
+}
+
+static int Call_clear(PyObject *object)
+{
+    Call *self = (Call *)object;
+#define CLEAR(name) Py_CLEAR(self->name);
+    MEMBERS_OF_CALL(CLEAR)
+    return 0;
+}
+
+static void Call_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    Call_clear(object);
+    PyObject_GC_Del(object);
+    Py_DECREF(type);
+}
+
+static bool has_arrived(const Call *call) { return call->arrived && PyList_GET_SIZE(call->arrived) > 0; }
+
+static PyObject *Call_is_ready(PyObject *object, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(((Call *)object)->is_over || has_arrived((Call *)object));
+}
+
+#define MEMBER(name, kind, flags) {#name, kind, offsetof(Call, name), flags, NULL}
+static PyMemberDef Call_members[] = {MEMBER(owner, T_OBJECT, READONLY),
+                                     MEMBER(number, T_OBJECT, READONLY),
+                                     MEMBER(arrived, T_OBJECT, READONLY),
+                                     MEMBER(value, T_OBJECT_EX, READONLY),
+                                     MEMBER(error, T_OBJECT, 0),
+                                     MEMBER(wake, T_OBJECT, 0),
+                                     MEMBER(loop, T_OBJECT, 0),
+                                     MEMBER(end, T_DOUBLE, READONLY),
+                                     MEMBER(server, T_ULONGLONG, READONLY),
+                                     MEMBER(is_over, T_BOOL, 0),
+                                     {NULL, 0, 0, 0, NULL}};
+static PyGetSetDef Call_getset[] = {{"is_ready", Call_is_ready, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot Call_slots[] = {{Py_tp_traverse, Call_traverse}, {Py_tp_clear, Call_clear},
+                                   {Py_tp_dealloc, Call_dealloc},   {Py_tp_members, Call_members},
+                                   {Py_tp_getset, Call_getset},     {0, NULL}};
+static PyType_Spec Call_spec = {"rtmw.requests._calls.Call", sizeof(Call), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                Call_slots};
+
+/* begin(owner, end, arrived): a call, which the caller puts into `calls` where it takes it away whatever is raised. The
+ * server that was seen last is looked for again when one has said something, or that look is old: while nobody waited,
+ * another one may have come. */
+static PyObject *Line_begin(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *unused)
+{
+    Line *self = (Line *)object;
+    (void)unused;
+    double end = count == 3 ? PyFloat_AsDouble(args[1]) : 0, now = (double)clock_ns(CLOCK_MONOTONIC) / 1e9;
+    PyObject *said = count == 3 && !PyErr_Occurred() ? PyObject_CallNoArgs(self->said) : NULL;
+    if (!said) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "begin takes three arguments");
+    if (said != Py_None || !self->server || now >= self->holds_s) {
+        PyObject *looked = PyObject_CallMethod(object, "look", "O", said);
+        Py_XDECREF(looked);
+        if (!looked) return Py_DECREF(said), NULL;
+    }
+    Py_DECREF(said);
+    unsigned long long server = self->server;
+    if (!server) {
+        Py_XDECREF(PyObject_CallMethod(object, "raise_no_server", NULL));
+        return NULL;
+    }
+    Call *call = PyObject_GC_New(Call, state_of_line(self)->call);
+    if (!call) return NULL;
+    memset((char *)call + sizeof(PyObject), 0, sizeof *call - sizeof(PyObject));
+    call->end = end;
+    call->server = server;
+    call->owner = Py_NewRef(args[0]);
+    call->arrived = args[2] == Py_None ? NULL : Py_NewRef(args[2]);
+    call->number = PyLong_FromUnsignedLongLong(++self->begun);
+    PyObject_GC_Track((PyObject *)call);
+    if (!PyDict_GET_SIZE(self->calls)) self->next_look_s = now + WATCH_S;
+    if (!call->number) Py_CLEAR(call);
+    return (PyObject *)call;
+}
+
+/* ---- replies ---- */
+
+/* What a reply says, with new references. */
+struct reply {
+    PyObject *number, *value, *error; /* NULL: it has none */
+    unsigned long long client;
+    unsigned long flags;
+};
+enum { LAST = 2, FAILED = 4 };
+
+static void reply_clear(struct reply *reply)
+{
+    Py_XDECREF(reply->number);
+    Py_XDECREF(reply->value);
+    Py_XDECREF(reply->error);
+}
+
+/* A message as a tuple: client, call, flags, error, value. false: an exception is set. */
+static bool read_message(Line *self, PyObject *message, struct reply *reply)
+{
+    if (!PyTuple_Check(message) || PyTuple_GET_SIZE(message) != 5)
+        return PyErr_Format(PyExc_TypeError, "%R is no reply", message), false;
+    reply->number = Py_NewRef(PyTuple_GET_ITEM(message, 1));
+    reply->client = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(message, 0));
+    reply->flags = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(message, 2));
+    PyObject *value = PyTuple_GET_ITEM(message, 4);
+    if (value != Py_None)
+        reply->value = self->unpacked == Py_None ? Py_NewRef(value) : PyObject_CallOneArg(self->unpacked, value);
+    if (reply->flags & FAILED && !PyErr_Occurred())
+        reply->error = PyObject_CallOneArg(state_of_line(self)->call_failed, PyTuple_GET_ITEM(message, 3));
+    return !PyErr_Occurred();
+}
+
+/* The class of the value has refused it: the call ends with that error. The head lies as wire.py says. */
+static bool read_refused(Line *self, const rtmw_message *message, struct reply *reply)
+{
+    PyObject *type, *error, *traceback;
+    unsigned long long head[2];
+    if (!PyErr_ExceptionMatches(state_of_line(self)->value_mismatch) || message->size < 4 + sizeof head) return false;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    reply_clear(reply);
+    memcpy(head, (const char *)message->data + 4, sizeof head);
+    *reply = (struct reply){PyLong_FromUnsignedLongLong(head[1]), NULL, error, head[0], LAST};
+    return reply->number != NULL;
+}
+
+static bool wake(const Call *call)
+{
+    PyObject *waker = call->wake, *woken = Py_None;
+    if (!waker || waker == Py_None) return true;
+    Py_INCREF(waker); /* it takes itself away when it runs */
+    woken = PyObject_CallNoArgs(waker);
+    Py_DECREF(waker);
+    Py_XDECREF(woken);
+    return woken != NULL;
+}
+
+/* Gives a reply to its call. false: an exception is set. A last one ends the call before anything else happens that could
+ * let another thread run, so that nobody else ends it, too. */
+static bool deliver(Line *self, Call *call, struct reply *reply)
+{
+    bool is_last = reply->flags & LAST;
+    if (is_last && PyDict_DelItem(self->calls, reply->number) < 0) return false;
+    if (reply->value && !call->arrived)
+        Py_XSETREF(call->value, Py_NewRef(reply->value));
+    else if (reply->value && PyList_Append(call->arrived, reply->value) < 0)
+        return false;
+    if (is_last) {
+        Py_XSETREF(call->error, Py_XNewRef(reply->error));
+        call->is_over = true;
+    } else if (call->arrived && PyList_GET_SIZE(call->arrived) > self->unread_most) {
+        PyObject *told = PyObject_CallMethod((PyObject *)self, "give_up_unread", "O", (PyObject *)call);
+        Py_XDECREF(told);
+        return told != NULL; /* it has woken the call */
+    }
+    return wake(call);
+}
+
+static bool hand_over(Line *self, PyObject *sample)
+{
+    struct reply reply = {NULL, NULL, NULL, 0, 0};
+    PyObject *message = PyObject_GetAttr(sample, state_of_line(self)->value);
+    bool is_read =
+        (message && read_message(self, message, &reply)) || read_refused(self, &((Sample *)sample)->core, &reply);
+    Py_XDECREF(message);
+    Call *call = is_read ? (Call *)PyDict_GetItemWithError(self->calls, reply.number) : NULL;
+    if (call && reply.client == self->id) {
+        Py_INCREF((PyObject *)call);
+        is_read = deliver(self, call, &reply);
+        Py_DECREF((PyObject *)call);
+    } else if (is_read) {
+        self->late++;
+    }
+    reply_clear(&reply);
+    return is_read && !PyErr_Occurred();
+}
+
+/* What is there; with seconds, what comes within them. NULL without an exception: nothing. */
+static PyObject *next_reply(Line *self, PyObject *seconds)
+{
+    PyObject *sample = seconds ? PyObject_CallOneArg(self->receive, seconds) : PyObject_CallNoArgs(self->take);
+    if (sample && sample != Py_None) return sample;
+    Py_XDECREF(sample);
+    if (sample) return NULL;
+    if (PyErr_ExceptionMatches(PyExc_TimeoutError)) return PyErr_Clear(), NULL;
+    if (!PyErr_ExceptionMatches(state_of_line(self)->lease_expired)) return NULL;
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    Py_XDECREF(PyObject_CallMethod((PyObject *)self, "lose", "O", error));
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(traceback);
+    return NULL;
+}
+
+/* take(seconds): give replies to their calls: all that are there, or with seconds the next one, which is waited for.
+ * False: another thread takes. That passes its right on when its call is over, or here, if it only takes what is there. */
+static PyObject *Line_take(PyObject *object, PyObject *seconds)
+{
+    Line *self = (Line *)object;
+    unsigned long me = PyThread_get_thread_ident(), before = self->taker;
+    double wait = PyFloat_AsDouble(seconds);
+    if (wait == -1 && PyErr_Occurred()) return NULL;
+    if (before && before != me) {
+        self->was_refused = true;
+        Py_RETURN_FALSE;
+    }
+    self->taker = me;
+    bool goes_on = true;
+    while (goes_on) {
+        PyObject *sample = next_reply(self, wait > 0 ? seconds : NULL);
+        goes_on = sample && hand_over(self, sample) && wait <= 0;
+        Py_XDECREF(sample);
+    }
+    self->taker = before;
+    if (PyErr_Occurred()) return NULL;
+    if (wait > 0 || !self->was_refused) Py_RETURN_TRUE;
+    self->was_refused = false;
+    PyObject *told = PyObject_CallMethod(object, "pass_on", NULL);
+    Py_XDECREF(told);
+    return told ? Py_NewRef(Py_True) : NULL;
+}
+
+/* ---- the line ---- */
+
+/* Line(calls, receive and take of the replies, take of what servers say, unpacked or None, id, unread_most) */
+static int Line_init(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    Line *self = (Line *)object;
+    (void)kwargs;
+    Py_XSETREF(self->kept, Py_NewRef(args)); /* the tuple keeps all that is borrowed from it */
+    return PyArg_ParseTuple(args, "O!OOOOKn", &PyDict_Type, &self->calls, &self->receive, &self->take, &self->said,
+                            &self->unpacked, &self->id, &self->unread_most)
+               ? 0
+               : -1;
+}
+
+static void Line_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    Py_XDECREF(((Line *)object)->kept);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+GUARD_FAST(Line_begin);
+GUARD(Line_take);
+
+static PyMethodDef Line_methods[] = {
+    {"begin", FAST(GUARDED(Line_begin)), METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"take", GUARDED(Line_take), METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static PyMemberDef Line_members[] = {{"id", T_ULONGLONG, offsetof(Line, id), READONLY, NULL},
+                                     {"server", T_ULONGLONG, offsetof(Line, server), 0, NULL},
+                                     {"begun", T_ULONGLONG, offsetof(Line, begun), READONLY, NULL},
+                                     {"late", T_ULONGLONG, offsetof(Line, late), READONLY, NULL},
+                                     {"taker", T_ULONG, offsetof(Line, taker), READONLY, NULL},
+                                     {"holds_s", T_DOUBLE, offsetof(Line, holds_s), 0, NULL},
+                                     {"next_look_s", T_DOUBLE, offsetof(Line, next_look_s), 0, NULL},
+                                     {NULL, 0, 0, 0, NULL}};
+static PyType_Slot Line_slots[] = {{Py_tp_init, Line_init},
+                                   {Py_tp_dealloc, Line_dealloc},
+                                   {Py_tp_methods, Line_methods},
+                                   {Py_tp_members, Line_members},
+                                   {0, NULL}};
+static PyType_Spec Line_spec = {"rtmw.requests._calls.Line", sizeof(Line), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                                Line_slots};
+
+/* ---- the module ---- */
+
+static int calls_exec(PyObject *module)
+{
+    CallsState *state = PyModule_GetState(module);
+    PyObject *errors = PyImport_ImportModule("rtmw.errors"), *line;
+    if (!errors) return -1;
+    state->value = PyUnicode_InternFromString("value");
+    state->call_failed = PyObject_GetAttrString(errors, "CallFailed");
+    state->value_mismatch = PyObject_GetAttrString(errors, "ValueMismatch");
+    state->lease_expired = PyObject_GetAttrString(errors, "LeaseExpired");
+    Py_DECREF(errors);
+    state->call = (PyTypeObject *)PyType_FromModuleAndSpec(module, &Call_spec, NULL);
+    if (PyErr_Occurred() || PyModule_AddType(module, state->call)) return -1;
+    if (!(line = PyType_FromModuleAndSpec(module, &Line_spec, NULL))) return -1;
+    int failed = PyModule_AddType(module, (PyTypeObject *)line);
+    Py_DECREF(line);
+    return failed;
+}
+
+static void calls_free(void *module)
+{
+    CallsState *state = PyModule_GetState(module);
+    Py_CLEAR(state->call);
+    Py_CLEAR(state->value);
+    Py_CLEAR(state->call_failed);
+    Py_CLEAR(state->value_mismatch);
+    Py_CLEAR(state->lease_expired);
+}
+
+static PyModuleDef_Slot calls_slots[] = {{Py_mod_exec, calls_exec}, GUARD_SLOT{0, NULL}};
+static struct PyModuleDef calls_module = {
+    PyModuleDef_HEAD_INIT, "rtmw.requests._calls", NULL, sizeof(CallsState), NULL, calls_slots, NULL, NULL, calls_free};
+
+PyMODINIT_FUNC PyInit__calls(void);
+PyMODINIT_FUNC PyInit__calls(void) { return PyModuleDef_Init(&calls_module); }
