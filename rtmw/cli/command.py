@@ -65,7 +65,7 @@ COMMANDS: Final[Commands] = {
     "clean": ("clean:add_arguments", "remove the shared memory of the domain"),
     "completion": (
         "completion:add_arguments",
-        "print a script that completes commands, options and topics in a shell",
+        "print a script that completes commands, options, topics and services in a shell",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""`rtmw completion bash|zsh`: a script that completes commands, options, choices, files and topics."""
+"""`rtmw completion bash|zsh`: a script that completes commands, options, choices, files, topics and services."""
 
 from __future__ import annotations
 
@@ -9,26 +9,32 @@ from rtmw.cli.parsing import commands_of, runs
 from rtmw.optional import needed
 
 _OF_TOPICS: Final = ("topic", "topics")
+_OF_SERVICES: Final = ("called",)
 _OF_FILES: Final = ("FILE", "FOLDER", "PATH", "LOG", "REQUEST")
 _TOPICS: Final = {"bash": "_rtmw_topics", "zsh": "_rtmw_topics"}
+_SERVICES: Final = {"bash": "_rtmw_services", "zsh": "_rtmw_services"}
 _PREAMBLES: Final = {
     # A name is never expanded by the shell, as `compgen -W` would: any program of the domain may have chosen it.
     "bash": """
-_rtmw_topics() {
+_rtmw_topics() { _rtmw_names topic "$1"; }
+_rtmw_services() { _rtmw_names service "$1"; }
+_rtmw_names() {
   local name domain=() at
   for ((at = 1; at < COMP_CWORD; at++)); do
     [[ ${COMP_WORDS[at]} == --domain ]] && domain=(--domain "${COMP_WORDS[at + 1]}")
   done
   while IFS= read -r name; do
     printf -v name %q "$name"
-    [[ $name == "$1"* ]] && printf '%s\\n' "$name"
-  done < <(rtmw topic list --names "${domain[@]}" 2>/dev/null)
+    [[ $name == "$2"* ]] && printf '%s\\n' "$name"
+  done < <(rtmw "$1" list --names "${domain[@]}" 2>/dev/null)
 }
 """,
     "zsh": """
-_rtmw_topics() {
+_rtmw_topics() { _rtmw_names topic }
+_rtmw_services() { _rtmw_names service }
+_rtmw_names() {
   local -a names
-  names=(${(f)"$(rtmw topic list --names ${opt_args[--domain]:+--domain=${opt_args[--domain]}} 2>/dev/null)"})
+  names=(${(f)"$(rtmw $1 list --names ${opt_args[--domain]:+--domain=${opt_args[--domain]}} 2>/dev/null)"})
   compadd -a names
 }
 """,
@@ -42,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 _DESCRIPTION: Final = (
-    "Print a script that completes commands, options and topics. For bash, keep it as "
+    "Print a script that completes commands, options, topics and services. For bash, keep it as "
     "~/.local/share/bash-completion/completions/rtmw; for zsh, as _rtmw in a folder of fpath."
 )
 
@@ -66,5 +72,7 @@ def _mark(parser: argparse.ArgumentParser, files: object) -> None:
     for action in parser._actions:
         if not action.option_strings and action.dest in _OF_TOPICS:
             vars(action)["complete"] = _TOPICS
+        elif not action.option_strings and action.dest in _OF_SERVICES:
+            vars(action)["complete"] = _SERVICES
         elif action.metavar in _OF_FILES:
             vars(action)["complete"] = files

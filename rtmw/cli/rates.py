@@ -176,4 +176,5 @@ def delay_table(topic: TopicActivity) -> Table:
         latency = subscriber.latency
         times = [duration(latency.percentile(percent)) for percent in (*PERCENTILES, 100.0)]
         rows.append([observe.program(subscriber.process), subscriber.pid, latency.count, *times])
-    return Table(f"{topic.topic}: from publish to take, last {topic.seconds:.3g} s", COLUMNS, rows)
+    notes = () if rows else ("Nobody subscribes to it on this host, so no message is taken.",)
+    return Table(f"{topic.topic}: from publish to take, last {topic.seconds:.3g} s", COLUMNS, rows, notes)

@@ -28,11 +28,12 @@ COMMANDS: Final[Commands] = {
 
 def add_list(parser: argparse.ArgumentParser) -> None:
     runs(parser, list_services)
+    parser.add_argument("--names", action="store_true", help="only their names, one a line")
 
 
 def add_call(parser: argparse.ArgumentParser) -> None:
     runs(parser, call)
-    parser.add_argument("name", metavar="NAME", help="of the service")
+    parser.add_argument("called", metavar="NAME", help="of the service")
     parser.add_argument("value", metavar="JSON", help="the request, for the type that the service takes")
     parser.add_argument("--timeout", type=seconds, default=5.0, help="seconds to wait for the last reply (default 5)")
 
@@ -47,7 +48,10 @@ def list_services(arguments: argparse.Namespace) -> int:
         signs = [name.removesuffix(end) for name, view in views.items() if name.endswith(end) and view.publishers]
         names = [name for name in signs if _readers(views.get(request_topic(name)))]  # a replay has none
         rows = [_row(domain, name, views) for name in names]
-    if arguments.json:
+    if arguments.names:
+        for name in names:
+            say(name)
+    elif arguments.json:
         show_json([dict(zip(_COLUMNS, row, strict=True)) for row in rows])
     else:
         show(Table(f"Domain {arguments.domain}: {counted(len(rows), 'service')}", _COLUMNS, rows))
@@ -95,7 +99,7 @@ def call(arguments: argparse.Namespace) -> int:
     """Print each reply; status 1 where there is none, with the reason."""
     from rtmw.requests import wire
 
-    name, domain = arguments.name, attach(arguments.domain)
+    name, domain = arguments.called, attach(arguments.domain)
     request, asks = _envelope(domain, name, wire.request_topic(name))
     reply, answers = _envelope(domain, name, wire.server_topic(name))
     value = _value(name, asks, arguments.value)

@@ -109,6 +109,11 @@ def test_a_tab_completes_commands_options_choices_files_and_topics(
         assert shell.words("rtmw topic hz pump/speed ri") == ["rtmw", "topic", "hz", "pump/speed", "river/level"]
 
 
+def test_a_tab_completes_the_services_that_can_be_called(shell: Shell, domain: rtmw.Domain) -> None:
+    with rtmw.Service("arm/move", str.upper, request=str, reply=str, domain=domain):
+        assert shell.words("rtmw service call ar") == ["rtmw", "service", "call", "arm/move"]
+
+
 def test_a_topic_is_completed_as_one_word_that_the_shell_does_not_expand(
     shell: Shell, domain: rtmw.Domain, tmp_path: Path
 ) -> None:
@@ -139,6 +144,11 @@ def test_without_shtab_the_command_says_how_to_install_it(run: Run, monkeypatch:
 def test_names_are_listed_one_a_line(run: Run, domain: rtmw.Domain) -> None:
     with rtmw.Publisher("b c", domain=domain), rtmw.Publisher("a", domain=domain):
         assert sorted(run("topic", "list", "--names")[1].splitlines()) == ["a", "b c"]
+
+
+def test_names_of_services_are_listed_one_a_line(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Service("arm/move", str.upper, request=str, reply=str, domain=domain):
+        assert run("service", "list", "--names")[1] == "arm/move\n"
 
 
 def test_n_is_short_for_the_count_of_an_echo(run: Run, domain: rtmw.Domain) -> None:

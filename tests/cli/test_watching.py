@@ -82,6 +82,12 @@ def test_top_fits_the_terminal(domain: rtmw.Domain, flow: int, columns: int) -> 
     assert ("pubs" in heading) == (columns == 160)
 
 
+def test_delay_says_that_nobody_subscribes(run: Run, domain: rtmw.Domain) -> None:
+    with rtmw.Publisher("alone", domain=domain):
+        text = run("topic", "delay", "alone", "--window", "0.01", "--count", "1")[1]
+    assert text.splitlines()[1] == "Nobody subscribes to it on this host, so no message is taken."
+
+
 def test_delay_shows_the_percentiles_of_each_subscriber(run: Run, flow: int) -> None:
     window = seen(
         run,
