@@ -43,7 +43,7 @@ class Source:
 
     def read(self) -> RuleTable:
         """Raises RulesError, and says of a node that it goes on."""
-        from rtmw.net.security.errors import RulesError
+        from rtmw.net.security import RulesError
         from rtmw.net.security.tables import read_rules
 
         try:

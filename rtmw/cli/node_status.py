@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PATIENCE_S = 1.5
 """The node says how it is once a second."""
 _NOBODY = "nobody"
-"""The cause of a topic that nobody elsewhere uses (mismatches.py)."""
+"""The cause of a topic that nobody elsewhere uses (find_mismatches)."""
 NAMED_MOST = 8
 """Topics of this host alone that a sentence names; `--json` has all."""
 MOST_BYTES = 1 << 20

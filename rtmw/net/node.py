@@ -38,7 +38,7 @@ from rtmw.errors import RtmwError
 from rtmw.net.dds import network as interfaces
 from rtmw.net.dds import own_topics, reconciliation, wire
 from rtmw.net.dds.bridge import Bridge
-from rtmw.net.dds.discovery import Program, describe_node
+from rtmw.net.dds.discovery import Program, Refusals, describe_node
 from rtmw.net.dds.library import (
     DDSException,
     Engine,
@@ -56,11 +56,10 @@ from rtmw.net.link.service import LinkService
 from rtmw.net.met import nodes_met
 from rtmw.net.neighbours import LocalTopic, Neighbours, origin
 from rtmw.net.process import ENDING, NodeError, claim, hold_signals, let_signals_in, notify
-from rtmw.net.refusals import Refusals
-from rtmw.net.route.topics import Undelivered, added, read_rows, rows_of, words
 from rtmw.net.services import Services
 from rtmw.net.settings import NODE, OF_RELAY, STATUS_TOPIC, Settings, check_reload, other_pool
 from rtmw.net.status import Status, document, make_waiting, measured_clocks, plain
+from rtmw.net.topics import Undelivered, added, read_rows, rows_of, words
 from rtmw.observe import program
 from rtmw.publisher import OwnPublisher
 from rtmw.settings import SettingsFile

@@ -25,7 +25,7 @@ from rtmw.daemon_log import BOUNDED_BEFORE
 from rtmw.domain import NO_DOMAIN, Domain
 from rtmw.errors import RtmwError
 from rtmw.net.process import ENDING, let_signals_in, notify
-from rtmw.net.session.backoff import Backoff
+from rtmw.net.session.sockets import Backoff
 from rtmw.net.settings import OF_LOGS, Settings, check_reload
 from rtmw.observe.logs import LogsActivity, logs
 from rtmw.observe.relay import RelayActivity, relay

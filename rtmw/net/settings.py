@@ -35,7 +35,7 @@ OF_LOGS: Final = ("log", "control")
 """Tables that replicated logs read."""
 WITH_NODES: Final = "nodes"
 WITH_PLAIN: Final = "plain programs"
-"""With whom a topic crosses: `with` in the rows of that document. Nodes that know no partitions (policies.py) are
+"""With whom a topic crosses: `with` in the rows of that document. Nodes that know no partitions (dds/wire.py) are
 plain programs here."""
 
 

@@ -19,19 +19,18 @@ from itertools import chain, islice
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from rtmw.clock import CLOCK
-from rtmw.net.dds.bridge import Bridge
+from rtmw.net.dds.bridge import Bridge, find_mismatches
 from rtmw.net.dds.discovery import Discovery, Program
-from rtmw.net.dds.mismatches import find_mismatches
 from rtmw.net.dds.network import Used
 from rtmw.net.dds.own_topics import Beacons, Member, Peer, Rosters, plain_members
-from rtmw.net.dds.policies import Names
 from rtmw.net.dds.routes import Incoming, Outgoing
+from rtmw.net.dds.wire import Names
 from rtmw.net.link.service import LinkService, why_so
 from rtmw.net.neighbours import LocalTopic
-from rtmw.net.route.topics import MOST
 from rtmw.net.security.health import KeysHealth
 from rtmw.net.security.rules import RuleTable
 from rtmw.net.settings import WITH_NODES, WITH_PLAIN, Settings
+from rtmw.net.topics import MOST
 from rtmw.qos import Reliability
 from rtmw.visible import visible
 

@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rtmw.addresses import UNIX, is_loopback, place_to_reach, unix_path
 from rtmw.errors import RtmwError
 from rtmw.net.link.places import Listening
-from rtmw.net.session.backoff import LONGEST, Backoff
-from rtmw.net.session.door import Accepting
 from rtmw.net.session.errors import in_words
-from rtmw.net.session.sockets import carry, reach, tune
+from rtmw.net.session.sockets import LONGEST, Accepting, Backoff, carry, reach, tune
 from rtmw.relay.frame import (
     LEASE_S,
     LINGER_S,

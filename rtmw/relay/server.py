@@ -29,12 +29,10 @@ from rtmw.daemon_log import of_user
 from rtmw.domain import NO_DOMAIN
 from rtmw.net.link.places import Listening
 from rtmw.net.process import NodeError
-from rtmw.net.security.errors import KeysError, NotTrusted
+from rtmw.net.security import KeysError, NotTrusted
 from rtmw.net.security.names import is_user
-from rtmw.net.session.backoff import Backoff
-from rtmw.net.session.door import PENDING, Door, Guest
 from rtmw.net.session.errors import in_words
-from rtmw.net.session.sockets import carry, reach, ready, tune, user_of
+from rtmw.net.session.sockets import PENDING, Backoff, Door, Guest, carry, reach, ready, tune, user_of
 from rtmw.relay.frame import (
     ANSWERED,
     HEAD_ROW,

@@ -43,10 +43,10 @@ from rtmw.errors import (
 )
 from rtmw.log import Watch
 from rtmw.log_answers import PersistQueue
-from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.carrier import Carrier
 from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.session import Session
+from rtmw.net.session.sockets import Backoff
 from rtmw.replica import requests as r
 from rtmw.replica.requests import Ask, Heard, Refusal, Welcome
 from rtmw.replica.words import Reply

@@ -8,7 +8,7 @@ import pytest
 
 from rtmw.control.settings import CONTROL, LOG, Control, LogSettings, read_log
 from rtmw.control.sqlite import SqliteStore
-from rtmw.net.security.errors import RulesError
+from rtmw.net.security import RulesError
 from rtmw.net.security.tables import Link
 from rtmw.settings import SettingsError
 from tests.control.certificates import write_certificates

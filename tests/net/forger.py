@@ -5,10 +5,9 @@ from __future__ import annotations
 import socket
 import struct
 
-from rtmw.net.dds.discovery import Discovery, Endpoint
+from rtmw.net.dds.discovery import Discovery, Endpoint, Refusals
 from rtmw.net.dds.library import DomainParticipant
 from rtmw.net.dds.succession import place_of
-from rtmw.net.refusals import Refusals
 from tests.net.hosts import Host, wait_until
 
 FAR = 1 << 40

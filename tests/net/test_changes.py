@@ -10,11 +10,10 @@ import pytest
 
 import rtmw
 from rtmw import Reliability, observe
-from rtmw.net.dds.discovery import Discovery, Endpoint
+from rtmw.net.dds.discovery import Discovery, Endpoint, Refusals
 from rtmw.net.dds.idl_class import idl_class
 from rtmw.net.dds.library import DataReader, Policy, Qos, Topic
 from rtmw.net.dds.wire import join
-from rtmw.net.refusals import Refusals
 from rtmw.net.settings import Settings
 from rtmw.types import resolve
 from tests.bus import lease_of

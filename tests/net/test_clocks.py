@@ -11,10 +11,9 @@ from dataclasses import replace
 import pytest
 
 from rtmw.net.dds import own_topics
-from rtmw.net.dds.discovery import Discovery, Program
+from rtmw.net.dds.discovery import Discovery, Program, Refusals
 from rtmw.net.dds.library import DomainParticipant, steady_ns
 from rtmw.net.dds.own_topics import Beacons, Peer
-from rtmw.net.refusals import Refusals
 from rtmw.net.status import disagreement, measured_clocks
 from tests.child import Spawn
 from tests.net.hosts import PATIENCE, Host, wait_until

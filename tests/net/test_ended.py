@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rtmw.net.route.topics import MOST, OTHERS, Ended
+from rtmw.net.topics import MOST, OTHERS, Ended
 
 
 def test_a_topic_of_which_something_was_counted_has_a_row_with_all_counters() -> None:

@@ -12,7 +12,7 @@ import rtmw
 from rtmw import Reliability
 from rtmw.net.dds.succession import Leaving
 from rtmw.net.node import END_S
-from rtmw.net.route.topics import added, read_rows, rows_of
+from rtmw.net.topics import added, read_rows, rows_of
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.stranger import stranger_in
 from tests.net.test_restart import LONG, TOPIC, Load, restart_while_taking, while_taking

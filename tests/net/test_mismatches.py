@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from rtmw.net.dds.policies import FOR_EVER_NS, NODES, Policies, mismatches
-from rtmw.net.dds.wire import Offer, Request
+from rtmw.net.dds.wire import FOR_EVER_NS, NODES, Offer, Policies, Request, mismatches
 from rtmw.qos import Reliability
 
 SECOND_NS = 1_000_000_000

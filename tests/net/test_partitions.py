@@ -20,9 +20,8 @@ from rtmw.net.dds.library import (
     Topic,
     take_payloads,
 )
-from rtmw.net.dds.policies import NODES, meet
 from rtmw.net.dds.routes import Lane, describe_endpoint
-from rtmw.net.dds.wire import MARK
+from rtmw.net.dds.wire import MARK, NODES, meet
 from rtmw.types import resolve
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.raw import OCTETS, octets

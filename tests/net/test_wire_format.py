@@ -11,9 +11,8 @@ import rtmw
 from rtmw import Reliability
 from rtmw.net.dds.discovery import describe_node
 from rtmw.net.dds.library import DataReader, DdsSubscriber, DomainParticipant, Policy, Qos, Topic, take_payloads
-from rtmw.net.dds.policies import NODES
 from rtmw.net.dds.routes import Lane, user_data
-from rtmw.net.dds.wire import join
+from rtmw.net.dds.wire import NODES, join
 from rtmw.net.settings import Settings
 from rtmw.types import resolve
 from tests.net.hosts import PATIENCE, Host, go_on, halt, wait_until

@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from rtmw.net.session.backoff import Backoff
+from rtmw.net.session.sockets import Backoff
 from rtmw.relay import Frame
 from rtmw.relay.frame import SIZE_OF_WELCOME, Hello, Welcome, address_of
 from rtmw.relay.settings import read_relay

@@ -25,7 +25,7 @@ import rtmw
 from rtmw import Durability
 from rtmw.control.settings import read_log
 from rtmw.log import folder as cursors
-from rtmw.net.security.errors import KeysError
+from rtmw.net.security import KeysError
 from rtmw.net.security.identity import Identity
 from rtmw.replica import guests, wal
 from rtmw.replica import requests as r

@@ -3,11 +3,10 @@
 Which topics cross, as Python decides:
 
     bridge.py         keeps the routes in step with both sides          routes.py      a topic in one direction and lane
-    discovery.py      what DDS shows                                    mismatches.py  what does not cross, and why
+    discovery.py      what DDS shows, and what of it is refused         idl_class.py   types
     own_topics.py     who the nodes are, and their programs             network.py     interfaces, hosts
     reconciliation.py what one has sent with what came at the other     succession.py  one node follows another
-    wire.py           participant and QoS                               policies.py    names, partitions, policies
-    idl_class.py      types                                             library.py     cyclonedds and the engine
+    wire.py           participant, QoS, names, partitions, policies     library.py     cyclonedds and the engine
 
 The engine, without the interpreter (engine.h has what its files ask of each other):
 

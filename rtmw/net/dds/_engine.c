@@ -135,7 +135,7 @@ static PyObject *representations(const dds_qos_t *qos)
     return row;
 }
 
-/* By which endpoints meet or not: Policies of policies.py, in the order of its fields. */
+/* By which endpoints meet or not: Policies of wire.py, in the order of its fields. */
 static PyObject *policies(const dds_qos_t *qos)
 {
     int reliability = 0, durability = 0, ownership = 0, liveliness = 0, order = 0, scope = 0;

@@ -4,7 +4,7 @@ from typing import final
 
 Text = bytes | None
 PolicyRow = tuple[tuple[Text, ...] | None, int, int, int, int, int, int, int, int, int, bool, bool]
-"""The fields of Policies (policies.py) but for the last one, in their order; None: too many partitions."""
+"""The fields of Policies (wire.py) but for the last one, in their order; None: too many partitions."""
 EndpointRow = tuple[bytes, bytes, Text, Text, Text, Text, PolicyRow, tuple[int, ...], int, int, int, int]
 """GUID, that of its participant, topic, type, user data, complete TypeIdentifier (XCDR2), policies, data
 representations, messages kept, TransportPriority, and nanoseconds of TimeBasedFilter and Lifespan. None: there is none,

@@ -1,24 +1,63 @@
-"""The writers and readers that the DDS domain shows, by topic, far away and near, but for those of this node itself."""
+"""The writers and readers that the DDS domain shows, by topic, far away and near, but for those of this node itself.
+
+`Refusals` counts data of strangers that cannot be used, and failures of one topic or one step, by cause, and says each
+once.
+
+Anybody who reaches the ports of a node may send it anything. So each sample is read by itself, by one reader that
+raises Refused, inside a `barrier`: an error in it costs nobody but its sender.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
+from rtmw.errors import RtmwError
 from rtmw.net.dds.library import DomainParticipant, builtin, shown
-from rtmw.net.dds.policies import FOR_EVER_NS, RELIABLE, TRANSIENT_LOCAL, Policies
-from rtmw.net.dds.wire import FOR_PLAIN, MARK
-from rtmw.net.refusals import Refusals, Refused
-from rtmw.net.route.topics import ByTopic
+from rtmw.net.dds.wire import FOR_EVER_NS, FOR_PLAIN, MARK, RELIABLE, TRANSIENT_LOCAL, Policies
+from rtmw.net.topics import ByTopic
 from rtmw.types.message_type import DESCRIPTION_LIMIT
 from rtmw.visible import visible
 
 if TYPE_CHECKING:
     from rtmw.net.dds._engine import EndpointRow, ParticipantRow
+
+log = logging.getLogger("rtmw.node")
+
+
+class Refused(RtmwError):
+    """Data that somebody sent are not what they should be; the message says why."""
+
+
+class Refusals:
+    """Counts what was refused, by cause. Not for several threads."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    @contextmanager
+    def barrier(self, cause: str) -> Generator[None]:
+        """Nothing that goes wrong within leaves it. `cause`: what it is counted and shown as."""
+        try:
+            yield
+        except Exception as error:  # it may be of any library that reads what came
+            self.refuse(cause, error)
+
+    def refuse(self, cause: str, error: Exception) -> None:
+        self.counts[cause] += 1
+        if self.counts[cause] > 1:
+            return
+        why = str(error) if isinstance(error, RtmwError) else f"{type(error).__name__}: {error}"
+        unexpected = None if isinstance(error, RtmwError) else error
+        log.warning("%s refused: %s; more of it is counted only", cause, why, exc_info=unexpected)
+
 
 _DESCRIPTION_MOST = 1 + DESCRIPTION_LIMIT
 _PARTITION_MOST = 256

@@ -47,7 +47,7 @@ enum framing { FRAMING_CDR = 0, FRAMING_OCTETS = 1 }; /* as it is · as the one 
 enum { OCTETS_HEADER = 8 };                           /* bytes before the octets: CDR header and length */
 
 /* Of an inbound route, and of a remote writer: its rtmw_reliability, LANE_KEEPS where it keeps messages, and LANE_NODES in
- * the partition of nodes (policies.py). LANE_REPEATS: a node writes for plain programs what it writes for nodes, too. */
+ * the partition of nodes (wire.py). LANE_REPEATS: a node writes for plain programs what it writes for nodes, too. */
 enum lane { LANE_RELIABILITY = 3, LANE_KEEPS = 4, LANE_NODES = 8, LANE_REPEATS = 254, LANE_UNKNOWN = 255 };
 
 /* ---- loss report ---- */

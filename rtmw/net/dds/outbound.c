@@ -381,7 +381,7 @@ void outbound_park(struct outbound *o, uint64_t for_ns) { o->park_ns = o->reliab
  * and nothing changes.
  *
  * Not covered: a single message that takes longer, more routes with a message each than leave in that time, and a line that
- * becomes slower, or is cut, while they are taken. Those are told by topics.py, and counted as lost by who did not get
+ * becomes slower, or is cut, while they are taken. Those are told by ../topics.py, and counted as lost by who did not get
  * them.
  *
  * The sender sleeps until a topic has something, and a processor that was idle lets it run 0.1 to 0.5 ms later. By then a

@@ -39,7 +39,7 @@ from rtmw import observe
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.net.dds.bridge import Bridge
-from rtmw.net.dds.discovery import Endpoint
+from rtmw.net.dds.discovery import Endpoint, Refusals, Refused
 from rtmw.net.dds.idl_class import OCTETS_NAME
 from rtmw.net.dds.library import (
     DataEvent,
@@ -56,8 +56,7 @@ from rtmw.net.dds.library import (
     take_payloads,
 )
 from rtmw.net.dds.library import types as idl
-from rtmw.net.dds.policies import Names
-from rtmw.net.refusals import Refusals, Refused
+from rtmw.net.dds.wire import Names
 from rtmw.net.settings import Settings
 from rtmw.observe import Edge, graph, topics
 from rtmw.patterns import is_own

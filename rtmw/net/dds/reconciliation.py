@@ -32,11 +32,11 @@ from typing import Any, Final
 
 from rtmw.clock import CLOCK
 from rtmw.net.dds.bridge import Bridge, LaneKey
+from rtmw.net.dds.discovery import Refusals, Refused
 from rtmw.net.dds.library import DomainParticipant, make_idl_struct
 from rtmw.net.dds.library import types as idl
 from rtmw.net.dds.own_topics import Channel
 from rtmw.net.dds.routes import Incoming, Outgoing
-from rtmw.net.refusals import Refusals, Refused
 from rtmw.patterns import is_own
 
 _LONGEST: Final = 64 << 10

@@ -2,7 +2,7 @@
 
 A topic crosses in lanes: one for each reliability that somebody offers, so that none is weakened by another; and of
 what comes in, writers that keep messages have another lane than those that do not. Messages between nodes have other
-lanes than messages from and to plain programs (policies.py). Each lane has DDS endpoints of its own, and of a sample
+lanes than messages from and to plain programs (wire.py). Each lane has DDS endpoints of its own, and of a sample
 that several readers of a node receive, only the one of its lane makes a message.
 
 The user data of a node's endpoint say its lane, and the type as rtmw describes it. So a node needs no type lookup for
@@ -20,7 +20,7 @@ from typing import Any
 
 from rtmw.clock import CLOCK
 from rtmw.errors import RegionDamaged, RtmwError
-from rtmw.net.dds.discovery import Endpoint, endpoint_of
+from rtmw.net.dds.discovery import Endpoint, Refused, endpoint_of
 from rtmw.net.dds.idl_class import idl_class, is_opaque
 from rtmw.net.dds.library import (
     KNOWS_DATAGRAMS,
@@ -32,9 +32,7 @@ from rtmw.net.dds.library import (
     matched,
     matched_endpoint,
 )
-from rtmw.net.dds.policies import NODES, Names
-from rtmw.net.dds.wire import FOR_PLAIN, MARK, Endpoints, Offer, Request
-from rtmw.net.refusals import Refused
+from rtmw.net.dds.wire import FOR_PLAIN, MARK, NODES, Endpoints, Names, Offer, Request
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
 from rtmw.types import MessageType, carried_type

@@ -34,13 +34,12 @@ from rtmw import shm
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.net.dds.bridge import Bridge
-from rtmw.net.dds.discovery import Program
+from rtmw.net.dds.discovery import Program, Refusals, Refused
 from rtmw.net.dds.library import DataEvent, DomainParticipant, make_idl_struct
 from rtmw.net.dds.library import types as idl
 from rtmw.net.dds.own_topics import Channel
-from rtmw.net.dds.policies import Names
 from rtmw.net.dds.routes import Incoming, Lane, lane_of
-from rtmw.net.refusals import Refusals, Refused
+from rtmw.net.dds.wire import Names
 from rtmw.net.settings import STATUS_TOPIC, Settings
 from rtmw.qos import Reliability
 from rtmw.subscriber import Subscriber

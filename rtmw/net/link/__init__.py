@@ -10,8 +10,7 @@ Who, and over which connections:
 What crosses, without I/O:
 
     control.py        hears and says                                    messages.py    what it says, as JSON
-    routes.py         the routes in either direction                    effects.py     what the node is to do
-    matching.py       which routes a topic needs
+    routes.py         the routes in either direction                    lanes.py       which routes a topic needs
 
 The line, without the interpreter (link.h has what its files ask of each other):
 

@@ -26,8 +26,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
-from rtmw.net.link import effects as do
-from rtmw.net.link.matching import Lane
+from rtmw.net.link import lanes as do
+from rtmw.net.link.lanes import Lane
 from rtmw.net.link.messages import (
     MOST,
     PROGRAMS_MOST,

@@ -22,8 +22,8 @@ import psutil
 
 from rtmw.addresses import bracketed, parts, place_to_listen
 from rtmw.net.dds.discovery import Program
-from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.hello import chooses
+from rtmw.net.session.sockets import Backoff
 
 if TYPE_CHECKING:
     from rtmw.net.link.handshake import PeerKey

@@ -36,11 +36,10 @@ from rtmw.errors import RtmwError, SessionError
 from rtmw.net.link.library import Connection, Context
 from rtmw.net.link.messages import PARTS, TWIN, Bye, Hello, Join, Joined, Message, pack, read
 from rtmw.net.security.identity import Peer
-from rtmw.net.session.door import NodeGuest
 from rtmw.net.session.errors import Code, NotGreeted, Violation
 from rtmw.net.session.hello import chooses, version_of
 from rtmw.net.session.meetings import PATIENCE, PEERS_OF_A_NAME
-from rtmw.net.session.sockets import look, reach, ready, user_of
+from rtmw.net.session.sockets import NodeGuest, look, reach, ready, user_of
 
 if TYPE_CHECKING:
     from rtmw.net.link.links import Links

@@ -16,16 +16,16 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError
-from rtmw.net.link import effects as do
+from rtmw.net.link import lanes as do
 from rtmw.net.link.control import Control
+from rtmw.net.link.lanes import Lane
 from rtmw.net.link.library import Connection, Line, Route
-from rtmw.net.link.matching import Lane
 from rtmw.net.link.messages import COUNT_MOST, Hello, Open, Unsent, Using, pack
 from rtmw.net.link.routes import Account, Refusal
 from rtmw.net.neighbours import LocalTopic
-from rtmw.net.route.topics import Ended, Undelivered
 from rtmw.net.security.rules import Rights, Verdict
 from rtmw.net.settings import Settings
+from rtmw.net.topics import Ended, Undelivered
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
 from rtmw.units import duration, size

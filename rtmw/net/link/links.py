@@ -56,15 +56,14 @@ from rtmw.net.link.places import Listening
 from rtmw.net.link.routes import Account, Budget
 from rtmw.net.neighbours import LocalTopic, on_bus, origin
 from rtmw.net.process import NodeError
-from rtmw.net.route.topics import Ended, Undelivered
 from rtmw.net.security.identity import Identity, Peer
 from rtmw.net.security.names import is_user
 from rtmw.net.security.rules import Rights
 from rtmw.net.session import errors
-from rtmw.net.session.backoff import Backoff
-from rtmw.net.session.door import Door
 from rtmw.net.session.errors import Code, Violation
+from rtmw.net.session.sockets import Backoff, Door
 from rtmw.net.settings import Settings
+from rtmw.net.topics import Ended, Undelivered
 from rtmw.shm import beside
 from rtmw.units import duration
 from rtmw.visible import visible

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from rtmw.errors import RtmwError
-from rtmw.net.link import effects as do
-from rtmw.net.link.matching import Lane, Offer, asked_of, lanes_of, wanted_of
+from rtmw.net.link import lanes as do
+from rtmw.net.link.lanes import Lane, Offer, asked_of, lanes_of, wanted_of
 from rtmw.net.link.messages import (
     CHANGED,
     VERBS,
@@ -33,9 +33,9 @@ from rtmw.net.link.messages import (
     pack,
 )
 from rtmw.net.neighbours import LocalTopic
-from rtmw.net.route.topics import ByTopic
 from rtmw.net.security.rules import CAUSES, Rights, Verdict
 from rtmw.net.session.errors import Violation
+from rtmw.net.topics import ByTopic
 from rtmw.publisher import wire_type
 from rtmw.qos import Reliability
 from rtmw.types import MessageType, carried_type

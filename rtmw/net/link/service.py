@@ -19,10 +19,10 @@ from rtmw.net.link.linked import Said
 from rtmw.net.link.messages import Using
 from rtmw.net.link.routes import Refusal
 from rtmw.net.neighbours import LocalTopic, origin
-from rtmw.net.route.topics import Ended, Undelivered
 from rtmw.net.security.names import is_user, user_name
 from rtmw.net.security.tables import Link
 from rtmw.net.settings import Settings
+from rtmw.net.topics import Ended, Undelivered
 from rtmw.observe import Edge, program
 from rtmw.visible import visible
 

@@ -28,7 +28,7 @@ from typing import Final
 from rtmw.clock import CLOCK
 from rtmw.disk import DISK, Disk
 from rtmw.errors import NotInstalled
-from rtmw.net.security.errors import KeysError, NotTrusted
+from rtmw.net.security import KeysError, NotTrusted
 from rtmw.net.security.names import SCHEME, Name, parse_name
 from rtmw.optional import MISSING
 from rtmw.units import duration

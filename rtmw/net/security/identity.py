@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rtmw.clock import CLOCK
+from rtmw.net.security import KeysError, NotTrusted
 from rtmw.net.security.certificates import (
     AUTHORITIES,
     NODE,
@@ -25,7 +26,6 @@ from rtmw.net.security.certificates import (
     read_key,
     says_key_of_signer,
 )
-from rtmw.net.security.errors import KeysError, NotTrusted
 from rtmw.net.security.names import parse_name
 
 

@@ -14,6 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from rtmw.net.security import KeysError, NotTrusted
 from rtmw.net.security import certificates as files
 from rtmw.net.security.certificates import (
     NODE_DAYS,
@@ -36,7 +37,6 @@ from rtmw.net.security.certificates import (
     pem,
     site_of,
 )
-from rtmw.net.security.errors import KeysError, NotTrusted
 from rtmw.net.security.identity import facts_of, read_node
 from rtmw.net.security.names import Name
 

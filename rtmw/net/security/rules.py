@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, cast
 
-from rtmw.net.security.errors import RulesError
+from rtmw.net.security import RulesError
 from rtmw.net.security.names import AGENT, SCHEME, USER, is_agent, is_user, parse_name
 from rtmw.patterns import check_pattern, is_meant, is_own, is_pattern
 from rtmw.qos import PRIORITIES

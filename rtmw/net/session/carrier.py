@@ -19,17 +19,15 @@ from uuid import UUID
 from rtmw.addresses import UNIX, bracketed, is_loopback
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError, SessionError
-from rtmw.net.security.errors import SecurityError
+from rtmw.net.security import SecurityError
 from rtmw.net.session import events as e
 from rtmw.net.session import meetings as m
-from rtmw.net.session.backoff import Backoff
-from rtmw.net.session.door import Door, NodeGuest
 from rtmw.net.session.errors import Code, in_words, named
 from rtmw.net.session.frames import bye
 from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.meetings import PATIENCE, Meetings, Overdue
 from rtmw.net.session.session import Session
-from rtmw.net.session.sockets import carry, look, reach, tune, user_of
+from rtmw.net.session.sockets import Backoff, Door, NodeGuest, carry, look, reach, tune, user_of
 
 if TYPE_CHECKING:
     from rtmw.net.security.identity import Identity, Peer

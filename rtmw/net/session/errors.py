@@ -12,7 +12,7 @@ from typing import Final
 
 from rtmw.clock import CLOCK
 from rtmw.errors import RtmwError, SessionError
-from rtmw.net.security.errors import CAUSES, NotTrusted
+from rtmw.net.security import CAUSES, NotTrusted
 
 _CLOCKS: Final = "its clock or this host's is wrong; this host's says {now}"
 _VERIFIED: Final = {
@@ -26,7 +26,7 @@ _VERIFIED: Final = {
         "init makes one that has it, or the extension subjectKeyIdentifier"),
     47: ("unknown authority", "the peer's name is of another site than that of the authority that has signed it"),
 }  # fmt: skip
-"""Codes of X509_verify_cert (x509_vfy.h) with a cause of rtmw.net.security.errors."""
+"""Codes of X509_verify_cert (x509_vfy.h) with a cause of rtmw.net.security."""
 _UNKNOWN: Final = (
     "unknown authority",
     "the peer's certificate is signed by another authority than those in ca.pem: compare fingerprints with rtmw node "

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from rtmw.addresses import UNIX, place_to_listen, place_to_reach, unix_path
 from rtmw.errors import SessionError
-from rtmw.net.security.errors import KeysError
+from rtmw.net.security import KeysError
 from rtmw.net.security.names import is_user, parse_name
 from rtmw.net.security.rules import NO_RULES, Rights, RuleTable
 from rtmw.net.security.tables import NO_LINK, Link
-from rtmw.net.session.backoff import Backoff
 from rtmw.net.session.carrier import Carrier
 from rtmw.net.session.hello import Hello, Terms
 from rtmw.net.session.session import Session
-from rtmw.net.session.sockets import reach
+from rtmw.net.session.sockets import Backoff, reach
 from rtmw.settings import values
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from uuid import UUID, uuid5
 import rtmw
 from rtmw.net.link.links import Links
 from rtmw.net.neighbours import Neighbours, origin
-from rtmw.net.route.topics import Ended
 from rtmw.net.security.identity import Identity
 from rtmw.net.settings import make_settings
+from rtmw.net.topics import Ended
 from tests import warm
 from tests.net.link.nodes import ALL
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from unittest.mock import patch
 
-from rtmw.net.link import effects as do
-from rtmw.net.link import matching, routes
+from rtmw.net.link import lanes as do
+from rtmw.net.link import routes
 from rtmw.net.link.control import Control
-from rtmw.net.link.matching import Lane
+from rtmw.net.link.lanes import Lane
 from rtmw.net.link.messages import Allowed, Answer, Close, Interest, Leaving, Open, Wanted
 from rtmw.net.link.routes import Incoming, IncomingRoutes, Outgoing, OutgoingRoutes, Patterns, Refusal
-from rtmw.net.route.topics import ByTopic
 from rtmw.net.security.rules import Rule, RuleTable, Verdict
+from rtmw.net.topics import ByTopic
 from rtmw.types import MessageType
 from tests.harm import first_harm
 from tests.net.link.chance import run
@@ -135,7 +135,7 @@ def _stays_denied(self: OutgoingRoutes | IncomingRoutes, allowed: Allowed) -> No
 _advertise, _tell = OutgoingRoutes._advertise, IncomingRoutes._tell
 _change = IncomingRoutes._change
 _hear_interest, _open = OutgoingRoutes.hear_interest, OutgoingRoutes._open
-_hear_close, _see, _asked_of = IncomingRoutes.hear_close, OutgoingRoutes.see, matching.asked_of
+_hear_close, _see, _asked_of = IncomingRoutes.hear_close, OutgoingRoutes.see, do.asked_of
 MUTANTS: dict[str, Mutant] = {
     "the side that sends asks the rules": lambda: patch.object(OutgoingRoutes, "_judge", _sender_asks_nobody),
     "the side that receives asks the rules": lambda: patch.object(IncomingRoutes, "_judge", _taker_asks_nobody),

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 import rtmw
 from rtmw.net.link.links import Links
-from rtmw.net.route.topics import Ended
 from rtmw.net.security.identity import Identity
 from rtmw.net.settings import make_settings
+from rtmw.net.topics import Ended
 from tests.conftest import free_number
 from tests.net.hosts import Host, wait_until
 from tests.net.security.site import Site

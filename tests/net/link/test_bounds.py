@@ -16,15 +16,15 @@ import rtmw
 from rtmw import Reliability, RtmwError
 from rtmw.net.link import linked as linked_module
 from rtmw.net.link.control import Control
+from rtmw.net.link.lanes import wanted_of
 from rtmw.net.link.library import Line, Route
 from rtmw.net.link.linked import CONTROLS_MOST, Linked
-from rtmw.net.link.matching import wanted_of
 from rtmw.net.link.messages import Answer, Close, Denied, Hello, Interest, Message, Open, pack, read
 from rtmw.net.link.routes import ENDLESS, Account, Refusal
 from rtmw.net.neighbours import LocalTopic, Subscribing, origin
-from rtmw.net.route.topics import Ended
 from rtmw.net.security.rules import Rights, Rule, RuleTable
 from rtmw.net.settings import Settings
+from rtmw.net.topics import Ended
 from rtmw.publisher import wire_type
 from rtmw.types import ANY, resolve
 from tests.net.link.ends import PATIENCE, Ends, wait_until

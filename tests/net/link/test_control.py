@@ -12,9 +12,9 @@ from cyclonedds.idl import make_idl_struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmw.net.link import effects as do
+from rtmw.net.link import lanes as do
 from rtmw.net.link.control import Control
-from rtmw.net.link.matching import wanted_of
+from rtmw.net.link.lanes import wanted_of
 from rtmw.net.link.messages import (
     CHANGED,
     VERBS,

@@ -21,10 +21,9 @@ from cyclonedds.topic import Topic
 
 import rtmw
 from rtmw import Reliability
-from rtmw.net.dds.discovery import Discovery
+from rtmw.net.dds.discovery import Discovery, Refusals
 from rtmw.net.dds.library import matched
 from rtmw.net.dds.wire import join
-from rtmw.net.refusals import Refusals
 from rtmw.net.settings import Settings
 from tests.conftest import free_number
 from tests.net.hosts import PATIENCE, Host, wait_until

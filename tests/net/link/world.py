@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from cyclonedds.idl import IdlStruct
 
-from rtmw.net.link import effects as do
+from rtmw.net.link import lanes as do
 from rtmw.net.link.control import Control
-from rtmw.net.link.matching import Lane, lanes_of
+from rtmw.net.link.lanes import Lane, lanes_of
 from rtmw.net.link.messages import Advertise, Allowed, pack, read
 from rtmw.net.neighbours import LocalTopic, Publishing, Subscribing
 from rtmw.net.security.rules import Rights, Rule, RuleTable

@@ -14,10 +14,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
+from rtmw.net.security import KeysError, NotTrusted, keys
 from rtmw.net.security import certificates as c
-from rtmw.net.security import keys
 from rtmw.net.security.certificates import AUTHORITIES, NODE
-from rtmw.net.security.errors import KeysError, NotTrusted
 from rtmw.net.security.identity import Identity
 from rtmw.net.security.names import parse_name
 from rtmw.net.session.errors import tls_in_words

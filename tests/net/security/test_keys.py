@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
+from rtmw.net.security import KeysError, keys
 from rtmw.net.security import certificates as c
-from rtmw.net.security import keys
-from rtmw.net.security.errors import KeysError
 from rtmw.net.security.identity import Identity
 from rtmw.net.security.names import parse_name
 from tests.net.security.site import Site, handshake, put

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rtmw.net.security.errors import RulesError
+from rtmw.net.security import RulesError
 from rtmw.net.security.rules import KEPT, OTHERS, TOLD_MOST, Rights, Route, Rule, RuleTable, revoked
 from rtmw.net.security.tables import read_rules
 from tests.net.security.cost import kept_over_lookup

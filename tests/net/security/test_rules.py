@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtmw.net.security.errors import RulesError
+from rtmw.net.security import RulesError
 from rtmw.net.security.rules import Rule, RuleTable, Verdict
 from rtmw.net.security.tables import Link, read_rules, read_tables
 from rtmw.settings import SettingsFile

@@ -16,8 +16,7 @@ import uvloop
 
 from rtmw.errors import SessionError
 from rtmw.net.session import Carrier, Terms
-from rtmw.net.session.backoff import Backoff
-from rtmw.net.session.sockets import carry, reach
+from rtmw.net.session.sockets import Backoff, carry, reach
 from tests.net.security.site import Site
 from tests.net.session.relay import Relay
 from tests.net.session.skipping import ended, run_skipping, skip

@@ -15,10 +15,10 @@ import uvloop
 
 from rtmw.net.session import Carrier
 from rtmw.net.session.carrier import SessionGuest
-from rtmw.net.session.door import Door
 from rtmw.net.session.errors import Code
 from rtmw.net.session.hello import MAGIC, Hello, Terms
 from rtmw.net.session.meetings import Connected, Deadline, Drop, Meetings, Overdue
+from rtmw.net.session.sockets import Door
 from tests.net.session.skipping import ended, run_skipping, skip
 
 IN_ALL, OF_ONE, PATIENCE_S = 64, 8, 3.0
