@@ -288,7 +288,7 @@ def is_named(options: ReadOptions) -> bool:
 
 SMALLEST, USUAL = 16 << 20, 256 << 20
 """Bytes of a partition that is not said how large to be: about USUAL, and less where a processor has less to read. Each
-task costs Spark's JVM and worker as much processor time as a twentieth of USUAL (docs/performance.md)."""
+task costs Spark's JVM and worker as much processor time as a twentieth of USUAL (bench/results/README.md)."""
 OPENING = 512 << 10
 """Bytes that a task reads in the time that it takes to open another file."""
 

@@ -289,7 +289,7 @@ class Append(NamedTuple):
 
     @property
     def begins(self) -> bool:
-        """Do they begin work? A full disk refuses that; for what ends it there is a reserve (docs/log.md)."""
+        """Do they begin work? A full disk refuses that; for what ends it there is a reserve (docs/transfer.md)."""
         records = self.records
         if isinstance(records, EnqueuedRun | ChangeRun):
             return isinstance(records, EnqueuedRun)
