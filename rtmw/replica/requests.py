@@ -1,4 +1,4 @@
-"""What programs and nodes of a replicated log say to each other, as bytes and back. docs/replication.md has each byte.
+"""What programs and nodes of a replicated log say to each other, as bytes and back.
 
 A program opens two kinds of streams in a session with a node, which their purposes name:
 
