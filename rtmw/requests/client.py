@@ -249,6 +249,8 @@ class _Line(Line):
         call.wake = partial(_wake, loop, future)
         try:
             head = self.heads.get(loop, call)
+            if call.is_ready:  # another thread gave it something just before it could be woken
+                return
             if head is not call and head.wake is not None:
                 await woken(future, min(left, LEAD_S))
             elif self.take(0.0):
