@@ -286,16 +286,19 @@ uint64_t rtmw_type_life(rtmw_region *r, uint16_t type) { return is_forked(r) ? 0
 
 void rtmw_serve_peers(rtmw_region *r) { r->serves_peers = true; }
 
+/* A topic or type that the dead left CLAIMED or RETIRING. */
+static void free_half_made(uint64_t *word, uint32_t dead)
+{
+    uint64_t seen = load_seq(word);
+    if (slot_owner(seen) != dead) return;
+    if (slot_state_of(seen) == SLOT_CLAIMED) slot_free(word, seen);
+    if (slot_state_of(seen) == SLOT_RETIRING) slot_rescue(word, seen);
+}
+
 void sweep_half_made(struct rtmw_region *r, uint32_t dead)
 {
-    struct table tables[] = {topic_table(r), type_table(r)};
-    for (int i = 0; i < 2; i++)
-        for (uint32_t slot = 0; slot < tables[i].count; slot++) {
-            uint64_t word = load_seq(word_at(&tables[i], slot));
-            if (slot_owner(word) != dead) continue;
-            if (slot_state_of(word) == SLOT_CLAIMED) slot_free(word_at(&tables[i], slot), word);
-            if (slot_state_of(word) == SLOT_RETIRING) slot_rescue(word_at(&tables[i], slot), word);
-        }
+    for (uint32_t slot = 0; slot < r->header->topics; slot++) free_half_made(&r->topics[slot].word, dead);
+    for (uint32_t slot = 0; slot < r->header->types; slot++) free_half_made(&r->types[slot].word, dead);
 }
 
 void topic_keep_bytes(struct topic *topic, struct publisher_block *block)

@@ -185,7 +185,7 @@ mutant "a maker reads what was made last after its look" topics \
 mutant "a maker replaces what was made last before it is ACTIVE" topics \
     's/^        activate\(table, last\);$//' "open topic" "$@"
 mutant "a topic that a dead retirer left stays RETIRING" topics \
-    's/if \(slot_state_of\(word\) == SLOT_RETIRING\) slot_rescue\(.*\);//' "death" "$@"
+    's/if \(slot_state_of\(seen\) == SLOT_RETIRING\) slot_rescue\(.*\);//' "death" "$@"
 mutant "who wants a slot waits for another retirer" topics \
     '/^static bool begin_topic/,/^}/ s/slot_is_there\(seen\)/slot_state_of(seen) == SLOT_ACTIVE/' "death" "$@"
 mutant "a slot is given back under the life that it had" topics \
