@@ -106,7 +106,7 @@ struct stash {
 struct rtmw_region {
     struct header header[1];   /* checked at attach; what lies in shared memory may change under anybody's hands */
     uint8_t *control, *blocks; /* the two mappings */
-    int control_fd; /* holds the lock that says that this attachment lives: participants.c. Closed in a forked child */
+    int control_fd; /* holds the lock that says that this attachment lives: slots.c. Closed in a forked child */
     uint64_t control_device, control_inode; /* which file that is */
     struct rtmw_region *next;               /* of the attachments of this process: region.c */
     bool blocks_writable;                   /* read-only until the first publisher opens */
@@ -288,15 +288,12 @@ bool clock_offset(int64_t *ns);
 /* The wall clock at `mono`, which is a reading of now; read anew every millisecond. Lock held */
 uint64_t realtime_ns(struct rtmw_region *, uint64_t mono);
 
-/* participants.c, life */
+/* slots.c, life */
 int life_take(struct rtmw_region *, uint32_t slot);
 void life_give(struct rtmw_region *, uint32_t slot);
 bool life_is_over(struct rtmw_region *, uint32_t slot);
 bool life_file_is_open(struct rtmw_region *);
-
-/* participants.c */
-int participant_claim(struct rtmw_region *); /* RTMW_OK, RTMW_NO_PARTICIPANT_SLOT, or RTMW_NO_LOCKS and errno */
-void participant_leave(struct rtmw_region *);
+bool is_dead(struct rtmw_region *, uint32_t slot, uint64_t word); /* the word was read before. Stopped is not dead */
 bool participant_is_dead(struct rtmw_region *, uint32_t slot);
 
 /* Participants that one call has asked whether they are dead: a bit each. The caller zeroes it. */
@@ -312,11 +309,15 @@ int region_state(struct rtmw_region *);
 /* Did somebody sweep after this process, which lives? Then nothing of the region is its own any more. Any thread. Reads a
  * word that no hot path reads: for opening, closing, waiting and sweeping. */
 bool is_swept(struct rtmw_region *);
+
+/* participants.c */
+int participant_claim(struct rtmw_region *); /* RTMW_OK, RTMW_NO_PARTICIPANT_SLOT, or RTMW_NO_LOCKS and errno */
+void participant_leave(struct rtmw_region *);
 uint32_t sweep_the_dead(struct rtmw_region *);                  /* how many were swept after. Lock held */
 uint32_t sweep_if_due(struct rtmw_region *, uint64_t every_ns); /* Lock held */
 bool sweep_if_dead(struct rtmw_region *, uint32_t slot); /* true: this participant was dead, and is swept. Lock held */
 
-/* The same for who publishes, at no cost: the sweep changed a word of a line that publishing reads in any case. */
+/* As is_swept for who publishes, at no cost: the sweep changed a word of a line that publishing reads in any case. */
 static inline bool publisher_is_swept(const struct rtmw_publisher *p)
 {
     return __builtin_expect(load_relaxed(&p->block->identity) != p->identity, 0) && is_swept(p->region);
@@ -433,7 +434,7 @@ bool queue_trim(struct rtmw_publisher *, uint32_t band, uint64_t size);
 /* LOANED by me with the block of the last message, which all have read; or NIL */
 uint32_t inherit_last(struct rtmw_publisher *, uint32_t band, uint64_t size);
 
-/* reclaim.c: which topics have messages that may give way. Lock held */
+/* queue.c, hints: which topics have messages that may give way. Lock held */
 void evictable_mark(struct rtmw_region *, uint32_t topic, uint32_t band);
 void evictable_recount(struct rtmw_region *);
 void topic_unpin(struct rtmw_region *, uint32_t topic); /* a subscriber moved on, or is gone */

@@ -20,7 +20,7 @@
  *   descriptor state   {generation:44 | kind:4 | owner:8 | 0:8}     FREE → LOANED → APPENDING → QUEUED (→ EMPTIED) → …
  *   next               {generation:44 | index:20}    of the successor; index NIL: the generation of the descriptor itself
  *   head, tail, cursor {sequence:44   | index:20}    the sequence only grows, so the word never repeats
- *   participant        {0:4 | generation:36 | pid:22 | state:2}      its first byte is locked while it lives: participants.c
+ *   participant        {0:4 | generation:36 | pid:22 | state:2}      its first byte is locked while it lives: slots.c
  *   slot word          {generation:36 | topic:16 | owner:8 | state:4}
  *                      of topics, types and endpoints. An ACTIVE subscriber of owner NOBODY: subscriber.c
  *   life of a topic    {generation:44 | index:20}    of its slot; what tools know it by. The same of a type

@@ -1,7 +1,7 @@
 /* Participants: attached processes, and what is done after they die.
  *
  * A participant is its slot's word: {generation, pid, state}, claimed by one CAS under the lock that says that it lives
- * (see life, below). All that it claims elsewhere names its slot, so cleaning up after it is a sweep over the region that
+ * (slots.c). All that it claims elsewhere names its slot, so cleaning up after it is a sweep over the region that
  * anyone may run, repeat, or die in. The pid is for people.
  *
  * The lock is taken before the word says PRESENT and given up after it says ABSENT. So a word that says PRESENT or LEAVING
@@ -16,9 +16,7 @@
  * they do not know. It is swept then. It finds its word changed when it next opens, waits or sweeps, and its endpoints
  * changed when it next publishes or takes; from then on each call returns RTMW_SWEPT and changes nothing shared.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,37 +35,6 @@ static uint64_t pid_namespace(void)
 {
     struct stat about;
     return stat("/proc/self/ns/pid", &about) == 0 ? (uint64_t)about.st_ino : 0;
-}
-
-/* Is there no process with this pid, where it means the same as here? A pid that exists may be another process', and one
- * of another namespace says nothing: then false. Unlike /proc, kill() does not hide the processes of others. */
-static bool pid_is_gone(struct rtmw_region *r, uint32_t slot, uint64_t word)
-{
-    uint64_t space = load_acquire(&r->participants[slot].pid_namespace);
-    if (!space || space != r->pid_namespace) return false;
-    return kill((pid_t)participant_pid(word), 0) != 0 && errno == ESRCH;
-}
-
-/* `word` was read before: see below. Stopped is not dead. */
-static bool is_dead(struct rtmw_region *r, uint32_t slot, uint64_t word)
-{
-    return life_is_over(r, slot) || pid_is_gone(r, slot, word);
-}
-
-bool participant_is_dead(struct rtmw_region *r, uint32_t slot)
-{
-    if (slot >= PARTICIPANTS) return false;
-    uint64_t word = load_seq(&r->participants[slot].word);
-    return participant_state_of(word) == ABSENT || is_dead(r, slot, word);
-}
-
-bool owner_is_dead(struct rtmw_region *r, uint32_t owner, struct owners *owners)
-{
-    if (owner >= PARTICIPANTS || owner == r->me) return false;
-    uint64_t *asked = &owners->asked[owner >> 6], *dead = &owners->dead[owner >> 6], bit = bit_of(owner);
-    if (!(*asked & bit) && participant_is_dead(r, owner)) *dead |= bit;
-    *asked |= bit;
-    return (*dead & bit) != 0;
 }
 
 static void write_name(char *name, size_t size)
@@ -143,18 +110,6 @@ int participant_claim(struct rtmw_region *r)
     return code == RTMW_NO_PARTICIPANT_SLOT ? claim_after_sweep(r) : code;
 }
 
-bool is_swept(struct rtmw_region *r)
-{
-    if (!is_observer(r) && load_acquire(&r->participants[r->me].word) != r->my_word) store_relaxed(&r->swept, 1u);
-    return load_relaxed(&r->swept) != 0;
-}
-
-int region_state(struct rtmw_region *r)
-{
-    if (is_forked(r)) return RTMW_FORKED;
-    return is_observer(r) ? RTMW_OBSERVER : is_swept(r) ? RTMW_SWEPT : RTMW_OK;
-}
-
 static void clear_sweeper_bits(struct rtmw_region *r, uint32_t dead)
 {
     for (uint32_t slot = 0; slot < PARTICIPANTS; slot++)
@@ -194,6 +149,21 @@ static void sweep_descriptors(struct rtmw_region *r, uint32_t dead)
             descriptor_sweep(r, index, dead);
         if (load_seq(&d->holders[dead >> 6]) & bit_of(dead)) fetch_and(&d->holders[dead >> 6], ~bit_of(dead));
     }
+}
+
+/* A topic or type that the dead left CLAIMED or RETIRING. */
+static void free_half_made(uint64_t *word, uint32_t dead)
+{
+    uint64_t seen = load_seq(word);
+    if (slot_owner(seen) != dead) return;
+    if (slot_state_of(seen) == SLOT_CLAIMED) slot_free(word, seen);
+    if (slot_state_of(seen) == SLOT_RETIRING) slot_rescue(word, seen);
+}
+
+static void sweep_half_made(struct rtmw_region *r, uint32_t dead)
+{
+    for (uint32_t slot = 0; slot < r->header->topics; slot++) free_half_made(&r->topics[slot].word, dead);
+    for (uint32_t slot = 0; slot < r->header->types; slot++) free_half_made(&r->types[slot].word, dead);
 }
 
 /* It may have died between linking a message and waking who sleeps: wake everybody once. */
@@ -236,6 +206,27 @@ static bool sweep_one(struct rtmw_region *r, uint32_t slot)
     return swept;
 }
 
+/* ---- parked subscriptions whose time is over: see subscriber.c ---- */
+
+bool parked_end(struct rtmw_region *r, uint32_t slot, uint64_t word)
+{
+    uint32_t topic = slot_topic(word);
+    if (!slot_is_parked(word) || topic >= r->header->topics || !parked_is_over(r, slot, word)) return false;
+    if (!slot_free(&r->subscriber_words[slot], word)) return false;
+    topic_unpin(r, topic);
+    fetch_add(&r->topics[topic].epoch, 1u);
+    wake_publishers(&r->topics[topic]);
+    return true;
+}
+
+uint32_t parked_sweep(struct rtmw_region *r)
+{
+    uint32_t top = load_seq(&r->hints->subscribers_top), ended = 0;
+    for (uint32_t slot = 0; slot < top && slot < r->header->subscribers; slot++)
+        ended += parked_end(r, slot, load_seq(&r->subscriber_words[slot]));
+    return ended;
+}
+
 uint32_t sweep_the_dead(struct rtmw_region *r)
 {
     uint32_t swept = 0;
@@ -271,67 +262,4 @@ void participant_leave(struct rtmw_region *r)
     uint64_t leaving = participant_in_state(r->my_word, LEAVING);
     if (cas64(&p->word, r->my_word, leaving)) sweep_after(r, r->me, leaving);
     life_give(r, r->me);
-}
-
-/* ======== life ======== */
-
-/* Life of a participant: a lock of the kernel on one byte of the control file a slot.
- *
- * A participant holds an open-file-description lock (F_OFD_SETLK) on the first byte of its slot's word, from before the
- * word says PRESENT until after it says ABSENT. The kernel drops the lock when the last descriptor of that open file is
- * closed: when the last thread of the process has ended, whatever ended it, and at exec, for the descriptor is
- * close-on-exec. A stopped process keeps its lock. Therefore:
- *
- *   a participant is dead if its word was read (not ABSENT) and its lock was found free after that.
- *
- * No /proc is asked, so that hidepid changes nothing, nor do pid, user, mount and time namespaces.
- *
- * The lock belongs to the open file, not to the process. Each attachment opens the file itself, so that several
- * attachments of one process are participants of their own. The region is mapped through another open file, because a
- * mapping keeps its file open. fork() shares the open file with the child, which closes its copy at once (region.c). A
- * child of the bare system call runs no such handler, and keeps its parent's lock: for that case participants.c also asks
- * whether the pid exists, where pids mean the same.
- */
-
-#ifndef F_OFD_GETLK /* from Linux 3.15 on */
-#define F_OFD_GETLK 36
-#define F_OFD_SETLK 37
-#endif
-
-static struct flock byte_of(struct rtmw_region *r, uint32_t slot, short type)
-{
-    uint64_t at = r->header->at_participants + slot * sizeof(struct participant);
-    return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = 1};
-}
-
-/* Takes the lock of a slot. RTMW_OK; RTMW_NO_PARTICIPANT_SLOT: another attachment has it; RTMW_NO_LOCKS and errno: the
- * kernel, the file system or a sandbox refuses locks. Never blocks. */
-int life_take(struct rtmw_region *r, uint32_t slot)
-{
-    struct flock lock = byte_of(r, slot, F_WRLCK);
-    if (fcntl(r->control_fd, F_OFD_SETLK, &lock) == 0) return RTMW_OK;
-    return errno == EAGAIN ? RTMW_NO_PARTICIPANT_SLOT : RTMW_NO_LOCKS;
-}
-
-/* Is the descriptor still the one that was opened? A program that closes descriptors it does not know may have closed
- * it, and another file may have its number now, on which nobody holds a lock. */
-bool life_file_is_open(struct rtmw_region *r)
-{
-    struct stat about;
-    return fstat(r->control_fd, &about) == 0 && (uint64_t)about.st_dev == r->control_device &&
-           (uint64_t)about.st_ino == r->control_inode;
-}
-
-/* Gives up the lock of a slot that this attachment holds; otherwise it does nothing. */
-void life_give(struct rtmw_region *r, uint32_t slot)
-{
-    struct flock lock = byte_of(r, slot, F_UNLCK);
-    if (life_file_is_open(r)) fcntl(r->control_fd, F_OFD_SETLK, &lock);
-}
-
-/* Does no other attachment hold the lock of this slot? false also if that cannot be told. */
-bool life_is_over(struct rtmw_region *r, uint32_t slot)
-{
-    struct flock lock = byte_of(r, slot, F_WRLCK);
-    return fcntl(r->control_fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK && life_file_is_open(r);
 }

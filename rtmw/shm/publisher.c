@@ -68,13 +68,6 @@ int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type
     return code;
 }
 
-/* Before the slot of a publisher is free: what it kept is to be looked for. Behind it, a death between the two would leave
- * nobody who looks; an evictor that comes too early looks again. */
-void publisher_gone(struct rtmw_region *r, uint32_t topic)
-{
-    if (load_relaxed(&r->topics[topic].history)) fetch_add(&r->hints->abandoned, 1u);
-}
-
 static void close_publisher(rtmw_publisher *p, bool forget)
 {
     struct rtmw_region *r = p->region;

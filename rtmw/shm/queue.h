@@ -11,6 +11,7 @@
 #ifndef RTMW_QUEUE_H
 #define RTMW_QUEUE_H
 
+#include "bitmap.h"
 #include "topics.h"
 
 struct standing {
@@ -100,5 +101,13 @@ struct standing first_standing(struct rtmw_region *, struct band *); /* lock hel
 uint32_t wanted_by(struct band *, struct subscriber_block *);        /* the offers that it gets: a bit each */
 struct unread unread_in(struct rtmw_region *, struct band *, struct subscriber_block *, uint32_t taken);
 struct unread unread_by(struct rtmw_region *, struct topic *, struct subscriber_block *); /* in all bands */
+
+/* ======== hints: which topics have messages that may give way ======== */
+
+/* The bitmap of a band, a bit a topic. */
+static inline uint64_t *evictable_map(struct rtmw_region *r, uint32_t band)
+{
+    return r->evictable + band * BITMAP_WORDS(r->header->topics);
+}
 
 #endif

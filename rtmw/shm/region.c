@@ -22,8 +22,6 @@
 #include "identity.h"
 #include "trusted.h"
 
-uint32_t rtmw_forks;
-
 /* The attachments of this process. The lock also keeps a fork away from the moment between opening and noting a file. */
 static rtmw_lock attached_lock;
 static struct rtmw_region *attached;

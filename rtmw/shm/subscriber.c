@@ -338,33 +338,6 @@ void rtmw_subscriber_count(rtmw_subscriber *s, rtmw_subscriber_counters *counter
  * nothing. A process that dies before the CAS leaves the slot parked; one that dies after it is swept, and so is the slot.
  */
 
-/* The time is that of this parking only if the word is still the same after it was read: a subscriber that resumes clears
- * it. */
-bool parked_is_over(struct rtmw_region *r, uint32_t slot, uint64_t word)
-{
-    uint64_t until = load_acquire(&r->subscribers[slot].parked_until_ns);
-    return monotonic_ns() >= until && load_seq(&r->subscriber_words[slot]) == word;
-}
-
-bool parked_end(struct rtmw_region *r, uint32_t slot, uint64_t word)
-{
-    uint32_t topic = slot_topic(word);
-    if (!slot_is_parked(word) || topic >= r->header->topics || !parked_is_over(r, slot, word)) return false;
-    if (!slot_free(&r->subscriber_words[slot], word)) return false;
-    topic_unpin(r, topic);
-    fetch_add(&r->topics[topic].epoch, 1u);
-    wake_publishers(&r->topics[topic]);
-    return true;
-}
-
-uint32_t parked_sweep(struct rtmw_region *r)
-{
-    uint32_t top = load_seq(&r->hints->subscribers_top), ended = 0;
-    for (uint32_t slot = 0; slot < top && slot < r->header->subscribers; slot++)
-        ended += parked_end(r, slot, load_seq(&r->subscriber_words[slot]));
-    return ended;
-}
-
 /* The cursors stay where they are, and hold nothing from here on. */
 static void rest_all(rtmw_subscriber *s)
 {

@@ -286,52 +286,6 @@ uint64_t rtmw_type_life(rtmw_region *r, uint16_t type) { return is_forked(r) ? 0
 
 void rtmw_serve_peers(rtmw_region *r) { r->serves_peers = true; }
 
-/* A topic or type that the dead left CLAIMED or RETIRING. */
-static void free_half_made(uint64_t *word, uint32_t dead)
-{
-    uint64_t seen = load_seq(word);
-    if (slot_owner(seen) != dead) return;
-    if (slot_state_of(seen) == SLOT_CLAIMED) slot_free(word, seen);
-    if (slot_state_of(seen) == SLOT_RETIRING) slot_rescue(word, seen);
-}
-
-void sweep_half_made(struct rtmw_region *r, uint32_t dead)
-{
-    for (uint32_t slot = 0; slot < r->header->topics; slot++) free_half_made(&r->topics[slot].word, dead);
-    for (uint32_t slot = 0; slot < r->header->types; slot++) free_half_made(&r->types[slot].word, dead);
-}
-
-void topic_keep_bytes(struct topic *topic, struct publisher_block *block)
-{
-    fetch_add(&topic->retired_bytes, exchange(&block->bytes, 0));
-}
-
-/* A 64th of the subscriber table is a bit of `subscribed`: those in which the topic never had one are stepped over. */
-static uint32_t subscriber_share(struct rtmw_region *r) { return (r->header->subscribers + 63) / 64; }
-
-void topic_subscribed(struct rtmw_region *r, uint32_t topic, uint32_t slot)
-{
-    uint64_t bit = UINT64_C(1) << (slot / subscriber_share(r));
-    if (!(load_seq(&r->topics[topic].subscribed) & bit)) fetch_or(&r->topics[topic].subscribed, bit);
-}
-
-struct subscriber_block *next_subscriber(struct rtmw_region *r, uint32_t topic, uint32_t *slot)
-{
-    uint32_t top = load_seq(&r->hints->subscribers_top), share = subscriber_share(r);
-    uint64_t subscribed = load_seq(&r->topics[topic].subscribed);
-    if (top > r->header->subscribers) top = r->header->subscribers;
-    while (*slot < top) {
-        uint32_t part = *slot / share, end = (part + 1) * share < top ? (part + 1) * share : top;
-        if (!(subscribed & (UINT64_C(1) << part))) *slot = end;
-        for (; *slot < end; ++*slot) {
-            uint64_t word = load_seq(&r->subscriber_words[*slot]);
-            if (slot_state_of(word) != SLOT_ACTIVE || slot_topic(word) != topic) continue;
-            if (slot_owner(word) != NOBODY || !parked_is_over(r, *slot, word)) return &r->subscribers[*slot];
-        }
-    }
-    return NULL;
-}
-
 /* ======== slots of endpoints ======== */
 
 /* Slots of endpoints. The word of a slot names its owner and its topic, so a sweep finds the slots of the dead, and whoever
@@ -354,11 +308,6 @@ uint64_t slot_claim(struct rtmw_region *r, uint64_t *words, uint32_t count, uint
         if (attempt == 0 && !parked_sweep(r) && !sweep_the_dead(r)) break;
     }
     return 0;
-}
-
-bool slot_free(uint64_t *word, uint64_t value)
-{
-    return cas64(word, value, slot_make(slot_generation(value), 0, 0, SLOT_FREE));
 }
 
 /* Topic and type may give their slots back after they were found and before the endpoint names them: then all over again. */
@@ -419,41 +368,6 @@ int endpoint_claim(struct rtmw_region *r, const struct wanted *wanted, struct cl
  */
 
 enum { SHARE = 64 }; /* one of so many slots is given back at once, and one more */
-
-static void mark(struct marks *used, const struct rtmw_region *r, const uint64_t *words, uint32_t top)
-{
-    for (uint32_t slot = 0; slot < top; slot++) {
-        uint64_t word = load_seq(&words[slot]);
-        uint32_t topic = slot_topic(word);
-        if (slot_state_of(word) != SLOT_FREE && topic < r->header->topics)
-            used->bit[topic / 64] |= UINT64_C(1) << topic % 64;
-    }
-}
-
-void mark_published(struct rtmw_region *r, struct marks *published)
-{
-    uint32_t top = load_seq(&r->hints->publishers_top);
-    memset(published, 0, sizeof *published);
-    mark(published, r, r->publisher_words, top < r->header->publishers ? top : r->header->publishers);
-}
-
-/* Topics that endpoints name. */
-static void mark_used(struct rtmw_region *r, struct marks *used)
-{
-    uint32_t top = load_seq(&r->hints->subscribers_top);
-    mark_published(r, used);
-    mark(used, r, r->subscriber_words, top < r->header->subscribers ? top : r->header->subscribers);
-}
-
-bool is_published(struct rtmw_region *r, uint32_t topic)
-{
-    uint32_t top = load_seq(&r->hints->publishers_top);
-    for (uint32_t slot = 0; slot < top && slot < r->header->publishers; slot++) {
-        uint64_t word = load_seq(&r->publisher_words[slot]);
-        if (slot_state_of(word) != SLOT_FREE && slot_topic(word) == topic) return true;
-    }
-    return false;
-}
 
 /* Is a message of this band there, of this life, and not expired? Walks as a subscriber would. */
 static bool has_messages(struct rtmw_region *r, struct band *band, uint64_t now)
@@ -660,31 +574,6 @@ uint32_t retire_types(struct rtmw_region *r)
     mark_types(r, &used); /* pairs with type_stands */
     for (uint32_t type = 0; type < r->header->types; type++) retired += end_type(r, type, &used);
     return retired;
-}
-
-/* ---- who uses one ---- */
-
-void slot_rescue(uint64_t *word, uint64_t seen)
-{
-    cas64(word, seen, slot_make(slot_generation(seen), 0, 0, SLOT_ACTIVE));
-}
-
-static bool stands(uint64_t *word, uint64_t life)
-{
-    for (uint32_t in_vain = 0; in_vain < MOST_IN_VAIN; in_vain++) {
-        uint64_t seen = load_seq(word);
-        if (!slot_is_there(seen) || slot_generation(seen) != link_tag(life)) return false;
-        if (slot_state_of(seen) == SLOT_ACTIVE) return true;
-        slot_rescue(word, seen);
-    }
-    return false;
-}
-
-bool topic_stands(struct rtmw_region *r, uint64_t life) { return stands(&r->topics[link_index(life)].word, life); }
-
-bool type_stands(struct rtmw_region *r, uint64_t life)
-{
-    return link_index(life) >= r->header->types || stands(&r->types[link_index(life)].word, life);
 }
 
 /* ---- a new life of a topic ---- */

@@ -21,8 +21,6 @@
 
 enum { SOCKET_FD = 1000001 };
 
-uint32_t rtmw_forks;
-
 uint64_t monotonic_ns(void) { return world.clock_ns += 1000; }
 uint64_t realtime_ns(struct rtmw_region *r, uint64_t mono) { return mono + r->real_minus_mono; }
 

@@ -166,13 +166,13 @@ mutant "the dead hold on" participants \
 
 mutant "a retirer does not look for users again" topics \
     's/^    mark_used\(r, &used\); \/\* pairs with endpoint_claim \*\/$//' "use a topic" "$@"
-mutant "who uses a topic does not look at its word" topics \
+mutant "who uses a topic does not look at its word" slots \
     '/^static bool stands/,/^}/ s/if \(!slot_is_there\(seen\).*$/return true;/' "use a topic" "$@"
-mutant "who uses a topic does not see that it is another life" topics \
+mutant "who uses a topic does not see that it is another life" slots \
     's/ \|\| slot_generation\(seen\) != link_tag\(life\)\) return false;/) return false;/' "use a topic" "$@"
 mutant "a retirer does not say who it is" topics \
     's/slot_make\(slot_generation\(seen\), 0, r->me, SLOT_RETIRING\)/slot_make(slot_generation(seen), 0, 0, SLOT_RETIRING)/' "retire ‖ retire" "$@"
-mutant "who finds a topic RETIRING waits for the retirer" topics \
+mutant "who finds a topic RETIRING waits for the retirer" slots \
     '/^static bool stands/,/^}/ s/^        slot_rescue\(word, seen\);$/        return false;/' "death" "$@"
 mutant "a retirer does not look at tracers" topics \
     's/ \|\| load_seq\(&t->tracers\[0\]\) \| load_seq\(&t->tracers\[1\]\);/;/' "trace ‖ use" "$@"
@@ -184,7 +184,7 @@ mutant "a maker reads what was made last after its look" topics \
     's/cas64\(maker, last, /cas64(maker, load_seq(maker), /' "open topic" "$@"
 mutant "a maker replaces what was made last before it is ACTIVE" topics \
     's/^        activate\(table, last\);$//' "open topic" "$@"
-mutant "a topic that a dead retirer left stays RETIRING" topics \
+mutant "a topic that a dead retirer left stays RETIRING" participants \
     's/if \(slot_state_of\(seen\) == SLOT_RETIRING\) slot_rescue\(.*\);//' "death" "$@"
 mutant "who wants a slot waits for another retirer" topics \
     '/^static bool begin_topic/,/^}/ s/slot_is_there\(seen\)/slot_state_of(seen) == SLOT_ACTIVE/' "death" "$@"
@@ -254,7 +254,7 @@ mutant "a traversal goes on though a subscriber accepted what was not foretold" 
     's/^    if \(!is_same_guess\(reader, now\)\) return false;$/    (void)is_same_guess;/' "within: empty, empty ‖ append, take" "$@"
 mutant "a message does not stand behind its predecessor" queue \
     's/load_acquire\(&last->count\[0\]\) \+ \(offer == 0\)/(offer == 0)/' "append, evict" "$@"
-mutant "the time of a parked subscription is read without a look at its word" subscriber \
+mutant "the time of a parked subscription is read without a look at its word" slots \
     's/ && load_seq\(&r->subscriber_words\[slot\]\) == word;/;/' "evict ‖ resume" "$@"
 mutant "who resumes leaves the generation as it is" subscriber \
     's/slot_generation\(word\) \+ 1, s->topic_index, r->me/slot_generation(word), s->topic_index, r->me/' "sweep ‖ resume" "$@"

@@ -79,7 +79,7 @@ MUTANTS = {
     ),
     "who is stopped is taken for dead": (
         without(
-            "participants.c",
+            "slots.c",
             "F_OFD_SETLK, &lock) == 0) return ",
             "F_OFD_SETLK, &lock) == 0) return life_give(r, slot), ",
         ),
