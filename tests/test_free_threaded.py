@@ -17,7 +17,7 @@ import rtmw
 ROOT = Path(rtmw.__file__).parents[1]
 PROGRAM = ROOT / "tests/threads_at_once.py"
 PYTHONS = ("python3.15t", "python3.14t", "python3.13t")
-GLUE = ("_publisher.c", "_subscriber.c", "_sample.c")
+GLUE = ("_publisher.c", "_subscriber.c")
 UNGUARDED = {
     "Py_GenericAlias",
     "Loan_enter",

@@ -11,7 +11,7 @@ Whether a node hears this one while it is not heard itself, only its own doctor 
 
 The janitor, a thread of its own, learns of every death at once, and cleans up after it a tenth of a second later:
 nobody has to run into what the dead one held, and who looks on (observe/events.py) reads in the tables before that it
-has died. Once a second it also ends what is parked and whose time is over (shm/parked.c): no process dies of that.
+has died. Once a second it also ends what is parked and whose time is over (shm/take.c): no process dies of that.
 """
 
 from __future__ import annotations

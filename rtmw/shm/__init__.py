@@ -15,6 +15,9 @@ from rtmw.shm._core import (
 )
 from rtmw.shm.failures import blocker_words
 from rtmw.shm.region import (
+    PublisherRow,
+    SubscriberRow,
+    TopicRow,
     beside,
     create,
     domain_bytes,
@@ -24,17 +27,21 @@ from rtmw.shm.region import (
     group_of,
     largest_pool,
     leftovers,
+    living,
     make_beside,
     make_linkable,
     parse_group,
     parse_reserve,
     parse_size,
+    pid_of,
+    publishers,
     region_of,
     remove_leftovers,
+    subscribers,
+    topics,
     unlink,
     unlink_quietly,
 )
-from rtmw.shm.rows import PublisherRow, SubscriberRow, TopicRow, living, pid_of, publishers, subscribers, topics
 
 __all__ = [
     "GRANULES_A_PAGE",

@@ -3,7 +3,6 @@
 
 #include "_core.h"
 #include "_type_argument.h"
-#include "region.h"
 #include "topics.h"
 #include "wait.h"
 

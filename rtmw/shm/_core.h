@@ -1,10 +1,13 @@
-/* Shared by the files that know Python. Each holds one type and what is done with it, and no algorithm: it reads arguments,
- * calls one core function, maps the code, builds the result.
+/* Shared by the files that know Python, which are one module. Each holds types and what is done with them, and no algorithm:
+ * it reads arguments, calls one core function, maps the code, builds the result.
  *
- *   _core.c         the module, and what all of them need: errors, times, names, lists
- *   _region.c       Region, a handle of the domain            _tables.c   what tools see through it
- *   _publisher.c    Publisher: publish, publish_many; Loan    _sample.c   Sample
- *   _subscriber.c   Subscriber: take, receive, wait_any
+ *   _core.c         the module with its types, and what all of them need: errors, times, names, lists
+ *   _region.c       Region, a handle of the domain, and what tools see through it
+ *   _publisher.c    Publisher: publish, publish_many; Loan
+ *   _subscriber.c   Subscriber: take, receive, wait_any; Sample
+ *
+ * The files call each other in a circle: the module names the types, and the types find their state and their errors by the
+ * module. In one file they would have 2,400 lines.
  *
  * A Sample outlives its Subscriber: it holds a SampleContext, in which lies what all samples of a subscriber share.
  * rtmw.Publisher and rtmw.Subscriber derive from the types here; publish, take and receive are these methods. Loan and
@@ -152,14 +155,10 @@ typedef struct {
 
 extern PyType_Spec Region_spec, Publisher_spec, Subscriber_spec, Loan_spec, Sample_spec, SampleContext_spec;
 
-/* Methods and functions that stand in one file, and in a table in another. */
-typedef PyObject *Method(PyObject *self, PyObject *argument);
+/* Functions of fewer arguments than their table says. */
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
 
-Method Region_topics, Region_topic_life, Region_contents, Region_publishers, Region_subscribers, Region_participants,
-    Region_names, Region_types, Region_endpoints_fingerprint, Region_participants_fingerprint, Region_identity;
-Method Region_queue, Region_trace, Region_trace_next, Region_events;
-Method core_wait_any;
+PyObject *core_wait_any(PyObject *self, PyObject *argument); /* _subscriber.c */
 
 /* ---- _core.c ---- */
 
@@ -222,12 +221,9 @@ static inline int fill_view(PyObject *owner, struct viewed viewed, Py_buffer *vi
 
 static inline struct rtmw_region *region_of(PyObject *self) { return ((Region *)self)->core; }
 
-/* _tables.c */
+/* _region.c */
 PyObject *subscriber_counters(struct rtmw_region *r, struct topic *t, struct subscriber_block *s);
 /* (shortest, longest, count) of each bucket that is not empty; times in nanoseconds. */
 PyObject *latency_buckets(struct rtmw_region *r, uint32_t slot);
-
-/* _sample.c. New references to all that is given; NULL: an exception is set */
-SampleContext *sample_context(State *state, PyObject *region, PyObject *topic, PyObject *decode, bool any);
 
 #endif

@@ -1,11 +1,11 @@
 /* Shared by the files of the core inside one process. Nothing here lies in shared memory (see layout.h).
  *
- *   atomics.h ← layout.h ← core.h ← clock participants descriptors blocks queue ← topics wait trace ← publish reclaim within
- *               bitmap.h                                         publisher take subscriber · region inspect ← rtmw.h ← _*.c
+ *   atomics.h ← layout.h ← core.h   what all files of the core share
  *
- * Many of these files call each other: they are the parts of one thing, the region, and this header is how they meet.
- * Headers that fewer files share: topics.h, wait.h, trace.h, queue.h, reclaim.h, cursor.h. Which file has what stands in
- * docs/design/core.md.
+ *   clock blocks descriptors slots ← queue ← wait trace ← participants ← reclaim ← topics ← publish take ← region inspect
+ *
+ * A file calls those to its left, and none to its right (tests/test_circles.py). Headers that fewer files share: topics.h,
+ * wait.h, queue.h, reclaim.h. Which file has what stands in docs/design/core.md.
  */
 #ifndef RTMW_CORE_H
 #define RTMW_CORE_H
@@ -45,7 +45,7 @@ struct known_tally {
     bool history_holds; /* history kept more than RELIABLE subscribers had unread */
 };
 
-/* ---- what it remembers of the queues in which it looks, message by message, behind one that is needed: within.c ---- */
+/* ---- what it remembers of the queues in which it looks, message by message, behind one that is needed: reclaim.c ---- */
 
 enum { READERS = 32, TRAVERSALS = 4, GUESSES = 8 };
 
@@ -276,7 +276,7 @@ static inline int64_t descriptors_used(struct rtmw_region *r)
     return (int32_t)load_relaxed(&r->hints->descriptors_used);
 }
 
-/* memory.c */
+/* blocks.c, mappings */
 void copy_into_block(void *block, const void *data, uint64_t size);
 bool memory_make_writable(struct rtmw_region *); /* the blocks. Lock held */
 
@@ -310,12 +310,70 @@ int region_state(struct rtmw_region *);
  * word that no hot path reads: for opening, closing, waiting and sweeping. */
 bool is_swept(struct rtmw_region *);
 
+/* slots.c, slots of endpoints, topics and types. Lock held where something changes */
+bool slot_free(uint64_t *word, uint64_t value);
+struct marks { /* a bit a topic or type */
+    uint64_t bit[MOST_TOPICS / 64];
+};
+static inline bool is_marked(const struct marks *marks, uint32_t at) { return marks->bit[at / 64] >> at % 64 & 1; }
+void mark_published(struct rtmw_region *,
+                    struct marks *);                  /* topics that publishers' slots name, whatever their state */
+void mark_used(struct rtmw_region *, struct marks *); /* topics that endpoints' slots name */
+bool is_published(struct rtmw_region *, uint32_t topic);
+/* The next ACTIVE subscriber of a topic, from *slot on; NULL at the end. A parked one whose time is over is none. */
+struct subscriber_block *next_subscriber(struct rtmw_region *, uint32_t topic, uint32_t *slot);
+void topic_subscribed(struct rtmw_region *, uint32_t topic, uint32_t slot); /* before that is ACTIVE */
+/* Bytes that a publisher published stay counted when it goes. The block is the caller's alone. */
+void topic_keep_bytes(struct topic *, struct publisher_block *);
+void publisher_gone(struct rtmw_region *, uint32_t topic); /* its slot is about to be free */
+
+/* Subscriptions without a process, for a bounded time: take.c */
+static inline bool slot_is_parked(uint64_t word) /* of a subscriber */
+{
+    return slot_state_of(word) == SLOT_ACTIVE && slot_owner(word) == NOBODY;
+}
+bool parked_is_over(struct rtmw_region *, uint32_t slot, uint64_t word); /* of a slot that was read as parked before */
+
+/* After I said in shared memory that I use it: this life goes on for as long as I do. false: it is over */
+bool topic_stands(struct rtmw_region *, uint64_t life);
+bool type_stands(struct rtmw_region *, uint64_t life);
+void slot_rescue(uint64_t *word, uint64_t seen); /* of a topic or type: RETIRING → ACTIVE, unless it changed */
+
+static inline uint64_t topic_life(struct rtmw_region *r, uint32_t topic) /* 0: there is none now */
+{
+    uint64_t word = load_seq(&r->topics[topic].word);
+    return slot_is_there(word) ? link_make(slot_generation(word), topic) : 0;
+}
+
+static inline uint64_t type_life(struct rtmw_region *r, uint32_t type) /* 0: there is none now */
+{
+    if (type >= r->header->types) return type == TYPE_RAW || type == TYPE_ANY ? type : 0;
+    uint64_t word = load_seq(&r->types[type].word);
+    return slot_is_there(word) ? link_make(slot_generation(word), type) : 0;
+}
+
+static inline bool types_match(uint32_t publisher, uint32_t subscriber)
+{
+    return subscriber == TYPE_ANY || publisher == subscriber;
+}
+static inline bool reliabilities_match(uint32_t offered, uint32_t asked, bool exact)
+{
+    return exact ? offered == asked : asked != RTMW_RELIABLE || offered == RTMW_RELIABLE;
+}
+
 /* participants.c */
 int participant_claim(struct rtmw_region *); /* RTMW_OK, RTMW_NO_PARTICIPANT_SLOT, or RTMW_NO_LOCKS and errno */
 void participant_leave(struct rtmw_region *);
 uint32_t sweep_the_dead(struct rtmw_region *);                  /* how many were swept after. Lock held */
 uint32_t sweep_if_due(struct rtmw_region *, uint64_t every_ns); /* Lock held */
 bool sweep_if_dead(struct rtmw_region *, uint32_t slot); /* true: this participant was dead, and is swept. Lock held */
+/* A tool that has the last slot calls this again and again: it sweeps once a second for those who find the table full. */
+void sweep_from_last_slot(struct rtmw_region *);
+
+/* participants.c: parked subscriptions whose time is over */
+/* Frees the slot if its time is over and it still has this word. Lock held */
+bool parked_end(struct rtmw_region *, uint32_t slot, uint64_t word);
+uint32_t parked_sweep(struct rtmw_region *); /* all of them; how many were freed. Lock held */
 
 /* As is_swept for who publishes, at no cost: the sweep changed a word of a line that publishing reads in any case. */
 static inline bool publisher_is_swept(const struct rtmw_publisher *p)
@@ -428,11 +486,15 @@ struct peek { /* begins as {.band = ..., .index = NIL, .preview = ..., .room = .
 };
 bool peek_next(struct rtmw_region *, struct peek *, struct peeked *);
 
-/* reclaim.c: what a topic keeps. Lock held */
+/* publish.c, trim. Lock held */
 /* Before a message of this size is published. false: the queue is clogged and memory is low, so it is refused */
 bool queue_trim(struct rtmw_publisher *, uint32_t band, uint64_t size);
+
+/* reclaim.c: what a topic keeps. Lock held */
 /* LOANED by me with the block of the last message, which all have read; or NIL */
 uint32_t inherit_last(struct rtmw_publisher *, uint32_t band, uint64_t size);
+/* Late subscribers do not get what is there now; how much that is. `alone`: unless it has a publisher */
+uint64_t topic_forget(struct rtmw_region *, uint64_t life, bool alone);
 
 /* queue.c, hints: which topics have messages that may give way. Lock held */
 void evictable_mark(struct rtmw_region *, uint32_t topic, uint32_t band);
@@ -469,8 +531,56 @@ void publisher_refused(rtmw_publisher *, int code);
 void loan_keep(rtmw_publisher *, rtmw_loan *);
 int loan_give_back(struct rtmw_region *, const rtmw_loan *); /* LOANED by this process → FREE, or RTMW_BAD_LOAN */
 bool could_be_had(rtmw_publisher *, uint64_t size); /* memory for a message, as it would be had now. Lock held */
+/* After a message was refused for want of memory: does history, of topics with a publisher or without, keep more of what is
+ * short than RELIABLE subscribers have unread? Looks anew a hundred times a second at most. Takes the lock */
+bool history_is_in_the_way(struct rtmw_region *);
 
 bool is_lapsed(struct rtmw_subscriber *);
 void subscriber_shut(struct rtmw_subscriber *); /* waiters return RTMW_CLOSED; takes do too */
+
+/* trace.c: what happened to the messages of a topic, for tools that look on */
+struct trace_event {
+    enum trace_kind kind;
+    uint32_t topic, band, count;
+    uint64_t at_ns, who, publisher, sequence, size, published_ns; /* as in struct trace_entry */
+};
+static inline bool is_traced(const struct topic *t)
+{
+    return __builtin_expect((load_relaxed(&t->tracers[0]) | load_relaxed(&t->tracers[1])) != 0, 0);
+}
+void trace_write(struct rtmw_region *, const struct trace_event *);
+void trace_published(struct rtmw_publisher *, uint32_t band, struct descriptor *);
+void trace_refused(struct rtmw_publisher *, enum trace_kind);
+void trace_reached(struct rtmw_subscriber *, enum trace_kind, uint32_t band);
+void trace_gone(struct rtmw_subscriber *, enum trace_kind, uint32_t band, uint64_t last, uint64_t count);
+enum trace_found { TRACE_READ, TRACE_LATER, TRACE_LOST }; /* LATER: it is being written, or its writer died just now */
+uint64_t trace_next(struct rtmw_region *);                /* the ticket of the next event */
+enum trace_found trace_read(struct rtmw_region *, uint64_t ticket, struct trace_event *);
+int trace_begin(struct rtmw_region *, uint64_t life); /* RTMW_EMPTY: the topic is not there any more */
+void trace_end(struct rtmw_region *, uint32_t topic); /* once for each trace_begin */
+void trace_sweep(struct rtmw_region *, uint32_t dead);
+
+/* region.c: making, naming and laying out regions, beyond rtmw.h */
+#define SHM "/dev/shm" /* where Linux shows shared-memory objects as files */
+
+#define REGION_CONTROL    "/rtmw.%u.control"
+#define REGION_BLOCKS     "/rtmw.%u.blocks.%016llx"
+#define REGION_UNFINISHED "/rtmw.%u.new.%d.%016llx"
+
+/* The parameters of a region to be made. */
+struct pool {
+    uint64_t bytes;   /* whole pages */
+    uint32_t reserve; /* 1024ths of it that are for urgent messages */
+    uint64_t nonce;
+};
+
+uint64_t region_control_bytes(uint64_t pool_bytes);
+/* As rtmw_create, with a nonce that nobody else uses, and a pool whose size is possible. */
+int region_create(uint32_t domain, const struct pool *);
+int region_format(int control_fd, const struct pool *);
+/* TO_LOOK_ON: with read-only mappings and without a participant slot, for what changes nothing. AS_TOOL: with the last slot
+ * where all others are taken by the living; see sweep_from_last_slot. */
+enum attaching { TO_TAKE_PART, TO_LOOK_ON, AS_TOOL };
+int region_attach(uint32_t domain, enum attaching how, struct rtmw_region **region, uint32_t *version_found);
 
 #endif

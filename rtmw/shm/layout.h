@@ -22,7 +22,7 @@
  *   head, tail, cursor {sequence:44   | index:20}    the sequence only grows, so the word never repeats
  *   participant        {0:4 | generation:36 | pid:22 | state:2}      its first byte is locked while it lives: slots.c
  *   slot word          {generation:36 | topic:16 | owner:8 | state:4}
- *                      of topics, types and endpoints. An ACTIVE subscriber of owner NOBODY: subscriber.c
+ *                      of topics, types and endpoints. An ACTIVE subscriber of owner NOBODY: take.c
  *   life of a topic    {generation:44 | index:20}    of its slot; what tools know it by. The same of a type
  *   page, granule      {tag:44 | descriptor:20}      owned while that descriptor's block_tag is this tag
  *   trace turn         {ticket:48 | owner:8 | state:8}   of an entry of the ring; owner NOBODY unless it is being written
@@ -254,7 +254,7 @@ struct topic {
     uint32_t history;       /* the largest that a publisher promised; only grows, and 0 in a new life */
     uint32_t timely;        /* 1 once a TIMELY publisher was here */
     uint32_t reliable;      /* 1 once a RELIABLE publisher was here */
-    uint32_t evictable;     /* bit a band that may hold what may go. Appenders set, evictors clear: see reclaim.c */
+    uint32_t evictable;     /* bit a band that may hold what may go. Appenders set, evictors clear: see queue.c */
     uint64_t tracers[2]; /* bit a participant that traces it: set and cleared by it, cleared by who sweeps after it */
     uint64_t subscribed; /* bit a 64th of the subscriber table in which it ever had one: they set, before ACTIVE */
     uint32_t wait;       /* futex. Odd: somebody sleeps. A wake-up makes it even */
@@ -285,8 +285,8 @@ struct subscriber_block {
     uint64_t min_interval_ns, deadline_ns, lease_ns; /* 0: none */
     uint32_t type, depth, history;
     uint8_t reliability, exact; /* exact: 1 is matched with publishers of this reliability alone */
-    uint16_t parked_key;      /* which subscription may take its place: see subscriber.c. The owner, before it parks */
-    uint64_t opened_ns;       /* CLOCK_MONOTONIC. The owner, before ACTIVE */
+    uint16_t parked_key;        /* which subscription may take its place: see take.c. The owner, before it parks */
+    uint64_t opened_ns;         /* CLOCK_MONOTONIC. The owner, before ACTIVE */
     uint64_t missed_afar;     /* messages for it that were lost between hosts: publishers, by fetch_add; the owner: 0 */
     uint64_t parked_until_ns; /* CLOCK_MONOTONIC; while it is parked. The owner, before it parks */
     uint64_t cursor[BANDS];   /* the message it took last: held, unless the index is NIL. The owner only */

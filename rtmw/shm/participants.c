@@ -24,9 +24,6 @@
 #include <unistd.h>
 
 #include "core.h"
-#include "region.h"
-#include "topics.h"
-#include "trace.h"
 #include "wait.h"
 
 enum { LAST_RESORT = PARTICIPANTS - 1 };
@@ -206,7 +203,7 @@ static bool sweep_one(struct rtmw_region *r, uint32_t slot)
     return swept;
 }
 
-/* ---- parked subscriptions whose time is over: see subscriber.c ---- */
+/* ---- parked subscriptions whose time is over: see take.c ---- */
 
 bool parked_end(struct rtmw_region *r, uint32_t slot, uint64_t word)
 {

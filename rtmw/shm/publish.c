@@ -1,16 +1,120 @@
-/* Publishing (requirement P13): see whether it may go on (room, below); claim a descriptor and block, or say that there is
- * none; write; append at the tail; wake.
+/* Publishers: open and close one, publish with it, and wait for room (requirement P13).
  *
+ * Publishing: see whether it may go on (room); claim a descriptor and block, or say that there is none; write; append at
+ * the tail; wake.
+ *
+ *   all of them                            queue_trim: what nobody needs any more is passed over
  *   small messages, up to 32 at a time     reliable_room → claim and write all → append one by one
  *   a message with a block, a loan         reliable_room → a block → memcpy → loan_append
  *   both                                   → rtmw_publisher_flush
  */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "futex.h"
+#include "identity.h"
 #include "reclaim.h"
 #include "topics.h"
-#include "trace.h"
 #include "wait.h"
+
+/* ======== trim ======== */
+
+/* What a queue has too much of is passed over as its topic publishes. */
+
+enum { LEEWAY = 32, READ_LEEWAY = 8 };
+
+/* By how many messages a queue grows at least before somebody asks again. Few where they have blocks: what is passed sooner is
+ * written anew sooner, while it lies in the cache. */
+static uint64_t leeway_for(uint64_t size) { return size <= IN_PLACE ? READ_LEEWAY : size <= PAGE ? LEEWAY / 8 : 1; }
+
+/* Has each subscriber come to this sequence of the band? Then nobody needs what is up to it. Other than an outlook this
+ * reads one line of each subscriber and none of a message. A slot that gets another owner meanwhile does no harm: its last
+ * owner needs nothing any more, and the new one is not counted on before it is ACTIVE. */
+static bool all_have_read(struct rtmw_publisher *p, uint32_t band, uint64_t sequence)
+{
+    struct subscriber_block *block;
+    for (uint32_t slot = 0; (block = next_subscriber(p->region, p->topic_index, &slot)); slot++)
+        if (sequence_near(link_tag(load_seq(&block->cursor[band])), sequence) < sequence) return false;
+    return true;
+}
+
+/* Passing over 32 small messages takes several times as long as a publish. So it is done 8 at a time where each message is read
+ * before the next one comes. Where a subscriber is behind, messages come in a stream, and 32 at a time cost less. */
+static bool is_early(struct rtmw_publisher *p, uint32_t band, uint64_t length, uint64_t keep, uint64_t step)
+{
+    if (step != READ_LEEWAY || length >= keep + LEEWAY) return false;
+    return !all_have_read(p, band, TAG_MASK + 1 + link_tag(load_relaxed(&p->topic->band[band].tail)));
+}
+
+/* The lines of the oldest message, which the subscribers wrote last, and of head: asked for together, before they are needed
+ * one after the other. */
+static void fetch_oldest(struct rtmw_region *r, struct band *band)
+{
+    struct descriptor *d = descriptor_at(r, link_index(load_relaxed(&band->head)));
+    prefetch_to_write(band);
+    if (d) prefetch_to_write(d);
+}
+
+/* How many of those before the newest `keep`. Mostly all have read them; else it is seen who needs which. */
+static uint32_t pass_unneeded(struct rtmw_publisher *p, uint32_t band, uint64_t keep)
+{
+    uint64_t tail = link_tag(load_seq(&p->topic->band[band].tail));
+    uint64_t history = load_relaxed(&p->topic->history); /* after tail: it is promised before it is published */
+    uint64_t up_to = TAG_MASK + 1 + tail - (keep > history ? keep : history); /* above all tags: none is below 0 */
+    if (all_have_read(p, band, up_to)) return queue_evict(p->region, &p->topic->band[band], up_to, TRIM_MOST);
+    enum look look = is_pressed(p, band) ? LOOK_SPARE : LOOK_UNNEEDED;
+    struct outlook o = outlook_of(p->region, p->topic_index, band, look);
+    struct passing which = {.granules = UINT64_MAX, .most = TRIM_MOST};
+    return outlook_pass(p->region, &o, keep, &which);
+}
+
+/* Something of another queue goes, as it would where there is no descriptor left. */
+static bool others_give_way(struct rtmw_publisher *p, uint32_t band)
+{
+    p->region->short_of_pages = false;
+    struct search search = search_begin(p, band, 0);
+    return make_room(&search);
+}
+
+/* How far a queue may grow before a publisher asks again; 0: it may not. A queue that keeps descriptors for nothing
+ * leaves the last eighth of them to others, unless something else may go. One that holds few may always grow. */
+static uint64_t growth_of(struct rtmw_publisher *p, uint32_t band, uint64_t length, uint64_t step)
+{
+    uint64_t few = p->region->header->descriptors / 32 + 1, grow = length / 4 < step ? step : length / 4;
+    if (length < few || !descriptors_are_low(p->region, band)) return grow < few ? grow : few;
+    uint32_t room = room_when_low(p, band);
+    return room ? room : others_give_way(p, band);
+}
+
+static void ask_again_at(struct rtmw_publisher *p, uint32_t band, uint64_t length, uint32_t epoch)
+{
+    p->trim_at[band] = length;
+    p->trim_epoch = epoch;
+}
+
+__attribute__((noinline)) static bool trim_long(struct rtmw_publisher *p, uint32_t band, uint64_t length, uint64_t keep,
+                                                uint64_t step)
+{
+    uint32_t epoch = load_relaxed(&p->topic->epoch);
+    if (epoch == p->trim_epoch && length < p->trim_at[band]) return true;
+    if (is_early(p, band, length, keep, step)) return ask_again_at(p, band, keep + LEEWAY, epoch), true;
+    fetch_oldest(p->region, &p->topic->band[band]);
+    uint32_t passed = pass_unneeded(p, band, keep);
+    uint64_t grow = passed ? 0 : growth_of(p, band, length, step);
+    ask_again_at(p, band, grow ? length + grow : 0, epoch);
+    return passed || grow;
+}
+
+bool queue_trim(struct rtmw_publisher *p, uint32_t band, uint64_t size)
+{
+    struct band *b = &p->topic->band[band];
+    uint64_t tail = link_tag(load_relaxed(&b->tail)), head = link_tag(load_relaxed(&b->head));
+    uint64_t length = (tail - head) & TAG_MASK, keep = size > IN_PLACE ? 1 : p->qos.depth, step = leeway_for(size);
+    return __builtin_expect(length < keep + step, 1) || trim_long(p, band, length, keep, step);
+}
+
+/* ======== publishing ======== */
 
 enum { BATCH_MOST = 32 };
 
@@ -660,4 +764,240 @@ uint32_t room_for_reliable(struct rtmw_publisher *p, uint32_t band)
     p->gate_epoch = epoch;
     p->gate[band] = (tail + (uint64_t)room) & TAG_MASK;
     return (uint32_t)room;
+}
+
+/* ======== history in the way ======== */
+
+enum { TALLY_TOPICS = 256 };
+
+static void tally_band(struct rtmw_region *r, uint32_t topic, uint32_t band, struct tally *tally)
+{
+    struct outlook o = outlook_begin(r, topic, band, LOOK_UNREAD);
+    uint64_t granules = (o.newest.granules - o.passed.granules) & PLACE_GRANULES_MASK;
+    uint64_t held = r->short_of_pages ? granules : o.kept;
+    if (o.history && o.kept <= o.history)
+        tally->history += held;
+    else if (o.offered)
+        tally->unread += held;
+}
+
+/* A part of a round. Until the first one has ended, what it has seen is what is known. */
+static void tally_some(struct rtmw_region *r, struct known_tally *known)
+{
+    uint32_t topics = load_seq(&r->hints->topics_top), looked = 0;
+    if (topics > r->header->topics) topics = r->header->topics;
+    if (!known->scan) known->sum = (struct tally){0};
+    for (; known->scan < topics && looked < TALLY_TOPICS; looked++, known->scan++)
+        for (uint32_t bands = load_seq(&r->topics[known->scan].bands) & ((1u << BANDS) - 1); bands; bands &= bands - 1)
+            tally_band(r, known->scan, (uint32_t)__builtin_ctz(bands), &known->sum);
+    bool is_over = known->scan >= topics;
+    if (is_over || !known->at_ns) known->history_holds = known->sum.history > known->sum.unread;
+    if (!is_over) return;
+    known->scan = 0;
+    known->at_ns = monotonic_ns();
+}
+
+bool history_is_in_the_way(struct rtmw_region *r)
+{
+    uint64_t now = monotonic_ns();
+    lock_take(&r->lock);
+    if (r->tally.scan || now - r->tally.at_ns >= AGAIN_NS) tally_some(r, &r->tally);
+    bool holds = r->tally.history_holds;
+    lock_give(&r->lock);
+    return holds;
+}
+
+/* ======== publisher ======== */
+
+enum { WAIT_SLICE_NS = 5000000, MEMORY_SLICE_NS = 500000 };
+
+/* The type stays as it is: it is named already, and may not be anything else for a moment. */
+static void fill_block(rtmw_publisher *p)
+{
+    struct rtmw_region *r = p->region;
+    struct publisher_block *block = p->block = &r->publishers[p->slot];
+    block->identity = p->identity = endpoint_identity(r->my_word, p->word, p->slot);
+    block->depth = p->qos.depth;
+    block->history = p->qos.history;
+    block->reliability = (uint8_t)p->qos.reliability;
+    block->priority = p->qos.priority;
+    block->lifetime_ns = p->qos.lifetime_ns;
+    block->max_blocking = 0;
+    block->published = block->bytes = block->timed_out = block->exhausted = block->held_by_history = 0;
+    raise_to(&p->topic->history, p->qos.history);
+    if (p->qos.reliability == RTMW_TIMELY) store_seq(&p->topic->timely, 1u);
+    if (p->qos.reliability == RTMW_RELIABLE) store_seq(&p->topic->reliable, 1u);
+}
+
+static int open_locked(rtmw_publisher *p, const char *topic, const rtmw_type *type)
+{
+    struct rtmw_region *r = p->region;
+    struct claimed claimed;
+    if (!memory_make_writable(r)) return RTMW_SYSTEM;
+    int code = endpoint_claim(r, &(struct wanted){topic, type, .publishes = true}, &claimed);
+    if (code != RTMW_OK) return code;
+    p->topic_index = claimed.topic;
+    p->topic = &r->topics[claimed.topic];
+    p->slot = claimed.slot;
+    p->word = claimed.word;
+    fill_block(p);
+    p->word = (p->word & ~UINT64_C(15)) | SLOT_ACTIVE;
+    store_seq(&r->publisher_words[p->slot], p->word);
+    return RTMW_OK;
+}
+
+int rtmw_publisher_open(rtmw_region *r, const char *topic, const rtmw_type *type, const rtmw_publisher_qos *qos,
+                        rtmw_publisher **out)
+{
+    int state = region_state(r);
+    if (state != RTMW_OK) return state;
+    if (qos && (qos->priority >= BANDS || qos->depth == 0 || (unsigned)qos->reliability > RTMW_RELIABLE))
+        return RTMW_BAD_QOS;
+    rtmw_publisher *p = calloc(1, sizeof *p);
+    if (!p) return RTMW_SYSTEM;
+    p->region = r;
+    p->qos = qos ? *qos : (rtmw_publisher_qos)RTMW_PUBLISHER_QOS;
+    p->qos.lifetime_ns = limit_of(p->qos.lifetime_ns);
+    p->refused_band = p->qos.priority;
+    lock_take(&r->lock);
+    int code = open_locked(p, topic, type);
+    lock_give(&r->lock);
+    if (code == RTMW_OK)
+        *out = p;
+    else
+        free(p);
+    return code;
+}
+
+static void close_publisher(rtmw_publisher *p, bool forget)
+{
+    struct rtmw_region *r = p->region;
+    if (!is_forked(r) && !is_swept(r)) {
+        lock_take(&r->lock);
+        uint64_t life = topic_life(r, p->topic_index); /* goes on for as long as the slot is its own */
+        topic_keep_bytes(p->topic, p->block);
+        publisher_gone(r, p->topic_index);
+        slot_free(&r->publisher_words[p->slot], p->word);
+        if (forget && life) topic_forget(r, life, true);
+        lock_give(&r->lock);
+    }
+    free(p);
+}
+
+void rtmw_publisher_close(rtmw_publisher *p) { close_publisher(p, false); }
+
+void rtmw_publisher_forget(rtmw_publisher *p) { close_publisher(p, true); }
+
+int rtmw_topic_clear(rtmw_region *r, const char *topic, uint64_t *messages)
+{
+    int state = region_state(r);
+    if (state != RTMW_OK) return state;
+    lock_take(&r->lock);
+    uint64_t life = topic_find(r, topic);
+    *messages = life ? topic_forget(r, life, false) : 0;
+    lock_give(&r->lock);
+    return RTMW_OK;
+}
+
+static bool matches(const rtmw_publisher *p, struct subscriber_block *block)
+{
+    return types_match(p->block->type, load_relaxed(&block->type)) &&
+           reliabilities_match(p->qos.reliability, load_relaxed(&block->reliability), load_relaxed(&block->exact));
+}
+
+/* The owner is read last: whoever took the slot meanwhile counts as long as it lives. */
+uint32_t rtmw_publisher_matched(rtmw_publisher *p)
+{
+    struct rtmw_region *r = p->region;
+    struct owners owners = {{0}, {0}};
+    struct subscriber_block *block;
+    uint32_t count = 0;
+    for (uint32_t slot = 0; (block = next_subscriber(r, p->topic_index, &slot)); slot++)
+        count += matches(p, block) && !owner_is_dead(r, slot_owner(load_seq(&r->subscriber_words[slot])), &owners);
+    return count;
+}
+
+/* Was it there when they were lost, and would it have got them? One that carries messages on (exact) is nobody to tell. */
+static bool would_have_got(const rtmw_publisher *p, const struct subscriber_block *block, uint64_t since_ns)
+{
+    return types_match(p->block->type, load_relaxed(&block->type)) && !load_relaxed(&block->exact) &&
+           reliabilities_match(p->qos.reliability, load_relaxed(&block->reliability), false) &&
+           load_relaxed(&block->opened_ns) <= since_ns;
+}
+
+uint32_t rtmw_publisher_lost(rtmw_publisher *p, rtmw_lost lost, uint64_t since_ns)
+{
+    struct subscriber_block *block;
+    uint32_t count = 0;
+    if (is_forked(p->region)) return 0;
+    for (uint32_t slot = 0; (block = next_subscriber(p->region, p->topic_index, &slot)); slot++) {
+        if (!would_have_got(p, block, since_ns)) continue;
+        if (lost.missed) fetch_add(&block->missed_afar, lost.missed);
+        if (lost.expired) fetch_add(&block->expired_afar, lost.expired);
+        if (lost.thinned) fetch_add(&block->thinned_afar, lost.thinned);
+        count++;
+    }
+    return count;
+}
+
+/* Full queues of RELIABLE subscribers are waited for, or memory; those that died or stand still are seen to meanwhile. */
+static bool is_full(rtmw_publisher *p)
+{
+    struct rtmw_region *r = p->region;
+    lock_take(&r->lock);
+    bool full = !reliable_room(p, p->refused_band);
+    if (!full) expel_for_memory(p);
+    lock_give(&r->lock);
+    return full;
+}
+
+/* A subscriber that moves on in a queue wakes; a process that lets memory go tells nobody, so that is looked for. */
+int publisher_wait(rtmw_publisher *p, uint64_t end)
+{
+    int state = region_state(p->region);
+    if (state != RTMW_OK) return state;
+    uint32_t word = arm_word(&p->topic->room);
+    bool full = is_full(p);
+    if (load_seq(&p->woken) && exchange(&p->woken, 0u)) return RTMW_INTERRUPTED;
+    uint64_t now = monotonic_ns(), slice = full ? WAIT_SLICE_NS : MEMORY_SLICE_NS;
+    if (now >= end) return RTMW_TIMEOUT;
+    if (!full && p->qos.reliability == RTMW_RELIABLE && load_seq(&p->topic->room) != word) return RTMW_EMPTY;
+    int woken = futex_sleep(&p->topic->room, word, end - now < slice ? end - now : slice);
+    if (!full) store_relaxed(&p->waited_ns, monotonic_ns());
+    return woken == EINTR ? RTMW_INTERRUPTED : RTMW_EMPTY;
+}
+
+bool publisher_has_room(rtmw_publisher *p, uint32_t band)
+{
+    struct rtmw_region *r = p->region;
+    if (is_forked(r) || publisher_is_swept(p)) return true; /* which a try says */
+    lock_take(&r->lock);
+    bool room = reliable_room(p, band) != 0;
+    lock_give(&r->lock);
+    return room;
+}
+
+static bool is_worth_trying(rtmw_publisher *p)
+{
+    struct rtmw_region *r = p->region;
+    lock_take(&r->lock);
+    bool worth = reliable_room(p, p->refused_band) && could_be_had(p, p->refused_bytes);
+    lock_give(&r->lock);
+    return worth;
+}
+
+int rtmw_publisher_wait(rtmw_publisher *p, uint64_t timeout_ns)
+{
+    uint64_t end = end_of(monotonic_ns(), timeout_ns);
+    int code;
+    do code = publisher_wait(p, end);
+    while (code == RTMW_EMPTY && !is_worth_trying(p));
+    return code == RTMW_EMPTY || (code == RTMW_TIMEOUT && is_worth_trying(p)) ? RTMW_OK : code;
+}
+
+uint64_t rtmw_identity(const rtmw_region *r, uint64_t publisher)
+{
+    uint64_t number = publisher & RTMW_REMOTE ? publisher : identity_of_publisher(r->origin, publisher);
+    number &= ~RTMW_REMOTE;
+    return publisher ? number + !number : 0;
 }

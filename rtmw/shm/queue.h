@@ -12,7 +12,7 @@
 #define RTMW_QUEUE_H
 
 #include "bitmap.h"
-#include "topics.h"
+#include "core.h"
 
 struct standing {
     uint64_t sequence, granules;
@@ -109,5 +109,7 @@ static inline uint64_t *evictable_map(struct rtmw_region *r, uint32_t band)
 {
     return r->evictable + band * BITMAP_WORDS(r->header->topics);
 }
+
+void evictable_repair(struct rtmw_region *); /* after a search in vain: some of the hints. Lock held */
 
 #endif

@@ -1,11 +1,12 @@
-/* How much of a band may go, found in one pass over the subscribers of its topic, and what gives way over all topics:
- * reclaim.c. What gives way within a queue: within.c. */
+/* How much of a band may go, found in one pass over the subscribers of its topic, and what gives way over all topics
+ * and within a queue: reclaim.c. */
 #ifndef RTMW_RECLAIM_H
 #define RTMW_RECLAIM_H
 
 #include "queue.h"
 
 enum { TRIM_MOST = 64 };
+enum { AGAIN_NS = 10000000 }; /* after a look in vain the next one waits so long, unless a publisher is gone */
 enum { LOOKS_A_MESSAGE = 2 }; /* within a queue */
 
 /* Whose needs count. */
@@ -35,12 +36,12 @@ uint32_t outlook_pass(struct rtmw_region *, const struct outlook *, uint64_t kee
 /* Nobody needs the last message, which is the only one, or it has expired by now: its block is given back. */
 bool outlook_empty_last(struct rtmw_region *, const struct outlook *, uint64_t now);
 
-/* within.c, thinning: what a reader with an interval will accept. `traversal` has looked at its bands, and at no reader yet */
+/* Thinning: what a reader with an interval will accept. `traversal` has looked at its bands, and at no reader yet */
 void reader_foresees(struct reader *, struct rtmw_region *, const struct traversal *, struct subscriber_block *);
 void reader_foretells(struct reader *, uint32_t band, const struct glimpse *); /* of a higher band: it comes to that */
 bool reader_needs(struct reader *, const struct glimpse *);                    /* of the band that is traversed */
 
-/* within.c */
+/* Within */
 bool traversal_adds(struct traversal *, struct rtmw_region *, const struct outlook *, struct subscriber_block *,
                     uint64_t word, uint64_t needs);
 struct search;
@@ -51,7 +52,7 @@ bool empty_within(struct search *, const struct outlook *);
  * messages in a call; until it has come to the end it answers what was so before. */
 uint32_t room_when_low(struct rtmw_publisher *, uint32_t band);
 
-/* reclaim.c, eviction */
+/* Eviction */
 struct victim {
     struct outlook outlook;
     uint64_t share, next; /* what it holds of that which is short, 0: none; and what the next one holds */
@@ -71,15 +72,11 @@ struct search { /* of one call, for a message */
 };
 
 struct search search_begin(struct rtmw_publisher *, uint32_t band, uint64_t size);
-bool make_room(struct search *);             /* after descriptor_claim found nothing: true, try again */
-void evictable_repair(struct rtmw_region *); /* after a search in vain: some of the hints */
-bool make_spare_room(struct search *);       /* only of what is spare */
-/* reclaim.c, abandoned: the oldest message that history keeps for nobody's publisher, of those that all have read
+bool make_room(struct search *);       /* after descriptor_claim found nothing: true, try again */
+bool make_spare_room(struct search *); /* only of what is spare */
+/* Abandoned: the oldest message that history keeps for nobody's publisher, of those that all have read
  * (LOOK_SPARE), or that no RELIABLE subscriber has unread (LOOK_UNREAD) */
 bool abandoned_gives(struct search *, enum look);
-/* After a message was refused for want of memory: does history, of topics with a publisher or without, keep more of what is
- * short than RELIABLE subscribers have unread? Looks anew a hundred times a second at most. Takes the lock */
-bool history_is_in_the_way(struct rtmw_region *);
 /* Memory is low, and no topic that holds more has given way. */
 bool is_pressed(struct rtmw_publisher *, uint32_t band);
 

@@ -4,8 +4,6 @@
  * half-made region. The checks here at attach catch truncated files, other versions, and a header that somebody has
  * written over. It is read once, into private memory, and what was checked there is what counts from then on.
  */
-#include "region.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,6 +17,7 @@
 #include <unistd.h>
 
 #include "bitmap.h"
+#include "core.h"
 #include "identity.h"
 #include "trusted.h"
 

@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 
 #include "core.h"
-#include "topics.h"
 
 uint32_t rtmw_forks;
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "fnv.h"
+#include "identity.h"
 
 /* ======== names ======== */
 

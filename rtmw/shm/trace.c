@@ -12,8 +12,7 @@
  */
 #include <stdlib.h>
 
-#include "topics.h"
-#include "trace.h"
+#include "core.h"
 
 #define TICKET_MASK ((UINT64_C(1) << 48) - 1)
 

@@ -69,7 +69,7 @@ mutant "who was swept takes on" take \
     '/^__attribute__.* counted_otherwise/,/^}/ s/if \(is_swept\(s->region\)\) return RTMW_SWEPT;//' "swept" "$@"
 mutant "who was swept publishes on" participants \
     's/store_relaxed\(&r->publishers\[slot\].identity, 0\);/(void)0;/' "swept" "$@"
-mutant "who was swept closes what is another one.s" subscriber \
+mutant "who was swept closes what is another one.s" take \
     '/^void rtmw_subscriber_close/,/^}/ s/if \(!is_forked\(r\) && !is_swept\(r\)\)/if (!is_forked(r))/' "swept" "$@"
 mutant "the dead keep what they were appending" descriptors \
     's/if \(descriptor_take_over\(r, index, state\)\) descriptor_free\(r, index\);//' "death" "$@"
@@ -111,15 +111,15 @@ mutant "who rests follows a message that is in another life" queue \
     '/^int queue_resume/,/^}/ s/ \|\| state_generation\(.*\) return STEP_PASSED;/) return STEP_PASSED;/' "resting" "$@"
 mutant "who rests does not look whether its place is in the same life yet" queue \
     '/^int queue_resume/,/^}/ s/uint64_t next = d/if (d \&\& state_generation(load_acquire(\&d->state)) != link_tag(place)) return STEP_PASSED;\n    uint64_t next = d/; /^int queue_resume/,/^}/ s/if \(!d .*\) return STEP_PASSED;/if (!d) return STEP_PASSED;/' "resting" "$@"
-mutant "who rests keeps its place though its cursor went on" subscriber \
-    '/^void cursor_to_head/,/^}/ s/s->place\[band\] = NIL;/(void)0;/' "lapsed at rest" "$@"
+mutant "who rests keeps its place though its cursor went on" take \
+    '/^static void cursor_to_head/,/^}/ s/s->place\[band\] = NIL;/(void)0;/' "lapsed at rest" "$@"
 mutant "who rests does not see the next message" wait \
     's/if \(last > sequence_near\(link_tag\(cursor\), last\)\) return true;/(void)last;/' "resting" "$@"
 mutant "a thread that waits is told to end and not woken" wait \
     '/^static int end_waits/,/^\}/ s/wake_subscribers\(.*//' "‖ wake" "$@"
 mutant "a publisher that waits is told to end and not woken" wait \
     '/^int rtmw_publisher_wake/,/^\}/ s/wake_publishers\(p->topic\);//' "room ‖ wake" "$@"
-mutant "a publisher looks whether it is to end before it arms" publisher \
+mutant "a publisher looks whether it is to end before it arms" publish \
     's/^    uint32_t word = arm_word\(&p->topic->room\);$/    if (exchange(\&p->woken, 0u)) return RTMW_INTERRUPTED; uint32_t word = arm_word(\&p->topic->room);/; s/if \(load_seq\(&p->woken\).*//' "room ‖ wake" "$@"
 mutant "an event is written over one that is being written" trace \
     's/if \(turn_state\(turn\) == TRACE_WRITING \|\| /if (/' "trace ‖ trace" "$@"
@@ -200,16 +200,16 @@ mutant "a retirer looks at messages before publishers" topics \
     '/^static void mark_types/,/^}/ { /^    for \(uint32_t i = 0/,/descriptors\[i\]\.type/d; s/^    memset.*$/&\n    for (uint32_t i = 0; i < r->header->descriptors; i++) if (state_kind(load_seq(\&r->descriptors[i].state)) != FREE) mark_type(r, used, load_seq(\&r->descriptors[i].type));/ }' "use a type, leave" "$@"
 mutant "who opens an endpoint does not look at the word of its type" topics \
     's/ && type_stands\(r, type\)//' "use a type" "$@"
-mutant "an endpoint names its type after it looked at the word" publisher \
+mutant "an endpoint names its type after it looked at the word" publish \
     's/^    fill_block\(p\);$/    store_seq(\&r->publishers[p->slot].type, 0xFFFFu); fill_block(p); store_seq(\&r->publishers[p->slot].type, claimed.type);/' "use a type" "$@"
 mutant "a type is read without a second look at its word" topics \
     's/return type_life\(r, type\) == life \? life : 0;/return life;/' "look at a type" "$@"
 mutant "what was promised is asked before what it is promised for" reclaim \
     's/^    struct outlook o = \{\.topic.*$/    uint64_t promised = load_relaxed(\&t->history);\n&/; s/uint64_t history = load_relaxed\(&t->history\)/uint64_t history = promised/' "with history ‖ evict" "$@"
 
-mutant "what was promised is asked before what all have read" reclaim \
-    's/^    uint64_t tail = link_tag\(load_seq.*$/    uint64_t promised = load_relaxed(\&p->topic->history);\n&/; s/^    uint64_t history = load_relaxed\(&p->topic->history\);.*/    uint64_t history = promised;/' "append with history" "$@"
-mutant "what some have not read is passed over as what all have" reclaim \
+mutant "what was promised is asked before what all have read" publish \
+    '/^static uint32_t pass_unneeded/,/^}/ { s/^    uint64_t tail = link_tag\(load_seq.*$/    uint64_t promised = load_relaxed(\&p->topic->history);\n&/; s/^    uint64_t history = load_relaxed\(&p->topic->history\);.*/    uint64_t history = promised;/ }' "append with history" "$@"
+mutant "what some have not read is passed over as what all have" publish \
     '/^static bool all_have_read/,/^}/ s/return false;/(void)0;/' "resting take" "$@"
 
 mutant "a search does not look again at what may not go" reclaim \
@@ -224,7 +224,7 @@ mutant "what is offered is asked before what it is offered with" reclaim \
     's/^    struct outlook o = \{.topic = topic, .band = band, .look = look\};/&\n    o.offered = load_seq(\&t->reliable);/; s/^    o.offered = load_seq\(&t->reliable\); +\/.*$//' "hints: search ‖ offer" "$@"
 mutant "a subscriber that moves names nothing" take \
     's/topic_unpin\(s->region, s->topic_index\)/(void)0/' "hints: search ‖ take" "$@"
-mutant "a subscriber that leaves names nothing" subscriber \
+mutant "a subscriber that leaves names nothing" take \
     's/topic_unpin\(r, s->topic_index\)/(void)0/' "hints: search ‖ leave" "$@"
 mutant "who finds a descriptor claimed does not look again" descriptors \
     's/else if \(state_kind\(load_seq\(&d->state\)\) == FREE\)/else if (false)/' "hints: claim" "$@"
@@ -236,29 +236,29 @@ mutant "a page of which granules were claimed in vain is not named" blocks \
     '/^static bool give_up/,/^}/ s/^    hint_page\(r, page\);$/    (void)page;/' "hints: claim" "$@"
 mutant "what is given back is not named" blocks \
     's/^        set_free\(r, page, pages < left .*$/        (void)left;/' "hints: claim" "$@"
-mutant "a message is emptied within a queue without a first look at holders" within \
+mutant "a message is emptied within a queue without a first look at holders" reclaim \
     's/ \|\| descriptor_is_held\(d\)\)/)/' "within: empty ‖ take of what another thins" "$@"
-mutant "the state of a message within a queue is read after it was seen there" within \
+mutant "the state of a message within a queue is read after it was seen there" reclaim \
     's/descriptor_empty\(r, d, g->state, NIL\)/descriptor_empty(r, d, load_seq(\&d->state), NIL)/; s/state_kind\(g->state\) != QUEUED/state_kind(load_seq(\&d->state)) != QUEUED/' "within: empty ‖ evict" "$@"
-mutant "a message at a cursor is taken for one that is decided on" within \
+mutant "a message at a cursor is taken for one that is decided on" reclaim \
     's/^    if \(published\) guess\(reader, published\);$/    (void)published;/' "within: empty ‖ take of what is thinned" "$@"
-mutant "what is foretold knows nothing of higher bands" within \
+mutant "what is foretold knows nothing of higher bands" reclaim \
     's/^    now.stage = BANDS - 1;$/    now.stage = o->band;/' "within: empty, empty ‖ take of what is urgent" "$@"
-mutant "what is taken out of turn is not foretold" within \
+mutant "what is taken out of turn is not foretold" reclaim \
     's/^        if \(unread && above\) guess_next\(.*$/        (void)guess_next;/' "within: append above, empty" "$@"
-mutant "what has come above since is not waited for" within \
+mutant "what has come above since is not waited for" reclaim \
     's/traversal->reader\[i\].frozen \|= now->reader\[i\].above/(void)now/' "within: empty, empty ‖ append above" "$@"
-mutant "what may expire is foretold to be accepted" within \
+mutant "what may expire is foretold to be accepted" reclaim \
     's/reader->frozen \|= g->expires \|\| /reader->frozen |= /' "within: empty ‖ take when" "$@"
-mutant "a traversal goes on though a subscriber accepted what was not foretold" within \
+mutant "a traversal goes on though a subscriber accepted what was not foretold" reclaim \
     's/^    if \(!is_same_guess\(reader, now\)\) return false;$/    (void)is_same_guess;/' "within: empty, empty ‖ append, take" "$@"
 mutant "a message does not stand behind its predecessor" queue \
     's/load_acquire\(&last->count\[0\]\) \+ \(offer == 0\)/(offer == 0)/' "append, evict" "$@"
 mutant "the time of a parked subscription is read without a look at its word" slots \
     's/ && load_seq\(&r->subscriber_words\[slot\]\) == word;/;/' "evict ‖ resume" "$@"
-mutant "who resumes leaves the generation as it is" subscriber \
+mutant "who resumes leaves the generation as it is" take \
     's/slot_generation\(word\) \+ 1, s->topic_index, r->me/slot_generation(word), s->topic_index, r->me/' "sweep ‖ resume" "$@"
-mutant "who resumes begins behind what it had not come to" subscriber \
+mutant "who resumes begins behind what it had not come to" take \
     's/^    if \(sequence >= s->sequence\[band\]\) return;$/    return;/' "evict ‖ resume" "$@"
 
 mutant "what is forgotten is read after the look at publishers" reclaim \

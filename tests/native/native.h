@@ -8,7 +8,6 @@
 
 #include "inspect.h"
 #include "core.h"
-#include "region.h"
 
 #define CHECK(condition, ...)                                                                    \
     do {                                                                                         \

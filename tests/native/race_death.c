@@ -8,7 +8,6 @@
 
 #include "races.h"
 #include "topics.h"
-#include "trace.h"
 #include "wait.h"
 
 enum { DEAD = 0, HELPER = 1, READER = 2 };

@@ -9,7 +9,6 @@
 #include "races.h"
 #include "reclaim.h"
 #include "topics.h"
-#include "trace.h"
 
 enum { OLD = 100, NEW = 200 };
 

@@ -1,6 +1,5 @@
 /* Races of the trace: an event is read whole or not at all, and nobody waits for who writes one. */
 #include "races.h"
-#include "trace.h"
 
 static const struct trace_event *event_of(uint64_t value)
 {

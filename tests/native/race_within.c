@@ -1,4 +1,4 @@
-/* Races of messages that are emptied where they lie, behind one that is needed. See within.c.
+/* Races of messages that are emptied where they lie, behind one that is needed. See reclaim.c.
  *
  * What must hold: a RELIABLE subscriber gets each message that it would have got without it; for others what is gone is
  * counted; a message that is handed out has its block.

@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "../../shm/fnv.h"
+#include "../../shm/identity.h"
 #include "engine.h"
 
 enum {

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shm/fnv.h"
 #include "../../shm/identity.h"
 #include "engine.h"
 

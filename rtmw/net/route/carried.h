@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../../shm/fnv.h"
+#include "../../shm/identity.h"
 #include "../../shm/rtmw.h"
 #include "sending.h"
 
