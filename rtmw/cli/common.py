@@ -58,8 +58,12 @@ def open_to(group: int | None) -> str:
     return "" if group is None else f", open to the users of group {shm.group_name(group)}"
 
 
-def await_topic(number: int, name: str, timeout_s: float | None, attached: Callable[[int], Domain] = attach) -> Domain:
-    """Attach to the domain once it is there and has this topic, or one of the pattern; CommandError after that time."""
+def await_topic(
+    number: int, name: str, timeout_s: float | None, attached: Callable[[int], Domain] = attach,
+    sleep: Callable[[float], object] = time.sleep,
+) -> Domain:  # fmt: skip
+    """Attach to the domain once it is there and has this topic, or one of the pattern; CommandError after that time.
+    `sleep`: what waits between looks, and may end the waiting by an error."""
     end_s = None if timeout_s is None else CLOCK.monotonic() + timeout_s
     while True:
         with suppress(DomainNotFound):
@@ -67,7 +71,7 @@ def await_topic(number: int, name: str, timeout_s: float | None, attached: Calla
                 return attached(number)
         if end_s is not None and CLOCK.monotonic() >= end_s:
             raise CommandError(f"There is no topic {name} in domain {number} after {timeout_s:g} s.")
-        time.sleep(LOOK_S)
+        sleep(LOOK_S)
 
 
 def _has_topic(number: int, name: str) -> bool:

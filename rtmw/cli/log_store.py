@@ -143,7 +143,8 @@ def _await_types(topics: list[str], arguments: argparse.Namespace, end: Demand) 
     until = None if arguments.timeout is None else CLOCK.monotonic() + arguments.timeout
     found: dict[str, MessageType] = {}
     for topic in topics:
-        with await_topic(arguments.domain, topic, arguments.timeout) as domain:
+        waiting = _Waiting(arguments, topic, end)
+        with await_topic(arguments.domain, topic, arguments.timeout, sleep=waiting.sleep) as domain:
             while topic not in found:
                 kind = _type_of(domain, topic)
                 if kind is not None:
@@ -156,6 +157,20 @@ def _await_types(topics: list[str], arguments: argparse.Namespace, end: Demand) 
             both = f"{topics[0]} carries {shown_name(first.name)}, and {topic} carries {shown_name(kind.name)}"
             raise CommandError(f"{both}: a log has one type. Store them in two folders.")
     return rtmw.Domain(arguments.domain, create=False), first
+
+
+class _Waiting:
+    """Waits for a topic, says so once, and ends when the command is asked to."""
+
+    def __init__(self, arguments: argparse.Namespace, topic: str, end: Demand) -> None:
+        self._arguments, self._topic, self._end, self._is_told = arguments, topic, end, False
+
+    def sleep(self, seconds: float) -> None:
+        if not self._is_told:
+            _say(self._arguments, f"waits for topic {self._topic} in domain {self._arguments.domain}")
+            self._is_told = True
+        if self._end.wait(seconds):
+            raise CommandError(f"There is no topic {self._topic} yet, so nothing was stored.")
 
 
 def _type_of(domain: rtmw.Domain, topic: str) -> MessageType | None:

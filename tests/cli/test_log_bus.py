@@ -140,6 +140,15 @@ def test_a_topic_that_nobody_publishes_is_waited_for_no_longer_than_asked(
     assert "There is no topic nothing" in err
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_while_it_waits_for_a_topic(
+    number: signal.Signals, domain: rtmw.Domain, tmp_path: Path
+) -> None:
+    with starting("log", "store", "-o", str(tmp_path / "log"), said="waits for topic nothing in domain") as start:
+        status, out, err = ended(start("nothing"), number)
+    assert (status, out, err) == (1, "", "rtmw: There is no topic nothing yet, so nothing was stored.\n")
+
+
 def test_numpy_messages_come_back_with_their_type(start: Start, run: Run, domain: rtmw.Domain, tmp_path: Path) -> None:
     with rtmw.Publisher("wave", np.float32, domain=domain, reliability=RELIABLE) as publisher:
         process = start("wave")
