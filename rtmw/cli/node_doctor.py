@@ -84,7 +84,7 @@ def replicated(told: Mapping[str, Any]) -> Iterator[Check]:
 
 def checks(number: int, status: dict[str, Any] | None, said: LogsActivity | None = None) -> Iterator[Check]:
     """All checks of what the node says of itself, and its logs; None: there is no node."""
-    from rtmw.net.met import nodes_met
+    from rtmw.net.known_nodes import nodes_met
 
     if status is None:
         yield Check("node", "none runs", f"start one: rtmw node --domain {number}")
@@ -256,7 +256,7 @@ def _span(text: str) -> range:
 
 def peers(status: dict[str, Any]) -> Check:
     """Is anybody there?"""
-    from rtmw.net.met import nodes_met
+    from rtmw.net.known_nodes import nodes_met
 
     nodes, others = len(nodes_met(status)), status["participants"] - len(status["peers"])
     found = f"{counted(nodes, 'node')}, {counted(max(others, 0), 'other DDS participant')}"
@@ -292,7 +292,7 @@ def hearing(one: dict[str, Any], dds_domain: int) -> Check:
 
 def way(peer: dict[str, Any]) -> Iterator[Check]:
     """Does nothing cross, or in clear, because one of the two has no keys? Is a link missing?"""
-    from rtmw.net.met import NONE_YET
+    from rtmw.net.known_nodes import NONE_YET
 
     name = f"topics of {peer['host']}, domain {peer['domain']}"
     if peer.get("why"):

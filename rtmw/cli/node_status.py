@@ -41,7 +41,7 @@ def add_info(parser: argparse.ArgumentParser) -> None:
 
 def list_nodes(arguments: argparse.Namespace) -> int:
     """Print the node of the domain, and those it hears."""
-    from rtmw.net.met import nodes_met
+    from rtmw.net.known_nodes import nodes_met
 
     found = node_status(arguments.domain)
     peers = nodes_met(found)
@@ -65,7 +65,7 @@ def list_nodes(arguments: argparse.Namespace) -> int:
 def info(arguments: argparse.Namespace) -> int:
     """Print what crosses, in each direction, and what does not, and why."""
     from rtmw.addresses import metrics_url
-    from rtmw.net.met import nodes_met
+    from rtmw.net.known_nodes import nodes_met
     from rtmw.net.settings import other_pool
 
     found = node_status(arguments.domain)
@@ -116,7 +116,7 @@ def info(arguments: argparse.Namespace) -> int:
 
 def unfound(nodes: list[dict[str, Any]]) -> Iterator[str]:
     """A sentence on each node with keys that does not look for a link, or for which this one does not."""
-    from rtmw.net.met import NONE_YET
+    from rtmw.net.known_nodes import NONE_YET
 
     for one in nodes:
         if one["by"] == NONE_YET and one.get("unfound"):

@@ -5,5 +5,6 @@ settings ─► node ─► dds/bridge (which topics cross) ─► dds/routes �
               │        └─ dds/discovery: the DDS domain
               ├─ janitor: cleans up after the dead
               ├─ dds/own_topics: peers, and the offset of their clocks
+              ├─ known_nodes: whom it hears, and by which ways it meets them
               └─ status, metrics: what it says of itself
 """

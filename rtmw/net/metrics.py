@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from rtmw.clock import CLOCK
 from rtmw.net.http_server import MetricsServer
-from rtmw.net.met import nodes_met
+from rtmw.net.known_nodes import nodes_met
 from rtmw.net.status import CARRIED, ENDS, INSTANCES, WAITS, drops
 from rtmw.observe.metrics import collect as collect_of_domain
 from rtmw.units import duration

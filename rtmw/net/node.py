@@ -24,7 +24,7 @@ import select
 import signal
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,7 +38,7 @@ from rtmw.errors import RtmwError
 from rtmw.net.dds import network as interfaces
 from rtmw.net.dds import own_topics, reconciliation, wire
 from rtmw.net.dds.bridge import Bridge
-from rtmw.net.dds.discovery import Program, Refusals, describe_node
+from rtmw.net.dds.discovery import Refusals, describe_node
 from rtmw.net.dds.library import (
     DDSException,
     Engine,
@@ -49,11 +49,11 @@ from rtmw.net.dds.library import (
     type_hash_install,
 )
 from rtmw.net.dds.network import Line, Network, NetworkChanged, Search, addresses, are_ipv6, choose, lead, why_none
-from rtmw.net.dds.own_topics import SILENT_S, Beacons, Peer, Rosters, crossing_edges
+from rtmw.net.dds.own_topics import SILENT_S, Beacons, Rosters, crossing_edges
 from rtmw.net.dds.reconciliation import Standstills, UnsentNews
 from rtmw.net.dds.succession import Farewells, Keeper, dead_predecessors, last_documents
+from rtmw.net.known_nodes import hearing, nodes_met
 from rtmw.net.link.service import LinkService
-from rtmw.net.met import nodes_met
 from rtmw.net.neighbours import LocalTopic, Neighbours, origin
 from rtmw.net.process import ENDING, NodeError, claim, hold_signals, let_signals_in, notify
 from rtmw.net.services import Services
@@ -68,34 +68,6 @@ from rtmw.units import duration
 
 if TYPE_CHECKING:
     from rtmw.net.metrics import Metrics
-
-
-def hearing(beacons: Beacons, programs: Iterable[Program], named: Iterable[str]) -> list[dict[str, Any]]:
-    """A row for each other node that is or was heard, and for each address in `named` where no DDS participant is.
-
-    `silent_s`: seconds since it was heard; None: never. `deaf_s`: seconds since it showed that it hears this node, or
-    since it was heard first; None: not known.
-    """
-    now = CLOCK.monotonic()
-    known = {_host(program.address) for program in programs}
-    return [
-        *({**_who(peer), "silent_s": now - peer.heard, "deaf_s": now - peer.hears} for peer in beacons.peers.values()),
-        *({**_who(peer), "silent_s": now - peer.heard, "deaf_s": None} for peer in beacons.lost.values()),
-        *(
-            {"host": address, "pid": None, "domain": None, "silent_s": None, "deaf_s": None}
-            for address in named
-            if _host(address) not in known
-        ),
-    ]
-
-
-def _who(peer: Peer) -> dict[str, Any]:
-    return {"host": peer.host, "pid": peer.pid, "domain": peer.domain}
-
-
-def _host(address: str) -> str:
-    """The host of an address such as `10.0.0.7`, `10.0.0.7:7410` or `[fd00::7]:7410`; an IPv6 host keeps its `[`."""
-    return address.partition("]")[0] if address.startswith("[") else address.partition(":")[0]
 
 
 log = logging.getLogger("rtmw.node")
@@ -627,7 +599,9 @@ class Node:
         told["datagram"] = self._datagram
         told["since"], told["swept"], told["guid"] = self._since, self._janitor.swept, self._guid
         told["cut_off"], told["public_calls_only"] = self._cut_off, self._flow.public_calls_only
-        told["hearing"] = hearing(self._beacons, self._bridge.discovery.participants.values(), self._named)
+        peers, lost = self._beacons.peers.values(), self._beacons.lost.values()
+        programs = self._bridge.discovery.participants.values()
+        told["hearing"] = hearing(peers, lost, (one.address for one in programs), self._named, CLOCK.monotonic())
         told["refusals"] = {**self._refusals.counts, **self._flow.refusals()}
         told["standstills"] = self._standstills.told()
         told["metrics_address"], told["services"] = self.settings.metrics_address, self._services.rows()

@@ -1,10 +1,11 @@
-"""Who is met, and by which way: of the rows that a node's document has of DDS and of links."""
+"""Who is met, and by which way: of the rows that a node's document has of DDS and of links. Who hears whom."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from rtmw.net.met import nodes_met
+from rtmw.net.dds.own_topics import Peer
+from rtmw.net.known_nodes import hearing, nodes_met
 
 OVER_DDS: dict[str, Any] = {
     "node": 7, "host": "press", "pid": 4, "domain": 1, "address": "10.0.0.7:7410", "max_rate": None,
@@ -37,3 +38,16 @@ def test_a_node_whose_topics_go_by_link_alone_is_met_by_link_though_it_is_heard_
     assert [row["by"] for row in nodes_met({"peers": [linked], "links": {"peers": [OVER_LINK]}})] == ["link"]
     assert [row["by"] for row in nodes_met({"peers": [linked], "links": {"peers": []}})] == ["link, none yet"]
     assert [row["by"] for row in nodes_met({"peers": [{**OVER_DDS, "way": "refused"}]})] == ["refused"]
+
+
+def test_who_is_heard_who_was_and_who_never_was_has_a_row_each() -> None:
+    heard = Peer(7, "press", 4, 1, 98.0, None, 1, hears=90.0)
+    lost = Peer(8, "oven", 5, 2, 60.0, None, 2, hears=59.0)
+    rows = hearing(
+        [heard], [lost], ["10.0.0.7:7410", "[fd00::7]:7410"], ["10.0.0.7", "[fd00::7]", "10.0.0.8:7412"], 100.0
+    )
+    assert rows == [
+        {"host": "press", "pid": 4, "domain": 1, "silent_s": 2.0, "deaf_s": 10.0},
+        {"host": "oven", "pid": 5, "domain": 2, "silent_s": 40.0, "deaf_s": None},
+        {"host": "10.0.0.8:7412", "pid": None, "domain": None, "silent_s": None, "deaf_s": None},
+    ]
