@@ -17,7 +17,13 @@ typedef struct {
 } Call;
 
 typedef struct {
+    PyTypeObject *call;
+    PyObject *value, *call_failed, *value_mismatch, *lease_expired; /* the name of an attribute, and errors */
+} CallsState;
+
+typedef struct {
     PyObject_HEAD
+    CallsState *state;
     PyObject *kept, *calls, *receive, *take, *said, *unpacked; /* all but the first are borrowed from it */
     unsigned long long id, server, begun, late;
     unsigned long taker; /* the thread that takes; 0: none */
@@ -25,18 +31,6 @@ typedef struct {
     Py_ssize_t unread_most;
     double holds_s, next_look_s;
 } Line;
-
-typedef struct {
-    PyTypeObject *call;
-    PyObject *value, *call_failed, *value_mismatch, *lease_expired; /* the name of an attribute, and errors */
-} CallsState;
-
-static struct PyModuleDef calls_module;
-
-static CallsState *state_of_line(Line *self)
-{
-    return PyModule_GetState(PyType_GetModuleByDef(Py_TYPE((PyObject *)self), &calls_module));
-}
 
 /* ---- calls ---- */
 
@@ -117,7 +111,7 @@ static PyObject *Line_begin(PyObject *object, PyObject *const *args, Py_ssize_t 
         Py_XDECREF(PyObject_CallMethod(object, "raise_no_server", NULL));
         return NULL;
     }
-    Call *call = PyObject_GC_New(Call, state_of_line(self)->call);
+    Call *call = PyObject_GC_New(Call, self->state->call);
     if (!call) return NULL;
     memset((char *)call + sizeof(PyObject), 0, sizeof *call - sizeof(PyObject));
     call->end = end;
@@ -160,7 +154,7 @@ static bool read_message(Line *self, PyObject *message, struct reply *reply)
     if (value != Py_None)
         reply->value = self->unpacked == Py_None ? Py_NewRef(value) : PyObject_CallOneArg(self->unpacked, value);
     if (reply->flags & FAILED && !PyErr_Occurred())
-        reply->error = PyObject_CallOneArg(state_of_line(self)->call_failed, PyTuple_GET_ITEM(message, 3));
+        reply->error = PyObject_CallOneArg(self->state->call_failed, PyTuple_GET_ITEM(message, 3));
     return !PyErr_Occurred();
 }
 
@@ -169,7 +163,7 @@ static bool read_refused(Line *self, const rtmw_message *message, struct reply *
 {
     PyObject *type, *error, *traceback;
     unsigned long long head[2];
-    if (!PyErr_ExceptionMatches(state_of_line(self)->value_mismatch) || message->size < 4 + sizeof head) return false;
+    if (!PyErr_ExceptionMatches(self->state->value_mismatch) || message->size < 4 + sizeof head) return false;
     PyErr_Fetch(&type, &error, &traceback);
     PyErr_NormalizeException(&type, &error, &traceback);
     Py_XDECREF(type);
@@ -215,7 +209,7 @@ static bool deliver(Line *self, Call *call, struct reply *reply)
 static bool hand_over(Line *self, PyObject *sample)
 {
     struct reply reply = {NULL, NULL, NULL, 0, 0};
-    PyObject *message = PyObject_GetAttr(sample, state_of_line(self)->value);
+    PyObject *message = PyObject_GetAttr(sample, self->state->value);
     bool is_read =
         (message && read_message(self, message, &reply)) || read_refused(self, &((Sample *)sample)->core, &reply);
     Py_XDECREF(message);
@@ -239,7 +233,7 @@ static PyObject *next_reply(Line *self, PyObject *seconds)
     Py_XDECREF(sample);
     if (sample) return NULL;
     if (PyErr_ExceptionMatches(PyExc_TimeoutError)) return PyErr_Clear(), NULL;
-    if (!PyErr_ExceptionMatches(state_of_line(self)->lease_expired)) return NULL;
+    if (!PyErr_ExceptionMatches(self->state->lease_expired)) return NULL;
     PyObject *type, *error, *traceback;
     PyErr_Fetch(&type, &error, &traceback);
     PyErr_NormalizeException(&type, &error, &traceback);
@@ -280,11 +274,14 @@ static PyObject *Line_take(PyObject *object, PyObject *seconds)
 
 /* ---- the line ---- */
 
+static struct PyModuleDef calls_module;
+
 /* Line(calls, receive and take of the replies, take of what servers say, unpacked or None, id, unread_most) */
 static int Line_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     Line *self = (Line *)object;
     (void)kwargs;
+    self->state = PyModule_GetState(PyType_GetModuleByDef(Py_TYPE(object), &calls_module));
     Py_XSETREF(self->kept, Py_NewRef(args)); /* the tuple keeps all that is borrowed from it */
     return PyArg_ParseTuple(args, "O!OOOOKn", &PyDict_Type, &self->calls, &self->receive, &self->take, &self->said,
                             &self->unpacked, &self->id, &self->unread_most)

@@ -96,6 +96,7 @@ class _Line(Line):
             except LimitReached as error:
                 raise wire.limit_reached(name, error) from error
             self._opened = opened.pop_all()
+        self.publish = self.publisher.publish
         takes = self.replies.receive, self.replies.take, self._servers.take
         super().__init__(self.calls, *takes, reply.unpacked, self.publisher.identity, wire.UNREAD_MOST)
 
@@ -496,7 +497,7 @@ class Client(Closing, Generic[Q, R]):
             line.calls[call.number] = call
             packed, left = line.packed(value) if value is None or line.wraps else value, call.end - now
             message = line.id, call.number, 0, "", packed
-            if not line.publisher.publish(message, lifetime=left if 0.0 < left < math.inf else wire.left_of(call.end)):
+            if not line.publish(message, lifetime=left if 0.0 < left < math.inf else wire.left_of(call.end)):
                 wire.run(line.ask, call, value, IN_THREAD)
             line.take(WATCH_S if left > WATCH_S else max(left, 0.0))
             if not call.is_over:

@@ -94,6 +94,7 @@ class _Client:
 
     def __init__(self, publisher: Publisher[Any], region: shm.Region) -> None:
         self.publisher, self._region, self._life = publisher, region, region.topic_life(publisher.topic)
+        self.publish = publisher.publish
         self._looked: tuple[int, int] | None = None
         self._is_read = False
         self.has_met = False
@@ -489,7 +490,8 @@ class Service(Closing, Generic[Q, R]):
                 packed = self._packed(made) if made is None or self._wraps else made
                 message = number, call_number, LAST, "", packed
                 if client.has_met and not client.is_full and not client.owed:
-                    sent = client.publisher.publish(message, lifetime=left_of(call.end))
+                    left = call.end - monotonic()
+                    sent = client.publish(message, lifetime=left if 0.0 < left < math.inf else left_of(call.end))
                     client.is_full = not sent
                 else:
                     sent = wire.run(self._send, call, message, IN_THREAD)
@@ -594,10 +596,11 @@ class Service(Closing, Generic[Q, R]):
                 self._tidy()
             self._accept_all(now)
             call = self._next_waiting()
-            if call is None:
-                sample = wire.received(self._requests, TICK_S, self._lapsed)
-                call = None if sample is None else self._accept(sample)
-            return call
+            return call if call is not None else self._accept(self._requests.receive(TICK_S))
+        except TimeoutError:
+            return None
+        except LeaseExpired as error:
+            self._lapsed(error)
         except Exception as error:
             if not isinstance(error, ClosedError):
                 self._note_fault()

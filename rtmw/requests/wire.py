@@ -68,6 +68,7 @@ class Within:
 
 serving: Final[ContextVar[Within | None]] = ContextVar("serving", default=None)
 """Set within a handler."""
+_serving: Final = serving.get
 
 
 def check_name(name: object) -> None:
@@ -230,8 +231,8 @@ def end_of(timeout: float | None, now: float) -> float:
     """Until when a call is waited for that begins now, on the monotonic clock. Within a handler no longer than the call
     is that it serves; where neither has a limit, for as long as REQUEST says: so services that call each other in a
     circle end."""
-    within = serving.get()
-    if within is None and type(timeout) is float and timeout > 0:
+    within = _serving()
+    if within is None and type(timeout) is float and timeout > 0.0:
         return now + timeout
     check_seconds("timeout", timeout)
     outer = None if within is None or within.is_over else within.end
@@ -291,17 +292,6 @@ def taken(subscriber: Subscriber[Any], lapsed: Lapsed) -> shm.Sample[Any] | None
     """What is there; a lease that ran out is told."""
     try:
         return subscriber.take()
-    except LeaseExpired as error:
-        lapsed(error)
-        return None
-
-
-def received(subscriber: Subscriber[Any], seconds: float, lapsed: Lapsed) -> shm.Sample[Any] | None:
-    """What a thread waits for. None: nothing came, perhaps before the time is over. ClosedError."""
-    try:
-        return subscriber.receive(seconds)
-    except TimeoutError:
-        return None
     except LeaseExpired as error:
         lapsed(error)
         return None
