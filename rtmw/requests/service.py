@@ -213,7 +213,7 @@ class Service(Closing, Generic[Q, R]):
         self._identity = 0
         self._told: set[int] = set()
         """Other servers of the name, of which the log has a line."""
-        self._tidy_s = self._say_s = self._sift_s = 0.0
+        self._tidy_s = self._say_s = 0.0
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -359,25 +359,16 @@ class Service(Closing, Generic[Q, R]):
             call.refusal = refusal
         return call
 
-    def _accept_all(self, now: float) -> bool:
+    def _look(self) -> bool:
         """Let the requests that are there wait: a call and its cancellation may be among them. Were there any?"""
+        if monotonic() >= self._tidy_s:
+            self._tidy()
         found = False
-        while self._has_room(now) and (sample := taken(self._requests, self._lapsed)) is not None:
+        while len(self._waiting) < wire.UNREAD_MOST and (sample := taken(self._requests, self._lapsed)) is not None:
             found = True
             if (call := self._accept(sample)) is not None:
                 self._waiting.append(call)
         return found
-
-    def _has_room(self, now: float) -> bool:
-        """May more requests wait? Those for which nobody waits make room: behind them may be a cancellation of the
-        call that has the worker."""
-        if now >= self._sift_s:
-            self._sift_s = now + TICK_S
-            for _ in range(len(self._waiting)):
-                call = self._waiting.popleft()
-                if self._is_wanted(call):
-                    self._waiting.append(call)
-        return len(self._waiting) < wire.UNREAD_MOST
 
     def _next_waiting(self) -> _Call | None:
         """The first call that somebody still waits for; None: there is none."""
@@ -451,10 +442,18 @@ class Service(Closing, Generic[Q, R]):
         return self._add("unread")
 
     def _tidy(self) -> None:
-        """Let go of clients that have gone, pay what is owed, and see whether another one serves."""
+        """Let go of calls that nobody waits for any more, since behind those that wait may be a cancellation, and of
+        clients that have gone; pay what is owed, and see whether another one serves."""
         self._tidy_s = monotonic() + TICK_S
         if self._tidy_s >= self._say_s:
             self._say()
+        for _ in range(len(self._waiting)):
+            call = self._waiting.popleft()
+            if self._is_wanted(call):
+                self._waiting.append(call)
+        for call in list(self._calls.values()):
+            if call.task is not None and self._fate(call):
+                call.task.cancel()
         busy = {client for client, _ in list(self._calls)}
         for number, client in list(self._clients.items()):
             while client.owed and self._pay(client):
@@ -566,22 +565,16 @@ class Service(Closing, Generic[Q, R]):
 
     async def _send(self, call: _Call, message: Message, way: InThread) -> bool:
         """False: nobody reads it, or there is no room. Errors of a value that cannot travel."""
-        client = call.client
-        if not client.has_met:
-            await self._meet(call, way)
+        client, until = call.client, min(call.end, monotonic() + MEET_S)
+        while not client.has_met and monotonic() < until and not client.is_there():
+            await way.sleep(LOOK_S)
+        client.has_met = client.has_met or client.is_there()
         if client.is_full or client.owed:
             sent = client.publisher._try(0.0, message, lifetime=left_of(call.end)) is True
         else:
             sent = await way.publish(client.publisher, message, call.end)
         client.is_full = not sent
         return sent and client.has_met
-
-    async def _meet(self, call: _Call, way: InThread) -> None:
-        """Wait for the reader of the first reply to a client."""
-        client, end = call.client, min(call.end, monotonic() + MEET_S)
-        while not client.is_there() and monotonic() < end:
-            await way.sleep(LOOK_S)
-        client.has_met = client.is_there()
 
     # In threads.
 
@@ -591,10 +584,7 @@ class Service(Closing, Generic[Q, R]):
     def _next(self) -> _Call | None:
         """A call to serve, for the thread that has the turn; None: there was none for TICK_S."""
         try:
-            now = monotonic()
-            if now >= self._tidy_s:
-                self._tidy()
-            self._accept_all(now)
+            self._look()
             call = self._next_waiting()
             return call if call is not None else self._accept(self._requests.receive(TICK_S))
         except TimeoutError:
@@ -611,8 +601,11 @@ class Service(Closing, Generic[Q, R]):
         """Take requests while a generator runs, for there may be cancellations among them."""
         if self._turn.acquire(blocking=False):
             try:
-                with suppress(ClosedError):
-                    self._accept_all(monotonic())
+                self._look()
+            except ClosedError:
+                return
+            except Exception:
+                self._note_fault()
             finally:
                 self._turn.release()
 
@@ -640,15 +633,11 @@ class Service(Closing, Generic[Q, R]):
             self.close()
 
     async def _take_async(self) -> None:
-        """Take what is there, or comes soon, and let go of the calls for which nobody waits any more."""
-        if monotonic() >= self._tidy_s:
-            self._tidy()
-            for call in list(self._calls.values()):
-                if call.task is not None and self._fate(call):
-                    call.task.cancel()
-        if not self._has_room(monotonic()):
+        """Take what is there, or comes soon."""
+        found = self._look()
+        if len(self._waiting) >= wire.UNREAD_MOST:
             await asyncio.sleep(TICK_S)
-        elif not self._accept_all(monotonic()):
+        elif not found:
             await IN_LOOP.arrival(self._requests, TICK_S)
         self._start()
 
