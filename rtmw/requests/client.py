@@ -107,7 +107,7 @@ class _Line(Line):
         """Calls of a client that was closed are over."""
         for call in list(self.calls.values()):
             if call.owner is owner:
-                self._give_up(call, owner.closed_error())
+                self.leave(call, owner.closed_error())
 
     # Who serves.
 
@@ -175,7 +175,7 @@ class _Line(Line):
             return
         for call in list(self.calls.values()):
             if call.server != self.server:  # read behind the call, which may have begun since that look
-                self._finish(call, self._has_ended())
+                self.leave(call, self._has_ended(), tells_server=False)
 
     # Calls.
 
@@ -183,12 +183,9 @@ class _Line(Line):
         """Publish the request; waits while the queue of the server is full. TimeoutError, NoServer, MessageError."""
         message = self.id, call.number, 0, "", self.packed(value)
         while not await way.publish(self.publisher, message, call.end):
-            self._check_full(call)
-
-    def _check_full(self, call: Call) -> None:
-        if self.look() != call.server:
-            raise self._has_ended()
-        self._check_time(call, "; ".join(self.publisher.stats().in_the_way))
+            if self.look() != call.server:
+                raise self._has_ended()
+            self._check_time(call, "; ".join(self.publisher.stats().in_the_way))
 
     def _check_time(self, call: Call, why: str = "") -> float:
         """Seconds that are left of a call. TimeoutError."""
@@ -199,10 +196,15 @@ class _Line(Line):
             raise TimeoutError(f"{told}; its requests wait: {why}" if why else told)
         return left
 
-    def leave(self, call: Call) -> None:
-        """The call is over for its caller. Does not block, and takes no lock: a garbage collector may call it."""
-        if self.calls.pop(call.number, None) is not None:
-            call.is_over = True
+    def leave(self, call: Call, error: Exception | None = None, tells_server: bool = True) -> None:
+        """The call is over for its caller, with that error, unless it was over before. Does not block, and takes no
+        lock: a garbage collector may call it."""
+        if self.calls.pop(call.number, None) is None:
+            return
+        call.error, call.is_over, wake = error, True, call.wake
+        if wake is not None:
+            wake()
+        if tells_server:
             self._cancel(call.number)
 
     def _cancel(self, number: int) -> bool:
@@ -274,27 +276,14 @@ class _Line(Line):
                 told.add(other.loop)
                 wake()
 
-    def _finish(self, call: Call, error: Exception) -> bool:
-        """False: it was over before."""
-        if self.calls.pop(call.number, None) is None:
-            return False
-        call.error, call.is_over, wake = error, True, call.wake
-        if wake is not None:
-            wake()
-        return True
-
     def lose(self, error: LeaseExpired) -> None:
         """This process stood still, and replies are gone, nobody knows to which calls."""
         for call in list(self.calls.values()):
-            self._give_up(call, CallFailed(f"this process stood still, and {error.missed} replies to it are gone"))
+            self.leave(call, CallFailed(f"this process stood still, and {error.missed} replies to it are gone"))
 
     def give_up_unread(self, call: Call) -> None:
         told = f"its caller left {wire.UNREAD_MOST} replies unread, and the call was given up"
-        self._give_up(call, CallFailed(told))
-
-    def _give_up(self, call: Call, error: Exception) -> None:
-        if self._finish(call, error):
-            self._cancel(call.number)
+        self.leave(call, CallFailed(told))
 
     def stats(self) -> ClientStats:
         program = self.program if self.look() else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -219,6 +220,30 @@ def test_cancelled_calls_leave_no_slots_threads_or_tasks_behind(domain: rtmw.Dom
             assert next(caller.stream(Goal(0, 0.001))) == Step(0)  # without a pause it fills the queue of a busy client
         eventually(lambda: serves.stats().running + serves.stats().waiting == 0)
         assert used() == before
+        assert caller.stats().waiting == 0
+
+
+def test_a_stream_that_another_thread_closes_ends_at_once_for_who_waits_for_its_next_value() -> None:
+    go, ended = threading.Event(), list[float]()
+
+    def silent(_: Goal) -> Iterator[Step]:
+        go.wait(LONG)
+        yield Step(1)
+
+    def wait() -> None:
+        assert next(stream, None) is None
+        ended.append(time.monotonic())
+
+    with service(silent) as serves, client() as caller:
+        stream = caller.stream(Goal(1), timeout=LONG)
+        thread = threading.Thread(target=wait)
+        thread.start()
+        eventually(lambda: serves.stats().running == 1)
+        began = time.monotonic()
+        stream.close()
+        thread.join()
+        go.set()
+        assert ended[0] - began < LONG / 2
         assert caller.stats().waiting == 0
 
 
