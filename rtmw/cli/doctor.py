@@ -126,7 +126,7 @@ def _examine(number: int, fix: bool) -> _Findings | None:
 
 def _relay_checks(number: int) -> list[Check]:
     """Returns the checks of a relay that serves this domain; none without a relay."""
-    from rtmw.observe.relay import relay
+    from rtmw.observe.services import relay
 
     try:
         with look_at(number) as domain:

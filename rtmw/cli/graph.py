@@ -17,7 +17,7 @@ from rtmw.cli.terminal import counted, say, show_json, warn
 from rtmw.errors import LimitReached, RtmwError
 from rtmw.observe import Edge, Graph, Process, TopicView
 from rtmw.observe.picture import picture
-from rtmw.observe.transfers import NODE_TOPIC
+from rtmw.observe.services import NODE_TOPIC
 from rtmw.qos import Reliability
 from rtmw.visible import visible
 

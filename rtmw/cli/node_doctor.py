@@ -17,7 +17,7 @@ from rtmw.cli.terminal import Table, counted, duration, say, show, show_json, si
 from rtmw.clock import CLOCK
 from rtmw.errors import DomainNotFound
 from rtmw.net.settings import other_pool
-from rtmw.observe.logs import LogsActivity, logs
+from rtmw.observe.services import LogsActivity, logs
 
 INTERFACES = Path("/sys/class/net")
 RECEIVE_LIMIT = Path("/proc/sys/net/core/rmem_max")

@@ -14,7 +14,7 @@ from rtmw.cli.node_links import by_cause, links_table, links_words
 from rtmw.cli.parsing import runs
 from rtmw.cli.terminal import Table, counted, duration, say, show, show_json, size
 from rtmw.clock import CLOCK
-from rtmw.observe.transfers import STILL, service_fault
+from rtmw.observe.services import STILL, service_fault
 
 if TYPE_CHECKING:
     from rtmw.domain import Domain

@@ -27,9 +27,7 @@ from rtmw.errors import RtmwError
 from rtmw.net.process import ENDING, let_signals_in, notify
 from rtmw.net.session.sockets import Backoff
 from rtmw.net.settings import OF_LOGS, Settings, check_reload
-from rtmw.observe.logs import LogsActivity, logs
-from rtmw.observe.relay import RelayActivity, relay
-from rtmw.observe.transfers import STILL, STILL_S, TransferActivity, transfers
+from rtmw.observe.services import STILL, STILL_S, LogsActivity, RelayActivity, TransferActivity, logs, relay, transfers
 from rtmw.settings import SettingsFile
 
 __all__ = ["ServiceNode", "Services", "names_only_logs"]

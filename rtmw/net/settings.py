@@ -16,7 +16,7 @@ from rtmw.addresses import parts
 from rtmw.domain import LARGEST_ID
 from rtmw.net.security.rules import NO_RULES, RuleTable
 from rtmw.net.security.tables import NO_LINK, TABLES, Link, read_tables
-from rtmw.observe.transfers import NODE_TOPIC
+from rtmw.observe.services import NODE_TOPIC
 from rtmw.patterns import is_among, is_meant, is_own
 from rtmw.settings import Declaration, Setting, SettingsError, SettingsFile, values
 from rtmw.shm import parse_group, parse_size

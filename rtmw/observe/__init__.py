@@ -4,15 +4,21 @@ Everything is read from counters and control blocks in the region; nobody has to
 """
 
 from rtmw.observe.activity import Meter, SubscriberActivity, TopicActivity
-from rtmw.observe.books import Books, ParticipantView, examine
+from rtmw.observe.books import Books, Holding, ParticipantView, TableUse, examine, holdings, tables
 from rtmw.observe.events import Event, EventKind, Events, events
 from rtmw.observe.graph import Edge, Graph, Process, graph, matches
-from rtmw.observe.programs import program
-from rtmw.observe.queues import QueuedMessage, queue
-from rtmw.observe.tables import Holding, TableUse, holdings, tables
+from rtmw.observe.services import TransferActivity, TransferCounters, TransferQueue, service_fault, transfers
 from rtmw.observe.trace import Trace, TraceEvent
-from rtmw.observe.transfers import TransferActivity, TransferCounters, TransferQueue, service_fault, transfers
-from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics, types_in_use
+from rtmw.observe.views import (
+    PublisherView,
+    QueuedMessage,
+    SubscriberView,
+    TopicView,
+    program,
+    queue,
+    topics,
+    types_in_use,
+)
 
 __all__ = [
     "Books",

@@ -23,9 +23,8 @@ from rtmw.clock import CLOCK
 from rtmw.closing import Closing
 from rtmw.domain import Domain
 from rtmw.matching import Peer, apart, type_name_of
-from rtmw.observe.programs import PARKED, program
-from rtmw.observe.queues import queue
-from rtmw.observe.transfers import NODE_TOPIC
+from rtmw.observe.services import NODE_TOPIC
+from rtmw.observe.views import PARKED, program, queue
 from rtmw.patterns import is_own
 from rtmw.qos import Reliability
 

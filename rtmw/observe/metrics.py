@@ -16,13 +16,9 @@ from prometheus_client.metrics_core import Metric
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.observe.activity import MISSES, REFUSALS
-from rtmw.observe.books import examine
-from rtmw.observe.logs import logs
-from rtmw.observe.programs import program
-from rtmw.observe.relay import RelayActivity, RelayAgent, relay
-from rtmw.observe.tables import TableUse, tables
-from rtmw.observe.transfers import TransferActivity, transfers
-from rtmw.observe.views import PublisherView, SubscriberView, TopicView, topics
+from rtmw.observe.books import TableUse, examine, tables
+from rtmw.observe.services import RelayActivity, RelayAgent, TransferActivity, logs, relay, transfers
+from rtmw.observe.views import PublisherView, SubscriberView, TopicView, program, topics
 from rtmw.qos import PRIORITIES
 
 View = PublisherView | SubscriberView

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rtmw.observe.graph import Edge, Graph, Process
-from rtmw.observe.programs import program
-from rtmw.observe.views import TopicView
+from rtmw.observe.views import TopicView, program
 from rtmw.qos import Reliability
 from rtmw.units import counted
 from rtmw.visible import markup, visible

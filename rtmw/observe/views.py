@@ -1,4 +1,6 @@
-"""Topics and who uses them, with their QoS and counters."""
+"""Topics, who uses them, with their QoS and counters, and the messages in their queues.
+
+Programs have the names of their files, without arguments, which are nobody else's business."""
 
 from __future__ import annotations
 
@@ -11,8 +13,39 @@ from rtmw import shm
 from rtmw.domain import Domain
 from rtmw.latency import Latency
 from rtmw.matching import topic_life, type_name_of
-from rtmw.observe.programs import PARKED
 from rtmw.qos import Reliability
+
+PARKED: Final = "(no process: kept for the next node)"
+"""What stands for the process of a subscription that a node has left to the next one."""
+_TAKES_A_WORD = ("-W", "-X", "--check-hash-based-pycs")
+"""Options of Python whose value is a word of its own."""
+
+
+def program(process: str) -> str:
+    """The name of a program without its interpreter and arguments: `panel.py` of `python -u panel.py --wide`.
+
+    Of `rtmw` also which command of it: `rtmw topic echo`. `process`: what a participant is called, its command line
+    without folders.
+    """
+    if process == PARKED:
+        return process
+    words = process.split()
+    if words and words[0].startswith("python"):
+        return _told_to_python(words)
+    if words and words[0] == "rtmw":
+        return " ".join(words[: 3 if words[1:2] == ["topic"] else 2])
+    return words[0] if words else process
+
+
+def _told_to_python(words: list[str]) -> str:
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] == "-c":
+            return f"{words[0]} -c"
+        if words[at] == "-m":
+            return program(" ".join(words[at + 1 :])) or words[0]
+        at += 2 if words[at] in _TAKES_A_WORD else 1
+    return program(" ".join(words[at:])) or words[0]
 
 
 @dataclass(frozen=True)
@@ -190,3 +223,74 @@ def topics(domain: Domain) -> list[TopicView]:
             )
         )
     return sorted(views, key=lambda view: view.name)
+
+
+RELIABLE = Reliability.RELIABLE
+
+
+@dataclass(frozen=True)
+class QueuedMessage:
+    """A message as it lies in a queue."""
+
+    priority: int
+    sequence: int
+    size: int
+    type_name: str
+    publisher: int
+    """Process id of the publisher."""
+    source_time_ns: int
+    expires_ns: int | None
+    holders: tuple[int, ...]
+    """Process ids that hold it."""
+    to_be_sent: bool
+    """Some subscriber that gets it by type and reliability has not come to it (requirement P13)."""
+    preview: bytes
+    """The first bytes of the payload: at most 64, if no other number was asked for."""
+
+
+@dataclass(frozen=True)
+class _Reader:
+    type: int
+    asked: int
+    """A Reliability."""
+    exact: bool
+    """It gets only messages that were offered with just that reliability."""
+    reached: tuple[int, ...]
+    """The last sequence that it has come to, of each priority."""
+
+    def gets(self, type: int, offered: int) -> bool:
+        matched = offered == self.asked if self.exact else self.asked != RELIABLE or offered == RELIABLE
+        return matched and self.type in (type, shm.TYPE_ANY)
+
+
+def queue(domain: Domain, topic: str, preview: int = 64) -> list[QueuedMessage]:
+    """The messages in a topic's queues, highest band first, oldest first; [] for a topic that nobody uses.
+
+    `preview`: bytes of each payload that are read, at most 1 MiB.
+    """
+    region = domain.region
+    types = region.types()
+    life = topic_life(region, topic)
+    if life is None:
+        return []
+    found = region.queue(life, preview)
+    readers = [
+        _Reader(row.type, row.reliability, bool(row.is_exact), row.reached)
+        for row in shm.living(shm.subscribers(region))
+        if row.topic == life
+    ]
+    return [
+        QueuedMessage(
+            priority=band,
+            sequence=sequence,
+            size=size,
+            type_name=type_name_of(types, type),
+            publisher=shm.pid_of(publisher),
+            source_time_ns=source_time_ns,
+            expires_ns=expires_ns or None,
+            holders=tuple(holders),
+            to_be_sent=any(one.gets(type, offered) and sequence > one.reached[band] for one in readers),
+            preview=shown,
+        )
+        for band, sequence, size, type, publisher, source_time_ns, expires_ns, holders, shown, offered in found
+    ]

@@ -22,7 +22,7 @@ import rtmw
 from rtmw.domain import NO_DOMAIN
 from rtmw.errors import LogError, RtmwError
 from rtmw.net.session.sockets import uid_of
-from rtmw.observe.relay import RELAY_EVENTS, RELAY_TOPIC, RelayAgent, pack_relay
+from rtmw.observe.services import RELAY_EVENTS, RELAY_TOPIC, RelayAgent, pack_relay
 from rtmw.publisher import OwnPublisher
 from rtmw.relay.frame import ALL, skew_of
 from rtmw.relay.machine import ACTS, Act, Machine

@@ -21,7 +21,7 @@ from rtmw.clock import CLOCK
 from rtmw.control.store import Outcome, Store
 from rtmw.errors import LogError, NotPermitted, RtmwError, SessionError
 from rtmw.net.session import Carrier, Hello, Session, Stream
-from rtmw.observe.logs import MOST_LOGS
+from rtmw.observe.services import MOST_LOGS
 from rtmw.replica import words as w
 from rtmw.replica.member import Identity, Member
 from rtmw.replica.protocol import BEATS

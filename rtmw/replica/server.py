@@ -25,7 +25,7 @@ from rtmw.errors import LogError, SessionError
 from rtmw.net.security.names import is_own_user, is_user
 from rtmw.net.session import Code, Hello, Session, Stream, Terms
 from rtmw.net.session.peers import Network, Peers, network_of
-from rtmw.observe.logs import LOGS_TOPIC, pack_logs
+from rtmw.observe.services import LOGS_TOPIC, pack_logs
 from rtmw.publisher import OwnPublisher
 from rtmw.replica import copying, operating, wire
 from rtmw.replica import words as w

@@ -31,7 +31,7 @@ from rtmw.closing import Closing
 from rtmw.domain import Domain, domain_of
 from rtmw.errors import ClosedError, LeaseExpired, LimitReached, RtmwError, ServiceTaken, ValueMismatch
 from rtmw.listener import is_async
-from rtmw.observe.programs import program
+from rtmw.observe.views import program
 from rtmw.profiles import STATUS
 from rtmw.publisher import Publisher
 from rtmw.qos import is_whole

@@ -22,7 +22,7 @@ from rtmw import Reliability, observe
 from rtmw.cli.page import Site, State
 from rtmw.clock import CLOCK
 from rtmw.net.http_server import HttpServer
-from rtmw.observe.transfers import NODE_TOPIC
+from rtmw.observe.services import NODE_TOPIC
 from rtmw.publisher import OwnPublisher
 from tests.child import Spawn
 from tests.cli.command import Run

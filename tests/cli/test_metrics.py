@@ -20,9 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import rtmw
 from rtmw import Reliability, observe
 from rtmw.domain import NO_DOMAIN
-from rtmw.observe.logs import logs
-from rtmw.observe.relay import RELAY_TOPIC, RelayAgent, pack_relay
-from rtmw.observe.transfers import COUNTERS_TOPIC
+from rtmw.observe.services import COUNTERS_TOPIC, RELAY_TOPIC, RelayAgent, logs, pack_relay
 from rtmw.publisher import OwnPublisher
 from rtmw.replica.operating import ask_node
 from tests.child import Spawn

@@ -16,7 +16,7 @@ from rtmw import Reliability
 from rtmw.cli.page import Site
 from rtmw.clock import CLOCK
 from rtmw.net.http_server import HttpServer
-from rtmw.observe.transfers import COUNTERS_TOPIC, NODE_TOPIC, TransferCounters, TransferQueue, pack_activity
+from rtmw.observe.services import COUNTERS_TOPIC, NODE_TOPIC, TransferCounters, TransferQueue, pack_activity
 from rtmw.publisher import OwnPublisher
 from tests.child import Spawn
 from tests.cli.test_node_doctor import STATUS

@@ -21,7 +21,7 @@ from rtmw.cli.node_status import services
 from rtmw.clock import CLOCK
 from rtmw.net.services import MODULES, Service, Services
 from rtmw.net.settings import Settings, SettingsError, make_settings
-from rtmw.observe.transfers import STILL_S, TransferActivity, TransferCounters
+from rtmw.observe.services import STILL_S, TransferActivity, TransferCounters
 from tests import warm
 from tests.net.hosts import PATIENCE, Host, wait_until
 from tests.net.test_transfer_nodes import is_served

@@ -17,7 +17,7 @@ import rtmw
 from rtmw import shm
 from rtmw.observe import Event, EventKind, Events, events
 from rtmw.observe.events import _LOOK_S
-from rtmw.observe.transfers import NODE_TOPIC
+from rtmw.observe.services import NODE_TOPIC
 from rtmw.publisher import OwnPublisher
 from tests.bus import LONG, Order, Reading, eventually
 from tests.child import Spawn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rtmw.observe import program
-from rtmw.observe.programs import PARKED
+from rtmw.observe.views import PARKED
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import rtmw
-from rtmw.observe.relay import RELAY_EVENTS, RelayActivity
-from rtmw.observe.relay import relay as observe_relay
+from rtmw.observe.services import RELAY_EVENTS, RelayActivity
+from rtmw.observe.services import relay as observe_relay
 from rtmw.relay import Frame
 from rtmw.relay.operation import NoAnswer, ask
 from rtmw.relay.server import Server

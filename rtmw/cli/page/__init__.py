@@ -42,8 +42,8 @@ from rtmw.cli.values import to_plain
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
 from rtmw.errors import RtmwError
-from rtmw.observe.logs import logs
 from rtmw.observe.picture import picture
+from rtmw.observe.services import logs
 from rtmw.patterns import is_own
 from rtmw.recording.versions import some
 from rtmw.strict_json import as_json

@@ -23,7 +23,7 @@ import rtmw
 from rtmw.clock import CLOCK
 from rtmw.domain import await_domain, domain_of
 from rtmw.errors import ClosedError, DomainNotFound, RtmwError, SweptError
-from rtmw.observe.transfers import why_no_core
+from rtmw.observe.services import why_no_core
 from rtmw.publisher import OwnPublisher
 from rtmw.qos import check_seconds
 from rtmw.transfer.address import Life

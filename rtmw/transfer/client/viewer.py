@@ -13,7 +13,7 @@ import rtmw
 from rtmw import observe
 from rtmw.clock import CLOCK
 from rtmw.closing import Closing
-from rtmw.observe.transfers import STILL
+from rtmw.observe.services import STILL
 from rtmw.transfer.client.line import Line, new_life
 from rtmw.transfer.client.waiting import Pending
 from rtmw.transfer.errors import TransferRefused

@@ -26,7 +26,7 @@ from rtmw.clock import CLOCK
 from rtmw.daemon_log import say_more
 from rtmw.log_syncing import Syncing
 from rtmw.net.session.peers import Network
-from rtmw.observe.transfers import COUNTERS_TOPIC, TransferCounters, TransferQueue, pack_activity
+from rtmw.observe.services import COUNTERS_TOPIC, TransferCounters, TransferQueue, pack_activity
 from rtmw.publisher import OwnPublisher
 from rtmw.strict_json import as_json
 from rtmw.transfer.address import Address, Life, Reach

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rtmw.observe.transfers import TransferCounters, TransferQueue
+from rtmw.observe.services import TransferCounters, TransferQueue
 from rtmw.transfer.address import Address
 from rtmw.transfer.carry.content import size_of_parts
 from rtmw.transfer.carry.journal import Journal

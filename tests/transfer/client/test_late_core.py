@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.observe.transfers import COUNTERS_TOPIC
+from rtmw.observe.services import COUNTERS_TOPIC
 from tests.transfer.core_process import PATIENCE, CoreProcess
 
 

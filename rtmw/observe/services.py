@@ -1,35 +1,49 @@
-"""What a core of transfers says of itself once a second, and its node of it: messages that can be read without taking
-part."""
+"""What services say of themselves once a second, and a node of them: messages that can be read without taking part.
+
+They are the core of transfers, a relay, also at each alarm, and the service of replicated logs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from heapq import nsmallest
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from rtmw.clock import CLOCK
 from rtmw.domain import Domain
-from rtmw.observe.queues import queue
+from rtmw.observe.views import queue
 from rtmw.patterns import OWN_PREFIX
 from rtmw.strict_json import as_json
 
 __all__ = [
     "COUNTERS_TOPIC",
+    "LOGS_TOPIC",
+    "MOST_LOGS",
     "MOST_QUEUES",
     "NODE_TOPIC",
+    "RELAY_EVENTS",
+    "RELAY_TOPIC",
     "STILL",
     "STILL_S",
+    "LogsActivity",
+    "RelayActivity",
+    "RelayAgent",
     "TransferActivity",
     "TransferCounters",
     "TransferQueue",
+    "logs",
     "newest",
     "pack_activity",
+    "pack_logs",
+    "pack_relay",
+    "relay",
     "service_fault",
     "transfers",
     "why_no_core",
 ]
+
 
 NODE_TOPIC: Final = OWN_PREFIX + "node"
 """Where a node says once a second how it is: JSON, kept for late subscribers."""
@@ -150,3 +164,112 @@ def service_fault(row: dict[str, Any]) -> str:
         return ""
     times = "once" if row["failures"] == 1 else f"{row['failures']} times in a row, soon after its start"
     return f"ended {times}: {row['why'] or 'it gave no reason'}"
+
+
+RELAY_TOPIC: Final = OWN_PREFIX + "relay/counters"
+"""Where a relay says once a second that it is at work, and what waits; kept for late subscribers."""
+RELAY_EVENTS: Final = OWN_PREFIX + "relay/events"
+"""Its alarms: JSON with agent, cause, and time in nanoseconds since 1970."""
+MOST_AGENTS: Final = 256
+"""In one message: those whose oldest order is the oldest."""
+
+
+@dataclass(frozen=True)
+class RelayAgent:
+    """The orders for one agent that have not ended."""
+
+    name: str
+    connected: bool
+    waiting: int
+    in_flight: int
+    """How many of those that wait were sent and not confirmed."""
+    since_ns: int
+    """When the oldest was stored: nanoseconds since 1970; 0: none waits."""
+    skew: float | None = None
+    """Seconds by which the last stamp that it made was ahead of the clock of the relay, in its time zone; None: it has
+    made none, or not as a date."""
+
+    @property
+    def oldest(self) -> float:
+        """The age of the oldest one, in seconds."""
+        return max(0.0, (CLOCK.wall_ns() - self.since_ns) / 1e9) if self.since_ns else 0.0
+
+
+@dataclass(frozen=True)
+class RelayActivity:
+    """What a relay has said last, and how long ago."""
+
+    pid: int
+    silent: float
+    """Seconds since it has said so."""
+    full: str = ""
+    """Why it stores no more orders; empty: it does."""
+    rows: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Rows that its process has written to the record, by kind."""
+    agents: tuple[RelayAgent, ...] = ()
+    """At most MOST_AGENTS."""
+
+    @property
+    def stands_still(self) -> bool:
+        """It says once a second that it is at work, and has not for STILL_S."""
+        return self.silent > STILL_S
+
+
+def pack_relay(agents: Iterable[RelayAgent], rows: Mapping[str, int], full: str) -> bytes:
+    """The message of a relay. Its time is that of a clock that nobody sets."""
+    eldest = nsmallest(MOST_AGENTS, agents, key=_since)
+    told = {"told_ns": CLOCK.monotonic_ns(), "full": full, "rows": dict(rows)}
+    return as_json({**told, "agents": [asdict(one) for one in eldest]}).encode()
+
+
+def _since(agent: RelayAgent) -> int:
+    """The sort key of an agent: the agent of the oldest order comes first, and agents for which nothing waits come
+    last."""
+    return agent.since_ns or 1 << 63
+
+
+def relay(domain: Domain) -> RelayActivity | None:
+    """None: no relay runs in this domain. For a domain that is only observed, too."""
+    return newest(domain, RELAY_TOPIC, _relay_activity)
+
+
+def _relay_activity(pid: int, silent: float, told: dict[str, Any]) -> RelayActivity:
+    agents = tuple(RelayAgent(**one) for one in told["agents"])
+    return RelayActivity(pid, silent, str(told["full"]), {**told["rows"]}, agents)
+
+
+LOGS_TOPIC: Final = OWN_PREFIX + "log/status"
+"""Where a node that has replicated logs and a domain says how they are; kept for late subscribers."""
+MOST_LOGS: Final = 256
+"""In one message: the first by name."""
+
+
+@dataclass(frozen=True)
+class LogsActivity:
+    """What the service has said last, and how long ago."""
+
+    pid: int
+    silent: float
+    """Seconds since it has said so."""
+    told: Mapping[str, Any]
+    """`node`; `logs`: each as `rtmw log status --json` has it, as this node sees it; `troubles`: why others are not
+    served, by name; `full`."""
+
+    @property
+    def full(self) -> str:
+        """Logs whose disk is full, and what to do; empty: there is room."""
+        return str(self.told["full"])
+
+
+def pack_logs(told: Mapping[str, Any]) -> bytes:
+    """The message of a service. Its time is that of a clock that nobody sets."""
+    return as_json({**told, "told_ns": CLOCK.monotonic_ns()}).encode()
+
+
+def logs(domain: Domain) -> LogsActivity | None:
+    """None: no node of this domain has replicated logs. For a domain that is only observed, too."""
+    return newest(domain, LOGS_TOPIC, _logs_activity)
+
+
+def _logs_activity(pid: int, silent: float, told: dict[str, Any]) -> LogsActivity:
+    return LogsActivity(pid, silent, {key: told[key] for key in ("node", "logs", "troubles", "full")})
