@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from rtmw import settings
 from rtmw.errors import RtmwError
 from rtmw.net.settings import NODE, Settings, make_settings
-from rtmw.settings import file
 from tests.torture.wire.types_bounds import Bounds, Harm, main
 
 TABLES: Final = {
@@ -103,7 +103,7 @@ def _text(chance: Random) -> bytes:
 
 def _any_depth() -> None:
     """What lies too deep is no error of settings."""
-    file.RecursionError = ZeroDivisionError  # type: ignore[attr-defined]
+    settings.RecursionError = ZeroDivisionError  # type: ignore[attr-defined]
 
 
 MUTANTS: Final[dict[str, Callable[[], Any]]] = {"any depth": _any_depth}
