@@ -28,9 +28,18 @@ from rtmw.cli.terminal import show as show_table
 from rtmw.clock import CLOCK
 from rtmw.demo.crew import END_S, START_S, Crew, CrewError
 from rtmw.demo.durable import Durable, through_log
-from rtmw.demo.offline import Offline, install_spark, with_spark, without_spark
+from rtmw.demo.offline import (
+    TOPICS,
+    Offline,
+    arrive,
+    complete,
+    install_spark,
+    recorded,
+    recorder,
+    with_spark,
+    without_spark,
+)
 from rtmw.demo.programs import FAR, PUBLISHERS, SUBSCRIBERS
-from rtmw.demo.recording import TOPICS, arrive, complete, recorded, recorder
 from rtmw.demo.topics import telemetry
 from rtmw.domain import Domain
 from rtmw.errors import DomainError, DomainNotFound, LimitReached, NotInstalled

@@ -11,7 +11,7 @@ import pytest
 
 import rtmw
 from rtmw.demo import course, offline
-from rtmw.demo.recording import TOPICS, recorded
+from rtmw.demo.offline import TOPICS, recorded
 from tests.demo.telemetry import write
 
 AGREED = offline.Offline(dict.fromkeys(TOPICS, 7), 5, 50, 5, 50)

@@ -9,7 +9,7 @@ import pytest
 
 import rtmw
 from rtmw.demo import offline
-from rtmw.demo.recording import TOPICS
+from rtmw.demo.offline import TOPICS
 from tests.demo.telemetry import write
 
 if TYPE_CHECKING:
