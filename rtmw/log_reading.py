@@ -77,7 +77,7 @@ class Asked:
 def _nanoseconds(moment: datetime) -> int:
     if moment.tzinfo is None:
         raise ValueError(f"start={moment!r} has no time zone; write datetime(..., tzinfo=timezone.utc)")
-    from rtmw.recording.times import nanoseconds  # brings numpy along
+    from rtmw.recording.contents import nanoseconds  # brings numpy along
 
     return nanoseconds(moment)
 

@@ -4,15 +4,19 @@
     data, position, size = encode(batch, message_type)
 
 Needs pyarrow, which is imported when something is asked for.
+
+Payloads that are not rtmw's own have types, too: JSON by its JSON Schema, and protobuf by its FileDescriptorSet. They
+have descriptions, as message types have: bytes from which a decoder of columns is made, in any process. The bus knows
+nothing of them.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
-from rtmw.columns.payload_types import PayloadType, payload_type
 from rtmw.errors import UnsupportedType
 from rtmw.types.checks import shown_name
 from rtmw.types.message_type import MessageType, read_document
@@ -35,6 +39,48 @@ if TYPE_CHECKING:
 __all__ = [
     "Decoder", "arrow_schema", "decode", "decoder", "described_decoder", "encode", "merged_versions", "payload_array",
 ]  # fmt: skip
+
+
+Kind = Literal["json", "protobuf"]
+_MARKS: Final[dict[Kind, bytes]] = {"json": b"json\0", "protobuf": b"protobuf\0"}
+"""How a description begins. Those of message types begin as zlib does, with the letter x."""
+_WIDTH: Final = 4
+"""Bytes of the length of a name, which may have any character."""
+LARGEST: Final = 16 << 20
+"""Bytes of a schema. One of a thousand messages has less than a megabyte."""
+
+
+class PayloadType(NamedTuple):
+    """The content of the description of a payload type."""
+
+    kind: Kind
+    name: str
+    schema: bytes
+    """JSON Schema in UTF-8, or a serialized FileDescriptorSet; empty: there is none."""
+
+
+def describe(kind: Kind, name: str, schema: bytes) -> bytes:
+    """The description of a type. Raises UnsupportedType for a schema beyond LARGEST."""
+    if len(schema) > LARGEST:
+        raise UnsupportedType(f"the schema of {name} has {len(schema)} bytes; at most {LARGEST} are read")
+    named = name.encode()
+    return _MARKS[kind] + len(named).to_bytes(_WIDTH, "big") + named + zlib.compress(schema)
+
+
+def payload_type(description: bytes) -> PayloadType | None:
+    """The payload type in a description; None: the description is that of a message type."""
+    for kind, mark in _MARKS.items():
+        if description.startswith(mark):
+            begin = len(mark) + _WIDTH
+            end = begin + int.from_bytes(description[len(mark) : begin], "big")
+            return PayloadType(kind, description[begin:end].decode(), zlib.decompress(description[end:]))
+    return None
+
+
+def type_name(description: bytes) -> str:
+    """The name of a described type, of either sort. Raises RegionDamaged."""
+    found = payload_type(description)
+    return found.name if found is not None else str(read_document(description)["name"])
 
 
 class Decoder(Protocol):
@@ -63,7 +109,7 @@ def decoder(type: MessageType, unsigned: Unsigned = "keep") -> Decoder:
 @lru_cache(maxsize=256)
 def described_decoder(description: bytes, unsigned: Unsigned = "keep", names: frozenset[str] | None = None) -> Decoder:
     """Returns the decoder of a type, by its description or by that of JSON or protobuf
-    (`rtmw.columns.payload_types`).
+    (`payload_type`).
 
     `names`: of the members that are wanted; None: all. A decoder of CDR makes no columns of the others; those of
     other encodings make all. Raises NotInstalled where the library is missing that decodes JSON or protobuf.
@@ -78,7 +124,7 @@ def described_decoder(description: bytes, unsigned: Unsigned = "keep", names: fr
 
         return CdrDecoder(from_document(document), unsigned, names)
     if document["kind"] == "numpy":
-        from rtmw.columns.numpy_decoder import NumpyDecoder
+        from rtmw.columns.cdr import NumpyDecoder
         from rtmw.types.numpy_type import dtype_from_document
 
         return NumpyDecoder(document["name"], dtype_from_document(document), unsigned)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from rtmw.columns import described_decoder
-from rtmw.columns.payload_types import type_name
+from rtmw.columns import described_decoder, type_name
 from rtmw.errors import UnsupportedType
 from rtmw.types.checks import shown_name
 

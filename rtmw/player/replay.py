@@ -23,8 +23,8 @@ from rtmw.player.library import Player
 from rtmw.player.tracks import Choice, Plan, QosOptions, Track
 from rtmw.publisher import wire_type
 from rtmw.recording import Recording
+from rtmw.recording.contents import Moment, moment_ns, moment_said
 from rtmw.recording.files import Source, find_recordings
-from rtmw.recording.times import Moment, moment_ns, moment_said
 
 if TYPE_CHECKING:
     from rtmw.player.feeder import Ticks

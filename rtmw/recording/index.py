@@ -18,11 +18,10 @@ from typing import Final
 from rtmw.checksum import crc32
 from rtmw.errors import RecordingDamaged
 from rtmw.recording import _mcap, records
-from rtmw.recording.chunk_reader import ChunkMessages, check_facts, parse_head, read_side, scan_chunk
-from rtmw.recording.contents import Attachment, Channel, Chunk, Schema
+from rtmw.recording.batch import ChunkMessages, check_facts, parse_head, read_side, scan_chunk
+from rtmw.recording.contents import Attachment, Channel, Chunk, Schema, clamped
 from rtmw.recording.files import File
 from rtmw.recording.records import CHUNK_HEAD, CRC, FOOTER, HEAD, MAGIC, Fields, Opcode, damaged
-from rtmw.recording.times import clamped
 
 _NAMES: Final = 1 << 16
 

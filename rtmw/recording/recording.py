@@ -16,15 +16,33 @@ import numpy as np
 from rtmw.closing import Closing
 from rtmw.errors import RecordingDamaged, UnsupportedType
 from rtmw.optional import needed
-from rtmw.recording.batch import Batch, batch_of, within
-from rtmw.recording.chunk_reader import check_facts, compressed_rows, decompressed, read_side, scan_chunk
-from rtmw.recording.contents import TYPE_KEY, Attachment, Channel, Chunk, Message, Missed, Schema
+from rtmw.recording.batch import (
+    Batch,
+    batch_of,
+    check_facts,
+    compressed_rows,
+    decompressed,
+    read_side,
+    scan_chunk,
+    within,
+)
+from rtmw.recording.contents import (
+    TYPE_KEY,
+    UNSET_NS,
+    Attachment,
+    Channel,
+    Chunk,
+    Message,
+    Missed,
+    Schema,
+    Time,
+    time_ns,
+)
 from rtmw.recording.files import open_file, read_header
 from rtmw.recording.index import Index, Walk, is_finished, read_attachment, read_metadata, read_summary
 from rtmw.recording.places import place
 from rtmw.recording.ranges import Members, Ranges, read_ranges
 from rtmw.recording.schemas import CDR, ROS2, described_payloads, message_type_of, no_type, type_name
-from rtmw.recording.times import UNSET_NS, Time, time_ns
 from rtmw.recording.versions import version_number
 from rtmw.types import MessageType
 from rtmw.units import counted

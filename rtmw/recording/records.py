@@ -15,8 +15,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from rtmw.errors import RecordingDamaged
 from rtmw.fields import TakenFields
-from rtmw.recording.contents import Attachment, Channel, Schema
-from rtmw.recording.times import clamped
+from rtmw.recording.contents import Attachment, Channel, Schema, clamped
 
 _ADVICE: Final = ". To save what is whole: rtmw recording recover "
 

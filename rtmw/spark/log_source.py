@@ -41,10 +41,10 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTr
 from rtmw.errors import LogError
 from rtmw.log import Folder, bases, look_into, segment, stretches
 from rtmw.log_batches import metadata
+from rtmw.recording.contents import UNSET_NS, nanoseconds
 from rtmw.recording.frames.layout import Layout, layout_of
 from rtmw.recording.frames.pruning import all_of, between, places_for
 from rtmw.recording.frames.scan import Extent, Planned
-from rtmw.recording.times import UNSET_NS, nanoseconds
 from rtmw.spark.log_scan import LogPartition, LogScan, open_log
 from rtmw.spark.options import ReadOptions, local
 from rtmw.spark.partitions import SMALLEST, column_of, packed, sensible

@@ -13,9 +13,9 @@ from glob import glob
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
+from rtmw.recording.contents import nanoseconds, time_ns
 from rtmw.recording.files import find_recordings
 from rtmw.recording.frames.scan import MODES
-from rtmw.recording.times import nanoseconds, time_ns
 from rtmw.recording.versions import version_number
 from rtmw.types import resolve
 from rtmw.units import some_bytes

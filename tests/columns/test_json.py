@@ -12,8 +12,7 @@ pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
-from rtmw.columns import Decoder, described_decoder
-from rtmw.columns.payload_types import LARGEST, describe, type_name
+from rtmw.columns import LARGEST, Decoder, describe, described_decoder, type_name
 from rtmw.columns.rows import Rows
 from rtmw.errors import UnsupportedType, ValueMismatch
 from tests.columns.rows import rows_of

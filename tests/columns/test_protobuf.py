@@ -15,8 +15,7 @@ pytest.importorskip("google.protobuf")
 import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, message_factory, struct_pb2, timestamp_pb2
 
-from rtmw.columns import Decoder, described_decoder
-from rtmw.columns.payload_types import describe
+from rtmw.columns import Decoder, describe, described_decoder
 from rtmw.columns.program import Unsigned
 from rtmw.errors import UnsupportedType, ValueMismatch
 from tests.columns.rows import rows_of

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import lz4.frame
 import pytest
 
-from rtmw.recording.chunk_reader import check_claim, decompress, says_size
+from rtmw.recording.batch import check_claim, decompress, says_size
 
 DATA = bytes(range(256)) * 300 + random.Random(1).randbytes(3000)
 

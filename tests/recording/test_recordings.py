@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import rtmw
 from rtmw.errors import RecordingDamaged, RecordingError
 from rtmw.recording import Recording, RecordingWriter
-from rtmw.recording.times import UNSET_NS
+from rtmw.recording.contents import UNSET_NS
 from rtmw.recording.tools.copying import merge
 from tests.recordings import BEGIN_NS, MS, Maker, numbered
 from tests.spark.plant import Plant, Speed, report, speed

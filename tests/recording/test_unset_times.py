@@ -10,7 +10,7 @@ from mcap.writer import CompressionType, Writer
 
 import rtmw
 from rtmw.recording import Recording
-from rtmw.recording.times import UNSET_NS
+from rtmw.recording.contents import UNSET_NS
 from rtmw.recording.tools.check import check
 from rtmw.recording.tools.copying import Section, cut, merge
 from rtmw.recording.tools.info import info

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rtmw.errors import RecordingDamaged, UnsupportedType
+from rtmw.recording.contents import UNSET_NS
 from rtmw.recording.frames.layout import Layout, layout_of
 from rtmw.recording.frames.pruning import Pruning, all_of
 from rtmw.recording.frames.scan import (
@@ -27,7 +28,6 @@ from rtmw.recording.frames.scan import (
     sightings,
     stream_of,
 )
-from rtmw.recording.times import UNSET_NS
 from rtmw.recording.versions import Version, chosen_version, some, versions_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from rtmw import columns
-from rtmw.recording.times import UNSET_NS
+from rtmw.recording.contents import UNSET_NS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,15 +17,14 @@ import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem
 
 from rtmw import columns
+from rtmw.recording.contents import UNSET_NS
 from rtmw.recording.frames.layout import Layout
 from rtmw.recording.frames.scan import Stream
-from rtmw.recording.times import UNSET_NS
 
 if TYPE_CHECKING:
     from rtmw.columns.program import Unsigned
-    from rtmw.columns.ranges import Range
     from rtmw.recording.contents import Chunk
-    from rtmw.recording.ranges import Ranges
+    from rtmw.recording.ranges import Range, Ranges
     from rtmw.recording.recording import Recording
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from rtmw.errors import RecordingError
 from rtmw.recording.batch import CARRIED
-from rtmw.recording.times import UNSET_NS
+from rtmw.recording.contents import UNSET_NS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from rtmw.columns.payload_types import describe
+from rtmw.columns import describe
 from rtmw.errors import RegionDamaged, UnsupportedType
 from rtmw.recording.contents import TYPE_KEY, Channel, Schema
 from rtmw.recording.schemas.idl import in_full, to_idl, unescaped, without_optional

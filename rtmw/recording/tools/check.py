@@ -15,12 +15,12 @@ from rtmw.columns.rows import Rows
 from rtmw.errors import RecordingError, UnsupportedType, ValueMismatch
 from rtmw.recording import records
 from rtmw.recording.batch import CARRIED
+from rtmw.recording.contents import UNSET_NS
 from rtmw.recording.index import is_finished
 from rtmw.recording.ranges import ranges_of
 from rtmw.recording.recording import Recording
 from rtmw.recording.records import DATA_END, FOOTER, HEAD, MAGIC, Fields, Opcode, damaged
 from rtmw.recording.schemas import described_payloads
-from rtmw.recording.times import UNSET_NS
 from rtmw.recording.tools.copying import Progress, no_progress
 from rtmw.recording.tools.recover import Found, Gap, Salvage
 

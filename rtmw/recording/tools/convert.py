@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from rtmw.errors import RecordingError
+from rtmw.recording.contents import UNSET_NS
 from rtmw.recording.places import written_whole
 from rtmw.recording.schemas import ROS2
 from rtmw.recording.schemas.ros2 import QOS_KEY
-from rtmw.recording.times import UNSET_NS
 from rtmw.recording.tools.copying import Progress, no_progress
 from rtmw.recording.writer import Definitions, RecordingWriter
 

@@ -35,11 +35,10 @@ from rtmw.recording.batch import (
     in_order,
     placed,
 )
-from rtmw.recording.contents import Attachment, Channel, Schema
+from rtmw.recording.contents import Attachment, Channel, Moment, Schema, moment_ns, moment_said
 from rtmw.recording.places import written_whole
 from rtmw.recording.recording import Recording
 from rtmw.recording.schemas.ros2 import QOS_KEY, is_latched, offered
-from rtmw.recording.times import Moment, moment_ns, moment_said
 from rtmw.recording.versions import some
 from rtmw.recording.writer import Definitions, RecordingWriter
 

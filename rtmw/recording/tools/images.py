@@ -14,9 +14,9 @@ import numpy as np
 
 from rtmw.errors import RecordingError, ValueMismatch
 from rtmw.recording.batch import CARRIED
+from rtmw.recording.contents import UNSET_NS
 from rtmw.recording.places import written_whole
 from rtmw.recording.recording import Recording
-from rtmw.recording.times import UNSET_NS
 from rtmw.recording.tools.copying import Progress, no_progress
 from rtmw.recording.versions import dds_name, some
 

@@ -17,8 +17,7 @@ from typing import Final
 import numpy as np
 
 from rtmw.errors import RecordingDamaged, RecordingError
-from rtmw.recording.batch import Batch, batch_of
-from rtmw.recording.chunk_reader import ChunkMessages, Side, parse_head, read_side, scan_chunk
+from rtmw.recording.batch import Batch, ChunkMessages, Side, batch_of, parse_head, read_side, scan_chunk
 from rtmw.recording.contents import Attachment, Chunk
 from rtmw.recording.files import File, open_file, read_header
 from rtmw.recording.index import Index, attachment_at, is_finished, read_attachment, read_metadata, read_summary

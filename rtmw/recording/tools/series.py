@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rtmw.recording.contents import UNSET_NS
 from rtmw.recording.frames.frame import Frame, Query
 from rtmw.recording.frames.scan import TimeRange
-from rtmw.recording.times import UNSET_NS
 from rtmw.recording.versions import some
 from rtmw.types import shown_name
 from rtmw.types.text import Json, member_of

@@ -22,9 +22,9 @@ from rtmw import columns
 from rtmw.columns.rows import Rows
 from rtmw.errors import UnsupportedType
 from rtmw.recording.batch import CARRIED
+from rtmw.recording.contents import UNSET_NS
 from rtmw.recording.frames.layout import MESSAGE_FIELDS, message_column
 from rtmw.recording.frames.scan import stream_of
-from rtmw.recording.times import UNSET_NS
 from rtmw.recording.tools.copying import Section
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from rtmw.recording import times as recorded
+from rtmw.recording import contents as recorded
 from rtmw.recording.places import place
 
 if TYPE_CHECKING:

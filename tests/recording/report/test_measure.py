@@ -12,6 +12,7 @@ import pytest
 
 from rtmw.recording import Recording
 from rtmw.recording.batch import CARRIED
+from rtmw.recording.contents import UNSET_NS
 from rtmw.recording.report.figures import (
     KINDS,
     Distribution,
@@ -27,7 +28,6 @@ from rtmw.recording.report.figures import (
     loaded,
     numbered,
 )
-from rtmw.recording.times import UNSET_NS
 from tests.recording.report import made
 from tests.recordings import BEGIN_NS, MS, SECOND, Maker
 

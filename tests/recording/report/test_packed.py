@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rtmw.recording.contents import UNSET_NS
 from rtmw.recording.report.build import facts_of
 from rtmw.recording.report.facts import Contents, contents_of
 from rtmw.recording.report.figures import KINDS, PackedRows, packed
-from rtmw.recording.times import UNSET_NS
 from tests.recording.report.made import night
 from tests.recordings import BEGIN_NS, numbered
 

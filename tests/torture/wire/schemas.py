@@ -12,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 from google.protobuf import descriptor_pb2 as pb
 
-from rtmw.columns import described_decoder, objects
-from rtmw.columns.payload_types import Kind, describe
+from rtmw.columns import Kind, describe, described_decoder, objects
 from rtmw.columns.rows import Rows
 from tests.torture.wire.types_bounds import Bounds, main
 
