@@ -20,8 +20,8 @@ WITHOUT_DESCRIPTORS = """
     import os, resource
     import rtmw
     from rtmw.net.dds.library import Engine
-    from rtmw.recorder.library import Collector
-    from rtmw.player.library import Player
+    from rtmw.recorder.sources import Collector
+    from rtmw.player.feeder import Player
     number = int(os.environ["RTMW_DOMAIN"])
     resource.setrlimit(resource.RLIMIT_NOFILE, (7, 7))
     for spare in (0, 1):

@@ -20,11 +20,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from rtmw.errors import RtmwError
-from rtmw.player.library import CUE, Player
 from rtmw.player.tracks import Plan, Track, TrackQos
 from rtmw.qos import Reliability
 from rtmw.recording.batch import CARRIED, CarriedOver, Damaged, Part, Stretch, in_order
+from rtmw.shm import make_linkable
 from rtmw.types import int32, resolve, uint32
+
+make_linkable()
+
+from rtmw.player._player import CUE as CUE  # noqa: E402  the names of our core have to be there first
+from rtmw.player._player import Player as Player  # noqa: E402
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

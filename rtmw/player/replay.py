@@ -18,8 +18,7 @@ from rtmw.errors import ClosedError, RtmwError
 from rtmw.latency import Latency
 from rtmw.matching import Offer, refusals
 from rtmw.notebook import ShownByFields
-from rtmw.player.feeder import Feeder, Score
-from rtmw.player.library import Player
+from rtmw.player.feeder import Feeder, Player, Score
 from rtmw.player.tracks import Choice, Plan, QosOptions, Track
 from rtmw.publisher import wire_type
 from rtmw.recording import Recording

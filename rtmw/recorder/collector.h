@@ -106,7 +106,6 @@ struct collector {
     uint64_t clock_jumps; /* times that the wall clock went back; the thread writes, anyone reads */
 };
 
-/* sources.c */
 /* A topic to record from now on; its number, or -1 with a code. */
 int64_t source_add(struct collector *, const char *topic, const rtmw_subscriber_qos *, bool is_new, int *code);
 /* A source that was left, or is to leave, goes on: behind the last message that it took or, where the topic was given up and
@@ -130,7 +129,6 @@ bool source_see(struct source *, const rtmw_message *);
 /* Go on as ADAPTIVE with another depth, from the message behind the last one; no room: the next time. */
 void source_adapt(struct collector *, struct source *, uint32_t depth);
 
-/* collector.c */
 bool exchange_lend(struct collector *, struct chunk *); /* one more chunk, empty, to be filled; false: no memory */
 void exchange_give(struct collector *, struct chunk *); /* one that was full, empty again */
 /* A message larger than a chunk goes into this one: may it? One at a time always may. */

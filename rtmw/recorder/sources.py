@@ -12,12 +12,16 @@ from rtmw.domain import Domain
 from rtmw.errors import RtmwError
 from rtmw.patterns import Topics
 from rtmw.qos import Reliability
-from rtmw.recorder.library import Collector
 from rtmw.recording.schemas import define
 from rtmw.recording.writer import Definitions
+from rtmw.shm import make_linkable
 from rtmw.types import resolve
 
-__all__ = ["Sources"]
+make_linkable()
+
+from rtmw.recorder._collector import Collector  # noqa: E402  the names of our core have to be there first
+
+__all__ = ["Collector", "Sources"]
 
 DEPTHS = {Reliability.TIMELY: 256, Reliability.ADAPTIVE: 4, Reliability.RELIABLE: 1024}
 """Unread messages that are kept for the recorder in any case. Of TIMELY publishers no more are kept. Of others more

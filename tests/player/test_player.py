@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rtmw
-from rtmw.player.library import CUE, Player
+from rtmw.player.feeder import CUE, Player
 
 NO_LIMIT = 2**64 - 1
 LEARNED = -1

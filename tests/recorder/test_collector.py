@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rtmw
-from rtmw.recorder.library import Collector
+from rtmw.recorder.sources import Collector
 from rtmw.recording._mcap import ChunkBuilder
 from rtmw.recording.contents import Cause
 from rtmw.types import resolve
@@ -337,7 +337,7 @@ def test_misuse_of_the_collector_is_said_in_words(domain: rtmw.Domain, collector
 FINALIZERS = """
     import faulthandler, gc, threading
     import rtmw
-    from rtmw.recorder.library import Collector
+    from rtmw.recorder.sources import Collector
 
     faulthandler.dump_traceback_later({patience}, exit=True)
     domain = rtmw.Domain({domain})

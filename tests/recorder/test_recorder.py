@@ -19,8 +19,7 @@ from cyclonedds.idl import IdlStruct, types
 import rtmw
 from rtmw import shm
 from rtmw.publisher import OwnPublisher
-from rtmw.recorder.library import Collector
-from rtmw.recorder.sources import ENDED_MOST
+from rtmw.recorder.sources import ENDED_MOST, Collector
 from tests.books import assert_usable, examine
 from tests.child import Spawn
 from tests.recorder.files import LONG_S, messages_of, payloads_of, table_of, taken, until
