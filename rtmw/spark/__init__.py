@@ -15,13 +15,13 @@ from rtmw.spark.driver import register, require_pyspark, session
 
 if TYPE_CHECKING:
     from rtmw.spark import analyse
-    from rtmw.spark.playback import Replayed, replay
     from rtmw.spark.reading import read
+    from rtmw.spark.sink import Replayed, replay
     from rtmw.spark.source import Scanned, scanned
 
 __all__ = ["Replayed", "Scanned", "analyse", "read", "register", "replay", "scanned", "session"]
 
-_HOMES = {"Replayed": "playback", "Scanned": "source", "read": "reading", "replay": "playback", "scanned": "source"}
+_HOMES = {"Replayed": "sink", "Scanned": "source", "read": "reading", "replay": "sink", "scanned": "source"}
 """Modules that need PySpark, by what they give."""
 
 

@@ -12,8 +12,7 @@ from cyclonedds.idl import IdlStruct, types
 
 import rtmw
 import rtmw.spark
-from rtmw.spark.playback import cores_of
-from rtmw.spark.sink import Audience, BusWriter, Delivered, Delivery
+from rtmw.spark.sink import Audience, BusWriter, Delivered, Delivery, cores_of
 from tests.bus import Reading
 from tests.spark.recorded import payload, reading, record
 
