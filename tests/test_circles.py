@@ -21,6 +21,7 @@ Graph = Mapping[str, set[str]]
 
 MODULES = {
     "rtmw/shm/_core.h": {"_core.c", "_publisher.c", "_region.c", "_subscriber.c"},
+    "rtmw/log/_log.h": {"_log.c", "_reader.c", "_writer.c"},
 }
 """Modules of several files in a circle: the head of the header says that they are one, and why it is not one file."""
 
@@ -29,9 +30,6 @@ KNOWN = (
     {"rtmw.columns", "rtmw.columns.versions"},
     {"rtmw.observe.graph", "rtmw.observe.picture"},
     {"rtmw.recording.recording", "rtmw.recording.recordings", "rtmw.recording.tools.info"},
-    {"rtmw/log/_log.c", "rtmw/log/_reader.c", "rtmw/log/_writer.c"},
-    {"rtmw/log/flush.c", "rtmw/log/maker.c", "rtmw/log/writer.c"},
-    {"rtmw/log/folder.c", "rtmw/log/ids.c", "rtmw/log/reader.c", "rtmw/log/recover.c", "rtmw/log/segment.c"},
     {
         *("rtmw/net/link/channel.c", "rtmw/net/link/in.c", "rtmw/net/link/line.c"),
         *("rtmw/net/link/out.c", "rtmw/net/link/pacing.c"),

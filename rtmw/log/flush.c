@@ -2,11 +2,18 @@
  * flusher; or an appender that is alone (writer.c). */
 #include <errno.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "../shm/atomics.h"
 #include "../shm/futex.h"
 #include "segment.h"
 #include "writer.h"
+
+void writer_ring(struct writer *w)
+{
+    for (int n = 0; n < WRITER_EVENTFDS; n++)
+        if (w->eventfds[n] >= 0) eventfd_write(w->eventfds[n], 1);
+}
 
 /* Any thread, without the lock. The first fault counts. Everybody who waits is told. */
 void writer_fail(struct writer *w, const struct log_fault *fault)

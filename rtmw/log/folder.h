@@ -57,6 +57,19 @@ int start_list(const struct log_folder *folder, struct bases *bases, struct log_
 /* Away with a segment before the start, and with its index. 0 or -errno. Idempotent. */
 int start_remove(const struct log_folder *folder, uint64_t base);
 
+/* ======== truncated ======== */
+
+/* The file `truncated`, and its marks: recover.h says what they mean. */
+#define TRUNCATED_FILE "truncated"
+enum {
+    TRUNCATION_BEGUN = 1, /* flag of its marks */
+    TRUNCATION_MADE = 2,  /* number of the newer one of those that it is made with */
+};
+/* For readers that find no record at a position where there was one: true, it was truncated, or is being, and will come again. */
+bool truncate_took(const struct log_folder *folder, uint64_t position);
+/* For log_bounds: readers may read up to `*end`, and not beyond where a truncation has begun. */
+void truncate_limit(const struct log_folder *folder, uint64_t *end);
+
 /* ======== cursors ======== */
 
 /* A cursor: up to where a named reader has come. A file of two marks, `<name>.cursor`, made by marks_make.

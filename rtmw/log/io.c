@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../shm/clock.h"
+#include "log.h"
 
 enum { ALL_MAY = 0666 };
 
@@ -154,3 +155,19 @@ int64_t io_read_all(const struct log_io *io, int file, void *to, size_t size, ui
 }
 
 bool io_is_full(int error) { return error == -ENOSPC || error == -EDQUOT; }
+
+int log_fail(struct log_fault *fault, int code, const char *what, const char *file, int error)
+{
+    fault->error = error;
+    fault->what = what;
+    strncpy(fault->file, file, sizeof fault->file - 1);
+    fault->file[sizeof fault->file - 1] = 0;
+    return code;
+}
+
+int log_damaged(struct log_fault *fault, const char *what, const char *file, uint64_t from, uint64_t to)
+{
+    fault->from = from;
+    fault->to = to;
+    return log_fail(fault, LOG_DAMAGED, what, file, 0);
+}

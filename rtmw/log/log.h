@@ -56,11 +56,11 @@ struct log_folder {
     bool is_replicated;
 };
 
-/* Fills `fault` and gives `code`. */
+/* io.c. Fills `fault` and gives `code`. */
 int log_fail(struct log_fault *fault, int code, const char *what, const char *file, int error);
 int log_damaged(struct log_fault *fault, const char *what, const char *file, uint64_t from, uint64_t to);
 
-/* ---- folder.c: the file `log`, made last: where it is, there is a log ---- */
+/* ---- recover.c: the file `log`, made last: where it is, there is a log ---- */
 
 struct log_creation {
     uint64_t segment; /* bytes of the first segment's file */

@@ -379,11 +379,6 @@ static const char MAGIC[8] = "RTMWIDX";
 
 enum { CRC_FROM = 16, DIGITS = 20, ROOM_AT_FIRST = 64 };
 
-void index_name(uint64_t base, char name[SEGMENT_NAME])
-{
-    snprintf(name, SEGMENT_NAME, "%0*" PRIu64 ".idx", DIGITS, base);
-}
-
 static uint32_t crc_of(const struct index *index, uint32_t seed)
 {
     uint32_t crc = crc32c(seed, (const uint8_t *)&index->head + CRC_FROM, sizeof index->head - CRC_FROM);

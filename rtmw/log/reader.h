@@ -183,7 +183,6 @@ struct index {
     struct index_stretch *stretches;
 };
 
-void index_name(uint64_t base, char name[SEGMENT_NAME]);
 /* Makes the index of a segment that ends at `end`, unless it has a whole one. `stop`: ends it early when it is not 0 any
  * more. What fails is left out: the segment has no index then. It reads the whole segment. */
 void index_make(const struct log_folder *folder, uint64_t base, uint64_t end, const uint32_t *stop);

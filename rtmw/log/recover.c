@@ -1,5 +1,5 @@
 /* What of a log is there: after its writer ended, after its master said that less of it holds, and in a segment that is
- * spoiled. See recover.h.
+ * spoiled. See recover.h. And how it comes into being: the file `log`, which says that there is one, comes last.
  */
 #include "recover.h"
 
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../shm/crc32c.h"
 #include "folder.h"
 #include "ids.h"
 #include "reader.h"
@@ -279,21 +280,20 @@ int reader_scan(struct reader *r, uint64_t base, uint64_t from, struct reader_re
 
 /* ======== truncation ======== */
 
-static const char NAME[] = "truncated";
-
-enum { IS_BEGUN = 1, MADE = 2 }; /* flag of its marks; number of the newer one of those that it is made with */
-
 int truncate_make(const struct log_folder *folder, struct log_fault *fault)
 {
-    return marks_make(folder, NAME, MARKS_TRUNCATED, 0, 0, fault);
+    return marks_make(folder, TRUNCATED_FILE, MARKS_TRUNCATED, 0, 0, fault);
 }
 
-void truncate_unmake(const struct log_folder *folder) { folder->io->unlink(folder->io->disk, folder->folder, NAME); }
+void truncate_unmake(const struct log_folder *folder)
+{
+    folder->io->unlink(folder->io->disk, folder->folder, TRUNCATED_FILE);
+}
 
 static int say(const struct log_folder *folder, uint64_t position, uint32_t flags, struct log_fault *fault)
 {
-    int code = marks_change(folder, NAME, MARKS_TRUNCATED, position, flags, fault);
-    return code == LOG_AT_END ? log_damaged(fault, "the file is missing", NAME, position, position) : code;
+    int code = marks_change(folder, TRUNCATED_FILE, MARKS_TRUNCATED, position, flags, fault);
+    return code == LOG_AT_END ? log_damaged(fault, "the file is missing", TRUNCATED_FILE, position, position) : code;
 }
 
 /* Readers of other processes may have it open, and may have read up to `told` there: they meet zeros, and not what follows. */
@@ -366,29 +366,10 @@ static int complete(const struct log_folder *folder, uint64_t to, struct log_fau
 int truncate_complete(const struct log_folder *folder, struct log_fault *fault)
 {
     struct segment_mark mark;
-    int code = marks_read(folder, NAME, MARKS_TRUNCATED, &mark, fault);
+    int code = marks_read(folder, TRUNCATED_FILE, MARKS_TRUNCATED, &mark, fault);
     if (code) return code == LOG_AT_END ? LOG_OK : code;
-    if (mark.number > MADE) code = say(folder, mark.durable, mark.flags, fault);
-    return code || !(mark.flags & IS_BEGUN) ? code : complete(folder, mark.durable, fault);
-}
-
-/* `end` is lowered before `truncated` says that nothing is to be done: so it is read behind it. */
-bool truncate_took(const struct log_folder *folder, uint64_t position)
-{
-    struct segment_mark mark;
-    struct log_fault fault;
-    uint64_t told;
-    if (marks_read(folder, NAME, MARKS_TRUNCATED, &mark, &fault)) return false;
-    if (mark.flags & IS_BEGUN) return mark.durable <= position;
-    return mark.number > MADE && end_read(folder, &told) && told <= position;
-}
-
-void truncate_limit(const struct log_folder *folder, uint64_t *end)
-{
-    struct segment_mark mark;
-    struct log_fault fault;
-    if (!marks_read(folder, NAME, MARKS_TRUNCATED, &mark, &fault) && mark.flags & IS_BEGUN && mark.durable < *end)
-        *end = mark.durable;
+    if (mark.number > TRUNCATION_MADE) code = say(folder, mark.durable, mark.flags, fault);
+    return code || !(mark.flags & TRUNCATION_BEGUN) ? code : complete(folder, mark.durable, fault);
 }
 
 /* Does a batch end at `to`, or the log begin there? */
@@ -422,6 +403,233 @@ int log_truncate(const struct log_folder *folder, uint64_t to, struct log_fault 
     if (!folder->is_replicated || to < found.earliest || to > found.end)
         return log_fail(fault, LOG_REFUSED, "the log is plain, or does not reach there", ".", 0);
     code = check_bound(folder, to, fault);
-    if (!code && to < found.end) code = say(folder, to, IS_BEGUN, fault);
+    if (!code && to < found.end) code = say(folder, to, TRUNCATION_BEGUN, fault);
     return code || to == found.end ? code : complete(folder, to, fault);
+}
+
+/* ======== the log itself ======== */
+
+/* A log comes into being, and says which one it is.
+ *
+ *   0       8         12    16     32           40      44            48
+ *   | magic | version | crc | uuid | created_ns | epoch | description | its bytes … |
+ *
+ * The first segment is made before the file `log`: where that file is, both are durable. A folder with segments and
+ * without that file is one in which somebody was killed before that, or one that has lost it.
+ */
+
+static const char MAGIC[8] = "RTMWLOG", LOG_FILE[] = "log", UNNAMED[] = "log.new";
+
+enum { LOG_CRC_FROM = 16, DESCRIPTION_MOST = 1 << 16 };
+
+struct identity {
+    char magic[8];
+    uint32_t version, crc;
+    uint8_t uuid[16];
+    uint64_t created_ns;
+    uint32_t epoch, description;
+};
+_Static_assert(sizeof(struct identity) == 48, "as in docs/formats/log-format.md");
+
+static const char LOST[] = "segments are there, and the file `log` is missing";
+
+/* Is there something where records begin? 1, 0 or -errno. */
+static int64_t first_byte(const struct log_folder *folder, const char *name)
+{
+    uint8_t first[RECORD_HEAD] = {0}, any = 0;
+    int file = folder->io->open(folder->io->disk, folder->folder, name, O_RDONLY);
+    int64_t count = file < 0 ? file : io_read_all(folder->io, file, first, sizeof first, SEGMENT_DATA);
+    if (file >= 0) folder->io->close(folder->io->disk, file);
+    for (size_t n = 0; n < sizeof first; n++) any |= first[n];
+    return count < 0 ? count : any != 0;
+}
+
+/* Nothing of what lies in the folder may be somebody's records, but for copied segments: LOG_OK, and the empty ones are gone. */
+static int clear_unfinished(const struct log_folder *folder, const struct log_creation *creation,
+                            struct log_fault *fault)
+{
+    const struct log_io *io = folder->io;
+    uint64_t *bases;
+    size_t count;
+    char name[SEGMENT_NAME];
+    int code = segment_list(folder, &bases, &count, fault);
+    uint64_t base = code || !count ? 0 : bases[count - 1];
+    size_t copied = 0;
+    while (!code && creation->copied && copied < count && bases[copied] < creation->base) copied++;
+    count -= copied;
+    free(bases);
+    if (code || !count) return code;
+    if (count > 1 || (base && !folder->is_replicated)) return log_damaged(fault, LOST, LOG_FILE, 0, base);
+    segment_name(base, name);
+    int64_t got = first_byte(folder, name);
+    if (got > 0) return log_damaged(fault, LOST, LOG_FILE, base, base);
+    int error = got < 0 ? (int)got : io->unlink(io->disk, folder->folder, name);
+    return error ? log_fail(fault, LOG_FAILED, "unlink", name, -error) : LOG_OK;
+}
+
+/* A copied segment is sealed and whole, and durable from now on. `*end`: where it ends. */
+static int check_segment(const struct log_folder *folder, uint64_t base, uint64_t *end, struct log_fault *fault)
+{
+    struct segment s;
+    struct segment_mark mark;
+    char name[SEGMENT_NAME];
+    segment_name(base, name);
+    int code = segment_open(folder, base, O_RDWR, &s, fault);
+    if (code) return code;
+    code = segment_read_mark(folder, &s, &mark, fault);
+    if (!code && (!(mark.flags & MARK_SEALED) || s.is_compacted))
+        code = log_damaged(fault, "the copied segment is not sealed, or compacted", name, base, base);
+    if (!code) code = recover_scan(folder, &s, mark.durable, end, fault);
+    if (!code && *end != mark.durable)
+        code = log_damaged(fault, "no valid record is there in the copied segment", name, *end, mark.durable);
+    int error = code ? 0 : folder->io->sync(folder->io->disk, s.file);
+    segment_close(folder, &s);
+    return error ? log_fail(fault, LOG_FAILED, "sync", name, -error) : code;
+}
+
+/* The copied segments follow each other from the start up to the base. */
+static int check_segments(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
+{
+    uint64_t *bases, at = creation->base - creation->copied;
+    size_t count;
+    int code = segment_list(folder, &bases, &count, fault);
+    for (size_t n = 0; n < count && !code && at < creation->base; n++) {
+        if (bases[n] != at) break;
+        code = check_segment(folder, at, &at, fault);
+    }
+    free(bases);
+    if (code || at == creation->base) return code;
+    return log_damaged(fault, "copied segments are missing, or do not follow each other", ".", at, creation->base);
+}
+
+/* Epochs never fall. The start of the log is known. */
+static int check_epochs(const struct log_folder *folder, uint64_t end, struct log_fault *fault)
+{
+    struct log_epoch *table;
+    size_t count;
+    int code = log_epochs(folder, end, &table, &count, fault);
+    for (size_t n = 1; n < count && !code; n++)
+        if (table[n].epoch < table[n - 1].epoch)
+            code = log_damaged(fault, "an epoch is lower than the one before", ".", table[n].start, end);
+    free(table);
+    return code;
+}
+
+static int check_creation(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
+{
+    fault->from = fault->to = creation->base;
+    if (creation->base % RECORD_ALIGN || creation->copied > creation->base)
+        return log_fail(fault, LOG_REFUSED, "no log can begin there", LOG_FILE, 0);
+    if (creation->copied && !folder->is_replicated)
+        return log_fail(fault, LOG_REFUSED, "only a replicated log is made from copied segments", LOG_FILE, 0);
+    return creation->copied ? check_segments(folder, creation, fault) : LOG_OK;
+}
+
+static int first_segment(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
+{
+    struct segment first = {.file = -1, .size = creation->segment, .base = creation->base};
+    int code = spare_make(folder, first.size, &first.file, NULL, fault);
+    if (!code) code = spare_name(folder, &first, LOG_EPOCH, fault);
+    if (!code || first.file >= 0) segment_close(folder, &first);
+    return code;
+}
+
+static int write_identity(const struct log_folder *folder, int file, const void *description, uint32_t size)
+{
+    uint32_t version = folder->is_replicated ? LOG_REPLICATED : LOG_VERSION;
+    struct identity identity = {.version = version, .epoch = LOG_EPOCH, .description = size};
+    uint8_t *bytes = malloc(sizeof identity + size);
+    if (!bytes) return -ENOMEM;
+    memcpy(identity.magic, MAGIC, sizeof identity.magic);
+    memcpy(identity.uuid, folder->uuid, sizeof identity.uuid);
+    identity.created_ns = folder->io->now_ns(folder->io->disk, LOG_CLOCK_WALL);
+    memcpy(bytes + sizeof identity, description, size);
+    memcpy(bytes, &identity, sizeof identity);
+    identity.crc = crc32c(0, bytes + LOG_CRC_FROM, sizeof identity + size - LOG_CRC_FROM);
+    memcpy(bytes, &identity, sizeof identity);
+    int error = io_write_all(folder->io, file, bytes, sizeof identity + size, 0);
+    free(bytes);
+    return error;
+}
+
+static int make_identity(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
+{
+    const struct log_io *io = folder->io;
+    int file = io->open(io->disk, folder->folder, UNNAMED, O_RDWR | O_CREAT | O_TRUNC);
+    if (file < 0) return log_fail(fault, LOG_FAILED, "open", UNNAMED, -file);
+    int error = write_identity(folder, file, creation->description, creation->size);
+    if (!error) error = io->sync(io->disk, file);
+    io->close(io->disk, file);
+    if (!error) error = io->rename(io->disk, folder->folder, UNNAMED, LOG_FILE);
+    if (!error && (error = io->sync_folder(io->disk, folder->folder)))
+        io->unlink(io->disk, folder->folder, LOG_FILE); /* nobody knows whether the name is on the disk */
+    return error ? log_fail(fault, io_is_full(error) ? LOG_FULL : LOG_FAILED, "create", LOG_FILE, -error) : LOG_OK;
+}
+
+/* A full disk: the folder is as it was, without a log, and the fault says how much a new one needs. The segment stays where the
+ * name `log` may still be on the disk: an empty log, or one that is made anew. */
+static int give_up(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
+{
+    const struct log_io *io = folder->io;
+    io->unlink(io->disk, folder->folder, UNNAMED);
+    if (!io->sync_folder(io->disk, folder->folder)) {
+        start_unmake(folder);
+        truncate_unmake(folder);
+        start_remove(folder, creation->base);
+    }
+    fault->from = creation->segment + SEGMENT_DATA + 2 * SEGMENT_BLOCK; /* `start`; `log` and `end` */
+    return log_fail(fault, LOG_FULL, "create", LOG_FILE, fault->error);
+}
+
+int log_create(const struct log_folder *folder, const struct log_creation *creation, struct log_fault *fault)
+{
+    int code = check_creation(folder, creation, fault);
+    if (!code) code = clear_unfinished(folder, creation, fault);
+    if (!code) code = first_segment(folder, creation, fault);
+    if (!code) code = start_make(folder, creation->base - creation->copied, fault);
+    if (!code && creation->copied) code = check_epochs(folder, creation->base, fault);
+    if (!code && creation->copied) code = ids_truncate(folder, creation->base, fault);
+    if (!code && folder->is_replicated) code = truncate_make(folder, fault);
+    if (!code) code = make_identity(folder, creation, fault);
+    return code == LOG_FULL ? give_up(folder, creation, fault) : code;
+}
+
+static int check_identity(struct log_folder *folder, const uint8_t *bytes, int64_t count, struct log_fault *fault)
+{
+    struct identity identity;
+    if (count < (int64_t)sizeof identity) return log_damaged(fault, "the file is cut short", LOG_FILE, 0, 0);
+    memcpy(&identity, bytes, sizeof identity);
+    bool is_ours = memcmp(identity.magic, MAGIC, sizeof MAGIC) == 0;
+    folder->is_replicated = identity.version == LOG_REPLICATED;
+    if (is_ours && identity.version != LOG_VERSION && !folder->is_replicated) {
+        fault->from = identity.version;
+        return log_fail(fault, LOG_VERSION_OTHER, "of another version of the format", LOG_FILE, 0);
+    }
+    if (!is_ours || (uint64_t)count != sizeof identity + identity.description ||
+        identity.crc != crc32c(0, bytes + LOG_CRC_FROM, (size_t)count - LOG_CRC_FROM))
+        return log_damaged(fault, "the file is not as it was written", LOG_FILE, 0, 0);
+    memcpy(folder->uuid, identity.uuid, sizeof folder->uuid);
+    folder->seed = record_seed(folder->uuid);
+    return LOG_OK;
+}
+
+int log_identify(struct log_folder *folder, void **description, uint32_t *size, struct log_fault *fault)
+{
+    const struct log_io *io = folder->io;
+    int file = io->open(io->disk, folder->folder, LOG_FILE, O_RDONLY);
+    if (file == -ENOENT) return log_fail(fault, LOG_NO_LOG, "open", LOG_FILE, ENOENT);
+    if (file < 0) return log_fail(fault, LOG_FAILED, "open", LOG_FILE, -file);
+    uint8_t *bytes = malloc(DESCRIPTION_MOST);
+    int64_t count = bytes ? io_read_all(io, file, bytes, DESCRIPTION_MOST, 0) : -ENOMEM;
+    io->close(io->disk, file);
+    int code = count < 0 ? log_fail(fault, bytes ? LOG_FAILED : LOG_NO_MEMORY, "read", LOG_FILE, (int)-count)
+                         : check_identity(folder, bytes, count, fault);
+    if (!code) {
+        *size = (uint32_t)((size_t)count - sizeof(struct identity));
+        memmove(bytes, bytes + sizeof(struct identity), *size);
+        *description = bytes;
+    } else {
+        free(bytes);
+    }
+    return code;
 }

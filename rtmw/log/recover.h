@@ -61,10 +61,6 @@ int recover_zero(const struct log_folder *folder, const struct segment *s, uint6
 int log_truncate(const struct log_folder *folder, uint64_t to, struct log_fault *fault);
 /* For log_recover. LOG_OK, too, where nothing was begun. */
 int truncate_complete(const struct log_folder *folder, struct log_fault *fault);
-/* For readers that find no record at a position where there was one: true, it was truncated, or is being, and will come again. */
-bool truncate_took(const struct log_folder *folder, uint64_t position);
-/* For log_bounds: readers may read up to `*end`, and not beyond where a truncation has begun. */
-void truncate_limit(const struct log_folder *folder, uint64_t *end);
 /* For log_create. */
 int truncate_make(const struct log_folder *folder, struct log_fault *fault);
 void truncate_unmake(const struct log_folder *folder);

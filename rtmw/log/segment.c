@@ -22,6 +22,11 @@ void segment_name(uint64_t base, char name[SEGMENT_NAME])
     snprintf(name, SEGMENT_NAME, "%0*" PRIu64 "%s", DIGITS, base, SUFFIX);
 }
 
+void index_name(uint64_t base, char name[SEGMENT_NAME])
+{
+    snprintf(name, SEGMENT_NAME, "%0*" PRIu64 ".idx", DIGITS, base);
+}
+
 bool segment_base(const char *name, uint64_t *base)
 {
     char again[SEGMENT_NAME];

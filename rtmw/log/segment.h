@@ -76,6 +76,8 @@ static inline uint64_t segment_last_place(const struct segment *s)
 }
 
 void segment_name(uint64_t base, char name[SEGMENT_NAME]);
+/* Of the index of a sealed segment. */
+void index_name(uint64_t base, char name[SEGMENT_NAME]);
 bool segment_base(const char *name, uint64_t *base); /* false: this is not the name of a segment */
 
 /* The first positions of all segments, ascending; the caller frees them. LOG_FAILED, LOG_NO_MEMORY. */

@@ -138,12 +138,6 @@ int writer_close(struct writer *w, struct log_fault *fault)
     return code;
 }
 
-void writer_ring(struct writer *w)
-{
-    for (int n = 0; n < WRITER_EVENTFDS; n++)
-        if (w->eventfds[n] >= 0) eventfd_write(w->eventfds[n], 1);
-}
-
 bool writer_add_eventfd(struct writer *w, int descriptor)
 {
     bool is_in = false;
