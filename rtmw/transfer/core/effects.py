@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from rtmw.errors import LogFull
@@ -15,12 +14,9 @@ from rtmw.transfer.address import Life
 from rtmw.transfer.core.report import Happening
 from rtmw.transfer.errors import TransactionAborted, TransferRefused
 from rtmw.transfer.events import Aborted, Came, Event, Moved, MovedRun
-from rtmw.transfer.files import Fingerprint
 from rtmw.transfer.frames import Frame
-from rtmw.transfer.header import Header
 from rtmw.transfer.messages import Failed, Message
-from rtmw.transfer.queues import Item
-from rtmw.transfer.records import Spooled, TransferId
+from rtmw.transfer.records import Spooled
 
 __all__ = [
     "FAILURES",
@@ -33,16 +29,12 @@ __all__ = [
     "Finish",
     "Given",
     "Happened",
-    "KeepSources",
     "Key",
-    "LookAtSources",
-    "ReceiverCame",
     "Remove",
     "Report",
     "Steps",
     "Tell",
     "Ticked",
-    "Withdraw",
     "Write",
     "failed",
     "tell",
@@ -141,47 +133,13 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class LookAtSources:
-    """The answer is what the files that it names are like now; None: it names none. TransferRefused and ValueError
-    are raised at the `yield`."""
-
-    header: Header
-    body: bytes | Spooled
-
-
-@dataclass(frozen=True, slots=True)
-class KeepSources:
-    """The files of the transfer have to be like this when it is sent."""
-
-    id: TransferId
-    sources: tuple[Fingerprint, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Withdraw:
-    """Nobody wants a transfer for another node any more. The answer: True, if that node cannot have it; else it is
-    asked, and reports."""
-
-    item: Item
-
-
-@dataclass(frozen=True, slots=True)
-class ReceiverCame:
-    """An inbox was opened. `folder`: for files; None: it takes none."""
-
-    folder: Path | None
-
-
-@dataclass(frozen=True, slots=True)
 class Remove:
     """No transfer has this body."""
 
     body: Spooled
 
 
-Effect: TypeAlias = (
-    Do | Tell | Write | Finish | Drop | Report | Remove | LookAtSources | KeepSources | Withdraw | ReceiverCame
-)  # fmt: skip
+Effect: TypeAlias = Do | Tell | Write | Finish | Drop | Report | Remove
 Steps: TypeAlias = Generator[Effect, Any, None]
 
 

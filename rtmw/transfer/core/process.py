@@ -40,16 +40,12 @@ from rtmw.transfer.core.effects import (
     Finish,
     Given,
     Happened,
-    KeepSources,
     Key,
-    LookAtSources,
-    ReceiverCame,
     Remove,
     Report,
     Steps,
     Tell,
     Ticked,
-    Withdraw,
     Write,
 )
 from rtmw.transfer.core.peers import CoreDesk, Nodes
@@ -470,20 +466,6 @@ class Process:
                 self._later(logged, lambda: self._board.tell(happening))
             case Remove(body=body):
                 self._store.spool.remove(body.name)
-            case _:
-                return self._do_with_nodes(effect)
-        return None
-
-    def _do_with_nodes(self, effect: LookAtSources | KeepSources | Withdraw | ReceiverCame) -> Any:
-        match effect:
-            case LookAtSources(header=header, body=body):
-                return self.nodes.sources(header, body)
-            case KeepSources(id=id, sources=sources):
-                self.nodes.accepted(id, sources)
-            case Withdraw(item=item):
-                return self.nodes.withdraw(item)
-            case ReceiverCame(folder=folder):
-                self.nodes.receiver_came(folder)
         return None
 
     # ---- for the desk ----

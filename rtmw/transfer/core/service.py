@@ -36,16 +36,12 @@ from rtmw.transfer.core.effects import (
     Finish,
     Given,
     Happened,
-    KeepSources,
     Key,
-    LookAtSources,
-    ReceiverCame,
     Remove,
     Report,
     Steps,
     Tell,
     Ticked,
-    Withdraw,
     Write,
     failed,
     tell,
@@ -69,6 +65,7 @@ from rtmw.transfer.events import (
     SendTransfer,
     SettleTransfer,
 )
+from rtmw.transfer.files import Fingerprint
 from rtmw.transfer.frames import LARGEST_BYTES, Frame
 from rtmw.transfer.header import Delivery, Header, Kind, is_alike, resized
 from rtmw.transfer.messages import AcceptedRun, Message, Run, Send
@@ -95,7 +92,15 @@ _TAKEN = (TransferState.DELIVERED, TransferState.DEAD)
 
 
 class Elsewhere(Protocol):
-    """The other nodes, as far as they are looked at."""
+    """The other nodes, and this one for what has files (`peers.Nodes`), as the steps of a core use them."""
+
+    def sources(self, header: Header, body: bytes | Spooled) -> tuple[Fingerprint, ...] | None: ...
+
+    def accepted(self, id: TransferId, sources: tuple[Fingerprint, ...]) -> None: ...
+
+    def withdraw(self, item: Item) -> bool: ...
+
+    def receiver_came(self, folder: Path | None) -> None: ...
 
     def is_up(self, node: str) -> bool: ...
 
@@ -134,7 +139,7 @@ class Altering:
         if state is not TransferState.CANCELLED:
             settled = yield Do(SettleTransfer(item.lsn, state, _WHY), logged)
             yield _answer(frame, messages.Done(settled), logged)
-        elif not node or (yield Withdraw(item)):
+        elif not node or nodes.withdraw(item):
             yield Do(SettleTransfer(item.lsn, state, _WHY), logged)
             self._asked.setdefault(id, []).append(frame)
         elif nodes.is_up(node):
@@ -537,7 +542,7 @@ class Service:
             yield from self._take_back(frame.life, frozenset(join.held))
         self.members[frame.life] = member
         if join.role:
-            yield ReceiverCame(Path(join.folder) if join.folder else None)
+            self.nodes.receiver_came(Path(join.folder) if join.folder else None)
         yield tell(frame, messages.Done(0), False)
 
     def _take_back(self, life: Life, held: frozenset[int]) -> Steps:
@@ -581,11 +586,11 @@ class Service:
         request = Request(frame.life, 0 if send.txn else frame.number)
         try:
             looks = send.header.kind is not Kind.BUF and not self.machines.was_sent(logged, name, request, send.once)
-            sources = (yield LookAtSources(send.header, body)) if looks else None
+            sources = self.nodes.sources(send.header, body) if looks else None
             told = name, send.txn, None, request, send.once, sources is not None
             ids = yield Do(SendTransfer(send.header, body, *told), logged)
             for id in ids if sources is not None else ():
-                yield KeepSources(id, sources or ())
+                self.nodes.accepted(id, sources or ())
         finally:
             if isinstance(body, Spooled) and body.name not in state.bodies:
                 yield Remove(body)
