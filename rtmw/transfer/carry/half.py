@@ -74,9 +74,9 @@ class Desk(Protocol):
         of a core before this one are given some time to come back."""
         ...
 
-    def check(self, header: Header, size: int) -> None:
-        """Check a transfer before any byte comes, and before its files become visible. `size`: bytes of all parts.
-        Raises TransferRefused: the peer has no right to send it, or nobody is meant."""
+    def check(self, node: str, header: Header, size: int) -> None:
+        """Check a transfer of this node before any byte comes, and before its files become visible. `size`: bytes of
+        all parts. Raises TransferRefused: the node has no right to send it, or nobody is meant."""
         ...
 
     async def arrive(self, header: Header, body: bytes | Path, sender: str, id: TransferId) -> None:
@@ -88,9 +88,9 @@ class Desk(Protocol):
         """
         ...
 
-    def arrive_run(self, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
-        """Enqueue letters in one batch of the log, each as `arrive` does; the peer's half is told when they are durable
-        (`Inbound.moved`). False: not all of them can be taken so, and nothing was done."""
+    def arrive_run(self, node: str, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
+        """Enqueue letters of this node in one batch of the log, each as `arrive` does; the peer's half is told when
+        they are durable (`Inbound.moved`). False: not all of them can be taken so, and nothing was done."""
         ...
 
     def look(self, id: TransferId) -> End | None:
@@ -113,8 +113,8 @@ class Desk(Protocol):
         """Note that the part of a transfer that had come was removed, because the sending node has left it."""
         ...
 
-    def take_raw(self, header: Header, body: bytes, sender: str) -> None:
-        """Take a SMALL_RAW that has come. TransferRefused: see `check`; nobody is told."""
+    def take_raw(self, node: str, header: Header, body: bytes, sender: str) -> None:
+        """Take a SMALL_RAW that has come from this node. TransferRefused: see `check`; nobody is told."""
         ...
 
 

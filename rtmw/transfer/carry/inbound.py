@@ -225,7 +225,7 @@ class Inbound:
             await self._remove(id)
             raise TransferRefused(OTHER_PARTS)
         if not is_placed:
-            self._desk.check(self._header(here, offer.header.length), offer.size)
+            self._desk.check(self.node, self._header(here, offer.header.length), offer.size)
         mark = START if offer.fits_in_memory else await self._opened(here)
         if mark is None:
             return
@@ -334,7 +334,8 @@ class Inbound:
         if here is None or here.has_failed:
             return
         if here.arrival is not None:
-            self._desk.check(self._header(here, here.arrival.size), here.offer.size)  # while nothing is visible
+            header = self._header(here, here.arrival.size)
+            self._desk.check(self.node, header, here.offer.size)  # while nothing is visible
             await asyncio.to_thread(here.arrival.complete)
             await asyncio.to_thread(self._journal.place(id).resolve)
         self._step(e.Completed(id))
@@ -444,7 +445,7 @@ class Letters:
         """Hand over the letters that are new, in one batch of the log; if that cannot be, one by one."""
         header, turns = header_here(run.header), self._turns
         new = {id: body for id, body in run.letters.items() if id not in turns and self._desk.look(id) is None}
-        if new and not self._alone and self._desk.arrive_run(header, run.sender, new):
+        if new and not self._alone and self._desk.arrive_run(self._node, header, run.sender, new):
             turns.add_run(new.keys(), self._desk.durable())  # until then nothing else is done with them
         else:
             new = {}
@@ -464,7 +465,7 @@ class Letters:
 
     def take_raw(self, raw: Raw) -> None:
         try:
-            self._desk.take_raw(header_here(raw.header), raw.body, raw.sender)
+            self._desk.take_raw(self._node, header_here(raw.header), raw.body, raw.sender)
         except TransferRefused as error:
             self.refused_raw += 1
             if self.refused_raw == 1:

@@ -1,9 +1,9 @@
 """The other nodes of a core (rtmw/net/session/peers.py), and its work for the peers that carry transfers to and from
 them.
 
-`CoreDesk` is that work for all peers, and `NodeDesk` as one of them sees it. What comes from another node is told to
-that node as it is on the disk: `_told` has, of each such transfer, the state that is durable. What is for another node
-waits in `_new` until its peer asks for it; from then on that node says how it ends (`Machine.carried`).
+`CoreDesk` is that work. What comes from another node is told to that node as it is on the disk: `_told` has, of each
+such transfer, the state that is durable. What is for another node waits in `_new` until its peer asks for it; from then
+on that node says how it ends (`Machine.carried`).
 
 A node is its own peer for what has files, over two ends of a stream within its process: they are copied into a
 receiver's folder as if they came from elsewhere. The half that arrives is another transfer then, whose id has the bit
@@ -31,7 +31,7 @@ from rtmw.net.session import Terms as SessionTerms
 from rtmw.net.session.peers import Network, Peers
 from rtmw.transfer.address import Address, lives_meant
 from rtmw.transfer.carry.content import Content, names_files
-from rtmw.transfer.carry.half import End, Work
+from rtmw.transfer.carry.half import End
 from rtmw.transfer.carry.journal import Coming, Journal
 from rtmw.transfer.carry.peer import KNOWS_SEEN, Peer, sweep
 from rtmw.transfer.core.report import Progress, coming_from, held_for, left_behind, passed_over, progress_of
@@ -59,7 +59,7 @@ from rtmw.transfer.spool import Spool
 from rtmw.transfer.store import Machines, is_volatile
 from rtmw.transfer.wire.frames import Offer, Terms
 
-__all__ = ["CoreDesk", "Host", "Left", "NodeDesk", "Nodes", "loop_ends", "too_much"]
+__all__ = ["CoreDesk", "Host", "Left", "Nodes", "loop_ends", "too_much"]
 
 
 _AGAIN_S: Final = 0.5
@@ -75,6 +75,7 @@ class Host(Protocol):
 
     machines: Machines
     spool: Spool
+    nodes: Nodes
 
     def submit(self, event: Event, logged: bool) -> Any:
         """Do a step of one of the machines; its records go to the disk soon. Raises what the step raises; LogFull."""
@@ -110,10 +111,14 @@ class Carries(Protocol):
 
 
 class CoreDesk:
-    """The work of one core for all its peers; see the head of this file. Not for several threads."""
+    """The work of one core for all its peers (carry/half.py); see the head of this file. Not for several threads.
+
+    A peer speaks of transfers of its own node alone. Those of this node are the ones that it carries to itself.
+    """
 
     def __init__(self, host: Host) -> None:
         self.host, self._machines = host, host.machines
+        self.durable, self.freed, self.spool = host.durable, host.freed, host.spool.path
         self._joined = asyncio.Event()
         self._all_back = CLOCK.monotonic() + (_BACK_S if self.life > 1 else 0.0)
         self._new: dict[str, dict[int, None]] = {}
@@ -148,6 +153,15 @@ class CoreDesk:
         """Let a transfer that is durable wait for its peer."""
         self._new.setdefault(item.record.header.to.node, {})[item.lsn] = None
 
+    def newest_of(self, node: str) -> list[tuple[int, int]]:
+        known = [machine.state.seen.marks.get(node, {}) for machine in (self._machines.logged, self._machines.volatile)]
+        return [(incarnation, mark.high) for marks in known for incarnation, mark in marks.items() if mark.high >= 0]
+
+    def has_had(self, node: str, newest: Sequence[tuple[int, int]], sent: Mapping[int, int]) -> None:
+        unknown = None if self._is_here(node) else _unknown_of(self._machines, newest, sent)
+        if unknown is not None:
+            self.host.is_behind(node, unknown)
+
     def waiting(self, node: str) -> Iterator[Item]:
         for lsn in self._new.pop(node, {}):
             item = self._item(lsn)
@@ -165,7 +179,7 @@ class CoreDesk:
     def delayed(self, id: TransferId) -> None:
         """Pass over a transfer that this node carries to itself. Other nodes have queues of their own."""
         item = self.outgoing(id)
-        if item is not None:
+        if item is not None and self._is_here(item.record.header.to.node):
             self.host.submit(PassOver(item.lsn), not is_volatile(item.lsn))
 
     def _items(self, id: TransferId) -> list[Item]:
@@ -226,7 +240,15 @@ class CoreDesk:
         if end is not None:
             self._told.setdefault(id.node, {})[id] = end
 
+    def _is_here(self, node: str) -> bool:
+        return node == self._machines.logged.state.node
+
+    def _arriving(self, id: TransferId) -> TransferId:
+        """Return the id under which a transfer of a peer comes: this node carries its own ones to itself."""
+        return arriving_id(id) if self._is_here(id.node) else id
+
     def look(self, id: TransferId) -> End | None:
+        id = self._arriving(id)
         found = self._told.get(id.node, {}).get(id)
         if found is None and id in self._machines.logged.state.seen and not self._has(id):
             return TransferState.REFUSED, "it has come before, and how it ended is forgotten; send it again"
@@ -236,9 +258,13 @@ class CoreDesk:
         return bool(self._items(id)) or id in self._machines.logged.state.owed
 
     def owed(self, node: str) -> Iterable[tuple[TransferId, End]]:
-        return [(id, end) for id, end in self._told.get(node, {}).items() if end[0] in ENDED]
+        return [(self._as_sent(id), end) for id, end in self._told.get(node, {}).items() if end[0] in ENDED]
+
+    def _as_sent(self, id: TransferId) -> TransferId:
+        return own_id(id) if self._is_here(id.node) else id
 
     def settled(self, ids: Collection[TransferId]) -> None:
+        ids = [self._arriving(id) for id in ids]
         for id in ids:
             self._told.get(id.node, {}).pop(id, None)
         for machine in (self._machines.logged, self._machines.volatile):
@@ -251,7 +277,7 @@ class CoreDesk:
                     self._tell(id, self.end_of(id))  # it is said again on the next stream
 
     async def withdraw(self, id: TransferId) -> None:
-        for item in self._items(id):
+        for item in self._items(self._arriving(id)):
             if item.state is TransferState.ACCEPTED and not item.record.header.to.node:
                 await self._settle(item, TransferState.CANCELLED, "cancelled by its sender")
 
@@ -266,22 +292,27 @@ class CoreDesk:
         self._joined.set()
         self._joined = asyncio.Event()
 
-    def check_address(self, header: Header) -> None:
-        """Check that the address means somebody. Raises TransferRefused: nobody is meant."""
+    def check(self, node: str, header: Header, size: int) -> None:
+        self.host.nodes.check_right(node, header, size)
         lives_meant(header.to, self._machines.logged.receivers)
 
     async def arrive(self, header: Header, body: bytes | Path, sender: str, id: TransferId) -> None:
+        if isinstance(body, bytes):
+            self.host.nodes.check_right(id.node, header, len(body))
         held = await self._take_over(body, header.length) if isinstance(body, Path) else body
         logged = header.delivery is Delivery.LOG
         try:
-            self.host.submit(SendTransfer(header, held, sender, 0, id), logged)
+            self.host.submit(SendTransfer(header, held, sender, 0, self._arriving(id)), logged)
         finally:
             state = (self._machines.logged if logged else self._machines.volatile).state
             if isinstance(held, Spooled) and held.name not in state.bodies:
                 self.host.spool.remove(held.name)
 
-    def arrive_run(self, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
+    def arrive_run(self, node: str, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
+        if self._is_here(node):  # it has files only, which are no letters
+            return False
         try:
+            self.host.nodes.check_right(node, header, header.length)
             done: bool = self.host.submit(ArriveRun(header, sender, letters), header.delivery is Delivery.LOG)
         except (LogFull, TransferRefused):
             return False
@@ -295,8 +326,9 @@ class CoreDesk:
         await asyncio.to_thread(self.host.spool.sync)
         return held
 
-    def take_raw(self, header: Header, body: bytes, sender: str) -> None:
+    def take_raw(self, node: str, header: Header, body: bytes, sender: str) -> None:
         """Take a SMALL_RAW. It gets an id of this node, since its own never counted."""
+        self.host.nodes.check_right(node, header, len(body))
         self.host.submit(SendTransfer(header, body, sender), logged=False)
 
     # ---- what has moved ----
@@ -383,93 +415,9 @@ class CoreDesk:
         return self._machines.logged.state.is_own(id) or self._machines.volatile.state.is_own(id)
 
 
-class NodeDesk:
-    """The work of the core for one peer (carry/half.py). `may`: raises TransferRefused for what the peer has no right
-    to send. `is_self`: the peer is this core."""
-
-    def __init__(self, core: CoreDesk, may: Callable[[Header, int], None], *, is_self: bool) -> None:
-        self._core, self._may, self._is_self = core, may, is_self
-
-    def _arriving(self, id: TransferId) -> TransferId:
-        return arriving_id(id) if self._is_self else id
-
-    def waiting(self, node: str) -> Iterable[Item]:
-        return self._core.waiting(node)
-
-    def newest_of(self, node: str) -> Sequence[tuple[int, int]]:
-        return _newest_of(self._core.host.machines, node)
-
-    def has_had(self, node: str, newest: Sequence[tuple[int, int]], sent: Mapping[int, int]) -> None:
-        unknown = None if self._is_self else _unknown_of(self._core.host.machines, newest, sent)
-        if unknown is not None:
-            self._core.host.is_behind(node, unknown)
-
-    def report(self, id: TransferId, state: TransferState, cause: str) -> Work:
-        return self._core.report(id, state, cause)
-
-    def report_run(self, states: Mapping[TransferId, TransferState]) -> bool:
-        return self._core.report_run(states)
-
-    def durable(self) -> Work:
-        return self._core.host.durable()
-
-    def delayed(self, id: TransferId) -> None:
-        if self._is_self:
-            self._core.delayed(id)
-
-    def spool(self, body: Spooled) -> Path:
-        return self._core.host.spool.path(body)
-
-    async def folder(self, to: Address) -> Path | None:
-        return await self._core.folder(to)
-
-    def check(self, header: Header, size: int) -> None:
-        self._may(header, size)
-        self._core.check_address(header)
-
-    async def arrive(self, header: Header, body: bytes | Path, sender: str, id: TransferId) -> None:
-        if isinstance(body, bytes):
-            self._may(header, len(body))
-        await self._core.arrive(header, body, sender, self._arriving(id))
-
-    def arrive_run(self, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
-        if self._is_self:  # it has files only, which are no letters
-            return False
-        try:
-            self._may(header, header.length)
-        except TransferRefused:
-            return False
-        return self._core.arrive_run(header, sender, letters)
-
-    def look(self, id: TransferId) -> End | None:
-        return self._core.look(self._arriving(id))
-
-    def withdraw(self, id: TransferId) -> Work:
-        return self._core.withdraw(self._arriving(id))
-
-    def owed(self, node: str) -> Iterable[tuple[TransferId, End]]:
-        return [(own_id(id) if self._is_self else id, end) for id, end in self._core.owed(node)]
-
-    def settled(self, ids: Collection[TransferId]) -> None:
-        self._core.settled([arriving_id(id) for id in ids] if self._is_self else ids)
-
-    def freed(self, offer: Offer, cause: str) -> None:
-        self._core.host.freed(offer, cause)
-
-    def take_raw(self, header: Header, body: bytes, sender: str) -> None:
-        self._may(header, len(body))
-        self._core.take_raw(header, body, sender)
-
-
-def _newest_of(machines: Machines, node: str) -> list[tuple[int, int]]:
-    """Return each incarnation of the node of which something has come, and its largest sequence that has."""
-    known = [machine.state.seen.marks.get(node, {}) for machine in (machines.logged, machines.volatile)]
-    return [(incarnation, mark.high) for marks in known for incarnation, mark in marks.items() if mark.high >= 0]
-
-
 def _unknown_of(machines: Machines, newest: Sequence[tuple[int, int]], sent: Mapping[int, int]) -> TransferId | None:
     """Return an id that another node has had of this one, which was not given by it; None: there is none. `newest`:
-    what that node says, in the form of `_newest_of`; `sent`: what this core has offered to it, likewise. Ids of earlier
+    what that node says, in the form of `newest_of`; `sent`: what this core has offered to it, likewise. Ids of earlier
     lives are in the log; those of this life were offered by this core."""
     for state in (machines.logged.state, machines.volatile.state):
         for incarnation, sequence in newest:
@@ -594,14 +542,11 @@ class Nodes:
     def _peer(self, node: str) -> Peer:
         peer = self._peers.get(node)
         if peer is None:
-            desk = NodeDesk(
-                self._desk, lambda header, size: self._check(node, header, size), is_self=node == self._node
-            )
-            peer = self._peers[node] = Peer(node, desk, self._opened(), self._data / "bodies")
+            peer = self._peers[node] = Peer(node, self._desk, self._opened(), self._data / "bodies")
         return peer
 
-    def _check(self, node: str, header: Header, size: int) -> None:
-        """May the peer send it here? Raises TransferRefused."""
+    def check_right(self, node: str, header: Header, size: int) -> None:
+        """Check that this node may send it here. Raises TransferRefused."""
         if node == self._node:
             return
         name, subject = self._sessions.certified(node), f"{header.to.service}@{self._node}"

@@ -108,10 +108,10 @@ class StoreDesk:
     async def folder(self, to: Address) -> Path | None:
         return self.inbox if self.has_folder and to.service == SERVICE else None
 
-    def take_raw(self, header: Header, body: bytes, sender: str) -> None:
+    def take_raw(self, node: str, header: Header, body: bytes, sender: str) -> None:
         self.store.send(header, body, sender=sender)
 
-    def check(self, header: Header, size: int) -> None:
+    def check(self, node: str, header: Header, size: int) -> None:
         if header.to.reach is Reach.ONE and header.to.pid not in {life.pid for life in self.machine.receivers[SERVICE]}:
             raise TransferRefused(f"{header.to} means nobody")
 
@@ -122,7 +122,7 @@ class StoreDesk:
             body.unlink()
         self.changed.set()
 
-    def arrive_run(self, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
+    def arrive_run(self, node: str, header: Header, sender: str, letters: dict[TransferId, bytes]) -> bool:
         return False
 
     def look(self, id: TransferId) -> End | None:
